@@ -1,0 +1,67 @@
+// One jar for Spark 4.1, 4.2 and 4.3: compiled against the oldest API that all three link with (docs/compatibility.md).
+// `-Dspark.jars.dir=DIR` compiles against any distribution's jars instead of the published artifacts.
+ThisBuild / scalaVersion := "2.13.18"
+ThisBuild / organization := "org.dynamicfilters"
+ThisBuild / version := IO.read(file("VERSION")).trim
+
+val sparkVersion = sys.props.getOrElse("spark.version", "4.2.0")
+val sparkJars = sys.props.get("spark.jars.dir")
+// protoc 4.33 and later generates code that fails on Spark 4.1's protobuf runtime.
+val protocV = "4.29.3"
+
+lazy val root = (project in file("."))
+  .aggregate(jvm)
+  .settings(publish / skip := true)
+
+lazy val jvm = (project in file("jvm")).settings(
+  name := "spark-dynamic-filters",
+  libraryDependencies ++= (if (sparkJars.isDefined) Nil
+                           else
+                             Seq(
+                               "org.apache.spark" %% "spark-sql" % sparkVersion % Provided,
+                               "org.apache.spark" %% "spark-connect" % sparkVersion % Provided
+                             )),
+  Compile / unmanagedJars ++= sparkJars.toSeq.flatMap(d => (file(d) ** "*.jar").classpath),
+  libraryDependencies ++= Seq(
+    "com.google.protobuf" % "protobuf-java" % protocV % Provided,
+    "org.scalatest" %% "scalatest" % "3.2.19" % Test,
+    "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
+  ),
+  Compile / javacOptions ++= Seq("--release", "17"),
+  scalacOptions ++= Seq("-release", "17", "-deprecation", "-feature", "-unchecked", "-Wunused:imports,locals,privates", "-Werror"),
+  // Generated Java has warnings of its own.
+  Compile / doc / sources := Nil,
+  Compile / PB.protoSources := Seq(baseDirectory.value / ".." / "proto"),
+  Compile / PB.targets := Seq(PB.gens.java(protocV) -> (Compile / sourceManaged).value / "proto"),
+  PB.protocVersion := protocV,
+  PB.additionalDependencies := Nil,
+  Test / fork := true,
+  Test / javaOptions ++= Seq(
+    "-Xmx2g",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.invoke=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/java.net=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent.atomic=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.cs=ALL-UNNAMED",
+    "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
+    "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED"
+  ),
+  Compile / resourceGenerators += Def.task {
+    val f = (Compile / resourceManaged).value / "org" / "dynamicfilters" / "version.txt"
+    IO.write(f, version.value)
+    Seq(f)
+  },
+  assembly / assemblyJarName := s"spark-dynamic-filters_2.13-${version.value}.jar",
+  assembly / assemblyOption ~= { _.withIncludeScala(false) },
+  assembly / test := {},
+  // Spark Connect ships a relocated protobuf: generated classes are pointed at it, nothing is bundled.
+  assembly / assemblyShadeRules := Seq(
+    ShadeRule.rename("com.google.protobuf.**" -> "org.sparkproject.connect.protobuf.@1").inProject
+  )
+)
