@@ -1,0 +1,163 @@
+package org.apache.spark.sql.execution.dynamicfilters
+
+import java.io.Closeable
+import java.lang.reflect.{Field, InvocationHandler, Method, Proxy}
+import java.time.ZoneId
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.hadoop.mapred.{FileSplit, JobConf}
+import org.apache.hadoop.mapreduce.{JobID, TaskAttemptID, TaskID, TaskType}
+import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
+import org.apache.parquet.column.page.PageReadStore
+import org.apache.parquet.hadoop.{ParquetFileReader, ParquetInputFormat}
+import org.apache.parquet.hadoop.metadata.ParquetMetadata
+import org.apache.parquet.hadoop.util.HadoopInputFile
+import org.apache.spark.memory.MemoryMode
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.RecordReaderIterator
+import org.apache.spark.sql.execution.datasources.parquet.{
+  ParquetColumn,
+  ParquetReadSupport,
+  SpecificParquetRecordReaderBase,
+  VectorizedParquetRecordReader
+}
+import org.apache.spark.sql.types.StructType
+
+/** Reaches into Spark's vectorized Parquet reader, after Spark has set it up: calendar modes, INT96, time zones, field ids
+  * and defaults are all Spark's own.
+  *
+  * The one place with reflection over the reader; checked on 4.1.4, 4.2.0 and 4.3.0. What Spark calls to get the next row
+  * group is a Java interface private to its package: a class of ours there would be in another runtime package when the jar
+  * is loaded with `--jars`, hence the proxy.
+  */
+final class ParquetReaderAccess private (val reader: VectorizedParquetRecordReader) {
+  import ParquetReaderAccess._
+
+  private val original = groupReaderField.get(reader)
+
+  /** Spark's own file reader; its row groups are those that the query's static predicates left. */
+  val fileReader: ParquetFileReader = {
+    if (original == null || !implClass.isInstance(original))
+      throw new IllegalStateException(s"unknown row group reader ${if (original == null) "null" else original.getClass.getName}")
+    implReaderField.get(original).asInstanceOf[ParquetFileReader]
+  }
+
+  /** The requested columns, in the order of the requested schema, with the file's columns that Spark matched to them. */
+  val columns: Seq[ParquetColumn] = parquetColumnField.get(reader).asInstanceOf[ParquetColumn].children
+  def requestedSchema: StructType = sparkRequestedField.get(reader).asInstanceOf[StructType]
+  def configuration: Configuration = configurationField.get(reader).asInstanceOf[Configuration]
+
+  /** CORRECTED, LEGACY or EXCEPTION. */
+  def datetimeRebaseMode: String = rebaseModeField.get(reader).asInstanceOf[String]
+
+  /** Rows that the reader may return in all; it asks for a row group only while it has returned fewer. */
+  def totalRowCount: Long = totalField.getLong(reader)
+  def totalRowCount_=(rows: Long): Unit = totalField.setLong(reader, rows)
+
+  /** From now on the reader takes its row groups from `next`, which must not be empty ones. Closing still closes the file. */
+  def takeRowGroupsFrom(next: () => PageReadStore): Unit = {
+    val file = original.asInstanceOf[Closeable]
+    val handler: InvocationHandler = (_: AnyRef, m: Method, _: Array[AnyRef]) =>
+      m.getName match {
+        case "readNextRowGroup" => next()
+        case "close" => file.close(); null
+        case "toString" => "dynamic row groups"
+        case "hashCode" => Int.box(System.identityHashCode(file))
+        case _ => null
+      }
+    groupReaderField.set(
+      reader,
+      Proxy.newProxyInstance(groupReaderClass.getClassLoader, Array[Class[_]](groupReaderClass), handler)
+    )
+  }
+
+  /** A second reader of the same split that reads only `fields` of the requested schema, on a stream of its own.
+    *
+    * It has the same row groups by index, the query's static predicates are not applied again, and it returns batches without
+    * partition columns. The caller closes it.
+    */
+  def openNarrow(fields: StructType, start: Long, length: Long): ParquetReaderAccess = {
+    val conf = new JobConf(configuration)
+    conf.unset(ParquetInputFormat.FILTER_PREDICATE)
+    conf.set(ParquetReadSupport.SPARK_ROW_REQUESTED_SCHEMA, fields.json)
+    val path = fileField.get(reader).asInstanceOf[Path]
+    val context = new TaskAttemptContextImpl(conf, new TaskAttemptID(new TaskID(new JobID(), TaskType.MAP, 0), 0))
+    val input = inputFileField.get(fileReader) match {
+      case f: HadoopInputFile => f // saves asking the file system for the file's status again
+      case _ => HadoopInputFile.fromPath(path, conf)
+    }
+    val narrow = new VectorizedParquetRecordReader(
+      convertTzField.get(reader).asInstanceOf[ZoneId],
+      datetimeRebaseMode,
+      rebaseTzField.get(reader).asInstanceOf[String],
+      int96ModeField.get(reader).asInstanceOf[String],
+      int96TzField.get(reader).asInstanceOf[String],
+      memoryModeField.get(reader) == MemoryMode.OFF_HEAP,
+      capacityField.getInt(reader)
+    )
+    val footer = new ParquetMetadata(fileReader.getFileMetaData, fileReader.getRowGroups)
+    val stream = input.newStream()
+    try {
+      narrow.initialize(
+        new FileSplit(path, start, length, Array.empty[String]),
+        context,
+        Some(input),
+        Some(stream),
+        Some(footer)
+      )
+      narrow.initBatch(new StructType(), InternalRow.empty)
+      narrow.enableReturningBatches()
+      new ParquetReaderAccess(narrow)
+    } catch {
+      case e: Throwable =>
+        // Closes the stream too where the reader took it over; closing twice does no harm.
+        try narrow.close()
+        finally stream.close()
+        throw e
+    }
+  }
+}
+
+object ParquetReaderAccess {
+  private def field(c: Class[_], name: String): Field = {
+    val f = c.getDeclaredField(name)
+    f.setAccessible(true)
+    f
+  }
+  private val base = classOf[SpecificParquetRecordReaderBase[_]]
+  private val vectorized = classOf[VectorizedParquetRecordReader]
+  private def nested(name: String): Class[_] = Class.forName(s"${base.getName}$$$name", true, base.getClassLoader)
+  private val groupReaderClass = nested("ParquetRowGroupReader")
+  private val implClass = nested("ParquetRowGroupReaderImpl")
+  private val implReaderField = field(implClass, "reader")
+  private val groupReaderField = field(base, "reader")
+  private val totalField = field(base, "totalRowCount")
+  private val parquetColumnField = field(base, "parquetColumn")
+  private val sparkRequestedField = field(base, "sparkRequestedSchema")
+  private val configurationField = field(base, "configuration")
+  private val fileField = field(base, "file")
+  private val convertTzField = field(vectorized, "convertTz")
+  private val rebaseModeField = field(vectorized, "datetimeRebaseMode")
+  private val rebaseTzField = field(vectorized, "datetimeRebaseTz")
+  private val int96ModeField = field(vectorized, "int96RebaseMode")
+  private val int96TzField = field(vectorized, "int96RebaseTz")
+  private val memoryModeField = field(vectorized, "MEMORY_MODE")
+  private val capacityField = field(vectorized, "capacity")
+  private val inputFileField = field(classOf[ParquetFileReader], "file")
+  private val rowReaderField = field(classOf[RecordReaderIterator[_]], "rowReader")
+
+  /** The vectorized reader behind an iterator that Spark's Parquet format returned.
+    *
+    * @return
+    *   None for any other iterator: row-by-row reading, wrapped iterators of other formats
+    */
+  def of(iterator: Iterator[_]): Option[ParquetReaderAccess] = iterator match {
+    case r: RecordReaderIterator[_] =>
+      rowReaderField.get(r) match {
+        case v: VectorizedParquetRecordReader => Some(new ParquetReaderAccess(v))
+        case _ => None
+      }
+    case _ => None
+  }
+}

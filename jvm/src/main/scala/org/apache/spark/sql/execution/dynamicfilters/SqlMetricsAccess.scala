@@ -1,0 +1,36 @@
+package org.apache.spark.sql.execution.dynamicfilters
+
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.QueryExecution
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
+
+/** Members of Spark that are visible only inside its own packages. */
+object SqlMetricsAccess {
+  def sum(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createMetric(sc, name)
+  def size(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createSizeMetric(sc, name)
+
+  /** Tells one session from another; the same for all threads of a session. */
+  def sessionId(session: SparkSession): String = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionUUID
+
+  def determinism(rdd: RDD[_]): DeterministicLevel.Value = rdd.outputDeterministicLevel
+
+  /** The query that ended; null where the event was read from a log. */
+  def queryOf(end: SparkListenerSQLExecutionEnd): QueryExecution = end.qe
+
+  /** The running context's own configuration: `SparkContext.getConf` is a copy. */
+  def confOf(sc: SparkContext): SparkConf = sc.conf
+
+  /** Waits until listeners have seen what was posted before, at most `millis`.
+    *
+    * @return
+    *   false if they were slower
+    */
+  def listenersCaughtUp(sc: SparkContext, millis: Long): Boolean =
+    try { sc.listenerBus.waitUntilEmpty(millis); true }
+    catch { case _: java.util.concurrent.TimeoutException => false }
+
+  def isDriver: Boolean = SparkEnv.get != null && SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER
+}

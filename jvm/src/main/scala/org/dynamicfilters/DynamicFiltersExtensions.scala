@@ -1,0 +1,42 @@
+package org.dynamicfilters
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.dynamicfilters.plan.{DynamicFilterColumnarRule, DynamicFilterRule, SettingsCheck}
+import org.dynamicfilters.report.ReportFunctions
+
+/** `spark.sql.extensions=org.dynamicfilters.DynamicFiltersExtensions`: enough by itself, for places where plugins cannot be
+  * set, as a Spark Connect server in the client's own process.
+  */
+class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    Settings.all.size // registers the settings with Spark before a session reads its configuration
+    extensions.injectColumnar(session => { started(session); new DynamicFilterColumnarRule })
+    extensions.injectQueryStagePrepRule(_ => new DynamicFilterRule)
+    extensions.injectCheckRule(_ => SettingsCheck)
+    ReportFunctions.all.foreach(extensions.injectTableFunction)
+  }
+
+  private def started(session: SparkSession): Unit = Driver.start(session.sparkContext, Activation.Extensions)
+}
+
+/** How the plugin came to run. */
+object Activation extends Enumeration {
+  val Plugin: Value = Value("plugin")
+  val Extensions: Value = Value("extensions")
+}
+
+/** The driver's side: hears of queries that start and end. One for each Spark context. */
+object Driver {
+  private var running: Option[(SparkContext, Activation.Value)] = None
+
+  /** Idempotent: either entry may come first. */
+  def start(sc: SparkContext, by: Activation.Value): Unit = synchronized {
+    if (!running.exists(_._1 eq sc)) {
+      running = Some((sc, by))
+      sc.addSparkListener(new report.QueryListener(sc))
+    }
+  }
+
+  def activation: Option[Activation.Value] = synchronized(running.map(_._2))
+}

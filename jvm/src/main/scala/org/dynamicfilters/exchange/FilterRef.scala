@@ -1,0 +1,43 @@
+package org.dynamicfilters.exchange
+
+import java.util.concurrent.atomic.AtomicLong
+
+/** The filter that a plan's producer and scans share.
+  *
+  * The id is new for every planned producer and never enters a comparison of plans: two plans that are equal but for it are
+  * equal, so that Spark reuses exchanges and subqueries as before. What is compared is `marker`, which comes from the
+  * producer's canonical form. State is kept by (SQL execution, id): a plan may be executed twice.
+  *
+  * @param id
+  *   unique in the application, shown to users as `DynamicFilter#<id>`
+  * @param producer
+  *   topk | join | aggregate | user
+  */
+final class FilterRef(val id: Long, val producer: String, val marker: String, val spec: TopKSpec) extends Serializable {
+  @transient @volatile private var inForce: String => String = _
+
+  /** Tells, on the driver, where plans find the filter's state: in the execution that was started last.
+    *
+    * @param expression
+    *   from a column's name to the filter in force
+    */
+  def started(expression: String => String): Unit = inForce = expression
+
+  /** As plans show it: `DynamicFilter#3 [k: true]` before execution, the filter in force after it. */
+  def describe(column: String): String = {
+    val f = inForce
+    s"$this [$column: ${if (f == null) "true" else f(column)}]"
+  }
+
+  override def equals(other: Any): Boolean = other match {
+    case that: FilterRef => that.producer == producer && that.marker == marker
+    case _ => false
+  }
+  override def hashCode: Int = marker.hashCode
+  override def toString: String = s"DynamicFilter#$id"
+}
+
+object FilterRef {
+  private val ids = new AtomicLong
+  def topK(marker: String, spec: TopKSpec): FilterRef = new FilterRef(ids.incrementAndGet(), "topk", marker, spec)
+}

@@ -1,0 +1,224 @@
+package org.dynamicfilters.exchange
+
+import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
+
+/** One task attempt's part in a TopK: it counts the rows that the attempt hands on and knows which rows it still needs.
+  *
+  * Rows are counted in a buffer and shared when the buffer is full or when the scan of the same task asks for the filter, so
+  * the lock of [[SharedTopK]] is taken once for many rows.
+  *
+  * Beside the shared bound an attempt has a strict one of its own: once it has handed on `limit` rows that are not worse
+  * than L, it needs no further row with key L, because those rows come from the same attempt, however often it is retried.
+  * That is what makes a key with few distinct values skip whole row groups.
+  *
+  * Not thread-safe: a task's operators run in one thread. `keys` of SQL NULL are counted only where nulls sort first; else
+  * they are the worst rows and not counting them only leaves the bound looser.
+  */
+abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt: Long) {
+  protected val spec: TopKSpec = shared.spec
+  protected val limit: Int = spec.limit
+  protected val capacity: Int = math.max(TaskTopK.BufferRows, limit)
+  protected var nulls = 0
+  private var pendingNulls = 0
+  private var seen: TopKBound = TopKBound.none
+
+  /** Rows that were offered and not needed. */
+  var dropped = 0L
+
+  // What passes, beside values within the subclass's bound.
+  protected var bounded = false
+  protected var valuesPass = true
+  protected var nullsPass = true
+
+  /** The strict bound of this attempt: the key of its `limit`-th best row, if it has handed on as many. */
+  protected def ownWorst: Option[AnyRef]
+
+  /** Sorts the buffer into the attempt's best keys and returns those to be shared. */
+  protected def drainBuffer(): Array[AnyRef]
+  protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit
+
+  /** Whether a row whose key is NULL is needed; counts it if so. */
+  final def acceptNull(): Boolean =
+    if (!nullsPass) { dropped += 1; false }
+    else {
+      if (spec.nullsFirst) {
+        pendingNulls += 1
+        if (pendingNulls >= capacity) flush()
+      }
+      true
+    }
+
+  /** Shares what was counted and takes over the newest bound. */
+  final def flush(): Unit = {
+    val values = drainBuffer()
+    val newNulls = math.min(pendingNulls, limit - nulls)
+    pendingNulls = 0
+    nulls += newNulls
+    if (values.length + newNulls > 0) {
+      val keys = if (newNulls == 0) values else values ++ Array.fill[AnyRef](newNulls)(null)
+      shared.add(partition, attempt, keys, keys.length)
+    }
+    refresh()
+  }
+
+  /** Takes over the newest shared bound. */
+  final def refresh(): Unit = {
+    seen = shared.bound
+    val own = if (spec.tiesFree) ownWorst else None
+    bounded = !seen.isNone || own.isDefined
+    if (bounded) {
+      val inclusive = !spec.tiesFree || partition <= seen.partition
+      val sharedNull = !seen.isNone && seen.key == null
+      val ownNull = own.exists(_ == null)
+      // A bound that is NULL: with nulls first no value is needed; with nulls last it cannot arise, nulls are not counted.
+      valuesPass = !sharedNull && !ownNull
+      nullsPass = spec.nullsFirst && !ownNull && !(sharedNull && !inclusive)
+      setValueBound(if (seen.isNone || sharedNull) None else Some((seen.key, inclusive)), own.filter(_ != null))
+    }
+  }
+
+  /** What this task still needs, after everything it handed on so far. */
+  final def filter(): ValueFilter = {
+    flush()
+    if (!bounded) ValueFilter.All
+    else {
+      val fromShared = seen.filterFor(partition, spec)
+      val own = if (spec.tiesFree) ownWorst else None
+      own.fold(fromShared)(k => fromShared.and(spec.atLeastAsGoodAs(k, inclusive = false)))
+    }
+  }
+
+  /** Generation of the shared bound that [[filter]] last used. */
+  final def generation: Long = seen.generation
+}
+
+object TaskTopK {
+  private[exchange] val none = Array.empty[AnyRef]
+
+
+  /** Rows counted before the lock is taken. */
+  private[exchange] val BufferRows = 1024
+
+  /** How often, in rows offered, an attempt looks at the shared bound. A power of two. */
+  private[exchange] val RefreshRows = 256
+
+  def apply(shared: SharedTopK, partition: Int, attempt: Long): TaskTopK = shared.spec.domain match {
+    case d: LongDomain => new LongTaskTopK(shared, d, partition, attempt)
+    case d: ObjectDomain => new ObjectTaskTopK(shared, d, partition, attempt)
+  }
+}
+
+/** Keys of at most eight bytes: compared as longs, smaller is better (descending order flips the bits). */
+final class LongTaskTopK(shared: SharedTopK, val domain: LongDomain, partition: Int, attempt: Long)
+    extends TaskTopK(shared, partition, attempt) {
+  private val flip = if (spec.ascending) 0L else -1L
+  private val buffer = new Array[Long](capacity)
+  private var buffered = 0
+  private var best = Array.emptyLongArray
+  // A value passes if its encoded form is at most this.
+  private var maxEncoded = Long.MaxValue
+  private var offered = 0
+
+  /** Whether a row with this key is needed; counts it if so. */
+  def accept(key: Long): Boolean = {
+    offered += 1
+    if ((offered & (TaskTopK.RefreshRows - 1)) == 0) refresh()
+    val encoded = key ^ flip
+    if (bounded && (!valuesPass || encoded > maxEncoded)) { dropped += 1; false }
+    else {
+      buffer(buffered) = encoded
+      buffered += 1
+      if (buffered == buffer.length) flush()
+      true
+    }
+  }
+
+  override protected def ownWorst: Option[AnyRef] =
+    if (nulls >= limit) Some(null)
+    else if (nulls + best.length >= limit) Some(java.lang.Long.valueOf(best(limit - nulls - 1) ^ flip))
+    else None
+
+  override protected def drainBuffer(): Array[AnyRef] =
+    if (buffered == 0) TaskTopK.none
+    else {
+      java.util.Arrays.sort(buffer, 0, buffered)
+      val merged = new Array[Long](math.min(limit, best.length + buffered))
+      var b, n = 0
+      while (b + n < merged.length)
+        // The older key wins a tie: it is shared already.
+        if (n >= buffered || (b < best.length && best(b) <= buffer(n))) { merged(b + n) = best(b); b += 1 }
+        else { merged(b + n) = buffer(n); n += 1 }
+      best = merged
+      buffered = 0
+      Array.tabulate[AnyRef](n)(i => java.lang.Long.valueOf(buffer(i) ^ flip))
+    }
+
+  override protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit = {
+    var max = Long.MaxValue
+    def limitTo(key: AnyRef, inclusive: Boolean): Unit = {
+      val encoded = key.asInstanceOf[java.lang.Long].longValue ^ flip
+      if (inclusive) max = math.min(max, encoded)
+      else if (encoded == Long.MinValue) valuesPass = false
+      else max = math.min(max, encoded - 1)
+    }
+    shared.foreach { case (key, inclusive) => limitTo(key, inclusive) }
+    own.foreach(limitTo(_, inclusive = false))
+    maxEncoded = max
+  }
+}
+
+/** Strings, binaries and wide decimals. */
+final class ObjectTaskTopK(shared: SharedTopK, val domain: ObjectDomain, partition: Int, attempt: Long)
+    extends TaskTopK(shared, partition, attempt) {
+  private val order = spec.order
+  private val buffer = new Array[AnyRef](capacity)
+  private var buffered = 0
+  private var best = TaskTopK.none
+  private var limits: List[(AnyRef, Boolean)] = Nil
+  private var offered = 0
+
+  /** Whether a row with this key is needed. The key is not kept: call [[count]] with a copy if so. */
+  def wants(key: AnyRef): Boolean = {
+    offered += 1
+    if ((offered & (TaskTopK.RefreshRows - 1)) == 0) refresh()
+    val needed = !bounded || (valuesPass && limits.forall { case (limit, inclusive) =>
+      val c = order.compare(key, limit)
+      c < 0 || (inclusive && c == 0)
+    })
+    if (!needed) dropped += 1
+    needed
+  }
+
+  /** Counts a row that is handed on. The key is kept, so it must not be changed any more. */
+  def count(key: AnyRef): Unit = {
+    buffer(buffered) = key
+    buffered += 1
+    if (buffered == buffer.length) flush()
+  }
+
+  override protected def ownWorst: Option[AnyRef] =
+    if (nulls >= limit) Some(null)
+    else if (nulls + best.length >= limit) Some(best(limit - nulls - 1))
+    else None
+
+  override protected def drainBuffer(): Array[AnyRef] =
+    if (buffered == 0) TaskTopK.none
+    else {
+      java.util.Arrays.sort(buffer, 0, buffered, order)
+      val merged = new Array[AnyRef](math.min(limit, best.length + buffered))
+      var b, n = 0
+      while (b + n < merged.length)
+        if (n >= buffered || (b < best.length && order.compare(best(b), buffer(n)) <= 0)) {
+          merged(b + n) = best(b)
+          b += 1
+        } else { merged(b + n) = buffer(n); n += 1 }
+      best = merged
+      val fresh = java.util.Arrays.copyOf(buffer, n)
+      java.util.Arrays.fill(buffer, 0, buffered, null)
+      buffered = 0
+      fresh
+    }
+
+  override protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit =
+    limits = shared.toList ++ own.map((_, false))
+}

@@ -1,0 +1,55 @@
+package org.dynamicfilters.filter
+
+/**
+ * What is known about the values of one column in a file, row group or page. Bounds may be wider than the values
+ * (truncated statistics), never narrower.
+ *
+ * Whoever makes these from statistics has seen to their traps: an absent null count means `mayHaveNulls`, and since
+ * Parquet leaves NaN out of its min and max, the greatest float or double is NaN or unknown.
+ *
+ * @param min
+ *   a key that no non-null value is below; null = unknown
+ * @param max
+ *   a key that no non-null value is above; null = unknown
+ * @param mayHaveNulls
+ *   false only if no row is SQL NULL
+ * @param mayHaveValues
+ *   false only if every row is SQL NULL
+ */
+final case class ColumnBounds(min: AnyRef, max: AnyRef, mayHaveNulls: Boolean, mayHaveValues: Boolean) {
+
+  override def equals(other: Any): Boolean = other match {
+    case that: ColumnBounds =>
+      that.mayHaveNulls == mayHaveNulls && that.mayHaveValues == mayHaveValues &&
+      End.sameKey(that.min, min) && End.sameKey(that.max, max)
+    case _ => false
+  }
+
+  override def hashCode: Int = End.hashOf(min) * 31 + End.hashOf(max)
+}
+
+object ColumnBounds {
+
+  /** Anything may be there. */
+  val unknown: ColumnBounds = ColumnBounds(null, null, mayHaveNulls = true, mayHaveValues = true)
+
+  /** Every row is SQL NULL. */
+  val onlyNulls: ColumnBounds = ColumnBounds(null, null, mayHaveNulls = true, mayHaveValues = false)
+
+  /** Every row has this key, or is SQL NULL if the key is null. */
+  def exact(key: AnyRef): ColumnBounds =
+    if (key == null) onlyNulls else ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
+
+  /** What holds for the rows of both together. */
+  def merge(a: ColumnBounds, b: ColumnBounds)(domain: KeyDomain): ColumnBounds = {
+    val nulls = a.mayHaveNulls || b.mayHaveNulls
+    // The bounds of a side without values mean nothing.
+    if (!a.mayHaveValues) b.copy(mayHaveNulls = nulls)
+    else if (!b.mayHaveValues) a.copy(mayHaveNulls = nulls)
+    else {
+      val min = if (a.min == null || b.min == null) null else if (domain.compare(a.min, b.min) <= 0) a.min else b.min
+      val max = if (a.max == null || b.max == null) null else if (domain.compare(a.max, b.max) >= 0) a.max else b.max
+      ColumnBounds(min, max, nulls, mayHaveValues = true)
+    }
+  }
+}

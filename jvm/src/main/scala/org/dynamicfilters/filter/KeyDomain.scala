@@ -1,0 +1,310 @@
+package org.dynamicfilters.filter
+
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
+import org.apache.spark.sql.execution.vectorized.{ConstantColumnVector, WritableColumnVector}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * How the values of one Spark type are ordered and held inside a filter.
+ *
+ * A value inside a filter is a ''key'': a `java.lang.Long` for [[LongDomain]]; a `UTF8String`, an `Array[Byte]` or a
+ * `Decimal` for [[ObjectDomain]]. SQL NULL is null. Keys are never changed after they were made. Two domains of the same
+ * data type are equal.
+ */
+sealed trait KeyDomain extends Serializable {
+
+  /** The Spark type whose values these are. */
+  def dataType: DataType
+
+  /** Spark's own order of the type (that of ORDER BY and of the comparison operators) on two non-null keys. */
+  def compare(a: AnyRef, b: AnyRef): Int
+
+  /** The key in a column of a row; null for SQL NULL. Nothing of the row's memory is kept. */
+  def fromRow(row: SpecializedGetters, ordinal: Int): AnyRef
+
+  /**
+   * The key of a Catalyst value (what `Literal.value` and `InternalRow.get` hold); null for null. Nothing of a mutable
+   * value is kept. Throws IllegalArgumentException for a value that is not one of this type.
+   */
+  def fromInternal(value: Any): AnyRef
+
+  /** The Catalyst value of a key; null for null. Of equal values (0.0 and -0.0) it is the one the domain keeps. */
+  def toInternal(key: AnyRef): Any
+
+  /**
+   * The key as in a SQL text, on one line, whatever the session's settings: `50`, `1.5`, `'abc'`, `DATE'2020-01-01'`,
+   * `TIMESTAMP'2020-01-01 00:00:00Z'` (UTC), `X'0AFF'`, `NULL`. Strings and binary values are cut after 40 characters.
+   */
+  final def render(key: AnyRef): String = KeyText.render(dataType, toInternal(key))
+
+  /** Whether a non-null object is a key of this domain that some value of the type has. */
+  def isKey(key: AnyRef): Boolean
+
+  override def equals(other: Any): Boolean = other match {
+    case that: KeyDomain => that.dataType == dataType
+    case _ => false
+  }
+
+  override def hashCode: Int = dataType.hashCode
+
+  override def toString: String = s"KeyDomain(${dataType.catalogString})"
+
+  protected final def unfit(value: Any): IllegalArgumentException =
+    new IllegalArgumentException(s"a ${value.getClass.getName} is no value of type ${dataType.catalogString}")
+}
+
+object KeyDomain {
+
+  /** The domain of a type, or why its values cannot be filtered. */
+  def of(dt: DataType): Either[String, KeyDomain] = dt match {
+    case t if LongDomain.kindOf(t).isDefined => Right(new LongDomain(t))
+    case _: DecimalType | BinaryType => Right(new ObjectDomain(dt))
+    // CHAR and VARCHAR are strings too, and differ from StringType: their values may be padded on the way to a comparison.
+    case s: StringType if s == StringType => Right(new ObjectDomain(StringType))
+    case _: CharType | _: VarcharType => Left(s"type ${dt.catalogString} is not supported: its values may be padded")
+    case _: StringType =>
+      Left(s"type ${dt.catalogString} is not supported: only strings of collation UTF8_BINARY compare by their bytes")
+    case _ => Left(s"type ${dt.catalogString} is not supported: only atomic types with an order are")
+  }
+}
+
+/**
+ * The types of at most 8 bytes, encoded as a Long whose signed order is Spark's order of the type: boolean (0 and 1), the
+ * integers, date (days), the timestamps (microseconds), TIME (nanoseconds), the ANSI intervals (months; microseconds),
+ * float and double ([[SortableBits]]) and decimals of up to 18 digits (unscaled value).
+ *
+ * Made by [[KeyDomain.of]]; the constructor throws IllegalArgumentException for any other type.
+ */
+final class LongDomain(val dataType: DataType) extends KeyDomain {
+  import LongDomain._
+
+  /** Which getter of a row or vector holds the value. */
+  private[filter] val kind: Kind =
+    kindOf(dataType).getOrElse(throw new IllegalArgumentException(s"${dataType.catalogString} does not fit in a long"))
+
+  private val (precision, scale) = dataType match {
+    case d: DecimalType => (d.precision, d.scale)
+    case _ => (0, 0)
+  }
+
+  /** No value of the type is encoded below this. */
+  val least: Long = kind match {
+    case BooleanKind => 0L
+    case ByteKind => Byte.MinValue.toLong
+    case ShortKind => Short.MinValue.toLong
+    case IntKind | IntDecimalKind => Int.MinValue.toLong
+    case LongKind | LongDecimalKind => Long.MinValue
+    case FloatKind => SortableBits.ofFloat(Float.NegativeInfinity).toLong
+    case DoubleKind => SortableBits.ofDouble(Double.NegativeInfinity)
+  }
+
+  /** No value of the type is encoded above this. */
+  val greatest: Long = kind match {
+    case BooleanKind => 1L
+    case ByteKind => Byte.MaxValue.toLong
+    case ShortKind => Short.MaxValue.toLong
+    case IntKind | IntDecimalKind => Int.MaxValue.toLong
+    case LongKind | LongDecimalKind => Long.MaxValue
+    case FloatKind => SortableBits.ofFloat(Float.NaN).toLong
+    case DoubleKind => SortableBits.ofDouble(Double.NaN)
+  }
+
+  private[filter] def isFloating: Boolean = kind == FloatKind || kind == DoubleKind
+
+  /**
+   * Whether the one key stands for several values that Spark calls equal, but whose bytes differ: zero and NaN of the
+   * floating types. A lookup by hash (Parquet's bloom filters) cannot find such a key.
+   */
+  def hasManyEncodings(key: Long): Boolean =
+    isFloating && (key == greatest || key == 0L)
+
+  override def compare(a: AnyRef, b: AnyRef): Int = java.lang.Long.compare(long(a), long(b))
+
+  override def fromRow(row: SpecializedGetters, ordinal: Int): AnyRef =
+    if (row.isNullAt(ordinal)) null else Long.box(longFromRow(row, ordinal))
+
+  /** The code of a value that is not null, without allocation (decimals excepted). The caller has checked `isNullAt`. */
+  def longFromRow(row: SpecializedGetters, ordinal: Int): Long = kind match {
+    case BooleanKind => if (row.getBoolean(ordinal)) 1L else 0L
+    case ByteKind => row.getByte(ordinal).toLong
+    case ShortKind => row.getShort(ordinal).toLong
+    case IntKind => row.getInt(ordinal).toLong
+    case LongKind => row.getLong(ordinal)
+    case FloatKind => SortableBits.ofFloat(row.getFloat(ordinal)).toLong
+    case DoubleKind => SortableBits.ofDouble(row.getDouble(ordinal))
+    case IntDecimalKind | LongDecimalKind => unscaled(row.getDecimal(ordinal, precision, scale))
+  }
+
+  /**
+   * The code of a value that is not null, in a vector of this data type. The caller has checked `isNullAt`. Nothing is
+   * allocated for the vectors that Spark's Parquet reader fills.
+   */
+  def longFromVector(v: ColumnVector, i: Int): Long = kind match {
+    case BooleanKind => if (v.getBoolean(i)) 1L else 0L
+    case ByteKind => v.getByte(i).toLong
+    case ShortKind => v.getShort(i).toLong
+    case IntKind => v.getInt(i).toLong
+    case LongKind => v.getLong(i)
+    case FloatKind => SortableBits.ofFloat(v.getFloat(i)).toLong
+    case DoubleKind => SortableBits.ofDouble(v.getDouble(i))
+    case IntDecimalKind | LongDecimalKind =>
+      if (!holdsUnscaled(v)) unscaled(v.getDecimal(i, precision, scale))
+      else if (kind == IntDecimalKind) v.getInt(i).toLong
+      else v.getLong(i)
+  }
+
+  override def fromInternal(value: Any): AnyRef = {
+    val code: Long = (kind, value) match {
+      case (_, null) => return null
+      case (BooleanKind, b: Boolean) => if (b) 1L else 0L
+      case (ByteKind | ShortKind | IntKind | LongKind, b: Byte) => b.toLong
+      case (ShortKind | IntKind | LongKind, s: Short) => s.toLong
+      case (IntKind | LongKind, i: Int) => i.toLong
+      case (LongKind, l: Long) => l
+      case (FloatKind, f: Float) => SortableBits.ofFloat(f).toLong
+      case (DoubleKind, d: Double) => SortableBits.ofDouble(d)
+      case (IntDecimalKind | LongDecimalKind, d: Decimal) => unscaled(d)
+      case _ => throw unfit(value)
+    }
+    Long.box(code)
+  }
+
+  override def toInternal(key: AnyRef): Any =
+    if (key == null) null
+    else
+      kind match {
+        case BooleanKind => long(key) != 0L
+        case ByteKind => long(key).toByte
+        case ShortKind => long(key).toShort
+        case IntKind => long(key).toInt
+        case LongKind => long(key)
+        case FloatKind => SortableBits.toFloat(long(key).toInt)
+        case DoubleKind => SortableBits.toDouble(long(key))
+        case IntDecimalKind | LongDecimalKind => Decimal.createUnsafe(long(key), precision, scale)
+      }
+
+  override def isKey(key: AnyRef): Boolean = key match {
+    case l: java.lang.Long => l >= least && l <= greatest && !(isFloating && l == SortableBits.hole)
+    case _ => false
+  }
+
+  private def long(key: AnyRef): Long = key.asInstanceOf[java.lang.Long].longValue
+
+  /** A Decimal may carry another scale than its column's type: rows are only brought to it when written to bytes. */
+  private def unscaled(d: Decimal): Long =
+    if (d.scale == scale) d.toUnscaledLong
+    else
+      try d.toJavaBigDecimal.setScale(scale).unscaledValue.longValueExact
+      catch { case _: ArithmeticException => throw unfit(d) }
+}
+
+private[filter] object LongDomain {
+
+  /** How a value is stored, by the getter that reads it. */
+  sealed trait Kind extends Serializable
+  case object BooleanKind extends Kind
+  case object ByteKind extends Kind
+  case object ShortKind extends Kind
+  case object IntKind extends Kind
+  case object LongKind extends Kind
+  case object FloatKind extends Kind
+  case object DoubleKind extends Kind
+
+  /** Decimals of up to 9 and of up to 18 digits, as Spark's own vectors store them. */
+  case object IntDecimalKind extends Kind
+  case object LongDecimalKind extends Kind
+
+  def kindOf(dt: DataType): Option[Kind] = dt match {
+    case BooleanType => Some(BooleanKind)
+    case ByteType => Some(ByteKind)
+    case ShortType => Some(ShortKind)
+    case IntegerType | DateType | _: YearMonthIntervalType => Some(IntKind)
+    case LongType | TimestampType | TimestampNTZType => Some(LongKind)
+    case _: DayTimeIntervalType => Some(LongKind)
+    case FloatType => Some(FloatKind)
+    case DoubleType => Some(DoubleKind)
+    case d: DecimalType if d.precision <= Decimal.MAX_INT_DIGITS => Some(IntDecimalKind)
+    case d: DecimalType if d.precision <= Decimal.MAX_LONG_DIGITS => Some(LongDecimalKind)
+    // TIME, known by its name: the class came with Spark 4.1 and is still marked unstable.
+    case t if t.typeName.startsWith("time(") => Some(LongKind)
+    case _ => None
+  }
+
+  /** Whether a vector's getInt and getLong give a decimal's unscaled value; the vectors of ORC and Arrow have it not. */
+  def holdsUnscaled(v: ColumnVector): Boolean =
+    v.isInstanceOf[WritableColumnVector] || v.isInstanceOf[ConstantColumnVector]
+}
+
+/**
+ * The types whose keys are objects: strings of collation UTF8_BINARY (by unsigned bytes), binary (likewise) and decimals
+ * of more than 18 digits.
+ *
+ * Made by [[KeyDomain.of]]; the constructor throws IllegalArgumentException for any other type.
+ */
+final class ObjectDomain(val dataType: DataType) extends KeyDomain {
+
+  private val (precision, scale) = dataType match {
+    case d: DecimalType if LongDomain.kindOf(d).isEmpty => (d.precision, d.scale)
+    case BinaryType => (0, 0)
+    case StringType => (0, 0)
+    case t => throw new IllegalArgumentException(s"${t.catalogString} is no type of keys that are objects")
+  }
+
+  override def compare(a: AnyRef, b: AnyRef): Int = dataType match {
+    case BinaryType => java.util.Arrays.compareUnsigned(a.asInstanceOf[Array[Byte]], b.asInstanceOf[Array[Byte]])
+    case _: DecimalType => a.asInstanceOf[Decimal].compare(b.asInstanceOf[Decimal])
+    case _ => a.asInstanceOf[UTF8String].binaryCompare(b.asInstanceOf[UTF8String])
+  }
+
+  override def fromRow(row: SpecializedGetters, ordinal: Int): AnyRef =
+    if (row.isNullAt(ordinal)) null else fromInternal(viewOfRow(row, ordinal))
+
+  /** A non-null value of a row, NOT copied: valid until the row moves on. */
+  private[filter] def viewOfRow(row: SpecializedGetters, ordinal: Int): AnyRef = dataType match {
+    case BinaryType => row.getBinary(ordinal)
+    case _: DecimalType => row.getDecimal(ordinal, precision, scale)
+    case _ => row.getUTF8String(ordinal)
+  }
+
+  /** A non-null value of a vector of this data type, NOT copied: valid as long as the vector's batch. */
+  def fromVector(v: ColumnVector, i: Int): AnyRef = dataType match {
+    case BinaryType => v.getBinary(i)
+    case _: DecimalType => v.getDecimal(i, precision, scale)
+    case _ => v.getUTF8String(i)
+  }
+
+  override def fromInternal(value: Any): AnyRef = (dataType, value) match {
+    case (_, null) => null
+    case (BinaryType, b: Array[Byte]) => b.clone()
+    case (_: DecimalType, d: Decimal) => ownDecimal(d)
+    case (_: StringType, s: UTF8String) => s.clone()
+    case _ => throw unfit(value)
+  }
+
+  override def toInternal(key: AnyRef): Any = key
+
+  /** A copy, as Decimal is mutable, at the scale of the type, which the one in a row need not have. */
+  private def ownDecimal(d: Decimal): Decimal =
+    if (d.scale == scale) d.clone()
+    else
+      try Decimal(d.toJavaBigDecimal.setScale(scale), precision, scale)
+      catch { case _: ArithmeticException => throw unfit(d) }
+
+  override def isKey(key: AnyRef): Boolean = (dataType, key) match {
+    case (BinaryType, _: Array[Byte]) => true
+    case (_: StringType, _: UTF8String) => true
+    case (_: DecimalType, d: Decimal) =>
+      val exact = d.toJavaBigDecimal.stripTrailingZeros
+      exact.scale <= scale && exact.precision - exact.scale <= precision - scale
+    case _ => false
+  }
+
+  /** Whether no value is below this key: the empty string and the empty binary value. */
+  private[filter] def isLeast(key: AnyRef): Boolean = key match {
+    case s: UTF8String => s.numBytes == 0
+    case b: Array[Byte] => b.isEmpty
+    case _ => false
+  }
+}

@@ -1,0 +1,275 @@
+package org.dynamicfilters.filter
+
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
+import org.apache.spark.sql.vectorized.ColumnVector
+
+/**
+ * Which values of one column can matter to a query. Immutable.
+ *
+ * A filter may let pass more than it must, never less. So does every question about a group of rows: `couldPass` says no,
+ * and `allPass` and `implies` say yes, only when that is certain.
+ */
+sealed trait ValueFilter extends Serializable {
+
+  /** Whether a row with this key passes; null = SQL NULL. */
+  def passes(key: AnyRef): Boolean
+
+  /** As [[passes]], of a column of a row, without making a key of it. */
+  def passesRow(row: SpecializedGetters, ordinal: Int): Boolean
+
+  /** False only if provably no row within these bounds passes. */
+  def couldPass(b: ColumnBounds): Boolean
+
+  /** True only if provably every row within these bounds passes. */
+  def allPass(b: ColumnBounds): Boolean
+
+  /** Whether a row may pass whose value is one of these (the distinct values of a dictionary) or, possibly, null. */
+  def couldPassAny(keys: Iterator[AnyRef], mayHaveNulls: Boolean): Boolean =
+    (mayHaveNulls && passes(null)) || keys.exists(passes)
+
+  /**
+   * The values that can pass, if they are finitely many and null is none of them: what to look up in a Parquet bloom
+   * filter. Otherwise None, as for a floating zero or NaN, which are several bit patterns and so have several hashes.
+   */
+  def points: Option[Seq[AnyRef]]
+
+  /**
+   * Narrows a selection of the vector's rows to those that pass. A vector of another type than the filter's loses none:
+   * what cannot be evaluated passes.
+   */
+  def select(v: ColumnVector, s: Selection): Unit
+
+  /** True only if provably every row that passes this filter passes the other one too. */
+  def implies(other: ValueFilter): Boolean
+
+  /** The name of the form in reports: all, nothing, range. */
+  def form: String
+
+  /** The condition as users read it in a plan: `true`, `k <= 50`, `50 <= k <= 1000`, `k = 5`, `(k < 10 OR k IS NULL)`. */
+  def expression(column: String): String
+
+  /** What passes both. Throws IllegalArgumentException if the two are filters of different types. */
+  def and(other: ValueFilter): ValueFilter
+}
+
+object ValueFilter {
+
+  /** Everything passes: nothing is known yet. */
+  case object All extends ValueFilter {
+    override def passes(key: AnyRef): Boolean = true
+    override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = true
+    override def couldPass(b: ColumnBounds): Boolean = b.mayHaveValues || b.mayHaveNulls
+    override def allPass(b: ColumnBounds): Boolean = true
+    override def points: Option[Seq[AnyRef]] = None
+    override def select(v: ColumnVector, s: Selection): Unit = ()
+    override def implies(other: ValueFilter): Boolean = other match {
+      case All => true
+      case r: Range => r.hasAllValues && r.nulls
+      case _ => false
+    }
+    override def form: String = "all"
+    override def expression(column: String): String = "true"
+    override def and(other: ValueFilter): ValueFilter = other
+  }
+
+  /** Nothing passes: it is known that no row matters. */
+  case object Nothing extends ValueFilter {
+    override def passes(key: AnyRef): Boolean = false
+    override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = false
+    override def couldPass(b: ColumnBounds): Boolean = false
+    override def allPass(b: ColumnBounds): Boolean = !b.mayHaveValues && !b.mayHaveNulls
+    override def points: Option[Seq[AnyRef]] = Some(Nil)
+    override def select(v: ColumnVector, s: Selection): Unit = s.count = 0
+    override def implies(other: ValueFilter): Boolean = true
+    override def form: String = "nothing"
+    override def expression(column: String): String = "false"
+    override def and(other: ValueFilter): ValueFilter = this
+  }
+
+  /** Only SQL NULL passes: a TopK with nulls first whose heap is full of them. */
+  final case class NullsOnly(domain: KeyDomain) extends ValueFilter {
+    override def passes(key: AnyRef): Boolean = key == null
+    override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = row.isNullAt(ordinal)
+    override def couldPass(b: ColumnBounds): Boolean = b.mayHaveNulls
+    override def allPass(b: ColumnBounds): Boolean = !b.mayHaveValues
+    override def points: Option[Seq[AnyRef]] = None
+    override def select(v: ColumnVector, s: Selection): Unit =
+      if (v.dataType == domain.dataType) SelectLoops.nullsOnly(v, s)
+    override def implies(other: ValueFilter): Boolean = other match {
+      case All => true
+      case NullsOnly(d) => d == domain
+      case r: Range => r.domain == domain && r.nulls
+      case Nothing => false
+    }
+    override def form: String = "range"
+    override def expression(column: String): String = s"$column IS NULL"
+    override def and(other: ValueFilter): ValueFilter = other match {
+      case All => this
+      case Nothing => Nothing
+      case NullsOnly(d) => sameDomain(domain, d); this
+      case r: Range => sameDomain(domain, r.domain); if (r.nulls) this else Nothing
+    }
+  }
+
+  /**
+   * The values between two ends, and null or not. This class takes the ends as they are; [[range]] gives the simplest
+   * filter for them. Throws IllegalArgumentException if the key of an end is null.
+   *
+   * @param domain
+   *   the type of the column; both keys are keys of it
+   * @param lower
+   *   None = no value is too small
+   * @param upper
+   *   None = no value is too great
+   * @param nulls
+   *   whether SQL NULL passes
+   */
+  final case class Range(domain: KeyDomain, lower: Option[End], upper: Option[End], nulls: Boolean)
+      extends ValueFilter {
+    require(lower.forall(_.key != null) && upper.forall(_.key != null), "an end of a range has no key")
+
+    /** The ends as two numbers where the domain has them, else null. */
+    private[filter] val longs: ClosedLongs = domain match {
+      case d: LongDomain => ClosedLongs.of(d, lower, upper)
+      case _: ObjectDomain => null
+    }
+
+    private[filter] def hasNoValues: Boolean = domain match {
+      case _: LongDomain => longs.isEmpty
+      case d: ObjectDomain =>
+        upper.exists(u => !u.inclusive && d.isLeast(u.key)) ||
+        lower.exists(l => upper.exists(u => crossed(d.compare(l.key, u.key), l, u)))
+    }
+
+    private def crossed(order: Int, l: End, u: End): Boolean =
+      order > 0 || (order == 0 && !(l.inclusive && u.inclusive))
+
+    private[filter] def hasAllValues: Boolean = domain match {
+      case d: LongDomain => longs.lo == d.least && longs.hi == d.greatest
+      case d: ObjectDomain => upper.isEmpty && lower.forall(e => e.inclusive && d.isLeast(e.key))
+    }
+
+    private def aboveLower(key: AnyRef): Boolean = lower.forall { e =>
+      val c = domain.compare(key, e.key)
+      c > 0 || (c == 0 && e.inclusive)
+    }
+
+    private def belowUpper(key: AnyRef): Boolean = upper.forall { e =>
+      val c = domain.compare(key, e.key)
+      c < 0 || (c == 0 && e.inclusive)
+    }
+
+    /** Whether a value's code passes. Only for a [[LongDomain]]; spares the box that [[passes]] takes. */
+    def passesLong(code: Long): Boolean = code >= longs.lo && code <= longs.hi
+
+    private[filter] def passesObject(key: AnyRef): Boolean =
+      aboveLower(key) && belowUpper(key)
+
+    override def passes(key: AnyRef): Boolean =
+      if (key == null) nulls
+      else if (longs != null) passesLong(key.asInstanceOf[java.lang.Long].longValue)
+      else passesObject(key)
+
+    override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean =
+      if (row.isNullAt(ordinal)) nulls
+      else
+        domain match {
+          case d: LongDomain => passesLong(d.longFromRow(row, ordinal))
+          case d: ObjectDomain => passesObject(d.viewOfRow(row, ordinal))
+        }
+
+    override def couldPass(b: ColumnBounds): Boolean =
+      (nulls && b.mayHaveNulls) || (b.mayHaveValues && overlaps(b.min, b.max))
+
+    private def overlaps(min: AnyRef, max: AnyRef): Boolean =
+      if (longs != null)
+        !longs.isEmpty && (min == null || unbox(min) <= longs.hi) && (max == null || unbox(max) >= longs.lo)
+      else
+        !hasNoValues && (min == null || belowUpper(min)) && (max == null || aboveLower(max))
+
+    override def allPass(b: ColumnBounds): Boolean =
+      (nulls || !b.mayHaveNulls) && (!b.mayHaveValues || contains(b.min, b.max))
+
+    private def contains(min: AnyRef, max: AnyRef): Boolean =
+      if (longs != null) {
+        val d = domain.asInstanceOf[LongDomain]
+        (if (min == null) longs.lo == d.least else unbox(min) >= longs.lo) &&
+        (if (max == null) longs.hi == d.greatest else unbox(max) <= longs.hi)
+      } else
+        (if (min == null) lower.isEmpty else aboveLower(min)) &&
+        (if (max == null) upper.isEmpty else belowUpper(max))
+
+    override def points: Option[Seq[AnyRef]] =
+      if (nulls) None
+      else if (hasNoValues) Some(Nil)
+      else
+        domain match {
+          case d: LongDomain =>
+            if (longs.lo == longs.hi && !d.hasManyEncodings(longs.lo)) Some(Seq(Long.box(longs.lo))) else None
+          case d: ObjectDomain =>
+            for (l <- lower; u <- upper; if d.compare(l.key, u.key) == 0) yield Seq(l.key)
+        }
+
+    override def select(v: ColumnVector, s: Selection): Unit =
+      if (v.dataType == domain.dataType) SelectLoops.range(this, v, s)
+
+    override def implies(other: ValueFilter): Boolean = other match {
+      case All => true
+      case Nothing => hasNoValues && !nulls
+      case NullsOnly(d) => d == domain && hasNoValues
+      case r: Range => r.domain == domain && (r.nulls || !nulls) && (hasNoValues || within(r))
+    }
+
+    /** Whether the values of this range, of which there are some, all lie in another one. */
+    private def within(r: Range): Boolean =
+      if (longs != null) longs.lo >= r.longs.lo && longs.hi <= r.longs.hi
+      else
+        r.lower.forall(theirs => lower.exists(ours => asTight(ours, theirs, domain.compare(ours.key, theirs.key)))) &&
+        r.upper.forall(theirs => upper.exists(ours => asTight(ours, theirs, domain.compare(theirs.key, ours.key))))
+
+    /** `inner` is positive if our key lies further inside than theirs. */
+    private def asTight(ours: End, theirs: End, inner: Int): Boolean =
+      inner > 0 || (inner == 0 && (theirs.inclusive || !ours.inclusive))
+
+    override def form: String = "range"
+
+    override def expression(column: String): String = RangeText.expression(this, column)
+
+    override def and(other: ValueFilter): ValueFilter = other match {
+      case All => this
+      case Nothing => Nothing
+      case n: NullsOnly => n.and(this)
+      case r: Range =>
+        sameDomain(domain, r.domain)
+        val lo = tighter(lower, r.lower)(domain.compare(_, _) > 0)
+        val hi = tighter(upper, r.upper)(domain.compare(_, _) < 0)
+        range(domain, lo, hi, nulls && r.nulls)
+    }
+  }
+
+  /** The simplest filter for these ends: All, Nothing, NullsOnly or a Range. */
+  def range(domain: KeyDomain, lower: Option[End], upper: Option[End], nulls: Boolean): ValueFilter = {
+    val r = Range(domain, lower, upper, nulls)
+    if (r.hasNoValues) { if (nulls) NullsOnly(domain) else Nothing }
+    else if (nulls && r.hasAllValues) All
+    else r
+  }
+
+  private def tighter(a: Option[End], b: Option[End])(isTighter: (AnyRef, AnyRef) => Boolean): Option[End] =
+    (a, b) match {
+      case (Some(x), Some(y)) =>
+        if (isTighter(x.key, y.key)) a
+        else if (isTighter(y.key, x.key)) b
+        else if (x.inclusive) b // the same key: an exclusive end is the tighter one
+        else a
+      case _ => a.orElse(b)
+    }
+
+  private def unbox(key: AnyRef): Long = key.asInstanceOf[java.lang.Long].longValue
+
+  private def sameDomain(a: KeyDomain, b: KeyDomain): Unit =
+    require(
+      a == b,
+      s"a filter of ${a.dataType.catalogString} and one of ${b.dataType.catalogString} have nothing in common"
+    )
+}

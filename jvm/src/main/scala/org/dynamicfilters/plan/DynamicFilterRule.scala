@@ -1,0 +1,56 @@
+package org.dynamicfilters.plan
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, TakeOrderedAndProjectExec}
+import org.dynamicfilters.Settings
+import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.report.Rejected
+
+/** Makes producers of operators and puts their filters into scans.
+  *
+  * Runs in two places, in this order, and is idempotent, so that the places need not know of each other:
+  *   - adaptive execution: among the query stage preparation rules, on the whole plan, at the start and whenever it is planned
+  *     anew (nodes put in before are gone by then);
+  *   - otherwise, and for every adaptive stage: before Spark inserts columnar transitions.
+  *
+  * A failure leaves the plan as it is.
+  */
+final class DynamicFilterRule extends Rule[SparkPlan] with Logging {
+  override def apply(plan: SparkPlan): SparkPlan =
+    if (!Settings.get(conf, Settings.Enabled)) plan
+    else
+      try plan.transformUp { case t: TakeOrderedAndProjectExec => topK(t) }
+      catch {
+        case e @ (NonFatal(_) | _: LinkageError) =>
+          logWarning("Dynamic filters: planning failed, the query runs without them", e)
+          plan
+      }
+
+  private def topK(t: TakeOrderedAndProjectExec): SparkPlan = t.child match {
+    case _: TopKTapExec => t
+    case _ if !Settings.get(conf, Settings.TopKEnabled) => t
+    case _ =>
+      TopKPlanner.plan(t, conf) match {
+        case Right(child) => t.withNewChildren(Seq(child))
+        case Left(reason) =>
+          t.setTagValue(DynamicFilterRule.RejectedTag, Rejected("topk", t.sortOrder.flatMap(_.references.map(_.name)).take(1), reason))
+          t
+      }
+  }
+}
+
+object DynamicFilterRule {
+
+  /** Why an operator produces no filter; read when the query has ended. */
+  val RejectedTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejected")
+}
+
+/** Hooks the rule in where adaptive execution does not. */
+final class DynamicFilterColumnarRule extends ColumnarRule {
+  private val rule = new DynamicFilterRule
+  override def preColumnarTransitions: Rule[SparkPlan] = rule
+}

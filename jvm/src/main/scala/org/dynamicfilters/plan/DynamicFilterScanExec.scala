@@ -1,0 +1,161 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, UnsafeProjection}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.FileScanRDD
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.exchange.TaskFilters
+import org.dynamicfilters.report.{QueryReports, ScanRun}
+import org.dynamicfilters.scan._
+
+/** A file scan under dynamic filters.
+  *
+  * Wraps Spark's scan rather than replacing it: whoever looks for a `FileSourceScanExec` still finds it, and it prepares its
+  * files, partitions and metrics as ever. What changes is the reader in its relation ([[DynamicParquetFormat]]), and, where
+  * something is known of the files, the order in which they are read.
+  */
+case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends UnaryExecNode {
+  import ScanCounter._
+
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def supportsColumnar: Boolean = child.supportsColumnar
+  override def vectorTypes: Option[Seq[String]] = child.vectorTypes
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "filesPruned" -> SqlMetricsAccess.sum(sparkContext, "file splits never opened"),
+    "rowGroups" -> SqlMetricsAccess.sum(sparkContext, "row groups"),
+    "rowGroupsPruned" -> SqlMetricsAccess.sum(sparkContext, "row groups pruned"),
+    "rows" -> SqlMetricsAccess.sum(sparkContext, "rows without dynamic filters"),
+    "rowsPruned" -> SqlMetricsAccess.sum(sparkContext, "rows pruned"),
+    "lateMaterialized" -> SqlMetricsAccess.sum(sparkContext, "row groups read in two passes"),
+    "bytesRead" -> SqlMetricsAccess.size(sparkContext, "bytes read")
+  )
+
+  override def nodeName: String = "DynamicFilterScan"
+  override def simpleString(maxFields: Int): String = s"$nodeName ${spec.columns.map(_.describe).mkString(", ")}"
+  override def verboseStringWithOperatorId(): String =
+    s"""
+       |$formattedNodeName
+       |Filters: ${spec.columns.map(_.describe).mkString(", ")}
+       |""".stripMargin
+
+  private def scan: FileSourceScanExec = child.asInstanceOf[FileSourceScanExec]
+
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
+    // Also where its RDD is not used: this waits for the scan's own subqueries (dynamic partition pruning).
+    val plain = child.executeColumnar()
+    val accumulator = startRun()
+    ordered() match {
+      case None => tracked(plain, accumulator)
+      case Some(files) =>
+        val (rows, time) = (child.longMetric("numOutputRows"), child.longMetric("scanTime"))
+        tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator).mapPartitions(new CountedBatches(_, rows, time), true)
+    }
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val plain = child.execute()
+    val accumulator = startRun()
+    ordered() match {
+      case None => tracked(plain, accumulator)
+      case Some(files) =>
+        val rows = child.longMetric("numOutputRows")
+        val schema = child.schema
+        tracked(files, accumulator).mapPartitionsWithIndex(
+          { (index, it) =>
+            // As FileSourceScanExec does: the vectorized reader returns rows that are not unsafe.
+            val toUnsafe = UnsafeProjection.create(schema)
+            toUnsafe.initialize(index)
+            it.map { row =>
+              rows += 1
+              toUnsafe(row)
+            }
+          },
+          preservesPartitioning = true
+        )
+    }
+  }
+
+  /** The scan's files best first; None keeps Spark's own order. Bucketed scans keep their partitions. */
+  private def ordered(): Option[OrderedFileScanRDD] =
+    if (scan.bucketedScan) None
+    else
+      scan.inputRDD match {
+        case files: FileScanRDD =>
+          try OrderedFileScanRDD.of(files, spec, FileStatistics.instance)
+          catch {
+            case e: RuntimeException =>
+              logWarning("Dynamic filters: files are read in Spark's order, ordering them failed", e)
+              None
+          }
+        case _ => None
+      }
+
+  private def tracked[T: scala.reflect.ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
+    val m = metrics
+    val counted = Seq(
+      (Some(SplitsUnopened), None, m("filesPruned")),
+      (Some(RowGroups), None, m("rowGroups")),
+      (Some(RowGroupsPruned), None, m("rowGroupsPruned")),
+      (Some(Rows), None, m("rows")),
+      (Some(Rows), Some(RowsOutput), m("rowsPruned")),
+      (Some(LateMaterialized), None, m("lateMaterialized")),
+      (Some(BytesRead), None, m("bytesRead"))
+    ).map { case (plus, minus, metric) => (plus.map(_.id), minus.map(_.id), metric) }
+    new ScanTaskRDD(
+      rdd,
+      spec,
+      accumulator,
+      report =>
+        counted.foreach { case (plus, minus, metric) =>
+          val n = plus.fold(0L)(report.counts(_)) - minus.fold(0L)(report.counts(_))
+          if (n > 0) metric += n
+        }
+    )
+  }
+
+  private def startRun(): ScanAccumulator = {
+    val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
+    sparkContext.register(accumulator)
+    Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption).foreach { id =>
+      val files = scan.inputRDD match {
+        case f: FileScanRDD => f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
+        case _ => 0L
+      }
+      val name = scan.tableIdentifier.map(_.unquotedString).getOrElse(
+        scan.relation.location.rootPaths.headOption.map(_.toString).getOrElse("")
+      )
+      val report = QueryReports.instance.forExecution(id)
+      report.synchronized {
+        if (report.sessionId == null) report.sessionId = SqlMetricsAccess.sessionId(session)
+        report.scans += new ScanRun(spec.scanId, name, spec.columns.map(_.ref.id), files, accumulator)
+      }
+    }
+    accumulator
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): DynamicFilterScanExec = copy(child = newChild)
+}
+
+/** Keeps the wrapped scan's own metrics when its RDD is not the one that runs. */
+private final class CountedBatches(batches: Iterator[ColumnarBatch], rows: SQLMetric, time: SQLMetric)
+    extends Iterator[ColumnarBatch] {
+  override def hasNext: Boolean = {
+    val start = System.nanoTime()
+    val more = batches.hasNext
+    time += (System.nanoTime() - start) / 1000000
+    more
+  }
+  override def next(): ColumnarBatch = {
+    val batch = batches.next()
+    rows += batch.numRows
+    batch
+  }
+}

@@ -1,0 +1,78 @@
+package org.dynamicfilters.report
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.sql.execution.{ExplainMode, QueryExecution, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
+import org.dynamicfilters.Settings
+import org.dynamicfilters.exchange.LocalExchange
+import org.dynamicfilters.plan.DynamicFilterRule
+
+/** Follows queries: opens their reports, closes their filters when they end, however they end. */
+final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
+  override def onOtherEvent(event: SparkListenerEvent): Unit =
+    try
+      event match {
+        case s: SparkListenerSQLExecutionStart =>
+          val report = QueryReports.instance.forExecution(s.executionId)
+          report.description = s.description
+          report.tags = s.jobTags.toSeq.sorted
+        case e: SparkListenerSQLExecutionEnd => ended(e)
+        case _ =>
+      }
+    catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
+
+  private def ended(e: SparkListenerSQLExecutionEnd): Unit =
+    try {
+      val report = QueryReports.instance.forExecution(e.executionId)
+      val query = SqlMetricsAccess.queryOf(e)
+      if (query != null) {
+        val session = query.sparkSession
+        QueryReports.instance.retained = Settings.get(session.sessionState.conf, Settings.RetainedQueries)
+        report.sessionId = SqlMetricsAccess.sessionId(session)
+        // A query that failed in analysis or planning has no plan, and asking for it would fail again.
+        if (e.errorMessage.forall(_.isEmpty)) {
+          Plans.foreach(query.executedPlan)(_.getTagValue(DynamicFilterRule.RejectedTag).foreach(r => report.synchronized(report.rejected += r)))
+          if (report.isOfInterest || report.tags.exists(_.contains(QueryListener.AnalyzeTag)))
+            report.plan = planText(query)
+        }
+      }
+      report.state = if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed"
+    } finally LocalExchange.instance.close(e.executionId)
+
+  private def planText(query: QueryExecution): String =
+    query.explainString(ExplainMode.fromString("simple"))
+
+  override def onApplicationEnd(end: org.apache.spark.scheduler.SparkListenerApplicationEnd): Unit =
+    logDebug(s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions")
+}
+
+object QueryListener {
+
+  /** Queries whose tags hold this text keep their plan even if they have no filter: `analyze` of the Python package. */
+  val AnalyzeTag = "sdf-analyze"
+}
+
+/** Walks physical plans, into adaptive plans, stages, commands and subqueries. */
+private object Plans {
+  def foreach(plan: SparkPlan)(f: SparkPlan => Unit): Unit = {
+    f(plan)
+    plan match {
+      case a: AdaptiveSparkPlanExec => foreach(a.executedPlan)(f)
+      case s: QueryStageExec => foreach(s.plan)(f)
+      case _ =>
+    }
+    plan.children.foreach(foreach(_)(f))
+    plan.subqueries.foreach(foreach(_)(f))
+    plan match {
+      case _: ExecutedCommandExec | _: DataWritingCommandExec =>
+      case other => other.innerChildren.foreach { case p: SparkPlan => foreach(p)(f); case _ => }
+    }
+  }
+}

@@ -1,0 +1,104 @@
+package org.dynamicfilters.report
+
+import scala.collection.mutable
+import scala.util.Try
+
+import org.dynamicfilters.exchange.{FilterAccumulator, FilterRef}
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.scan.ScanAccumulator
+
+/** State of a filter as `dynamic_filters()` shows it. */
+object FilterState extends Enumeration {
+  val registered, building, ready, disabled = Value
+}
+
+/** One filter in one execution.
+  *
+  * @param columns
+  *   names of the scans' columns that it filters
+  */
+final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumulator: FilterAccumulator) {
+  @volatile var disabled: Option[String] = None
+  val startedNanos: Long = System.nanoTime()
+
+  /** The tightest bound that any executor reported, and the highest generation. */
+  def current: (Long, ValueFilter) = {
+    val seen = accumulator.value.values.toSeq
+    val filters = seen.filter(_.bound != null).flatMap(s => Try(FilterCodec.decode(s.bound)).toOption.flatMap(_.toOption))
+    val tightest = filters.reduceOption((a, b) => if (a.implies(b)) a else b).getOrElse(ValueFilter.All)
+    (if (seen.isEmpty) 0L else seen.map(_.generation).max, tightest)
+  }
+
+  def encodedBytes: Long = accumulator.value.values.map(s => if (s.bound == null) 0L else s.bound.length.toLong).maxOption.getOrElse(0L)
+
+  /** The filter in force, as in a SQL text. */
+  def expression(column: String, showValues: Boolean): String = {
+    val (_, filter) = current
+    if (showValues || filter == ValueFilter.All || filter == ValueFilter.Nothing) filter.expression(column) else s"$column: hidden"
+  }
+}
+
+/** One scan in one execution. */
+final class ScanRun(
+    val scanId: Long,
+    val tableName: String,
+    val filterIds: Seq[Long],
+    val filesTotal: Long,
+    val accumulator: ScanAccumulator
+)
+
+/** A producer that the planner considered and rejected. */
+final case class Rejected(producer: String, columns: Seq[String], reason: String)
+
+/** What is known of one SQL execution. */
+final class QueryReport(val executionId: Long) {
+  @volatile var sessionId: String = _
+  @volatile var description: String = ""
+  @volatile var tags: Seq[String] = Nil
+  @volatile var state: String = "running"
+  @volatile var plan: String = ""
+  val filters = mutable.ArrayBuffer.empty[FilterRun]
+  val scans = mutable.ArrayBuffer.empty[ScanRun]
+  val rejected = mutable.LinkedHashSet.empty[Rejected]
+
+  /** Whether there is anything to show. */
+  def isOfInterest: Boolean = synchronized(filters.nonEmpty || scans.nonEmpty || rejected.nonEmpty)
+}
+
+/** The newest queries' reports, on the driver.
+  *
+  * Bounded: the oldest are forgotten first. Queries of which we know nothing but that they ran are kept in a shorter list of
+  * their own, so that they do not push out those with filters.
+  */
+final class QueryReports {
+  private val reports = mutable.LinkedHashMap.empty[Long, QueryReport]
+  @volatile var retained: Int = 100
+
+  def forExecution(id: Long): QueryReport = synchronized {
+    reports.getOrElseUpdate(
+      id, {
+        while (reports.size >= math.max(retained, 1) * QueryReports.Slack) trim()
+        new QueryReport(id)
+      }
+    )
+  }
+
+  def find(id: Long): Option[QueryReport] = synchronized(reports.get(id))
+
+  private def trim(): Unit = {
+    val victim = reports.valuesIterator.find(r => !r.isOfInterest && r.state != "running").orElse(reports.valuesIterator.nextOption())
+    victim.foreach(r => reports.remove(r.executionId))
+  }
+
+  /** The retained reports of a session, oldest first. */
+  def ofSession(sessionId: String): Seq[QueryReport] = synchronized {
+    val own = reports.valuesIterator.filter(_.sessionId == sessionId).toVector
+    val (shown, plain) = own.partition(_.isOfInterest)
+    (shown.takeRight(retained) ++ plain.takeRight(retained)).sortBy(_.executionId)
+  }
+}
+
+object QueryReports {
+  private val Slack = 2
+  val instance = new QueryReports
+}

@@ -1,0 +1,163 @@
+package org.dynamicfilters.report
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.{Row, SQLContext, SparkSession}
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry.TableFunctionBuilder
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.sources.{BaseRelation, TableScan}
+import org.apache.spark.sql.types._
+import org.dynamicfilters.{Driver, Settings, Version}
+import org.dynamicfilters.exchange.LocalExchange
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.scan.ScanCounter
+
+/** The table functions that show filters at work. Each session sees its own queries. */
+object ReportFunctions {
+  type Description = (FunctionIdentifier, ExpressionInfo, TableFunctionBuilder)
+
+  private def function(name: String, schema: StructType, usage: String)(rows: ReportReader => Seq[Row]): Description = {
+    val info = new ExpressionInfo(classOf[ReportRelation].getName, null, name, s"_FUNC_() - $usage", "", "", "", "table_funcs", "0.1.0", "", "built-in")
+    val builder: TableFunctionBuilder = { arguments =>
+      if (arguments.nonEmpty) throw new IllegalArgumentException(s"$name takes no arguments, ${arguments.size} given")
+      val session = SparkSession.active
+      session.baseRelationToDataFrame(new ReportRelation(session, schema, rows)).queryExecution.analyzed
+    }
+    (FunctionIdentifier(name), info, builder)
+  }
+
+  private val filters = function(
+    "dynamic_filters",
+    StructType.fromDDL(
+      "query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state STRING, " +
+        "reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT"
+    ),
+    "one row for each dynamic filter of this session's queries, rejected ones included"
+  )(_.filters)
+
+  private val scans = function(
+    "dynamic_filter_scans",
+    StructType.fromDDL(
+      "query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total BIGINT, " +
+        "files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT, rows_pruned BIGINT, " +
+        "rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT, row_groups_late_materialized BIGINT, " +
+        "pruned_by MAP<STRING, BIGINT>, reasons MAP<STRING, BIGINT>"
+    ),
+    "one row for each filtered scan of this session's queries"
+  )(_.scans)
+
+  private val queries = function(
+    "dynamic_filter_queries",
+    StructType.fromDDL("query_id BIGINT, description STRING, tags ARRAY<STRING>, state STRING, plan STRING"),
+    "one row for each of this session's queries that the report keeps, with the plan as executed"
+  )(_.queries)
+
+  private val status = function(
+    "dynamic_filters_status",
+    StructType.fromDDL(
+      "version STRING, protocol INT, spark_version STRING, enabled BOOLEAN, activation STRING, live_executions INT"
+    ),
+    "one row: the plugin's version and whether it is active in this session"
+  )(_.status)
+
+  val all: Seq[Description] = Seq(filters, scans, queries, status)
+}
+
+/** Rows are made when the query over them is planned for execution, not when it is analyzed. */
+private final class ReportRelation(session: SparkSession, override val schema: StructType, rows: ReportReader => Seq[Row])
+    extends BaseRelation
+    with TableScan {
+  override def sqlContext: SQLContext = session.sqlContext
+  override def buildScan(): RDD[Row] =
+    session.sparkContext.parallelize(rows(new ReportReader(session)), 1)
+}
+
+private final class ReportReader(session: SparkSession) {
+  private val showValues = Settings.get(session.sessionState.conf, Settings.ShowValues)
+
+  private lazy val reports: Seq[QueryReport] = {
+    // Queries end on the listener's thread; one that has just returned may not have arrived there.
+    SqlMetricsAccess.listenersCaughtUp(session.sparkContext, 5000)
+    QueryReports.instance.ofSession(SqlMetricsAccess.sessionId(session))
+  }
+
+  def filters: Seq[Row] = reports.flatMap { q =>
+    q.synchronized {
+      q.filters.toSeq.map(f => filterRow(q, f)) ++ q.rejected.toSeq.map { r =>
+        Row(q.executionId, null, r.producer, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
+      }
+    }
+  }
+
+  private def filterRow(q: QueryReport, f: FilterRun): Row = {
+    val (generation, filter) = f.current
+    val state =
+      if (f.disabled.isDefined) "disabled"
+      else if (generation > 0) "ready"
+      else if (q.state == "running") "building"
+      else "registered"
+    val column = f.columns.headOption.getOrElse("")
+    Row(
+      q.executionId,
+      f.ref.id.toString,
+      f.ref.producer,
+      f.columns,
+      filter.form,
+      state,
+      f.disabled.getOrElse(if (generation == 0 && q.state != "running") "fewer rows than the limit were seen" else null),
+      generation,
+      if (filter == ValueFilter.All) "true" else f.expression(column, showValues),
+      f.encodedBytes,
+      0L,
+      null
+    )
+  }
+
+  def scans: Seq[Row] = reports.flatMap { q =>
+    q.synchronized(q.scans.toSeq).map { s =>
+      val r = s.accumulator.value
+      import ScanCounter._
+      Row(
+        q.executionId,
+        s.scanId,
+        s.tableName,
+        s.filterIds.map(_.toString),
+        s.filesTotal,
+        math.max(0L, s.filesTotal - r.filesRead.size),
+        r(RowGroups),
+        r(RowGroupsPruned),
+        r(Rows),
+        r(Rows) - r(RowsOutput),
+        r(RowsOutput),
+        r(BytesTotal),
+        r(BytesRead),
+        r(LateMaterialized),
+        Map(
+          "statistics" -> r(ByStatistics),
+          "dictionary" -> r(ByDictionary),
+          "bloom" -> r(ByBloom),
+          "page index" -> r(ByPages),
+          "rows" -> r(ByRows)
+        ),
+        (r.reasons.toMap ++ (if (r(GaveUp) > 0) Map("late materialization gave up" -> r(GaveUp)) else Map.empty))
+      )
+    }
+  }
+
+  def queries: Seq[Row] = reports.map(q => Row(q.executionId, q.description, q.tags, q.state, q.plan))
+
+  def status: Seq[Row] = {
+    val enabled = Settings.get(session.sessionState.conf, Settings.Enabled)
+    Seq(
+      Row(
+        Version.current,
+        Version.protocol,
+        session.version,
+        enabled,
+        Driver.activation.fold("")(_.toString),
+        LocalExchange.instance.liveExecutions
+      )
+    )
+  }
+}

@@ -1,0 +1,122 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.dynamicfilters.exchange.TopKSpec
+import org.dynamicfilters.filter.{LongDomain, ObjectDomain}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The `limit` best rows of a row group by the TopK's key: those that are worth handing on first, because they set the bound
+  * that excludes the others.
+  *
+  * A bounded heap, worst on top. Keys of NULL take part where nulls sort first and are left out where they sort last.
+  */
+abstract class BestRows(spec: TopKSpec) {
+  protected val limit: Int = spec.limit
+
+  def offer(v: ColumnVector, i: Int, row: Long): Unit
+  def size: Int
+
+  /** Row numbers, ascending. */
+  def rows: Array[Long]
+
+  /** Key of the worst of them, null for NULL. */
+  def worstKey: AnyRef
+  final def isFull: Boolean = size >= limit
+}
+
+object BestRows {
+  def apply(spec: TopKSpec): BestRows = spec.domain match {
+    case d: LongDomain if !spec.nullsFirst => new LongBestRows(spec, d)
+    case _ => new ObjectBestRows(spec)
+  }
+}
+
+private final class LongBestRows(spec: TopKSpec, domain: LongDomain) extends BestRows(spec) {
+  private val flip = if (spec.ascending) 0L else -1L
+  // Binary max-heap of (encoded key, row); smaller encoded is better.
+  private var keys = new Array[Long](math.min(limit, 1024))
+  private var numbers = new Array[Long](math.min(limit, 1024))
+  private var n = 0
+
+  override def size: Int = n
+  override def rows: Array[Long] = { val r = java.util.Arrays.copyOf(numbers, n); java.util.Arrays.sort(r); r }
+  override def worstKey: AnyRef = java.lang.Long.valueOf(keys(0) ^ flip)
+
+  override def offer(v: ColumnVector, i: Int, row: Long): Unit =
+    if (!v.isNullAt(i)) {
+      val k = domain.longFromVector(v, i) ^ flip
+      if (n < limit) {
+        if (n == keys.length) {
+          keys = java.util.Arrays.copyOf(keys, math.min(limit, n * 2))
+          numbers = java.util.Arrays.copyOf(numbers, keys.length)
+        }
+        var c = n
+        n += 1
+        while (c > 0 && keys((c - 1) / 2) < k) {
+          keys(c) = keys((c - 1) / 2)
+          numbers(c) = numbers((c - 1) / 2)
+          c = (c - 1) / 2
+        }
+        keys(c) = k
+        numbers(c) = row
+      } else if (k < keys(0)) siftDown(k, row)
+    }
+
+  private def siftDown(k: Long, row: Long): Unit = {
+    var p = 0
+    var c = 1
+    while (c < n) {
+      if (c + 1 < n && keys(c + 1) > keys(c)) c += 1
+      if (keys(c) > k) {
+        keys(p) = keys(c)
+        numbers(p) = numbers(c)
+        p = c
+        c = 2 * p + 1
+      } else c = n
+    }
+    keys(p) = k
+    numbers(p) = row
+  }
+}
+
+private final class ObjectBestRows(spec: TopKSpec) extends BestRows(spec) {
+  private final class Entry(val key: AnyRef, val row: Long)
+  private val order = spec.order
+  private val heap = new java.util.PriorityQueue[Entry](
+    math.min(limit, 1024),
+    (a: Entry, b: Entry) => order.compare(b.key, a.key)
+  )
+
+  override def size: Int = heap.size
+  override def rows: Array[Long] = {
+    val r = new Array[Long](heap.size)
+    var i = 0
+    heap.forEach { e => r(i) = e.row; i += 1 }
+    java.util.Arrays.sort(r)
+    r
+  }
+  override def worstKey: AnyRef = heap.peek.key
+
+  override def offer(v: ColumnVector, i: Int, row: Long): Unit = {
+    val key: AnyRef =
+      if (v.isNullAt(i)) null
+      else
+        spec.domain match {
+          case d: LongDomain => java.lang.Long.valueOf(d.longFromVector(v, i))
+          case d: ObjectDomain => d.fromVector(v, i)
+        }
+    if (key != null || spec.nullsFirst) {
+      // The vector is reused by the next batch: what is kept is copied.
+      if (heap.size < limit) heap.add(new Entry(copied(key), row))
+      else if (order.compare(key, heap.peek.key) < 0) {
+        heap.poll()
+        heap.add(new Entry(copied(key), row))
+      }
+    }
+  }
+
+  private def copied(key: AnyRef): AnyRef = key match {
+    case s: UTF8String => s.clone()
+    case other => other
+  }
+}

@@ -1,0 +1,188 @@
+package org.dynamicfilters.scan
+
+import java.io.Closeable
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.vectorized.ColumnarBatch
+
+/** Spark's Parquet format whose reader consults dynamic filters.
+  *
+  * A subclass, because Spark asks `isInstanceOf[ParquetFileFormat]`. Its `equals` makes every subclass equal to it, so the
+  * relation that carries it differs in an option as well, else Spark's tree transformations would drop the change.
+  */
+final class DynamicParquetFormat(spec: ScanSpec) extends ParquetFileFormat {
+  override def buildReaderWithPartitionValues(
+      sparkSession: SparkSession,
+      dataSchema: StructType,
+      partitionSchema: StructType,
+      requiredSchema: StructType,
+      filters: Seq[Filter],
+      options: Map[String, String],
+      hadoopConf: Configuration
+  ): PartitionedFile => Iterator[InternalRow] =
+    new DynamicFileReader(
+      spec,
+      super.buildReaderWithPartitionValues(
+        sparkSession,
+        dataSchema,
+        partitionSchema,
+        requiredSchema,
+        filters,
+        options,
+        hadoopConf
+      )
+    )
+}
+
+/** Opens files for a scan: not at all where a filter excludes them, else through [[DynamicFileIterator]]. */
+final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator[InternalRow])
+    extends (PartitionedFile => Iterator[InternalRow])
+    with Serializable
+    with Logging {
+  import ScanCounter._
+
+  override def apply(file: PartitionedFile): Iterator[InternalRow] =
+    TaskScan.current(spec.scanId) match {
+      case Some(task) if task.isActive => open(file, task)
+      case _ => plain(file)
+    }
+
+  private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
+    task.report.add(Splits, 1)
+    if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
+      task.report.add(SplitsUnopened, 1)
+      countUnopened(file, task)
+      Iterator.empty
+    } else {
+      val before = TaskScan.bytesReadByThread()
+      val rows = plain(file)
+      val hooked = guarded(task, "setting up a reader") {
+        ParquetReaderAccess.of(rows) match {
+          case None => Left("the reader is not Spark's vectorized one")
+          // Encrypted footers may hide statistics; such files pass untouched.
+          case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
+            Left("the file is encrypted")
+          case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, before))
+        }
+      }
+      hooked match {
+        case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
+        case Some(Left(reason)) => fallBack(task, file, reason, rows)
+        case None => fallBack(task, file, "the reader could not be set up", rows)
+      }
+    }
+  }
+
+  private def isEncrypted(a: ParquetReaderAccess): Boolean =
+    a.fileReader.getFileMetaData.getEncryptionType.name != "UNENCRYPTED"
+
+  private def fallBack(task: TaskScan, file: PartitionedFile, reason: String, rows: Iterator[InternalRow]) = {
+    task.report.add(Fallbacks, 1)
+    task.report.addReason(reason)
+    task.report.filesRead += PathHash(file.urlEncodedPath)
+    rows
+  }
+
+  private def countUnopened(file: PartitionedFile, task: TaskScan): Unit =
+    task.known(file).foreach { groups =>
+      task.report.add(RowGroups, groups.length.toLong)
+      task.report.add(RowGroupsPruned, groups.length.toLong)
+      task.report.add(ByStatistics, groups.length.toLong)
+      task.report.add(Rows, groups.iterator.map(_.rows).sum)
+      // Of all columns: which of them the query wants is not known without the footer.
+      task.report.add(BytesTotal, groups.iterator.map(_.bytes).sum)
+    }
+
+  private def guarded[A](task: TaskScan, what: String)(body: => A): Option[A] =
+    try Some(body)
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        task.report.addReason(s"${e.getClass.getSimpleName} while $what")
+        logWarning(s"Dynamic filters: failure while $what; the file is read without filters", e)
+        None
+    }
+}
+
+/** 64-bit hash of a path, to count distinct files without sending their names. */
+private[scan] object PathHash {
+  def apply(path: String): Long = {
+    var h = 1125899906842597L
+    var i = 0
+    while (i < path.length) { h = 31 * h + path.charAt(i); i += 1 }
+    h
+  }
+}
+
+/** Spark's iterator over a split, with row groups chosen by [[DynamicRowGroups]].
+  *
+  * Returns what Spark's iterator returns: batches or rows. The reader learns of a row group only when all rows before it have
+  * been returned, so each choice is made as late as possible, with the newest filters.
+  */
+final class DynamicFileIterator(
+    rows: Iterator[InternalRow],
+    access: ParquetReaderAccess,
+    task: TaskScan,
+    file: PartitionedFile,
+    bytesBefore: Long
+) extends Iterator[AnyRef]
+    with Closeable {
+  private val inner = rows.asInstanceOf[Iterator[AnyRef]]
+  private val groups = new DynamicRowGroups(task, access, file)
+  private var pending: org.apache.parquet.column.page.PageReadStore = _
+  private var admitted = 0L
+  private var returned = 0L
+  private var ended = false
+  private var closed = false
+
+  access.takeRowGroupsFrom { () =>
+    val p = pending
+    pending = null
+    p
+  }
+  access.totalRowCount = 0
+
+  override def hasNext: Boolean = {
+    if (!ended && returned >= admitted) {
+      pending = groups.next()
+      if (pending == null) ended = true
+      else {
+        admitted += pending.getRowCount
+        access.totalRowCount = admitted
+      }
+    }
+    inner.hasNext
+  }
+
+  override def next(): AnyRef = {
+    val element = inner.next()
+    element match {
+      case batch: ColumnarBatch => returned += batch.numRows
+      case _ => returned += 1
+    }
+    element
+  }
+
+  override def close(): Unit =
+    if (!closed) {
+      closed = true
+      if (admitted > 0) task.report.filesRead += PathHash(file.urlEncodedPath)
+      try groups.close()
+      finally {
+        task.report.add(ScanCounter.BytesRead, TaskScan.bytesReadByThread() - bytesBefore)
+        inner match {
+          case c: Closeable => c.close()
+          case _ =>
+        }
+      }
+    }
+}

@@ -1,0 +1,185 @@
+package org.dynamicfilters.scan
+
+import java.io.{Closeable, InterruptedIOException}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.parquet.column.page.PageReadStore
+import org.apache.parquet.hadoop.metadata.BlockMetaData
+import org.apache.spark.TaskKilledException
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+
+/** Decides, row group by row group and always with the newest filters, what of a split is read.
+  *
+  * In this order, each step only where the ones before left something: statistics, dictionary, bloom filter, page index,
+  * first pass over the filter's columns, first pass over the query's own predicates. The row groups come best first by the
+  * filter's order.
+  *
+  * A row group of which many rows pass a TopK is handed on in two parts: first its `limit` best rows, and the rest only if it
+  * still passes after the producer has seen those. Each row is handed on at most once, in whatever order.
+  *
+  * Our own failures never reach the query: from then on the split is read as stock Spark would read it.
+  */
+final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: PartitionedFile)
+    extends Closeable
+    with Logging {
+  import ScanCounter._
+
+  private val spec = task.spec
+  private val report = task.report
+  private val reader = access.fileReader
+  private val dataColumns: IndexedSeq[(Int, ScanColumn)] =
+    spec.columns.zipWithIndex.collect { case (c, i) if !c.isPartitionColumn => (i, c) }
+  private val fileColumns = dataColumns.map { case (_, c) => new FileColumn(access, c.ordinal, c.ref.spec.domain) }
+  private val columnBytes = new ColumnBytes(access)
+  private val passes = new FirstPasses(task, access, file, dataColumns, fileColumns, columnBytes)
+  private val learner = new StatisticsLearner(task, access, file, dataColumns, fileColumns)
+  private var failed = false
+
+  private val queue = {
+    val groups = reader.getRowGroups.asScala.zipWithIndex.map { case (b, i) => new RowGroup(b, i, boundsOf(b)) }.toArray
+    val topK = spec.columns(TaskScan.OrderingColumn)
+    val ordered =
+      if (topK.isPartitionColumn || groups.length < 2) groups
+      else groups.sortWith((a, b) => BestFirst.before(a.bounds(0), b.bounds(0), topK.ref.spec))
+    scala.collection.mutable.ArrayDeque.from(ordered)
+  }
+  locally {
+    report.add(RowGroups, queue.size.toLong)
+    report.add(Rows, access.totalRowCount)
+    report.add(BytesTotal, queue.iterator.map(g => columnBytes.requested(g.block)).sum)
+  }
+
+  private def boundsOf(block: BlockMetaData): Array[ColumnBounds] =
+    fileColumns.indices.map { i =>
+      val fromFooter = fileColumns(i).bounds(block)
+      // Learned bounds help where the footer has none, as for INT96.
+      if (dataColumns(i)._1 == TaskScan.OrderingColumn && fromFooter.min == null && fromFooter.max == null)
+        learner.learned(block).getOrElse(fromFooter)
+      else fromFooter
+    }.toArray
+
+  /** The rows to read next, never an empty store; null at the end. */
+  def next(): PageReadStore = {
+    while (queue.nonEmpty) {
+      val group = queue.head
+      val store = if (failed) readRest(group) else admit(group)
+      if (store != null && store.getRowCount > 0) {
+        report.add(RowsOutput, store.getRowCount)
+        group.handedOn = true
+        return store
+      }
+    }
+    null
+  }
+
+  private def admit(group: RowGroup): PageReadStore =
+    try {
+      decide(group) match {
+        case Decision.Prune(by) =>
+          queue.removeHead()
+          if (!group.handedOn) {
+            report.add(RowGroupsPruned, 1)
+            report.add(by, 1)
+          }
+          null
+        case Decision.ReadAll =>
+          queue.removeHead()
+          reader.readFilteredRowGroup(group.index)
+        case Decision.Read(rows) =>
+          queue.removeHead()
+          reader.readFilteredRowGroup(group.index, ParquetRowRanges(rows, group.rowCount))
+        case Decision.ReadFirst(rows) =>
+          group.done = Some(rows)
+          reader.readFilteredRowGroup(group.index, ParquetRowRanges(rows, group.rowCount))
+      }
+    } catch {
+      case e: TaskKilledException => throw e
+      case e: InterruptedIOException => throw e
+      case NonFatal(e) =>
+        // Reading again as Spark would shows Spark's own error where the file is at fault.
+        failed = true
+        report.add(Fallbacks, 1)
+        report.addReason(s"${e.getClass.getSimpleName} while filtering a row group")
+        logWarning(s"Dynamic filters: reading ${file.urlEncodedPath} without filters from here on", e)
+        null
+    }
+
+  private def readRest(group: RowGroup): PageReadStore = {
+    queue.remove(queue.indexOf(group))
+    group.done match {
+      case None => reader.readFilteredRowGroup(group.index)
+      case Some(done) =>
+        val rest = done.complement(group.rowCount)
+        if (rest.isEmpty) null else reader.readFilteredRowGroup(group.index, ParquetRowRanges(rest, group.rowCount))
+    }
+  }
+
+  private def decide(group: RowGroup): Decision = {
+    val now = task.filters()
+    if (now.contains(ValueFilter.Nothing)) return Decision.Prune(ByStatistics)
+    val filters = dataColumns.map { case (i, _) => now(i) }
+    val columns = filters.indices
+    if (columns.exists(i => !filters(i).couldPass(group.bounds(i)))) return Decision.Prune(ByStatistics)
+    // Of a row group whose best rows were handed on, only worse ones are left.
+    if (group.done.isDefined && group.rest.exists(r => !filters(0).couldPass(r))) return Decision.Prune(ByRows)
+    val undecided = columns.filter(i => filters(i) != ValueFilter.All && !filters(i).allPass(group.bounds(i)))
+    if (group.done.isEmpty) {
+      // Statistics say as much of a one-sided range as a dictionary does, where there are any.
+      def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
+      if (
+        undecided.exists(i =>
+          (noBounds(i) || filters(i).points.isDefined) && !fileColumns(i).dictionaryCouldPass(group.block, filters(i))
+        )
+      ) return Decision.Prune(ByDictionary)
+      if (undecided.exists(i => !fileColumns(i).bloomCouldPass(group.block, filters(i)))) return Decision.Prune(ByBloom)
+    }
+    val pages =
+      if (!columnBytes.hasPageIndex(group.block)) None
+      else undecided.flatMap(i => fileColumns(i).rowsOfPages(group.block, filters(i))).reduceOption(_ intersect _)
+    if (pages.exists(_.isEmpty)) return Decision.Prune(ByPages)
+    if (group.done.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.rowCount - p.count))
+    passes.decide(group, filters, pages, learner)
+  }
+
+  override def close(): Unit =
+    try passes.close()
+    finally learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
+}
+
+/** One row group on its way.
+  *
+  * @param index
+  *   position among the reader's row groups
+  * @param bounds
+  *   by filtered column of the files
+  */
+final class RowGroup(val block: BlockMetaData, val index: Int, val bounds: Array[ColumnBounds]) {
+  val rowCount: Long = block.getRowCount
+
+  /** Rows already handed on, if the row group comes in two parts. */
+  var done: Option[RowSet] = None
+
+  /** Bounds of the first filtered column in the rows that are left then. */
+  var rest: Option[ColumnBounds] = None
+  var handedOn = false
+}
+
+/** What becomes of a row group. */
+sealed trait Decision
+object Decision {
+
+  /** Nothing (more) of it is read. */
+  final case class Prune(by: ScanCounter.Value) extends Decision
+
+  /** All of it, as stock Spark would. */
+  case object ReadAll extends Decision
+  final case class Read(rows: RowSet) extends Decision
+
+  /** These rows now; the row group is looked at again after them. */
+  final case class ReadFirst(rows: RowSet) extends Decision
+}

@@ -1,0 +1,112 @@
+package org.dynamicfilters.scan
+
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.collection.mutable
+
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+
+/** What is known of one column in one row group.
+  *
+  * @param middle
+  *   byte offset of the row group's middle, by which Parquet assigns row groups to splits
+  * @param bytes
+  *   compressed size of all its columns
+  */
+final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: ColumnBounds)
+
+/** What a task learned of one column in one split of a file.
+  *
+  * @param modified
+  *   the file's modification time, milliseconds since 1970
+  * @param start
+  *   first byte of the split
+  * @param end
+  *   first byte after it
+  */
+final case class LearnedSplit(
+    path: String,
+    length: Long,
+    modified: Long,
+    column: String,
+    start: Long,
+    end: Long,
+    rowGroups: Array[LearnedRowGroup]
+)
+
+/** Column statistics of files that earlier queries have opened, on the driver.
+  *
+  * A file is known by path, length and modification time. A file modified within [[FileStatistics.SettledMillis]] before it
+  * was read is not remembered: it could be written anew with the same length and time (the "racy" problem of git's index).
+  *
+  * Bounded by row groups, least recently used files first.
+  */
+final class FileStatistics(maxRowGroups: Int) {
+  import FileStatistics._
+  private val files = new java.util.LinkedHashMap[FileId, mutable.Map[String, Column]](64, 0.75f, true)
+  private var rowGroups = 0
+  private val arrived = new ConcurrentLinkedQueue[LearnedSplit]()
+
+  /** Takes what a task learned; returns at once. */
+  def offer(split: LearnedSplit): Unit = arrived.add(split)
+
+  /** @return
+    *   the row groups of the split [start, end) if all of them are known
+    */
+  def find(path: String, length: Long, modified: Long, column: String, start: Long, end: Long): Option[Array[LearnedRowGroup]] =
+    synchronized {
+      absorb()
+      for {
+        columns <- Option(files.get(FileId(path, length, modified)))
+        c <- columns.get(column)
+        groups <- c.splits.get((start, end)).orElse(c.splits.collectFirst {
+          case ((s, e), g) if s <= start && e >= end => g.filter(r => r.middle >= start && r.middle < end)
+        })
+      } yield groups
+    }
+
+  private def absorb(): Unit = {
+    var s = arrived.poll()
+    while (s != null) {
+      val columns = files.computeIfAbsent(FileId(s.path, s.length, s.modified), _ => mutable.HashMap.empty)
+      val column = columns.getOrElseUpdate(s.column, new Column)
+      val old = column.splits.put((s.start, s.end), s.rowGroups)
+      old match {
+        case Some(groups) => column.splits((s.start, s.end)) = FileStatistics.sharper(groups, s.rowGroups)
+        case None => rowGroups += s.rowGroups.length + 1
+      }
+      s = arrived.poll()
+    }
+    val eldest = files.entrySet.iterator
+    while (rowGroups > maxRowGroups && eldest.hasNext) {
+      rowGroups -= eldest.next().getValue.valuesIterator.map(_.splits.valuesIterator.map(_.length + 1).sum).sum
+      eldest.remove()
+    }
+  }
+
+  /** Row groups held, for tests. */
+  def size: Int = synchronized { absorb(); rowGroups }
+  def clear(): Unit = synchronized { arrived.clear(); files.clear(); rowGroups = 0 }
+}
+
+object FileStatistics {
+  private final case class FileId(path: String, length: Long, modified: Long)
+  private final class Column {
+    val splits = mutable.HashMap.empty[(Long, Long), Array[LearnedRowGroup]]
+  }
+  val SettledMillis = 2000L
+
+  /** About 100 bytes a row group: at most some 20 MiB. */
+  val instance = new FileStatistics(200000)
+
+  /** A later reading may know less (it pruned what an earlier one decoded); the bounds that are known are kept. */
+  private def sharper(old: Array[LearnedRowGroup], fresh: Array[LearnedRowGroup]): Array[LearnedRowGroup] = {
+    val known = old.filter(_.bounds != ColumnBounds.unknown).map(g => g.middle -> g).toMap
+    fresh.map(g => if (g.bounds == ColumnBounds.unknown) known.getOrElse(g.middle, g) else g)
+  }
+
+  /** Bounds of a split from those of its row groups. */
+  def boundsOf(groups: Array[LearnedRowGroup], domain: KeyDomain): ColumnBounds =
+    if (groups.isEmpty) ColumnBounds(null, null, mayHaveNulls = false, mayHaveValues = false)
+    else groups.iterator.map(_.bounds).reduce((a, b) => ColumnBounds.merge(a, b)(domain))
+}

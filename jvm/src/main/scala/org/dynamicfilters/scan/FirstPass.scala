@@ -1,0 +1,90 @@
+package org.dynamicfilters.scan
+
+import java.io.Closeable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{And, BasePredicate, BoundReference, Expression, Predicate}
+import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
+import org.dynamicfilters.filter.{Selection, ValueFilter}
+
+/** One pass over a few columns of a row group that finds the rows worth reading in full.
+  *
+  * @param fields
+  *   positions in the required schema of the columns it reads
+  * @param predicates
+  *   bound to the required schema; evaluated after the filters, on rows that pass them
+  */
+final class FirstPass(
+    main: ParquetReaderAccess,
+    required: StructType,
+    val fields: IndexedSeq[Int],
+    predicates: Seq[Expression],
+    start: Long,
+    length: Long
+) extends Closeable {
+  private var reader: ProbeReader = _
+  private val position: Map[Int, Int] = fields.zipWithIndex.toMap
+  private lazy val predicate: Option[BasePredicate] =
+    predicates.reduceOption(And(_, _)).map { p =>
+      Predicate.create(p.transform { case b: BoundReference => b.copy(ordinal = position(b.ordinal)) })
+    }
+  private var selection: Selection = _
+
+  /** @param filters
+    *   by position in the required schema
+    * @param offer
+    *   called for each row that passes everything, with the column at `offerField`
+    * @param see
+    *   called for each batch before anything is evaluated, with the columns by position in the required schema
+    */
+  def run(
+      group: Int,
+      rowCount: Long,
+      rows: Option[RowSet],
+      filters: Seq[(Int, ValueFilter)],
+      offerField: Int,
+      offer: (ColumnVector, Int, Long) => Unit,
+      see: (Int => ColumnVector, Int) => Unit
+  ): RowSet = {
+    if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
+    val passing = new RowSet.Builder
+    val active = filters.collect { case (f, filter) if filter != ValueFilter.All => (position(f), filter) }
+    reader.read(group, rowCount, rows) { (batch, numbers) =>
+      val n = batch.numRows
+      if (see != null) see(f => batch.column(position(f)), n)
+      if (selection == null || selection.rows.length < n) selection = new Selection(n)
+      selection.all(n)
+      active.foreach { case (c, filter) => if (selection.count > 0) filter.select(batch.column(c), selection) }
+      predicate.foreach(p => keepMatching(p, batch))
+      val offered = if (offer != null) batch.column(position(offerField)) else null
+      var i = 0
+      while (i < selection.count) {
+        val r = selection.rows(i)
+        passing.add(numbers(r))
+        if (offered != null) offer(offered, r, numbers(r))
+        i += 1
+      }
+    }
+    passing.result()
+  }
+
+  private def keepMatching(p: BasePredicate, batch: ColumnarBatch): Unit = {
+    var kept = 0
+    var i = 0
+    while (i < selection.count) {
+      val r = selection.rows(i)
+      if (matches(p, batch.getRow(r))) { selection.rows(kept) = r; kept += 1 }
+      i += 1
+    }
+    selection.count = kept
+  }
+
+  /** A row on which the predicate fails (an ANSI error) passes: whether that is an error is for Spark's own filter to say. */
+  private def matches(p: BasePredicate, row: InternalRow): Boolean =
+    try p.eval(row)
+    catch { case _: RuntimeException => true }
+
+  override def close(): Unit = if (reader != null) reader.close()
+}

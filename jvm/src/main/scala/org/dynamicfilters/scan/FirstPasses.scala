@@ -1,0 +1,165 @@
+package org.dynamicfilters.scan
+
+import java.io.Closeable
+
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.dynamicfilters.exchange.TopKSpec
+import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+
+/** Late materialization: which rows of a row group to read in full, found by reading few columns first.
+  *
+  * Two passes at most: the filters' columns, then, for rows that pass, the columns of the query's own predicates (which may
+  * be wide, as a URL). Skipped where the columns left to read are too few to win anything, and while the guard rests.
+  */
+final class FirstPasses(
+    task: TaskScan,
+    access: ParquetReaderAccess,
+    file: PartitionedFile,
+    dataColumns: IndexedSeq[(Int, ScanColumn)],
+    fileColumns: IndexedSeq[FileColumn],
+    bytes: ColumnBytes
+) extends Closeable {
+  import FirstPasses._
+  import ScanCounter._
+
+  private val spec = task.spec
+  private val report = task.report
+
+  // A column that the file lacks is a constant: it needs no pass, and Parquet cannot read a row group without columns.
+  private val filterFields = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns(_)._2.ordinal).distinct
+  private val topK: Option[TopKSpec] =
+    dataColumns.headOption.filter { case (i, c) => i == TaskScan.OrderingColumn && filterFields.contains(c.ordinal) }.map(_._2.ref.spec)
+  private val (cheap, costly) =
+    spec.predicates
+      .filter(p => ordinalsOf(p).forall(bytes.isStored))
+      .partition(p => ordinalsOf(p).forall(filterFields.contains))
+
+  private lazy val overFilters = new FirstPass(access, spec.requiredSchema, filterFields, cheap, file.start, file.length)
+  private lazy val overPredicates = {
+    val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
+    new FirstPass(access, spec.requiredSchema, fields, if (filterFields.isEmpty) cheap ++ costly else costly, file.start, file.length)
+  }
+  private var opened = List.empty[FirstPass]
+  private def open(p: FirstPass): FirstPass = { if (!opened.contains(p)) opened ::= p; p }
+
+  /** @param filters
+    *   by filtered column of the files
+    * @param pages
+    *   rows that the page index leaves, None for all
+    */
+  def decide(group: RowGroup, filters: IndexedSeq[ValueFilter], pages: Option[RowSet], learner: StatisticsLearner): Decision = {
+    def plainly: Decision = (pages, group.done) match {
+      case (None, None) => Decision.ReadAll
+      case (p, done) =>
+        val rest = done.map(_.complement(group.rowCount))
+        val rows = (p ++ rest).reduce(_ intersect _)
+        if (rows.isEmpty) Decision.Prune(ByRows) else Decision.Read(rows)
+    }
+    val bound = filters.exists(f => f != ValueFilter.All)
+    val splittable = topK.exists(_.limit < group.rowCount / MinRowsPerBest) && bytes.hasPageIndex(group.block) &&
+      group.done.isEmpty
+    val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
+    if (!spec.lateMaterialization || !anything) return plainly
+    if (!worthwhile(group) || !task.guard.allows()) return plainly
+
+    report.add(LateMaterialized, 1)
+    val survivors = run(group, filters, pages, splittable, learner)
+    val candidates = pages.map(_.count).getOrElse(group.rowCount)
+    val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
+    val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
+
+    if (rows.isEmpty) { task.guard.report(0); Decision.Prune(ByRows) }
+    else
+      survivors.best.filter(b => b.isFull && rows.count > math.max(b.size * MinRowsPerBest, MinRowsLeft)) match {
+        case Some(best) =>
+          val key = best.worstKey
+          val spec = topK.get
+          group.rest = Some(
+            if (key == null) ColumnBounds.unknown
+            else if (spec.ascending) ColumnBounds(key, null, !spec.nullsFirst, mayHaveValues = true)
+            else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
+          )
+          Decision.ReadFirst(RowSet.of(best.rows))
+        case None =>
+          if (task.guard.report(share)) report.add(GaveUp, 1)
+          if (!bytes.hasPageIndex(group.block)) Decision.ReadAll
+          else if (share > ReadAllShare) plainly
+          else Decision.Read(rows)
+      }
+  }
+
+  private def run(
+      group: RowGroup,
+      filters: IndexedSeq[ValueFilter],
+      pages: Option[RowSet],
+      splittable: Boolean,
+      learner: StatisticsLearner
+  ): Survivors = {
+    val byField = dataColumns.indices.filter(fileColumns(_).isStored).map(i => (dataColumns(i)._2.ordinal, filters(i)))
+    val best = if (splittable) topK.map(BestRows(_)) else None
+    val second = costly.nonEmpty
+    val bound = byField.exists(_._2 != ValueFilter.All)
+    var rows = pages
+
+    if (filterFields.nonEmpty && (bound || !second)) {
+      val see = learner.watch(group, rows)
+      val offered = if (second) None else best
+      rows = Some(
+        open(overFilters).run(
+          group.index,
+          group.rowCount,
+          rows,
+          byField,
+          topK.fold(-1)(_ => filterFields.head),
+          offered.map(b => b.offer _).orNull,
+          see
+        )
+      )
+      learner.watched(group)
+      if (!bytes.hasPageIndex(group.block) && second && !rows.get.isEmpty) rows = None
+    }
+    if (second && !rows.exists(_.isEmpty)) {
+      rows = Some(
+        open(overPredicates).run(
+          group.index,
+          group.rowCount,
+          rows,
+          byField,
+          topK.fold(-1)(_ => filterFields.head),
+          best.map(b => b.offer _).orNull,
+          null
+        )
+      )
+    }
+    Survivors(rows.get, best)
+  }
+
+  /** Whether enough is left to read after the first passes. */
+  private def worthwhile(group: RowGroup): Boolean = {
+    val requested = bytes.requested(group.block)
+    val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.of(group.block, _)).sum
+    requested - first >= first * MinGain
+  }
+
+  override def close(): Unit = opened.foreach(_.close())
+}
+
+private object FirstPasses {
+  final case class Survivors(rows: RowSet, best: Option[BestRows])
+
+  /** Best rows go first only where there are at least this many times as many rows. */
+  val MinRowsPerBest = 8L
+
+  /** ... and at least this many: fewer are cheaper to read at once. */
+  val MinRowsLeft = 4096L
+
+  /** Above this share of rows a plain read costs less than skipping. */
+  val ReadAllShare = 0.9
+
+  /** Bytes of the other columns, as a multiple of those read first, that make a first pass worth trying. */
+  val MinGain = 0.5
+
+  def ordinalsOf(p: org.apache.spark.sql.catalyst.expressions.Expression): Seq[Int] =
+    p.collect { case b: org.apache.spark.sql.catalyst.expressions.BoundReference => b.ordinal }.distinct
+}

@@ -1,0 +1,80 @@
+package org.dynamicfilters.scan
+
+import java.io.Closeable
+
+import org.apache.parquet.column.page.PageReadStore
+import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.vectorized.ColumnarBatch
+
+/** Reads a few columns of one row group after another, with Spark's own vectorized reader, on a stream of its own.
+  *
+  * The row groups have the same indexes as in the main reader.
+  */
+final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Long, length: Long) extends Closeable {
+  private val access = main.openNarrow(fields, start, length)
+  private var pending: PageReadStore = _
+  private var total = 0L
+  access.totalRowCount = 0
+  access.takeRowGroupsFrom { () =>
+    val p = pending
+    pending = null
+    p
+  }
+
+  /** Calls `consume(batch, rowOf)` for each batch of the row group, where `rowOf(i)` is the row number of the batch's i-th
+    * row within the row group.
+    *
+    * @param rows
+    *   the rows to read, ascending; None for all. Needs page indexes of all columns read
+    */
+  def read(group: Int, rowCount: Long, rows: Option[RowSet])(consume: (ColumnarBatch, Array[Long]) => Unit): Unit = {
+    val store = rows match {
+      case Some(r) => access.fileReader.readFilteredRowGroup(group, ParquetRowRanges(r, rowCount))
+      case None => access.fileReader.readRowGroup(group)
+    }
+    if (store == null) return
+    try {
+      val numbering = new RowNumbering(rows.getOrElse(RowSet.all(rowCount)))
+      pending = store
+      var left = store.getRowCount
+      total += left
+      access.totalRowCount = total
+      while (left > 0 && access.reader.nextBatch()) {
+        val batch = access.reader.resultBatch()
+        consume(batch, numbering.next(batch.numRows))
+        left -= batch.numRows
+      }
+    } finally
+      store match {
+        case c: AutoCloseable => c.close()
+        case _ =>
+      }
+  }
+
+  override def close(): Unit = access.reader.close()
+}
+
+/** Hands out the row numbers of a [[RowSet]] batch by batch. */
+private[scan] final class RowNumbering(rows: RowSet) {
+  private var range = 0
+  private var next0 = if (rows.isEmpty) 0L else rows.start(0)
+  private var numbers = new Array[Long](4096)
+
+  /** @return
+    *   an array whose first n elements are the next n row numbers; reused by the next call
+    */
+  def next(n: Int): Array[Long] = {
+    if (numbers.length < n) numbers = new Array[Long](n)
+    var i = 0
+    while (i < n) {
+      val take = math.min((n - i).toLong, rows.end(range) - next0 + 1).toInt
+      var j = 0
+      while (j < take) { numbers(i + j) = next0 + j; j += 1 }
+      i += take
+      next0 += take
+      if (next0 > rows.end(range) && range + 1 < rows.ranges) { range += 1; next0 = rows.start(range) }
+    }
+    numbers
+  }
+}

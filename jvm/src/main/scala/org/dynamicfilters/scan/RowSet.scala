@@ -1,0 +1,74 @@
+package org.dynamicfilters.scan
+
+/** Ascending, disjoint, non-adjacent ranges of row numbers within a row group, ends inclusive. Immutable. */
+final class RowSet private (private val starts: Array[Long], private val ends: Array[Long]) {
+  val count: Long = {
+    var c = 0L
+    var i = 0
+    while (i < starts.length) { c += ends(i) - starts(i) + 1; i += 1 }
+    c
+  }
+  def isEmpty: Boolean = starts.length == 0
+  def ranges: Int = starts.length
+  def start(i: Int): Long = starts(i)
+  def end(i: Int): Long = ends(i)
+
+  def intersect(that: RowSet): RowSet = {
+    val b = new RowSet.Builder
+    var i, j = 0
+    while (i < ranges && j < that.ranges) {
+      val from = math.max(starts(i), that.starts(j))
+      val to = math.min(ends(i), that.ends(j))
+      if (from <= to) b.add(from, to)
+      if (ends(i) < that.ends(j)) i += 1 else j += 1
+    }
+    b.result()
+  }
+
+  /** The rows of [0, total) that are not in this set. */
+  def complement(total: Long): RowSet = {
+    val b = new RowSet.Builder
+    var next = 0L
+    var i = 0
+    while (i < ranges) {
+      if (starts(i) > next) b.add(next, starts(i) - 1)
+      next = ends(i) + 1
+      i += 1
+    }
+    if (next < total) b.add(next, total - 1)
+    b.result()
+  }
+
+  override def toString: String = starts.indices.map(i => s"[${starts(i)}, ${ends(i)}]").mkString(" ")
+}
+
+object RowSet {
+  def all(total: Long): RowSet = { val b = new Builder; if (total > 0) b.add(0, total - 1); b.result() }
+
+  /** From row numbers in ascending order. */
+  def of(rows: Array[Long]): RowSet = { val b = new Builder; rows.foreach(b.add); b.result() }
+
+  /** Takes ascending ranges; overlapping and adjacent ones are joined. */
+  final class Builder {
+    private var starts = new Array[Long](16)
+    private var ends = new Array[Long](16)
+    private var n = 0
+
+    def add(row: Long): Unit = if (n > 0 && ends(n - 1) == row - 1) ends(n - 1) = row else append(row, row)
+
+    def add(from: Long, to: Long): Unit =
+      if (n > 0 && ends(n - 1) >= from - 1) ends(n - 1) = math.max(ends(n - 1), to) else append(from, to)
+
+    private def append(from: Long, to: Long): Unit = {
+      if (n == starts.length) {
+        starts = java.util.Arrays.copyOf(starts, n * 2)
+        ends = java.util.Arrays.copyOf(ends, n * 2)
+      }
+      starts(n) = from
+      ends(n) = to
+      n += 1
+    }
+
+    def result(): RowSet = new RowSet(java.util.Arrays.copyOf(starts, n), java.util.Arrays.copyOf(ends, n))
+  }
+}

@@ -1,0 +1,101 @@
+package org.dynamicfilters.scan
+
+import scala.collection.mutable
+
+import org.apache.spark.util.AccumulatorV2
+
+/** What a scan counts. The order is the order in the accumulator's array. */
+object ScanCounter extends Enumeration {
+  type ScanCounter = Value
+
+  /** Parts of files given to tasks, and those never opened because a filter excluded them. */
+  val Splits, SplitsUnopened = Value
+
+  /** Row groups that stock Spark would read, and those of which no row was handed on. */
+  val RowGroups, RowGroupsPruned = Value
+
+  /** By what a row group was pruned: learned or footer statistics, dictionary, Parquet bloom filter, page index, the first
+    * pass over the filter's columns.
+    */
+  val ByStatistics, ByDictionary, ByBloom, ByPages, ByRows = Value
+  val Rows, RowsOutput, RowsSkippedByPages = Value
+
+  /** Compressed bytes of the columns asked for; bytes that the scan's threads read from file systems. */
+  val BytesTotal, BytesRead = Value
+
+  /** Row groups read in two passes, and times that a task stopped doing so because it did not pay. */
+  val LateMaterialized, GaveUp = Value
+
+  /** Files read without us: an iterator we do not know, or an internal failure. */
+  val Fallbacks = Value
+}
+
+/** What the tasks of one scan report, merged on the driver.
+  *
+  * @param counts
+  *   indexed by [[ScanCounter]]
+  * @param filesRead
+  *   hashes of the paths of files of which rows were handed on
+  * @param reasons
+  *   why something fell back, with how often; at most [[ScanReport.MaxReasons]]
+  */
+final class ScanReport extends Serializable {
+  val counts = new Array[Long](ScanCounter.maxId)
+  val filesRead = mutable.HashSet.empty[Long]
+  val reasons = mutable.LinkedHashMap.empty[String, Long]
+  val learned = mutable.ArrayBuffer.empty[LearnedSplit]
+
+  def apply(c: ScanCounter.Value): Long = counts(c.id)
+  def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
+  def addReason(reason: String, n: Long = 1): Unit =
+    if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
+      reasons(reason) = reasons.getOrElse(reason, 0L) + n
+
+  def merge(other: ScanReport): Unit = {
+    var i = 0
+    while (i < counts.length) { counts(i) += other.counts(i); i += 1 }
+    filesRead ++= other.filesRead
+    other.reasons.foreach { case (r, n) => addReason(r, n) }
+    learned ++= other.learned
+  }
+}
+
+object ScanReport {
+  val MaxReasons = 16
+}
+
+/** Carries a [[ScanReport]] from tasks to the driver with the task's result: from successful attempts only.
+  *
+  * @param sink
+  *   on the driver, takes what was learned of files at once, so that the next query can use it; must return quickly, because
+  *   merging happens on the scheduler's thread
+  */
+final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
+    extends AccumulatorV2[ScanReport, ScanReport] {
+  private var report: ScanReport = _
+
+  override def isZero: Boolean = report == null
+  override def copy(): ScanAccumulator = {
+    val c = new ScanAccumulator(null)
+    if (report != null) c.add(report)
+    c
+  }
+  override def reset(): Unit = report = null
+  override def add(r: ScanReport): Unit = synchronized {
+    if (report == null) report = new ScanReport
+    if (sink != null) {
+      r.learned.foreach(sink)
+      r.learned.clear()
+    }
+    report.merge(r)
+  }
+  override def merge(other: AccumulatorV2[ScanReport, ScanReport]): Unit = other match {
+    case o: ScanAccumulator => if (o.report != null) add(o.report)
+    case _ =>
+  }
+  override def value: ScanReport = synchronized {
+    val r = new ScanReport
+    if (report != null) r.merge(report)
+    r
+  }
+}

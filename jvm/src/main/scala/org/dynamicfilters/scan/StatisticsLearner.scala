@@ -1,0 +1,98 @@
+package org.dynamicfilters.scan
+
+import scala.collection.mutable
+
+import org.apache.parquet.hadoop.metadata.BlockMetaData
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
+
+/** Remembers, for later queries, the bounds of the ordering column in the row groups of a split: from the footer, or, where
+  * that has none (INT96, files without statistics), from the values that a first pass decoded anyway.
+  */
+final class StatisticsLearner(
+    task: TaskScan,
+    access: ParquetReaderAccess,
+    file: PartitionedFile,
+    dataColumns: IndexedSeq[(Int, ScanColumn)],
+    fileColumns: IndexedSeq[FileColumn]
+) {
+  private val at = dataColumns.indexWhere(_._1 == TaskScan.OrderingColumn)
+  private val decoded = mutable.HashMap.empty[Long, ColumnBounds]
+  private val before: Map[Long, LearnedRowGroup] =
+    task.known(file).fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
+
+  // As Parquet assigns row groups to splits (ParquetMetadataConverter).
+  private def middle(b: BlockMetaData): Long = b.getStartingPos + b.getCompressedSize / 2
+
+  /** What an earlier query learned of the row group. */
+  def learned(block: BlockMetaData): Option[ColumnBounds] = before.get(middle(block)).map(_.bounds)
+
+  private var min, max = 0L
+  private var values, nulls = false
+
+  /** To be called with every batch of a pass over the column; null where there is nothing to learn. */
+  def watch(group: RowGroup, rows: Option[RowSet]): (Int => ColumnVector, Int) => Unit =
+    if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) null
+    else
+      dataColumns(at)._2.ref.spec.domain match {
+        case d: LongDomain =>
+          min = Long.MaxValue
+          max = Long.MinValue
+          values = false
+          nulls = false
+          val field = dataColumns(at)._2.ordinal
+          (column, n) => scan(d, column(field), n)
+        case _ => null
+      }
+
+  private def scan(d: LongDomain, v: ColumnVector, n: Int): Unit = {
+    val checkNulls = v.hasNull
+    var i = 0
+    while (i < n) {
+      if (checkNulls && v.isNullAt(i)) nulls = true
+      else {
+        val k = d.longFromVector(v, i)
+        if (k < min) min = k
+        if (k > max) max = k
+        values = true
+      }
+      i += 1
+    }
+    watching = true
+  }
+  private var watching = false
+
+  /** The pass that [[watch]] followed has ended. */
+  def watched(group: RowGroup): Unit =
+    if (watching) {
+      watching = false
+      val b =
+        if (values) ColumnBounds(Long.box(min), Long.box(max), nulls, mayHaveValues = true)
+        else ColumnBounds.onlyNulls
+      decoded(middle(group.block)) = b
+      group.bounds(at) = b
+    }
+
+  /** Reports what is known of all row groups of the split, those that static predicates excluded included. */
+  def finish(blocks: Seq[BlockMetaData]): Unit = {
+    val settled = file.modificationTime > 0 &&
+      System.currentTimeMillis() - file.modificationTime > FileStatistics.SettledMillis
+    if (at >= 0 && settled) {
+      val groups = blocks.map { b =>
+        val bounds = decoded.getOrElse(middle(b), learned(b).getOrElse(fileColumns(at).bounds(b)))
+        LearnedRowGroup(middle(b), b.getRowCount, b.getCompressedSize, bounds)
+      }
+      task.report.learned += LearnedSplit(
+        file.urlEncodedPath,
+        file.fileSize,
+        file.modificationTime,
+        task.spec.statisticsKey(dataColumns(at)._2),
+        file.start,
+        file.start + file.length,
+        groups.toArray
+      )
+    }
+  }
+}

@@ -1,0 +1,134 @@
+package org.dynamicfilters.scan
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.FileSystem
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.dynamicfilters.exchange.{TaskFilters, TaskTopK}
+import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+
+/** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
+  *
+  * Nothing of an execution is in the closure that reads files (Spark keeps that closure between executions of a plan); it
+  * finds this object through the running task.
+  */
+final class TaskScan(val spec: ScanSpec, context: TaskContext) {
+  val report = new ScanReport
+  val guard = new LateMaterializationGuard(spec.giveUpSelectivity)
+  private val splits = mutable.HashMap.empty[(String, Long), Array[LearnedRowGroup]]
+
+  private lazy val producers: IndexedSeq[Option[TaskTopK]] = spec.columns.map(c => TaskFilters.topK(context, c.ref))
+
+  /** Filters by column of the spec, as of now. */
+  def filters(): IndexedSeq[ValueFilter] = producers.map(_.fold[ValueFilter](ValueFilter.All)(_.filter()))
+
+  /** Whether any filter can ever say something in this task. */
+  def isActive: Boolean = producers.exists(_.isDefined)
+
+  /** What the driver knows of the task's splits. */
+  def know(file: PartitionedFile, rowGroups: Array[LearnedRowGroup]): Unit =
+    splits((file.urlEncodedPath, file.start)) = rowGroups
+  def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] = splits.get((file.urlEncodedPath, file.start))
+
+  /** Whether a filter excludes the split before its file is opened: by partition values or by learned statistics. */
+  def excludes(file: PartitionedFile): Boolean = {
+    val now = filters()
+    spec.columns.indices.exists { i =>
+      val c = spec.columns(i)
+      val bounds =
+        if (c.isPartitionColumn) partitionBounds(file.partitionValues, c)
+        else if (i == TaskScan.OrderingColumn)
+          known(file).map(FileStatistics.boundsOf(_, c.ref.spec.domain)).getOrElse(ColumnBounds.unknown)
+        else ColumnBounds.unknown
+      now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds)
+    }
+  }
+
+  private def partitionBounds(values: InternalRow, c: ScanColumn): ColumnBounds =
+    ColumnBounds.exact(c.ref.spec.domain.fromRow(values, c.partitionOrdinal))
+}
+
+object TaskScan {
+
+  /** Statistics are learned for, and files ordered by, the first filter of a scan. */
+  val OrderingColumn = 0
+
+  private val scans = new ConcurrentHashMap[(Long, Long), TaskScan]()
+
+  /** The scan as the running task sees it.
+    *
+    * @return
+    *   None outside of a task, or where the task was not announced by [[begin]]
+    */
+  def current(scanId: Long): Option[TaskScan] =
+    Option(TaskContext.get()).flatMap(c => Option(scans.get((c.taskAttemptId(), scanId))))
+
+  /** Announces a scan to its task; `finish` gets the report when the task ends. Once a task, however many of the scan's
+    * partitions it reads.
+    */
+  def begin(spec: ScanSpec, context: TaskContext, finish: ScanReport => Unit): TaskScan = {
+    val id = (context.taskAttemptId(), spec.scanId)
+    val known = scans.get(id)
+    if (known != null) known
+    else {
+      val fresh = new TaskScan(spec, context)
+      scans.put(id, fresh)
+      context.addTaskCompletionListener[Unit] { _ =>
+        scans.remove(id)
+        finish(fresh.report)
+      }
+      fresh
+    }
+  }
+
+  /** Announced scans; for tests of the life cycle. */
+  def live: Int = scans.size
+
+  /** Bytes that this thread has read from Hadoop file systems, as Spark counts them for its own input metrics. */
+  @annotation.nowarn("cat=deprecation")
+  def bytesReadByThread(): Long =
+    FileSystem.getAllStatistics.asScala.iterator.map(_.getThreadStatistics.getBytesRead).sum
+}
+
+/** Decides whether reading filter columns first still pays in this task.
+  *
+  * It stops after [[MissesToGiveUp]] row groups of which too many rows passed, and tries again after a growing number of row
+  * groups: a filter that tightens may come to pay.
+  */
+final class LateMaterializationGuard(giveUpSelectivity: Double) {
+  private val MissesToGiveUp = 2
+  private val FirstPause = 8
+  private var misses = 0
+  private var pause = FirstPause
+  private var resting = 0
+
+  def allows(): Boolean =
+    if (resting > 0) { resting -= 1; false }
+    else true
+
+  /** @param share
+    *   rows that passed the first pass, 0 to 1
+    * @return
+    *   true if this made the guard give up
+    */
+  def report(share: Double): Boolean =
+    if (share <= giveUpSelectivity) {
+      misses = 0
+      pause = FirstPause
+      false
+    } else {
+      misses += 1
+      if (misses < MissesToGiveUp) false
+      else {
+        misses = MissesToGiveUp - 1
+        resting = pause
+        pause = math.min(pause * 2, 1 << 20)
+        true
+      }
+    }
+}
