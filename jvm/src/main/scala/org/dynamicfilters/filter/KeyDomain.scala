@@ -279,7 +279,8 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
     case (_, null) => null
     case (BinaryType, b: Array[Byte]) => b.clone()
     case (_: DecimalType, d: Decimal) => ownDecimal(d)
-    case (_: StringType, s: UTF8String) => s.clone()
+    // Not clone: it shares the array of a string that fills its array.
+    case (_: StringType, s: UTF8String) => s.copy()
     case _ => throw unfit(value)
   }
 

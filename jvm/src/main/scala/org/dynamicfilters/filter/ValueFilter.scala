@@ -149,14 +149,15 @@ object ValueFilter {
       case d: ObjectDomain => upper.isEmpty && lower.forall(e => e.inclusive && d.isLeast(e.key))
     }
 
-    private def aboveLower(key: AnyRef): Boolean = lower.forall { e =>
-      val c = domain.compare(key, e.key)
-      c > 0 || (c == 0 && e.inclusive)
+    // Called for every row: no closure over the Option.
+    private def aboveLower(key: AnyRef): Boolean = lower.isEmpty || {
+      val c = domain.compare(key, lower.get.key)
+      c > 0 || (c == 0 && lower.get.inclusive)
     }
 
-    private def belowUpper(key: AnyRef): Boolean = upper.forall { e =>
-      val c = domain.compare(key, e.key)
-      c < 0 || (c == 0 && e.inclusive)
+    private def belowUpper(key: AnyRef): Boolean = upper.isEmpty || {
+      val c = domain.compare(key, upper.get.key)
+      c < 0 || (c == 0 && upper.get.inclusive)
     }
 
     /** Whether a value's code passes. Only for a [[LongDomain]]; spares the box that [[passes]] takes. */

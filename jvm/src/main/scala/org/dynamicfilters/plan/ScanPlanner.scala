@@ -81,6 +81,7 @@ object ScanPlanner {
         position.contains(r.exprId) && isFlat(r) && r.name != ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME
       ) &&
       !p.exists {
+        case _: AttributeReference => false
         case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable => true
         case _ => false
       }

@@ -84,7 +84,16 @@ final class FirstPass(
   /** A row on which the predicate fails (an ANSI error) passes: whether that is an error is for Spark's own filter to say. */
   private def matches(p: BasePredicate, row: InternalRow): Boolean =
     try p.eval(row)
-    catch { case _: RuntimeException => true }
+    catch {
+      case e: RuntimeException =>
+        failures += 1
+        lastFailure = e
+        true
+    }
+
+  /** Rows on which the predicates failed, and how. */
+  var failures = 0L
+  var lastFailure: Throwable = _
 
   override def close(): Unit = if (reader != null) reader.close()
 }

@@ -142,7 +142,11 @@ final class FirstPasses(
     requested - first >= first * MinGain
   }
 
-  override def close(): Unit = opened.foreach(_.close())
+  override def close(): Unit = opened.foreach { p =>
+    if (p.failures > 0)
+      report.addReason(s"a predicate failed on rows in the first pass (${p.lastFailure.getClass.getSimpleName})", p.failures)
+    p.close()
+  }
 }
 
 private object FirstPasses {

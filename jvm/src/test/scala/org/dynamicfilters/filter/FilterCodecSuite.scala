@@ -1,0 +1,124 @@
+package org.dynamicfilters.filter
+
+import scala.util.Random
+
+import com.google.protobuf.{ByteString, UnknownFieldSet}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import org.apache.spark.sql.types._
+import org.dynamicfilters.proto._
+
+class FilterCodecSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  private val unknownField = UnknownFieldSet
+    .newBuilder()
+    .addField(99, UnknownFieldSet.Field.newBuilder().addVarint(1).build())
+    .build()
+
+  private def number(n: Long): FilterKey = FilterKey.newBuilder().setNumber(n).build()
+
+  private def data(bytes: Int*): FilterKey =
+    FilterKey.newBuilder().setData(ByteString.copyFrom(bytes.map(_.toByte).toArray)).build()
+
+  private def lower(k: FilterKey): RangeEnd = RangeEnd.newBuilder().setKey(k).build()
+
+  private def message(form: FilterForm): Array[Byte] =
+    FilterMessage.newBuilder().setVersion(FilterCodec.version).setFilter(form).build().toByteArray
+
+  private def range(dataType: String, end: RangeEnd): Array[Byte] =
+    message(FilterForm.newBuilder().setRange(RangeForm.newBuilder().setDataType(dataType).setLower(end)).build())
+
+  private def refused(bytes: Array[Byte], reason: String): Unit =
+    FilterCodec.decode(bytes) match {
+      case Left(why) => assert(why.contains(reason))
+      case Right(f) => fail(s"read as $f")
+    }
+
+  Values.all.foreach { t =>
+    test(s"a filter of $t is read as it was written") {
+      forAll(t.filters)(f => assert(FilterCodec.decode(FilterCodec.encode(f)) == Right(f)))
+    }
+
+    test(s"a message about $t that is cut short is refused with a reason") {
+      forAll(t.filters, minSuccessful(20)) { f =>
+        val whole = FilterCodec.encode(f)
+        whole.indices.foreach(n => assert(FilterCodec.decode(whole.take(n)).left.exists(_.nonEmpty)))
+      }
+    }
+
+    test(s"a damaged message about $t never throws") {
+      val random = new Random(1)
+      forAll(t.filters) { f =>
+        val bytes = FilterCodec.encode(f)
+        bytes(random.nextInt(bytes.length)) = random.nextInt().toByte
+        FilterCodec.decode(bytes)
+        succeed
+      }
+    }
+  }
+
+  test("random bytes never throw") {
+    val random = new Random(2)
+    (0 until 20000).foreach { _ =>
+      FilterCodec.decode(random.nextBytes(random.nextInt(60)))
+      // Past the version, too.
+      FilterCodec.decode(Array[Byte](8, 1, 18) ++ random.nextBytes(random.nextInt(60)))
+    }
+  }
+
+  test("an unknown version is refused with a reason") {
+    val all = FilterForm.newBuilder().setAll(AllForm.getDefaultInstance)
+    refused(FilterMessage.newBuilder().setVersion(2).setFilter(all).build().toByteArray, "version 2")
+    refused(FilterMessage.newBuilder().setVersion(-1).setFilter(all).build().toByteArray, "version 4294967295")
+    refused(FilterMessage.newBuilder().setFilter(all).build().toByteArray, "version 0")
+    refused(Array.emptyByteArray, "version 0")
+  }
+
+  test("a message without a filter and an unknown form are refused with a reason") {
+    refused(FilterMessage.newBuilder().setVersion(1).build().toByteArray, "without a filter")
+    refused(message(FilterForm.getDefaultInstance), "unknown form")
+    refused(message(FilterForm.newBuilder().setUnknownFields(unknownField).build()), "not known")
+  }
+
+  test("a field that this version does not know is refused, for it may narrow what passes") {
+    val form = FilterForm
+      .newBuilder()
+      .setRange(
+        RangeForm.newBuilder().setDataType(LongType.json).setUnknownFields(unknownField)
+      )
+    refused(message(form.build()), "RangeForm has fields that are not known")
+    val end = lower(number(5)).toBuilder.setUnknownFields(unknownField).build()
+    refused(range(LongType.json, end), "RangeEnd has fields that are not known")
+  }
+
+  test("a key that does not fit its type is refused with a reason") {
+    refused(range(LongType.json, RangeEnd.getDefaultInstance), "wrong kind")
+    refused(range(LongType.json, lower(data(1))), "wrong kind")
+    refused(range(StringType.json, lower(number(1))), "wrong kind")
+    refused(range(DecimalType(38, 2).json, lower(number(1))), "wrong kind")
+    refused(range(DecimalType(9, 2).json, lower(data(1))), "wrong kind")
+    refused(range(ByteType.json, lower(number(128))), "out of range")
+    refused(range(BooleanType.json, lower(number(-1))), "out of range")
+    refused(range(DoubleType.json, lower(number(-1))), "out of range")
+    refused(range(DecimalType(20, 2).json, lower(data())), "0 bytes")
+    refused(range(DecimalType(20, 2).json, lower(data(Seq.fill(17)(1): _*))), "17 bytes")
+    refused(range(DecimalType(20, 2).json, lower(data(Seq.fill(16)(1): _*))), "too many digits")
+  }
+
+  test("a type that has no filters is refused with a reason") {
+    val end = lower(number(5))
+    refused(range("", end), "unknown type")
+    refused(range("\"no such type\"", end), "unknown type")
+    refused(range("\"decimal(99,2)\"", end), "unknown type")
+    refused(range("\"long", end), "unknown type")
+    refused(range("\"string collate UNICODE\"", end), "UTF8_BINARY compare")
+    refused(range(CalendarIntervalType.json, end), "not supported")
+  }
+
+  test("the JSON of a nested type is not even parsed") {
+    refused(range("[" * 100000, lower(number(5))), "unknown type")
+    refused(range(new StructType().add("a", LongType).json, lower(number(5))), "unknown type")
+    refused(range("""{"type":"udt","class":"C","pyClass":"","sqlType":"long"}""", lower(number(5))), "unknown type")
+  }
+}
