@@ -18,6 +18,13 @@ trait FilterExchange {
     */
   def topK(executionId: Long, filterId: Long, spec: TopKSpec): Option[SharedTopK]
 
+  /** What the tasks of an execution in this process share beside filters, made by whoever asks first.
+    *
+    * @return
+    *   None if the execution has ended
+    */
+  def shared[A <: AnyRef](executionId: Long, key: AnyRef)(make: => A): Option[A]
+
   /** A task works for this execution; paired with [[leave]]. */
   def enter(executionId: Long): Unit
   def leave(executionId: Long): Unit
@@ -49,6 +56,7 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
 
   private final class Execution {
     val filters = new ConcurrentHashMap[Long, SharedTopK]()
+    val attachments = new ConcurrentHashMap[AnyRef, AnyRef]()
     val tasks = new AtomicLong
     @volatile var state: ExecutionState = Active
     @volatile var lastUsed: Long = clock()
@@ -77,6 +85,9 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
   override def topK(executionId: Long, filterId: Long, spec: TopKSpec): Option[SharedTopK] =
     execution(executionId).map(_.filters.computeIfAbsent(filterId, _ => new SharedTopK(spec)))
 
+  override def shared[A <: AnyRef](executionId: Long, key: AnyRef)(make: => A): Option[A] =
+    execution(executionId).map(_.attachments.computeIfAbsent(key, _ => make).asInstanceOf[A])
+
   override def enter(executionId: Long): Unit = execution(executionId).foreach(_.tasks.incrementAndGet())
 
   override def leave(executionId: Long): Unit = {
@@ -92,14 +103,19 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
     val e = executions.get(executionId)
     if (e != null) {
       e.state = Closing
-      e.filters.clear()
+      clear(e)
       if (e.tasks.get <= 0) drop(executionId, e)
     }
   }
 
+  private def clear(e: Execution): Unit = {
+    e.filters.clear()
+    e.attachments.clear()
+  }
+
   private def drop(id: Long, e: Execution): Unit = {
     e.state = Closed
-    e.filters.clear()
+    clear(e)
     executions.remove(id, e)
   }
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.vectorized.ColumnVector
  *
  * One loop a type, not one loop with a match inside: then each call of a vector's getter has its own type profile and is
  * inlined, and values are compared in their own width. A row is always written to the next free place and that place is
- * kept or not, which costs no branch that the processor could mispredict.
+ * kept or not, which the JIT compiles without a branch that the processor could mispredict.
  */
 private[filter] object SelectLoops {
   import LongDomain._

@@ -103,7 +103,7 @@ private object TopKTap {
           val s = r.getUTF8String(key)
           val wanted = t.wants(s)
           // The row's memory is reused: the key that is counted is a copy.
-          if (wanted) t.count(s.clone())
+          if (wanted) t.count(s.copy())
           wanted
         }
     case BinaryType => r => if (r.isNullAt(key)) t.acceptNull() else counted(t, r.getBinary(key))

@@ -116,7 +116,7 @@ private final class ObjectBestRows(spec: TopKSpec) extends BestRows(spec) {
   }
 
   private def copied(key: AnyRef): AnyRef = key match {
-    case s: UTF8String => s.clone()
+    case s: UTF8String => s.copy()
     case other => other
   }
 }

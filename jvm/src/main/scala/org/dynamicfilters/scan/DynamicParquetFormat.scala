@@ -64,7 +64,6 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
       countUnopened(file, task)
       Iterator.empty
     } else {
-      val before = TaskScan.bytesReadByThread()
       val rows = plain(file)
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
@@ -72,7 +71,7 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
           // Encrypted footers may hide statistics; such files pass untouched.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
             Left("the file is encrypted")
-          case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, before))
+          case Some(a) => Right(new DynamicFileIterator(rows, a, task, file))
         }
       }
       hooked match {
@@ -132,8 +131,7 @@ final class DynamicFileIterator(
     rows: Iterator[InternalRow],
     access: ParquetReaderAccess,
     task: TaskScan,
-    file: PartitionedFile,
-    bytesBefore: Long
+    file: PartitionedFile
 ) extends Iterator[AnyRef]
     with Closeable {
   private val inner = rows.asInstanceOf[Iterator[AnyRef]]
@@ -177,12 +175,10 @@ final class DynamicFileIterator(
       closed = true
       if (admitted > 0) task.report.filesRead += PathHash(file.urlEncodedPath)
       try groups.close()
-      finally {
-        task.report.add(ScanCounter.BytesRead, TaskScan.bytesReadByThread() - bytesBefore)
+      finally
         inner match {
           case c: Closeable => c.close()
           case _ =>
         }
-      }
     }
 }

@@ -67,6 +67,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   def next(): PageReadStore = {
     while (queue.nonEmpty) {
       val group = queue.head
+      if (group ne current) settle(group)
       val store = if (failed) readRest(group) else admit(group)
       if (store != null && store.getRowCount > 0) {
         report.add(RowsOutput, store.getRowCount)
@@ -75,6 +76,17 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       }
     }
     null
+  }
+
+  private var current: RowGroup = _
+  private var since = 0L
+
+  /** The row group before has gone all its way: tells what it cost. */
+  private def settle(next: RowGroup): Unit = {
+    val now = System.nanoTime()
+    if (current != null) current.way.foreach(late => task.advisor.spent(late, current.rowCount, now - since))
+    current = next
+    since = now
   }
 
   private def admit(group: RowGroup): PageReadStore =
@@ -89,13 +101,14 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
           null
         case Decision.ReadAll =>
           queue.removeHead()
+          report.add(BytesRead, columnBytes.requested(group.block))
           reader.readFilteredRowGroup(group.index)
         case Decision.Read(rows) =>
           queue.removeHead()
-          reader.readFilteredRowGroup(group.index, ParquetRowRanges(rows, group.rowCount))
+          readRows(group, rows)
         case Decision.ReadFirst(rows) =>
           group.done = Some(rows)
-          reader.readFilteredRowGroup(group.index, ParquetRowRanges(rows, group.rowCount))
+          readRows(group, rows)
       }
     } catch {
       case e: TaskKilledException => throw e
@@ -109,13 +122,19 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         null
     }
 
+  private def readRows(group: RowGroup, rows: RowSet): PageReadStore = {
+    val store = SelectedRows.read(reader, group.index, group.rowCount, rows, columnBytes.hasPageIndex(group.block))
+    report.add(BytesRead, columnBytes.read(reader, group.index, None, Some(rows)))
+    store
+  }
+
   private def readRest(group: RowGroup): PageReadStore = {
     queue.remove(queue.indexOf(group))
     group.done match {
       case None => reader.readFilteredRowGroup(group.index)
       case Some(done) =>
         val rest = done.complement(group.rowCount)
-        if (rest.isEmpty) null else reader.readFilteredRowGroup(group.index, ParquetRowRanges(rest, group.rowCount))
+        if (rest.isEmpty) null else readRows(group, rest)
     }
   }
 
@@ -147,8 +166,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   override def close(): Unit =
-    try passes.close()
-    finally learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
+    try {
+      settle(null)
+      passes.close()
+    } finally learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
 }
 
 /** One row group on its way.
@@ -163,6 +184,9 @@ final class RowGroup(val block: BlockMetaData, val index: Int, val bounds: Array
 
   /** Rows already handed on, if the row group comes in two parts. */
   var done: Option[RowSet] = None
+
+  /** Whether the filter's columns were read first; None where that was not in question. */
+  var way: Option[Boolean] = None
 
   /** Bounds of the first filtered column in the rows that are left then. */
   var rest: Option[ColumnBounds] = None

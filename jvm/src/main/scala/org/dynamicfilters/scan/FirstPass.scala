@@ -43,6 +43,7 @@ final class FirstPass(
       group: Int,
       rowCount: Long,
       rows: Option[RowSet],
+      indexed: Boolean,
       filters: Seq[(Int, ValueFilter)],
       offerField: Int,
       offer: (ColumnVector, Int, Long) => Unit,
@@ -51,7 +52,7 @@ final class FirstPass(
     if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
     val passing = new RowSet.Builder
     val active = filters.collect { case (f, filter) if filter != ValueFilter.All => (position(f), filter) }
-    reader.read(group, rowCount, rows) { (batch, numbers) =>
+    reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
       val n = batch.numRows
       if (see != null) see(f => batch.column(position(f)), n)
       if (selection == null || selection.rows.length < n) selection = new Selection(n)

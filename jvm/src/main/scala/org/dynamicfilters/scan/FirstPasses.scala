@@ -57,19 +57,27 @@ final class FirstPasses(
         if (rows.isEmpty) Decision.Prune(ByRows) else Decision.Read(rows)
     }
     val bound = filters.exists(f => f != ValueFilter.All)
-    val splittable = topK.exists(_.limit < group.rowCount / MinRowsPerBest) && bytes.hasPageIndex(group.block) &&
+    val splittable = topK.exists(_.limit < group.rowCount / MinRowsPerBest) && bytes.canSkipRows(group.block) &&
       group.done.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return plainly
-    if (!worthwhile(group) || !task.guard.allows()) return plainly
-
-    report.add(LateMaterialized, 1)
+    if (!worthwhile(group)) return plainly
+    // The second part of a row group is found as the first was: its rows are known one by one.
+    if (group.done.isEmpty && !task.advisor.prefersLate()) {
+      group.way = Some(false)
+      return plainly
+    }
+    group.way = Some(true)
+    if (group.done.isEmpty) report.add(LateMaterialized, 1)
     val survivors = run(group, filters, pages, splittable, learner)
     val candidates = pages.map(_.count).getOrElse(group.rowCount)
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
 
-    if (rows.isEmpty) { task.guard.report(0); Decision.Prune(ByRows) }
+    if (rows.isEmpty) {
+      task.advisor.judge(share, 0)
+      Decision.Prune(ByRows)
+    }
     else
       survivors.best.filter(b => b.isFull && rows.count > math.max(b.size * MinRowsPerBest, MinRowsLeft)) match {
         case Some(best) =>
@@ -82,8 +90,10 @@ final class FirstPasses(
           )
           Decision.ReadFirst(RowSet.of(best.rows))
         case None =>
-          if (task.guard.report(share)) report.add(GaveUp, 1)
-          if (!bytes.hasPageIndex(group.block)) Decision.ReadAll
+          val before = task.advisor.gaveUp
+          task.advisor.judge(share, byteShare(group, rows))
+          if (!before && task.advisor.gaveUp) report.add(GaveUp, 1)
+          if (!bytes.canSkipRows(group.block)) Decision.ReadAll
           else if (share > ReadAllShare) plainly
           else Decision.Read(rows)
       }
@@ -96,6 +106,11 @@ final class FirstPasses(
       splittable: Boolean,
       learner: StatisticsLearner
   ): Survivors = {
+    def counted(p: FirstPass, rows: Option[RowSet]): FirstPass = {
+      // The main reader's page indexes serve to count what the narrow reader is about to read.
+      report.add(BytesRead, bytes.read(access.fileReader, group.index, Some(p.fields), rows))
+      open(p)
+    }
     val byField = dataColumns.indices.filter(fileColumns(_).isStored).map(i => (dataColumns(i)._2.ordinal, filters(i)))
     val best = if (splittable) topK.map(BestRows(_)) else None
     val second = costly.nonEmpty
@@ -106,10 +121,11 @@ final class FirstPasses(
       val see = learner.watch(group, rows)
       val offered = if (second) None else best
       rows = Some(
-        open(overFilters).run(
+        counted(overFilters, rows).run(
           group.index,
           group.rowCount,
           rows,
+          bytes.hasPageIndex(group.block),
           byField,
           topK.fold(-1)(_ => filterFields.head),
           offered.map(b => b.offer _).orNull,
@@ -117,14 +133,15 @@ final class FirstPasses(
         )
       )
       learner.watched(group)
-      if (!bytes.hasPageIndex(group.block) && second && !rows.get.isEmpty) rows = None
+      if (!bytes.canSkipRows(group.block) && second && !rows.get.isEmpty) rows = None
     }
     if (second && !rows.exists(_.isEmpty)) {
       rows = Some(
-        open(overPredicates).run(
+        counted(overPredicates, rows).run(
           group.index,
           group.rowCount,
           rows,
+          bytes.hasPageIndex(group.block),
           byField,
           topK.fold(-1)(_ => filterFields.head),
           best.map(b => b.offer _).orNull,
@@ -134,6 +151,11 @@ final class FirstPasses(
     }
     Survivors(rows.get, best)
   }
+
+  private def byteShare(group: RowGroup, rows: RowSet): Double =
+    if (!bytes.hasPageIndex(group.block)) 1.0
+    else
+      bytes.read(access.fileReader, group.index, None, Some(rows)).toDouble / math.max(bytes.requested(group.block), 1L)
 
   /** Whether enough is left to read after the first passes. */
   private def worthwhile(group: RowGroup): Boolean = {

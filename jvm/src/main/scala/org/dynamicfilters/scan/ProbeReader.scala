@@ -26,11 +26,13 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
     * row within the row group.
     *
     * @param rows
-    *   the rows to read, ascending; None for all. Needs page indexes of all columns read
+    *   the rows to read; None for all
+    * @param indexed
+    *   as for [[SelectedRows]]
     */
-  def read(group: Int, rowCount: Long, rows: Option[RowSet])(consume: (ColumnarBatch, Array[Long]) => Unit): Unit = {
+  def read(group: Int, rowCount: Long, rows: Option[RowSet], indexed: Boolean)(consume: (ColumnarBatch, Array[Long]) => Unit): Unit = {
     val store = rows match {
-      case Some(r) => access.fileReader.readFilteredRowGroup(group, ParquetRowRanges(r, rowCount))
+      case Some(r) => SelectedRows.read(access.fileReader, group, rowCount, r, indexed)
       case None => access.fileReader.readRowGroup(group)
     }
     if (store == null) return

@@ -20,7 +20,7 @@ object ScanCounter extends Enumeration {
   val ByStatistics, ByDictionary, ByBloom, ByPages, ByRows = Value
   val Rows, RowsOutput, RowsSkippedByPages = Value
 
-  /** Compressed bytes of the columns asked for; bytes that the scan's threads read from file systems. */
+  /** Compressed bytes of the columns asked for; those of them that were read, the first passes included. */
   val BytesTotal, BytesRead = Value
 
   /** Row groups read in two passes, and times that a task stopped doing so because it did not pay. */

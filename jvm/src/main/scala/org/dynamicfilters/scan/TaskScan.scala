@@ -3,13 +3,11 @@ package org.dynamicfilters.scan
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
-import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.FileSystem
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.exchange.{TaskFilters, TaskTopK}
+import org.dynamicfilters.exchange.{LocalExchange, TaskFilters, TaskTopK}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
@@ -19,7 +17,11 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   */
 final class TaskScan(val spec: ScanSpec, context: TaskContext) {
   val report = new ScanReport
-  val guard = new LateMaterializationGuard(spec.giveUpSelectivity)
+  val advisor: LateMaterializationAdvisor = TaskFilters
+    .executionId(context)
+    .flatMap(LocalExchange.instance.shared(_, s"advisor-${spec.scanId}")(newAdvisor))
+    .getOrElse(newAdvisor)
+  private def newAdvisor = new LateMaterializationAdvisor(spec.giveUpSelectivity)
   private val splits = mutable.HashMap.empty[(String, Long), Array[LearnedRowGroup]]
 
   private lazy val producers: IndexedSeq[Option[TaskTopK]] = spec.columns.map(c => TaskFilters.topK(context, c.ref))
@@ -88,47 +90,4 @@ object TaskScan {
 
   /** Announced scans; for tests of the life cycle. */
   def live: Int = scans.size
-
-  /** Bytes that this thread has read from Hadoop file systems, as Spark counts them for its own input metrics. */
-  @annotation.nowarn("cat=deprecation")
-  def bytesReadByThread(): Long =
-    FileSystem.getAllStatistics.asScala.iterator.map(_.getThreadStatistics.getBytesRead).sum
-}
-
-/** Decides whether reading filter columns first still pays in this task.
-  *
-  * It stops after [[MissesToGiveUp]] row groups of which too many rows passed, and tries again after a growing number of row
-  * groups: a filter that tightens may come to pay.
-  */
-final class LateMaterializationGuard(giveUpSelectivity: Double) {
-  private val MissesToGiveUp = 2
-  private val FirstPause = 8
-  private var misses = 0
-  private var pause = FirstPause
-  private var resting = 0
-
-  def allows(): Boolean =
-    if (resting > 0) { resting -= 1; false }
-    else true
-
-  /** @param share
-    *   rows that passed the first pass, 0 to 1
-    * @return
-    *   true if this made the guard give up
-    */
-  def report(share: Double): Boolean =
-    if (share <= giveUpSelectivity) {
-      misses = 0
-      pause = FirstPause
-      false
-    } else {
-      misses += 1
-      if (misses < MissesToGiveUp) false
-      else {
-        misses = MissesToGiveUp - 1
-        resting = pause
-        pause = math.min(pause * 2, 1 << 20)
-        true
-      }
-    }
 }

@@ -1,0 +1,133 @@
+package org.dynamicfilters.scan
+
+import java.lang.reflect.Field
+import java.util.{Optional, PrimitiveIterator, Queue => JQueue}
+
+import scala.util.Try
+
+import org.apache.parquet.column.ColumnDescriptor
+import org.apache.parquet.column.page.{DataPage, DataPageV1, DataPageV2, DictionaryPage, PageReader, PageReadStore}
+import org.apache.parquet.hadoop.ParquetFileReader
+
+/** Reads some rows of a row group.
+  *
+  * With page indexes parquet-java reads only the pages that hold them. Without (many writers leave them out by default) whole
+  * chunks are read, but pages without a wanted row are neither decompressed nor decoded: in a flat column a page's values are
+  * its rows, so page boundaries are known without an index.
+  */
+private[scan] object SelectedRows {
+
+  /** @param indexed
+    *   whether all columns that the reader asks for have an offset index; else all of them must be flat
+    */
+  def read(reader: ParquetFileReader, group: Int, rowCount: Long, rows: RowSet, indexed: Boolean): PageReadStore =
+    if (indexed || rows.count == rowCount) reader.readFilteredRowGroup(group, ParquetRowRanges(rows, rowCount))
+    else if (rows.isEmpty) null
+    else new SelectedPages(reader.readRowGroup(group), rows)
+}
+
+private final class SelectedPages(all: PageReadStore, rows: RowSet) extends PageReadStore with AutoCloseable {
+  override def getPageReader(column: ColumnDescriptor): PageReader =
+    new SelectedPageReader(all.getPageReader(column), rows)
+  override def getRowCount: Long = rows.count
+  override def getRowIndexOffset: Optional[java.lang.Long] = all.getRowIndexOffset
+  override def getRowIndexes: Optional[PrimitiveIterator.OfLong] = Optional.of(new PrimitiveIterator.OfLong {
+    private var range = 0
+    private var row = rows.start(0)
+    override def hasNext: Boolean = range < rows.ranges
+    override def nextLong(): Long = {
+      val r = row
+      if (row < rows.end(range)) row += 1
+      else {
+        range += 1
+        if (range < rows.ranges) row = rows.start(range)
+      }
+      r
+    }
+  })
+  override def close(): Unit = all match {
+    case c: AutoCloseable => c.close()
+    case _ =>
+  }
+}
+
+private final class SelectedPageReader(pages: PageReader, rows: RowSet) extends PageReader {
+  private val compressed = SelectedPageReader.queueOf(pages)
+  private var nextRow = 0L
+  private var range = 0
+
+  override def readDictionaryPage(): DictionaryPage = pages.readDictionaryPage()
+  override def getTotalValueCount: Long = pages.getTotalValueCount
+
+  override def readPage(): DataPage = {
+    var result: DataPage = null
+    var ended = false
+    while (result == null && !ended) {
+      val waiting = compressed.flatMap(q => Option(q.peek()))
+      if (waiting.exists(p => !wanted(p.getValueCount))) {
+        // Not decompressed at all.
+        nextRow += compressed.get.poll().getValueCount
+      } else {
+        val page = pages.readPage()
+        if (page == null) ended = true
+        else {
+          val first = nextRow
+          val keep = wanted(page.getValueCount)
+          nextRow += page.getValueCount
+          if (keep) result = numbered(page, first)
+        }
+      }
+    }
+    result
+  }
+
+  private def wanted(values: Int): Boolean = {
+    while (range < rows.ranges && rows.end(range) < nextRow) range += 1
+    range < rows.ranges && rows.start(range) < nextRow + values
+  }
+
+  /** The same page, telling where in the row group it starts: the vectorized reader skips rows by that. */
+  private def numbered(page: DataPage, first: Long): DataPage = page match {
+    case p: DataPageV1 =>
+      new DataPageV1(
+        p.getBytes,
+        p.getValueCount,
+        p.getUncompressedSize,
+        first,
+        p.getValueCount,
+        p.getStatistics,
+        p.getRlEncoding,
+        p.getDlEncoding,
+        p.getValueEncoding
+      )
+    case p: DataPageV2 =>
+      DataPageV2.uncompressed(
+        p.getRowCount,
+        p.getNullCount,
+        p.getValueCount,
+        first,
+        p.getRepetitionLevels,
+        p.getDefinitionLevels,
+        p.getDataEncoding,
+        p.getData,
+        p.getStatistics
+      )
+    case other => throw new IllegalStateException(s"unknown page ${other.getClass.getName}")
+  }
+}
+
+private object SelectedPageReader {
+  // Private to parquet-java (checked on 1.16 and 1.17). Where it cannot be reached, pages are decompressed in vain.
+  private val field = new ClassValue[Option[Field]] {
+    override def computeValue(c: Class[_]): Option[Field] = Try {
+      val f = c.getDeclaredField("compressedPages")
+      f.setAccessible(true)
+      f
+    }.toOption
+  }
+
+  def queueOf(pages: PageReader): Option[JQueue[DataPage]] =
+    field.get(pages.getClass).flatMap(f => Option(f.get(pages))).collect { case q: JQueue[_] =>
+      q.asInstanceOf[JQueue[DataPage]]
+    }
+}
