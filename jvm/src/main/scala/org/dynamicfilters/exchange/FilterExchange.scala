@@ -13,10 +13,12 @@ trait FilterExchange {
 
   /** The shared bound of a TopK, made by whoever asks first.
     *
+    * @param run
+    *   see [[FilterRef.nextRun]]
     * @return
     *   None if the execution has ended: then rows pass
     */
-  def topK(executionId: Long, filterId: Long, spec: TopKSpec): Option[SharedTopK]
+  def topK(executionId: Long, filterId: Long, run: Long, spec: TopKSpec): Option[SharedTopK]
 
   /** What the tasks of an execution in this process share beside filters, made by whoever asks first.
     *
@@ -55,7 +57,7 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
   import ExecutionState._
 
   private final class Execution {
-    val filters = new ConcurrentHashMap[Long, SharedTopK]()
+    val filters = new ConcurrentHashMap[(Long, Long), SharedTopK]()
     val attachments = new ConcurrentHashMap[AnyRef, AnyRef]()
     val tasks = new AtomicLong
     @volatile var state: ExecutionState = Active
@@ -82,8 +84,8 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
     if (e.state == Active) Some(e) else None
   }
 
-  override def topK(executionId: Long, filterId: Long, spec: TopKSpec): Option[SharedTopK] =
-    execution(executionId).map(_.filters.computeIfAbsent(filterId, _ => new SharedTopK(spec)))
+  override def topK(executionId: Long, filterId: Long, run: Long, spec: TopKSpec): Option[SharedTopK] =
+    execution(executionId).map(_.filters.computeIfAbsent((filterId, run), _ => new SharedTopK(spec)))
 
   override def shared[A <: AnyRef](executionId: Long, key: AnyRef)(make: => A): Option[A] =
     execution(executionId).map(_.attachments.computeIfAbsent(key, _ => make).asInstanceOf[A])

@@ -16,6 +16,18 @@ import java.util.concurrent.atomic.AtomicLong
 final class FilterRef(val id: Long, val producer: String, val marker: String, val spec: TopKSpec) extends Serializable {
   @transient @volatile private var inForce: String => String = _
 
+  @transient private var runs = 0L
+
+  /** Starts a run of the plan, on the driver: the producer calls this before the scans below it start.
+    *
+    * Partitions are numbered within a run. A plan that is run again, even within one SQL execution, may put other files into
+    * a partition, so rows counted in one run say nothing in another.
+    */
+  def nextRun(): Long = synchronized { runs += 1; runs }
+
+  /** The run that a scan belongs to which starts now. */
+  def currentRun: Long = synchronized(runs)
+
   /** Tells, on the driver, where plans find the filter's state: in the execution that was started last.
     *
     * @param expression

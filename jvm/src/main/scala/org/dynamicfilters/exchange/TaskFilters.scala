@@ -15,7 +15,7 @@ object TaskFilters {
   /** Spark's local property that carries the SQL execution id into tasks. Without it no filter applies (contract 4). */
   val ExecutionIdProperty = "spark.sql.execution.id"
 
-  private val tasks = new ConcurrentHashMap[Long, mutable.Map[Long, Option[TaskTopK]]]()
+  private val tasks = new ConcurrentHashMap[Long, mutable.Map[(Long, Long), Option[TaskTopK]]]()
 
   /** The SQL execution that the task works for. */
   def executionId(context: TaskContext): Option[Long] =
@@ -23,25 +23,27 @@ object TaskFilters {
 
   /** This attempt's part in the TopK, made by the first caller of the task.
     *
+    * @param run
+    *   see [[FilterRef.nextRun]]
     * @return
     *   None where the task has no execution id or the execution has ended
     */
-  def topK(context: TaskContext, ref: FilterRef): Option[TaskTopK] = {
+  def topK(context: TaskContext, ref: FilterRef, run: Long): Option[TaskTopK] = {
     val ofTask = {
       val known = tasks.get(context.taskAttemptId())
       if (known != null) known else register(context)
     }
     ofTask.getOrElseUpdate(
-      ref.id,
+      (ref.id, run),
       for {
         execution <- executionId(context)
-        shared <- LocalExchange.instance.topK(execution, ref.id, ref.spec)
+        shared <- LocalExchange.instance.topK(execution, ref.id, run, ref.spec)
       } yield TaskTopK(shared, context.partitionId(), context.taskAttemptId())
     )
   }
 
-  private def register(context: TaskContext): mutable.Map[Long, Option[TaskTopK]] = {
-    val fresh = mutable.HashMap.empty[Long, Option[TaskTopK]]
+  private def register(context: TaskContext): mutable.Map[(Long, Long), Option[TaskTopK]] = {
+    val fresh = mutable.HashMap.empty[(Long, Long), Option[TaskTopK]]
     tasks.put(context.taskAttemptId(), fresh)
     val execution = executionId(context)
     execution.foreach(LocalExchange.instance.enter)

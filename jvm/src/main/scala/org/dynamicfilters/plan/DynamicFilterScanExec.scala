@@ -112,6 +112,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     new ScanTaskRDD(
       rdd,
       spec,
+      spec.columns.map(_.ref.currentRun),
       accumulator,
       report =>
         counted.foreach { case (plus, minus, metric) =>
@@ -124,19 +125,15 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
   private def startRun(): ScanAccumulator = {
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
-    Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption).foreach { id =>
+    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
       val files = scan.inputRDD match {
         case f: FileScanRDD => f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
         case _ => 0L
       }
-      val name = scan.tableIdentifier.map(_.unquotedString).getOrElse(
-        scan.relation.location.rootPaths.headOption.map(_.toString).getOrElse("")
-      )
-      val report = QueryReports.instance.forExecution(id)
-      report.synchronized {
-        if (report.sessionId == null) report.sessionId = SqlMetricsAccess.sessionId(session)
-        report.scans += new ScanRun(spec.scanId, name, spec.columns.map(_.ref.id), files, accumulator)
-      }
+      val name = scan.tableIdentifier
+        .map(_.unquotedString)
+        .getOrElse(scan.relation.location.rootPaths.headOption.map(_.toString).getOrElse(""))
+      report.scans += new ScanRun(spec.scanId, name, spec.columns.map(_.ref.id), files, accumulator)
     }
     accumulator
   }

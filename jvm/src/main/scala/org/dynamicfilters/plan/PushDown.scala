@@ -100,7 +100,7 @@ object PushDown {
     */
   def notRepeatable(plan: SparkPlan): Option[String] = plan match {
     case _: exchange.BroadcastExchangeLike | _: adaptive.BroadcastQueryStageExec => None
-    case _: exchange.ReusedExchangeExec => None
+    case r: exchange.ReusedExchangeExec => notRepeatable(r.child)
     case p if p.expressions.exists(!_.deterministic) => Some(s"the input is not deterministic (${p.nodeName.trim})")
     case _: SampleExec => Some("the input is not deterministic (a sample)")
     case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |

@@ -38,6 +38,8 @@ object ScanPlanner {
     val at = scan.output.indexWhere(_.exprId == column.exprId)
     if (format.getClass != classOf[ParquetFileFormat])
       Left(s"files of format ${format.toString.takeWhile(_ != '@')} are not filtered yet")
+    // Row groups and rows are read best first, so an order that somebody above relies on would be lost.
+    else if (scan.outputOrdering.nonEmpty) Left("the order of the scan's rows is in use")
     else if (at < 0) Left(s"the scan does not read ${column.name}")
     else if (at >= data + relation.partitionSchema.length) Left(s"${column.name} is file metadata")
     else if (at < data && column.name == ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)

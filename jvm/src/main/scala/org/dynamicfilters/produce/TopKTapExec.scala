@@ -29,35 +29,32 @@ case class TopKTapExec(filter: FilterRef, key: Int, columns: Seq[String], child:
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override lazy val metrics: Map[String, SQLMetric] = Map(
-    "rowsDropped" -> SqlMetricsAccess.sum(sparkContext, "rows dropped by the bound"),
-    "generation" -> SqlMetricsAccess.sum(sparkContext, "times the bound was tightened")
+    "rowsDropped" -> SqlMetricsAccess.sum(sparkContext, "rows dropped by the bound")
   )
 
   override def simpleString(maxFields: Int): String =
     s"TopKFilter ${filter.describe(columns.headOption.getOrElse(output(key).name))}, limit=${filter.spec.limit}"
 
   override protected def doExecute(): RDD[InternalRow] = {
+    // Before the scans below start: they belong to the same run.
+    val run = filter.nextRun()
     val rows = child.execute()
     val accumulator = new FilterAccumulator
     sparkContext.register(accumulator)
     val started = new FilterRun(filter, columns, accumulator)
     val show = Settings.get(conf, Settings.ShowValues)
     filter.started(started.expression(_, show))
-    Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption).foreach { id =>
-      val report = QueryReports.instance.forExecution(id)
-      report.synchronized {
-        if (report.sessionId == null) report.sessionId = SqlMetricsAccess.sessionId(session)
-        report.filters += started
-      }
-    }
+    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session)(
+      _.filters += started
+    )
     if (SqlMetricsAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
       // A retried task would see other rows than those that were counted (contract 5).
       started.disabled = Some("the input gives other rows when a task is retried")
       rows
     } else {
       val (ref, ordinal) = (filter, key)
-      val (dropped, generations) = (longMetric("rowsDropped"), longMetric("generation"))
-      rows.mapPartitions(TopKTap(_, ref, ordinal, accumulator, dropped, generations), preservesPartitioning = true)
+      val dropped = longMetric("rowsDropped")
+      rows.mapPartitions(TopKTap(_, ref, run, ordinal, accumulator, dropped), preservesPartitioning = true)
     }
   }
 
@@ -69,21 +66,19 @@ private object TopKTap {
   def apply(
       rows: Iterator[InternalRow],
       ref: FilterRef,
+      run: Long,
       key: Int,
       accumulator: FilterAccumulator,
-      dropped: SQLMetric,
-      generations: SQLMetric
+      dropped: SQLMetric
   ): Iterator[InternalRow] = {
     val context = TaskContext.get()
-    TaskFilters.topK(context, ref) match {
+    TaskFilters.topK(context, ref, run) match {
       case None => rows
       case Some(task) =>
-        val generationBefore = task.shared.bound.generation
         context.addTaskCompletionListener[Unit] { c =>
           if (!c.isFailed() && !c.isInterrupted()) task.flush()
           dropped += task.dropped
           val bound = task.shared.bound
-          generations += math.max(0, bound.generation - generationBefore)
           val encoded =
             if (bound.isNone) null else FilterCodec.encode(ref.spec.atLeastAsGoodAs(bound.key, inclusive = true))
           accumulator.add(FilterSeen(SparkEnv.get.executorId, bound.generation, encoded, task.dropped))

@@ -39,7 +39,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         // A query that failed in analysis or planning has no plan, and asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
           Plans.foreach(query.executedPlan)(_.getTagValue(DynamicFilterRule.RejectedTag).foreach(r => report.synchronized(report.rejected += r)))
-          if (report.isOfInterest || report.tags.exists(_.contains(QueryListener.AnalyzeTag)))
+          if (report.tags.exists(_.contains(QueryListener.AnalyzeTag)))
             report.plan = planText(query)
         }
       }
@@ -55,8 +55,8 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
 
 object QueryListener {
 
-  /** Queries whose tags hold this text keep their plan even if they have no filter: `analyze` of the Python package. */
-  val AnalyzeTag = "sdf-analyze"
+  /** Queries whose tags hold this text keep their plan as text: those that the Python package analyzes. */
+  val AnalyzeTag = "dynamic-filters-"
 }
 
 /** Walks physical plans, into adaptive plans, stages, commands and subqueries. */

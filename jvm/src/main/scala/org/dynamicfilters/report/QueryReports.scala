@@ -2,7 +2,11 @@ package org.dynamicfilters.report
 
 import scala.collection.mutable
 import scala.util.Try
+import scala.util.control.NonFatal
 
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.dynamicfilters.exchange.{FilterAccumulator, FilterRef}
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 import org.dynamicfilters.scan.ScanAccumulator
@@ -34,7 +38,7 @@ final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumula
   /** The filter in force, as in a SQL text. */
   def expression(column: String, showValues: Boolean): String = {
     val (_, filter) = current
-    if (showValues || filter == ValueFilter.All || filter == ValueFilter.Nothing) filter.expression(column) else s"$column: hidden"
+    if (showValues || filter == ValueFilter.All || filter == ValueFilter.Nothing) filter.expression(column) else "hidden"
   }
 }
 
@@ -70,7 +74,7 @@ final class QueryReport(val executionId: Long) {
   * Bounded: the oldest are forgotten first. Queries of which we know nothing but that they ran are kept in a shorter list of
   * their own, so that they do not push out those with filters.
   */
-final class QueryReports {
+final class QueryReports extends Logging {
   private val reports = mutable.LinkedHashMap.empty[Long, QueryReport]
   @volatile var retained: Int = 100
 
@@ -82,6 +86,22 @@ final class QueryReports {
       }
     )
   }
+
+  /** Notes something of the running execution; on the driver. Never fails: a report is not worth a query.
+    *
+    * @param executionId
+    *   Spark's local property, null outside of an execution
+    */
+  def note(executionId: String, session: SparkSession)(change: QueryReport => Unit): Unit =
+    try
+      Option(executionId).flatMap(_.toLongOption).foreach { id =>
+        val report = forExecution(id)
+        report.synchronized {
+          if (report.sessionId == null && session != null) report.sessionId = SqlMetricsAccess.sessionId(session)
+          change(report)
+        }
+      }
+    catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
 
   def find(id: Long): Option[QueryReport] = synchronized(reports.get(id))
 

@@ -50,7 +50,7 @@ object ReportFunctions {
   private val queries = function(
     "dynamic_filter_queries",
     StructType.fromDDL("query_id BIGINT, description STRING, tags ARRAY<STRING>, state STRING, plan STRING"),
-    "one row for each of this session's queries that the report keeps, with the plan as executed"
+    "one row for each of this session's queries that the report keeps, with the plan as executed where it was asked for"
   )(_.queries)
 
   private val status = function(

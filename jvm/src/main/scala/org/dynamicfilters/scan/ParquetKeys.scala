@@ -73,8 +73,11 @@ object ParquetKeys {
       case (IntegerType, INT32) if signedInteger => keys(number(_).intValue)
       case (LongType, INT32 | INT64) if signedInteger => keys(number(_).longValue)
       case (BooleanType, BOOLEAN) => keys(identity)
-      case (FloatType, FLOAT) => Some(new ParquetKeys(domain, file, false, v => number(v).floatValue))
-      case (DoubleType, FLOAT | DOUBLE) => Some(new ParquetKeys(domain, file, false, v => number(v).doubleValue))
+      // A NaN in statistics comes from writers that did not leave it out: it says nothing of the other values.
+      case (FloatType, FLOAT) =>
+        Some(new ParquetKeys(domain, file, false, { v => val f = number(v).floatValue; if (f.isNaN) null else f }))
+      case (DoubleType, FLOAT | DOUBLE) =>
+        Some(new ParquetKeys(domain, file, false, { v => val d = number(v).doubleValue; if (d.isNaN) null else d }))
       case (DateType, INT32) if annotation.exists(_.isInstanceOf[DateLogicalTypeAnnotation]) =>
         keys { v =>
           val day = number(v).intValue

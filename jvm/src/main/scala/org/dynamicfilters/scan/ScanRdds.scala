@@ -11,8 +11,13 @@ import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD, P
   *
   * The order matters: completion listeners run in reverse, so the report is taken after the scan has closed its files.
   */
-final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, reports: ScanAccumulator, finish: ScanReport => Unit)
-    extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
+final class ScanTaskRDD[T: ClassTag](
+    prev: RDD[T],
+    spec: ScanSpec,
+    runs: IndexedSeq[Long],
+    reports: ScanAccumulator,
+    finish: ScanReport => Unit
+) extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
   override protected def getPartitions: Array[Partition] = firstParent[T].partitions
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     firstParent[T].preferredLocations(split)
@@ -20,6 +25,7 @@ final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, reports: Scan
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     TaskScan.begin(
       spec,
+      runs,
       context,
       { report =>
         finish(report)

@@ -33,7 +33,8 @@ final class StatisticsLearner(
   private var values, nulls = false
 
   /** To be called with every batch of a pass over the column; null where there is nothing to learn. */
-  def watch(group: RowGroup, rows: Option[RowSet]): (Int => ColumnVector, Int) => Unit =
+  def watch(group: RowGroup, rows: Option[RowSet]): (Int => ColumnVector, Int) => Unit = {
+    watching = false
     if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) null
     else
       dataColumns(at)._2.ref.spec.domain match {
@@ -46,6 +47,7 @@ final class StatisticsLearner(
           (column, n) => scan(d, column(field), n)
         case _ => null
       }
+  }
 
   private def scan(d: LongDomain, v: ColumnVector, n: Int): Unit = {
     val checkNulls = v.hasNull

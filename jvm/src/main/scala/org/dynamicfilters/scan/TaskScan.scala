@@ -15,7 +15,7 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   * Nothing of an execution is in the closure that reads files (Spark keeps that closure between executions of a plan); it
   * finds this object through the running task.
   */
-final class TaskScan(val spec: ScanSpec, context: TaskContext) {
+final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], context: TaskContext) {
   val report = new ScanReport
   val advisor: LateMaterializationAdvisor = TaskFilters
     .executionId(context)
@@ -24,7 +24,7 @@ final class TaskScan(val spec: ScanSpec, context: TaskContext) {
   private def newAdvisor = new LateMaterializationAdvisor(spec.giveUpSelectivity)
   private val splits = mutable.HashMap.empty[(String, Long), Array[LearnedRowGroup]]
 
-  private lazy val producers: IndexedSeq[Option[TaskTopK]] = spec.columns.map(c => TaskFilters.topK(context, c.ref))
+  private lazy val producers: IndexedSeq[Option[TaskTopK]] = spec.columns.zip(runs).map { case (c, run) => TaskFilters.topK(context, c.ref, run) }
 
   /** Filters by column of the spec, as of now. */
   def filters(): IndexedSeq[ValueFilter] = producers.map(_.fold[ValueFilter](ValueFilter.All)(_.filter()))
@@ -72,13 +72,16 @@ object TaskScan {
 
   /** Announces a scan to its task; `finish` gets the report when the task ends. Once a task, however many of the scan's
     * partitions it reads.
+    *
+    * @param runs
+    *   by filter of the scan, see `FilterRef.nextRun`
     */
-  def begin(spec: ScanSpec, context: TaskContext, finish: ScanReport => Unit): TaskScan = {
+  def begin(spec: ScanSpec, runs: IndexedSeq[Long], context: TaskContext, finish: ScanReport => Unit): TaskScan = {
     val id = (context.taskAttemptId(), spec.scanId)
     val known = scans.get(id)
     if (known != null) known
     else {
-      val fresh = new TaskScan(spec, context)
+      val fresh = new TaskScan(spec, runs, context)
       scans.put(id, fresh)
       context.addTaskCompletionListener[Unit] { _ =>
         scans.remove(id)
