@@ -37,7 +37,8 @@ final class FirstPass(
     * @param offer
     *   called for each row that passes everything, with the column at `offerField`
     * @param see
-    *   called for each batch before anything is evaluated, with the columns by position in the required schema
+    *   called for each batch before anything is evaluated, with the columns by position in the required schema, the number
+    *   of rows and their row numbers; may be null, like `offer`
     */
   def run(
       group: Int,
@@ -47,14 +48,14 @@ final class FirstPass(
       filters: Seq[(Int, ValueFilter)],
       offerField: Int,
       offer: (ColumnVector, Int, Long) => Unit,
-      see: (Int => ColumnVector, Int) => Unit
+      see: FirstPass.See
   ): RowSet = {
     if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
     val passing = new RowSet.Builder
     val active = filters.collect { case (f, filter) if filter != ValueFilter.All => (position(f), filter) }
     reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
       val n = batch.numRows
-      if (see != null) see(f => batch.column(position(f)), n)
+      if (see != null) see(f => batch.column(position(f)), n, numbers)
       if (selection == null || selection.rows.length < n) selection = new Selection(n)
       selection.all(n)
       active.foreach { case (c, filter) => if (selection.count > 0) filter.select(batch.column(c), selection) }
@@ -97,4 +98,8 @@ final class FirstPass(
   var lastFailure: Throwable = _
 
   override def close(): Unit = if (reader != null) reader.close()
+}
+
+object FirstPass {
+  type See = (Int => ColumnVector, Int, Array[Long]) => Unit
 }

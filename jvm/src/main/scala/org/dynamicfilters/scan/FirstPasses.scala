@@ -79,7 +79,9 @@ final class FirstPasses(
       Decision.Prune(ByRows)
     }
     else
-      survivors.best.filter(b => b.isFull && rows.count > math.max(b.size * MinRowsPerBest, MinRowsLeft)) match {
+      survivors.best.filter(b =>
+        !survivors.complete || (b.isFull && rows.count > math.max(b.size * MinRowsPerBest, MinRowsLeft))
+      ) match {
         case Some(best) =>
           val key = best.worstKey
           val spec = topK.get
@@ -88,7 +90,9 @@ final class FirstPasses(
             else if (spec.ascending) ColumnBounds(key, null, !spec.nullsFirst, mayHaveValues = true)
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           )
-          Decision.ReadFirst(RowSet.of(best.rows))
+          val chosen = RowSet.of(best.rows)
+          task.advisor.judge(chosen.count.toDouble / math.max(candidates, 1), byteShare(group, chosen))
+          Decision.ReadFirst(chosen)
         case None =>
           val before = task.advisor.gaveUp
           task.advisor.judge(share, byteShare(group, rows))
@@ -106,54 +110,52 @@ final class FirstPasses(
       splittable: Boolean,
       learner: StatisticsLearner
   ): Survivors = {
-    def counted(p: FirstPass, rows: Option[RowSet]): FirstPass = {
-      // The main reader's page indexes serve to count what the narrow reader is about to read.
-      report.add(BytesRead, bytes.read(access.fileReader, group.index, Some(p.fields), rows))
-      open(p)
-    }
     val byField = dataColumns.indices.filter(fileColumns(_).isStored).map(i => (dataColumns(i)._2.ordinal, filters(i)))
     val best = if (splittable) topK.map(BestRows(_)) else None
+    val indexed = bytes.hasPageIndex(group.block)
+
+    def pass(p: FirstPass, rows: Option[RowSet], best: Option[BestRows], see: FirstPass.See): RowSet = {
+      // The main reader's page indexes serve to count what the narrow reader is about to read.
+      report.add(BytesRead, bytes.read(access.fileReader, group.index, Some(p.fields), rows))
+      val offer = best.map(b => b.offer _).orNull
+      open(p).run(group.index, group.rowCount, rows, indexed, byField, filterFields.headOption.getOrElse(-1), offer, see)
+    }
+
     val second = costly.nonEmpty
     val bound = byField.exists(_._2 != ValueFilter.All)
+    val windows = if (second && best.isDefined) KeyWindows.of(topK.get, group.rowCount) else None
     var rows = pages
-
-    if (filterFields.nonEmpty && (bound || !second)) {
-      val see = learner.watch(group, rows)
-      val offered = if (second) None else best
-      rows = Some(
-        counted(overFilters, rows).run(
-          group.index,
-          group.rowCount,
-          rows,
-          bytes.hasPageIndex(group.block),
-          byField,
-          topK.fold(-1)(_ => filterFields.head),
-          offered.map(b => b.offer _).orNull,
-          see
-        )
-      )
+    if (filterFields.nonEmpty && (bound || !second || windows.isDefined)) {
+      val watch = learner.watch(group, rows)
+      val see: FirstPass.See =
+        if (windows.isEmpty) watch
+        else { (column, n, numbers) =>
+          if (watch != null) watch(column, n, numbers)
+          windows.get.see(column(filterFields.head), n, numbers)
+        }
+      val found = pass(overFilters, rows, if (second) None else best, see)
       learner.watched(group)
-      if (!bytes.canSkipRows(group.block) && second && !rows.get.isEmpty) rows = None
+      rows = if (second && !found.isEmpty && !bytes.canSkipRows(group.block)) None else Some(found)
     }
-    if (second && !rows.exists(_.isEmpty)) {
-      rows = Some(
-        counted(overPredicates, rows).run(
-          group.index,
-          group.rowCount,
-          rows,
-          bytes.hasPageIndex(group.block),
-          byField,
-          topK.fold(-1)(_ => filterFields.head),
-          best.map(b => b.offer _).orNull,
-          null
-        )
-      )
+    if (!second || rows.exists(_.isEmpty)) Survivors(rows.get, best, complete = true)
+    else if (windows.isEmpty) Survivors(pass(overPredicates, rows, best, null), best, complete = true)
+    else {
+      // Best windows first, until none is left that could hold a better row.
+      val heap = best.get
+      val parts = windows.get.parts(rows.getOrElse(RowSet.all(group.rowCount)))
+      var found = RowSet.all(0)
+      var complete = true
+      while (complete && parts.hasNext) {
+        val part = parts.next()
+        if (heap.isFull && part.isNotBetterThan(heap.worstKey)) complete = false
+        else if (!part.rows.isEmpty) found = found.union(pass(overPredicates, Some(part.rows), best, null))
+      }
+      Survivors(found, best, complete)
     }
-    Survivors(rows.get, best)
   }
 
   private def byteShare(group: RowGroup, rows: RowSet): Double =
-    if (!bytes.hasPageIndex(group.block)) 1.0
+    if (!bytes.hasPageIndex(group.block)) rows.windowShare(KeyWindows.Rows, group.rowCount)
     else
       bytes.read(access.fileReader, group.index, None, Some(rows)).toDouble / math.max(bytes.requested(group.block), 1L)
 
@@ -172,7 +174,10 @@ final class FirstPasses(
 }
 
 private object FirstPasses {
-  final case class Survivors(rows: RowSet, best: Option[BestRows])
+  /** @param complete
+    *   whether all rows that pass are among `rows`; else `best` is full and the others are not better than its worst
+    */
+  final case class Survivors(rows: RowSet, best: Option[BestRows], complete: Boolean)
 
   /** Best rows go first only where there are at least this many times as many rows. */
   val MinRowsPerBest = 8L

@@ -39,6 +39,29 @@ final class RowSet private (private val starts: Array[Long], private val ends: A
     b.result()
   }
 
+  def union(that: RowSet): RowSet = {
+    val b = new RowSet.Builder
+    var i, j = 0
+    while (i < ranges || j < that.ranges)
+      if (j >= that.ranges || (i < ranges && starts(i) <= that.starts(j))) { b.add(starts(i), ends(i)); i += 1 }
+      else { b.add(that.starts(j), that.ends(j)); j += 1 }
+    b.result()
+  }
+
+  /** The share of windows of `size` rows, of [0, total), that hold a row of this set. */
+  def windowShare(size: Long, total: Long): Double = {
+    var touched = 0L
+    var next = 0L
+    var i = 0
+    while (i < ranges) {
+      val from = math.max(starts(i) / size, next)
+      val to = ends(i) / size
+      if (to >= from) { touched += to - from + 1; next = to + 1 }
+      i += 1
+    }
+    if (total <= 0) 0 else touched.toDouble / ((total + size - 1) / size)
+  }
+
   override def toString: String = starts.indices.map(i => s"[${starts(i)}, ${ends(i)}]").mkString(" ")
 }
 

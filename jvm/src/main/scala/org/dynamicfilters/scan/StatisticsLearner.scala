@@ -33,7 +33,7 @@ final class StatisticsLearner(
   private var values, nulls = false
 
   /** To be called with every batch of a pass over the column; null where there is nothing to learn. */
-  def watch(group: RowGroup, rows: Option[RowSet]): (Int => ColumnVector, Int) => Unit = {
+  def watch(group: RowGroup, rows: Option[RowSet]): FirstPass.See = {
     watching = false
     if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) null
     else
@@ -44,7 +44,7 @@ final class StatisticsLearner(
           values = false
           nulls = false
           val field = dataColumns(at)._2.ordinal
-          (column, n) => scan(d, column(field), n)
+          (column, n, _) => scan(d, column(field), n)
         case _ => null
       }
   }

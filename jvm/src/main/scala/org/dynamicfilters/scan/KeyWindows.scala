@@ -1,0 +1,78 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.dynamicfilters.exchange.TopKSpec
+import org.dynamicfilters.filter.LongDomain
+
+/** The best key in each window of consecutive rows of a row group, gathered while the key column is read.
+  *
+  * Lets the pass over the query's own predicates, which may read a wide column, start where the best rows are and stop as soon
+  * as no other window can hold a better one.
+  *
+  * @param rowCount
+  *   rows of the row group
+  */
+final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
+  import KeyWindows._
+
+  private val flip = if (spec.ascending) 0L else -1L
+  private val best = Array.fill(((rowCount + Rows - 1) / Rows).toInt)(Long.MaxValue)
+  private val seen = new Array[Boolean](best.length)
+
+  /** @param numbers
+    *   row numbers of the batch's first n rows
+    */
+  def see(v: ColumnVector, n: Int, numbers: Array[Long]): Unit = {
+    val checkNulls = v.hasNull
+    var i = 0
+    while (i < n) {
+      val w = (numbers(i) / Rows).toInt
+      seen(w) = true
+      if (checkNulls && v.isNullAt(i)) { if (spec.nullsFirst) best(w) = Long.MinValue }
+      else {
+        val k = domain.longFromVector(v, i) ^ flip
+        if (k < best(w)) best(w) = k
+      }
+      i += 1
+    }
+  }
+
+  /** Windows with rows, best first, in parts that double in size; the first is what a handful of pages holds. */
+  def parts(candidates: RowSet): Iterator[Part] = {
+    val order = best.indices.filter(seen(_)).sortBy(best(_))
+    Iterator
+      .unfold((0, FirstPart)) { case (from, size) =>
+        if (from >= order.length) None else Some((order.slice(from, from + size), (from + size, size * 2)))
+      }
+      .map { windows =>
+        val b = new RowSet.Builder
+        windows.sorted.foreach(w => b.add(w * Rows, math.min((w + 1) * Rows, rowCount) - 1))
+        new Part(best(windows.head), b.result().intersect(candidates))
+      }
+  }
+
+  /** @param bestEncoded
+    *   no row of the part, nor of any later one, has a better key than this
+    */
+  final class Part(bestEncoded: Long, val rows: RowSet) {
+
+    /** Whether every row of it is at best as good as `key`. */
+    def isNotBetterThan(key: AnyRef): Boolean = key match {
+      case null => true // with nulls first, nothing is better; with nulls last, keys of NULL are not gathered
+      case k: java.lang.Long => bestEncoded >= (k.longValue ^ flip)
+      case _ => false
+    }
+  }
+}
+
+object KeyWindows {
+
+  /** Rows of a window; a page has at most 20,000 by default. */
+  val Rows = 16384L
+  private val FirstPart = 2
+
+  def of(spec: TopKSpec, rowCount: Long): Option[KeyWindows] = spec.domain match {
+    case d: LongDomain => Some(new KeyWindows(spec, d, rowCount))
+    case _ => None
+  }
+}
