@@ -41,8 +41,8 @@ object Settings {
     "a number of values of at least 0"
   )(_ >= 0)
   val BloomFpp: Setting[Double] =
-    R.double(Prefix + "bloom.fpp", 0.01, "False positive rate aimed at.", "a number between 0 and 1, both exclusive")(v =>
-      v > 0 && v < 1
+    R.double(Prefix + "bloom.fpp", 0.01, "False positive rate aimed at.", "a number between 0 and 1, both exclusive")(
+      v => v > 0 && v < 1
     )
   val MaxFilterBytes: Setting[Long] = R.bytes(
     Prefix + "maxFilterBytes",
@@ -95,5 +95,8 @@ object Settings {
     */
   def refusal(key: String): Option[String] =
     if (!key.startsWith(Prefix) || keys.contains(key)) None
-    else Some(s"There is no setting $key. Settings below $Prefix are: ${keys.toSeq.sorted.map(_.stripPrefix(Prefix)).mkString(", ")}.")
+    else
+      Some(
+        s"There is no setting $key. Settings below $Prefix are: ${keys.toSeq.sorted.map(_.stripPrefix(Prefix)).mkString(", ")}."
+      )
 }

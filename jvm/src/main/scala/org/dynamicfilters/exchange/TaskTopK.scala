@@ -95,7 +95,6 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
 object TaskTopK {
   private[exchange] val none = Array.empty[AnyRef]
 
-
   /** Rows counted before the lock is taken. */
   private[exchange] val BufferRows = 1024
 

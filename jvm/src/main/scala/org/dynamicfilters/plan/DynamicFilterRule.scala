@@ -37,7 +37,10 @@ final class DynamicFilterRule extends Rule[SparkPlan] with Logging {
       TopKPlanner.plan(t, conf) match {
         case Right(child) => t.withNewChildren(Seq(child))
         case Left(reason) =>
-          t.setTagValue(DynamicFilterRule.RejectedTag, Rejected("topk", t.sortOrder.flatMap(_.references.map(_.name)).take(1), reason))
+          t.setTagValue(
+            DynamicFilterRule.RejectedTag,
+            Rejected("topk", t.sortOrder.flatMap(_.references.map(_.name)).take(1), reason)
+          )
           t
       }
   }

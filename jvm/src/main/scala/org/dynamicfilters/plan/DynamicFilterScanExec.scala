@@ -56,7 +56,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
       case None => tracked(plain, accumulator)
       case Some(files) =>
         val (rows, time) = (child.longMetric("numOutputRows"), child.longMetric("scanTime"))
-        tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator).mapPartitions(new CountedBatches(_, rows, time), true)
+        tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator)
+          .mapPartitions(new CountedBatches(_, rows, time), true)
     }
   }
 
@@ -127,7 +128,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
       val files = scan.inputRDD match {
-        case f: FileScanRDD => f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
+        case f: FileScanRDD =>
+          f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
         case _ => 0L
       }
       val name = scan.tableIdentifier

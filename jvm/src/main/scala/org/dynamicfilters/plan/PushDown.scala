@@ -37,7 +37,8 @@ final class PushDown(toScan: (FileSourceScanExec, Attribute) => Either[String, S
     case u: UnionExec =>
       val position = u.output.indexWhere(_.exprId == column.exprId)
       val pushed = u.children.map { c =>
-        if (position < 0 || c.output(position).dataType != column.dataType) Left("the branches of the union differ in type")
+        if (position < 0 || c.output(position).dataType != column.dataType)
+          Left("the branches of the union differ in type")
         else apply(c, c.output(position))
       }
       if (pushed.forall(_.isLeft)) pushed.head
@@ -45,7 +46,8 @@ final class PushDown(toScan: (FileSourceScanExec, Attribute) => Either[String, S
 
     case g: GenerateExec =>
       g.generator match {
-        case _: ExplodeBase | _: Inline | _: Stack if g.generator.deterministic && g.child.output.exists(_.exprId == column.exprId) =>
+        case _: ExplodeBase | _: Inline | _: Stack
+            if g.generator.deterministic && g.child.output.exists(_.exprId == column.exprId) =>
           into(g, g.child, column)
         case other => Left(s"the generator ${other.prettyName} is in the way")
       }
@@ -75,7 +77,8 @@ final class PushDown(toScan: (FileSourceScanExec, Attribute) => Either[String, S
       case (RightOuter, BuildLeft) => true
       case _ => false
     }
-    if (!streamed.output.exists(_.exprId == column.exprId)) Left("the sort key comes from the build side of a broadcast join")
+    if (!streamed.output.exists(_.exprId == column.exprId))
+      Left("the sort key comes from the build side of a broadcast join")
     else if (!passes) Left(s"a ${joinType.sql} join is in the way")
     else
       apply(streamed, column).map(s => join.withNewChildren(if (build == BuildRight) Seq(s, right) else Seq(left, s)))

@@ -77,17 +77,19 @@ object ScanPlanner {
   /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files. */
   private def predicates(scan: FileSourceScanExec): Seq[Expression] = {
     val position = scan.output.take(scan.requiredSchema.length).map(_.exprId).zipWithIndex.toMap
-    scan.dataFilters.filter { p =>
-      p.deterministic && p.references.nonEmpty &&
-      p.references.forall(r =>
-        position.contains(r.exprId) && isFlat(r) && r.name != ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME
-      ) &&
-      !p.exists {
-        case _: AttributeReference => false
-        case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable => true
-        case _ => false
+    scan.dataFilters
+      .filter { p =>
+        p.deterministic && p.references.nonEmpty &&
+        p.references.forall(r =>
+          position.contains(r.exprId) && isFlat(r) && r.name != ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME
+        ) &&
+        !p.exists {
+          case _: AttributeReference => false
+          case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable => true
+          case _ => false
+        }
       }
-    }.map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
+      .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
   }
 
   private def isFlat(a: Attribute): Boolean = a.dataType match {

@@ -84,7 +84,8 @@ private object TopKTap {
           accumulator.add(FilterSeen(SparkEnv.get.executorId, bound.generation, encoded, task.dropped))
         }
         task match {
-          case t: LongTaskTopK => rows.filter(r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.longFromRow(r, key)))
+          case t: LongTaskTopK =>
+            rows.filter(r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.longFromRow(r, key)))
           case t: ObjectTaskTopK => rows.filter(acceptObject(t, key))
         }
     }

@@ -38,7 +38,9 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         report.sessionId = SqlMetricsAccess.sessionId(session)
         // A query that failed in analysis or planning has no plan, and asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
-          Plans.foreach(query.executedPlan)(_.getTagValue(DynamicFilterRule.RejectedTag).foreach(r => report.synchronized(report.rejected += r)))
+          Plans.foreach(query.executedPlan)(
+            _.getTagValue(DynamicFilterRule.RejectedTag).foreach(r => report.synchronized(report.rejected += r))
+          )
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag)))
             report.plan = planText(query)
         }
@@ -50,7 +52,9 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
     query.explainString(ExplainMode.fromString("simple"))
 
   override def onApplicationEnd(end: org.apache.spark.scheduler.SparkListenerApplicationEnd): Unit =
-    logDebug(s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions")
+    logDebug(
+      s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions"
+    )
 }
 
 object QueryListener {

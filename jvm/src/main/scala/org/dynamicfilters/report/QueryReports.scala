@@ -28,17 +28,20 @@ final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumula
   /** The tightest bound that any executor reported, and the highest generation. */
   def current: (Long, ValueFilter) = {
     val seen = accumulator.value.values.toSeq
-    val filters = seen.filter(_.bound != null).flatMap(s => Try(FilterCodec.decode(s.bound)).toOption.flatMap(_.toOption))
+    val filters =
+      seen.filter(_.bound != null).flatMap(s => Try(FilterCodec.decode(s.bound)).toOption.flatMap(_.toOption))
     val tightest = filters.reduceOption((a, b) => if (a.implies(b)) a else b).getOrElse(ValueFilter.All)
     (if (seen.isEmpty) 0L else seen.map(_.generation).max, tightest)
   }
 
-  def encodedBytes: Long = accumulator.value.values.map(s => if (s.bound == null) 0L else s.bound.length.toLong).maxOption.getOrElse(0L)
+  def encodedBytes: Long =
+    accumulator.value.values.map(s => if (s.bound == null) 0L else s.bound.length.toLong).maxOption.getOrElse(0L)
 
   /** The filter in force, as in a SQL text. */
   def expression(column: String, showValues: Boolean): String = {
     val (_, filter) = current
-    if (showValues || filter == ValueFilter.All || filter == ValueFilter.Nothing) filter.expression(column) else "hidden"
+    if (showValues || filter == ValueFilter.All || filter == ValueFilter.Nothing) filter.expression(column)
+    else "hidden"
   }
 }
 
@@ -106,7 +109,9 @@ final class QueryReports extends Logging {
   def find(id: Long): Option[QueryReport] = synchronized(reports.get(id))
 
   private def trim(): Unit = {
-    val victim = reports.valuesIterator.find(r => !r.isOfInterest && r.state != "running").orElse(reports.valuesIterator.nextOption())
+    val victim = reports.valuesIterator
+      .find(r => !r.isOfInterest && r.state != "running")
+      .orElse(reports.valuesIterator.nextOption())
     victim.foreach(r => reports.remove(r.executionId))
   }
 

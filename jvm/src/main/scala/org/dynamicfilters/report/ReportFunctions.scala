@@ -18,7 +18,19 @@ object ReportFunctions {
   type Description = (FunctionIdentifier, ExpressionInfo, TableFunctionBuilder)
 
   private def function(name: String, schema: StructType, usage: String)(rows: ReportReader => Seq[Row]): Description = {
-    val info = new ExpressionInfo(classOf[ReportRelation].getName, null, name, s"_FUNC_() - $usage", "", "", "", "table_funcs", "0.1.0", "", "built-in")
+    val info = new ExpressionInfo(
+      classOf[ReportRelation].getName,
+      null,
+      name,
+      s"_FUNC_() - $usage",
+      "",
+      "",
+      "",
+      "table_funcs",
+      "0.1.0",
+      "",
+      "built-in"
+    )
     val builder: TableFunctionBuilder = { arguments =>
       if (arguments.nonEmpty) throw new IllegalArgumentException(s"$name takes no arguments, ${arguments.size} given")
       val session = SparkSession.active
@@ -65,8 +77,11 @@ object ReportFunctions {
 }
 
 /** Rows are made when the query over them is planned for execution, not when it is analyzed. */
-private final class ReportRelation(session: SparkSession, override val schema: StructType, rows: ReportReader => Seq[Row])
-    extends BaseRelation
+private final class ReportRelation(
+    session: SparkSession,
+    override val schema: StructType,
+    rows: ReportReader => Seq[Row]
+) extends BaseRelation
     with TableScan {
   override def sqlContext: SQLContext = session.sqlContext
   override def buildScan(): RDD[Row] =
@@ -105,7 +120,9 @@ private final class ReportReader(session: SparkSession) {
       f.columns,
       filter.form,
       state,
-      f.disabled.getOrElse(if (generation == 0 && q.state != "running") "fewer rows than the limit were seen" else null),
+      f.disabled.getOrElse(
+        if (generation == 0 && q.state != "running") "fewer rows than the limit were seen" else null
+      ),
       generation,
       if (filter == ValueFilter.All) "true" else f.expression(column, showValues),
       f.encodedBytes,

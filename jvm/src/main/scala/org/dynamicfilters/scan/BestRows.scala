@@ -19,14 +19,14 @@ abstract class BestRows(spec: TopKSpec) {
   /** Row numbers, ascending. */
   def rows: Array[Long]
 
-  /** Key of the worst of them, null for NULL. */
+  /** Key of the worst of them; null for NULL, and then nothing is said of the rows that are not among them. */
   def worstKey: AnyRef
   final def isFull: Boolean = size >= limit
 }
 
 object BestRows {
   def apply(spec: TopKSpec): BestRows = spec.domain match {
-    case d: LongDomain if !spec.nullsFirst => new LongBestRows(spec, d)
+    case d: LongDomain => new LongBestRows(spec, d)
     case _ => new ObjectBestRows(spec)
   }
 }
@@ -40,11 +40,15 @@ private final class LongBestRows(spec: TopKSpec, domain: LongDomain) extends Bes
 
   override def size: Int = n
   override def rows: Array[Long] = { val r = java.util.Arrays.copyOf(numbers, n); java.util.Arrays.sort(r); r }
-  override def worstKey: AnyRef = java.lang.Long.valueOf(keys(0) ^ flip)
 
-  override def offer(v: ColumnVector, i: Int, row: Long): Unit =
-    if (!v.isNullAt(i)) {
-      val k = domain.longFromVector(v, i) ^ flip
+  /** With nulls first, NULL shares the least code with the best value; then the answer is NULL, which claims less. */
+  override def worstKey: AnyRef =
+    if (spec.nullsFirst && keys(0) == Long.MinValue) null else java.lang.Long.valueOf(keys(0) ^ flip)
+
+  override def offer(v: ColumnVector, i: Int, row: Long): Unit = {
+    val isNull = v.isNullAt(i)
+    if (!isNull || spec.nullsFirst) {
+      val k = if (isNull) Long.MinValue else domain.longFromVector(v, i) ^ flip
       if (n < limit) {
         if (n == keys.length) {
           keys = java.util.Arrays.copyOf(keys, math.min(limit, n * 2))
@@ -61,6 +65,7 @@ private final class LongBestRows(spec: TopKSpec, domain: LongDomain) extends Bes
         numbers(c) = row
       } else if (k < keys(0)) siftDown(k, row)
     }
+  }
 
   private def siftDown(k: Long, row: Long): Unit = {
     var p = 0

@@ -48,18 +48,21 @@ final class ColumnBytes(access: ParquetReaderAccess) {
     rows match {
       case Some(r) if r.count < block.getRowCount && hasPageIndex(block) =>
         val store = reader.getColumnIndexStore(group)
-        block.getColumns.asScala.iterator.filter(c => columns(c.getPath)).map { c =>
-          val index = store.getOffsetIndex(c.getPath)
-          var bytes = if (c.getDictionaryPageOffset > 0) index.getOffset(0) - c.getDictionaryPageOffset else 0L
-          var page, range = 0
-          while (page < index.getPageCount && range < r.ranges) {
-            val last = index.getLastRowIndex(page, block.getRowCount)
-            while (range < r.ranges && r.end(range) < index.getFirstRowIndex(page)) range += 1
-            if (range < r.ranges && r.start(range) <= last) bytes += index.getCompressedPageSize(page)
-            page += 1
+        block.getColumns.asScala.iterator
+          .filter(c => columns(c.getPath))
+          .map { c =>
+            val index = store.getOffsetIndex(c.getPath)
+            var bytes = if (c.getDictionaryPageOffset > 0) index.getOffset(0) - c.getDictionaryPageOffset else 0L
+            var page, range = 0
+            while (page < index.getPageCount && range < r.ranges) {
+              val last = index.getLastRowIndex(page, block.getRowCount)
+              while (range < r.ranges && r.end(range) < index.getFirstRowIndex(page)) range += 1
+              if (range < r.ranges && r.start(range) <= last) bytes += index.getCompressedPageSize(page)
+              page += 1
+            }
+            bytes
           }
-          bytes
-        }.sum
+          .sum
       case _ => sizes(block).iterator.collect { case (path, size) if columns(path) => size }.sum
     }
   }

@@ -90,7 +90,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   private def admit(group: RowGroup): PageReadStore =
-    try {
+    try
       decide(group) match {
         case Decision.Prune(by) =>
           queue.removeHead()
@@ -110,7 +110,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
           group.done = Some(rows)
           readRows(group, rows)
       }
-    } catch {
+    catch {
       case e: TaskKilledException => throw e
       case e: InterruptedIOException => throw e
       case NonFatal(e) =>

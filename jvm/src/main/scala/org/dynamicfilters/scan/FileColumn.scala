@@ -95,7 +95,8 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
             val max = if (k.upperReliable) k.key(maxs.get(page)) else null
             ColumnBounds(k.key(mins.get(page)), max, nulls, mayHaveValues = true)
           }
-        if (filter.couldPass(bounds)) rows.add(offsets.getFirstRowIndex(page), offsets.getLastRowIndex(page, block.getRowCount))
+        if (filter.couldPass(bounds))
+          rows.add(offsets.getFirstRowIndex(page), offsets.getLastRowIndex(page, block.getRowCount))
         page += 1
       }
       rows.result()
@@ -111,7 +112,8 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
       page <- Option((reader.getDictionaryReader(block): DictionaryPageReadStore).readDictionaryPage(descriptor.get))
     } yield {
       val dictionary = page.getEncoding.initDictionary(descriptor.get, page)
-      val values = (0 to dictionary.getMaxId).iterator.map(i => k.key(DictionaryValues.stored(dictionary, descriptor.get, i)))
+      val values =
+        (0 to dictionary.getMaxId).iterator.map(i => k.key(DictionaryValues.stored(dictionary, descriptor.get, i)))
       val known = values.toArray
       val s: Statistics[_] = c.getStatistics
       val nulls = s == null || !s.isNumNullsSet || s.getNumNulls > 0

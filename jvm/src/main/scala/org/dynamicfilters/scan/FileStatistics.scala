@@ -53,15 +53,24 @@ final class FileStatistics(maxRowGroups: Int) {
   /** @return
     *   the row groups of the split [start, end) if all of them are known
     */
-  def find(path: String, length: Long, modified: Long, column: String, start: Long, end: Long): Option[Array[LearnedRowGroup]] =
+  def find(
+      path: String,
+      length: Long,
+      modified: Long,
+      column: String,
+      start: Long,
+      end: Long
+  ): Option[Array[LearnedRowGroup]] =
     synchronized {
       absorb()
       for {
         columns <- Option(files.get(FileId(path, length, modified)))
         c <- columns.get(column)
-        groups <- c.splits.get((start, end)).orElse(c.splits.collectFirst {
-          case ((s, e), g) if s <= start && e >= end => g.filter(r => r.middle >= start && r.middle < end)
-        })
+        groups <- c.splits
+          .get((start, end))
+          .orElse(c.splits.collectFirst {
+            case ((s, e), g) if s <= start && e >= end => g.filter(r => r.middle >= start && r.middle < end)
+          })
       } yield groups
     }
 

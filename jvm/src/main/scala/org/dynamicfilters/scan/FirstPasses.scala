@@ -10,7 +10,8 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 /** Late materialization: which rows of a row group to read in full, found by reading few columns first.
   *
   * Two passes at most: the filters' columns, then, for rows that pass, the columns of the query's own predicates (which may
-  * be wide, as a URL). Skipped where the columns left to read are too few to win anything, and while the guard rests.
+  * be wide, as a URL). Skipped where the columns left to read are too few to win anything, and where [[LateMaterializationAdvisor]] found that it does
+  * not pay.
   */
 final class FirstPasses(
     task: TaskScan,
@@ -29,16 +30,26 @@ final class FirstPasses(
   // A column that the file lacks is a constant: it needs no pass, and Parquet cannot read a row group without columns.
   private val filterFields = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns(_)._2.ordinal).distinct
   private val topK: Option[TopKSpec] =
-    dataColumns.headOption.filter { case (i, c) => i == TaskScan.OrderingColumn && filterFields.contains(c.ordinal) }.map(_._2.ref.spec)
+    dataColumns.headOption
+      .filter { case (i, c) => i == TaskScan.OrderingColumn && filterFields.contains(c.ordinal) }
+      .map(_._2.ref.spec)
   private val (cheap, costly) =
     spec.predicates
       .filter(p => ordinalsOf(p).forall(bytes.isStored))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
-  private lazy val overFilters = new FirstPass(access, spec.requiredSchema, filterFields, cheap, file.start, file.length)
+  private lazy val overFilters =
+    new FirstPass(access, spec.requiredSchema, filterFields, cheap, file.start, file.length)
   private lazy val overPredicates = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-    new FirstPass(access, spec.requiredSchema, fields, if (filterFields.isEmpty) cheap ++ costly else costly, file.start, file.length)
+    new FirstPass(
+      access,
+      spec.requiredSchema,
+      fields,
+      if (filterFields.isEmpty) cheap ++ costly else costly,
+      file.start,
+      file.length
+    )
   }
   private var opened = List.empty[FirstPass]
   private def open(p: FirstPass): FirstPass = { if (!opened.contains(p)) opened ::= p; p }
@@ -48,7 +59,12 @@ final class FirstPasses(
     * @param pages
     *   rows that the page index leaves, None for all
     */
-  def decide(group: RowGroup, filters: IndexedSeq[ValueFilter], pages: Option[RowSet], learner: StatisticsLearner): Decision = {
+  def decide(
+      group: RowGroup,
+      filters: IndexedSeq[ValueFilter],
+      pages: Option[RowSet],
+      learner: StatisticsLearner
+  ): Decision = {
     def plainly: Decision = (pages, group.done) match {
       case (None, None) => Decision.ReadAll
       case (p, done) =>
@@ -77,8 +93,7 @@ final class FirstPasses(
     if (rows.isEmpty) {
       task.advisor.judge(share, 0)
       Decision.Prune(ByRows)
-    }
-    else
+    } else
       survivors.best.filter(b =>
         !survivors.complete || (b.isFull && rows.count > math.max(b.size * MinRowsPerBest, MinRowsLeft))
       ) match {
@@ -118,7 +133,16 @@ final class FirstPasses(
       // The main reader's page indexes serve to count what the narrow reader is about to read.
       report.add(BytesRead, bytes.read(access.fileReader, group.index, Some(p.fields), rows))
       val offer = best.map(b => b.offer _).orNull
-      open(p).run(group.index, group.rowCount, rows, indexed, byField, filterFields.headOption.getOrElse(-1), offer, see)
+      open(p).run(
+        group.index,
+        group.rowCount,
+        rows,
+        indexed,
+        byField,
+        filterFields.headOption.getOrElse(-1),
+        offer,
+        see
+      )
     }
 
     val second = costly.nonEmpty
@@ -168,12 +192,16 @@ final class FirstPasses(
 
   override def close(): Unit = opened.foreach { p =>
     if (p.failures > 0)
-      report.addReason(s"a predicate failed on rows in the first pass (${p.lastFailure.getClass.getSimpleName})", p.failures)
+      report.addReason(
+        s"a predicate failed on rows in the first pass (${p.lastFailure.getClass.getSimpleName})",
+        p.failures
+      )
     p.close()
   }
 }
 
 private object FirstPasses {
+
   /** @param complete
     *   whether all rows that pass are among `rows`; else `best` is full and the others are not better than its worst
     */

@@ -59,7 +59,8 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
     /** Whether every row of it is at best as good as `key`. */
     def isNotBetterThan(key: AnyRef): Boolean = key match {
       case null => true // with nulls first, nothing is better; with nulls last, keys of NULL are not gathered
-      case k: java.lang.Long => bestEncoded >= (k.longValue ^ flip)
+      // The least code also stands for NULL, which with nulls first is better than the value that has it.
+      case k: java.lang.Long => bestEncoded >= (k.longValue ^ flip) && (bestEncoded > Long.MinValue || !spec.nullsFirst)
       case _ => false
     }
   }

@@ -75,45 +75,68 @@ object ParquetKeys {
       case (BooleanType, BOOLEAN) => keys(identity)
       // A NaN in statistics comes from writers that did not leave it out: it says nothing of the other values.
       case (FloatType, FLOAT) =>
-        Some(new ParquetKeys(domain, file, false, { v => val f = number(v).floatValue; if (f.isNaN) null else f }))
+        Some(
+          new ParquetKeys(
+            domain,
+            file,
+            false,
+            { v =>
+              val f = number(v).floatValue; if (f.isNaN) null else f
+            }
+          )
+        )
       case (DoubleType, FLOAT | DOUBLE) =>
-        Some(new ParquetKeys(domain, file, false, { v => val d = number(v).doubleValue; if (d.isNaN) null else d }))
+        Some(
+          new ParquetKeys(
+            domain,
+            file,
+            false,
+            { v =>
+              val d = number(v).doubleValue; if (d.isNaN) null else d
+            }
+          )
+        )
       case (DateType, INT32) if annotation.exists(_.isInstanceOf[DateLogicalTypeAnnotation]) =>
         keys { v =>
           val day = number(v).intValue
           if (legacyCalendar && day < GregorianDay) null else day
         }
       case (TimestampType | TimestampNTZType, INT64) =>
-        annotation.collect { case t: TimestampLogicalTypeAnnotation =>
-          t
-        }.filter(t => t.isAdjustedToUTC == (domain.dataType == TimestampType)).flatMap { t =>
-          val rebased = legacyCalendar && domain.dataType == TimestampType
-          def micros(v: Long) = if (rebased && v < SettledMicros) null else Long.box(v)
-          t.getUnit match {
-            case TimeUnit.MICROS => keys(v => micros(number(v).longValue))
-            case TimeUnit.MILLIS =>
-              keys { v =>
-                val ms = number(v).longValue
-                if (ms > Long.MaxValue / 1000 || ms < Long.MinValue / 1000) null else micros(ms * 1000)
-              }
-            case _ => None
+        annotation
+          .collect { case t: TimestampLogicalTypeAnnotation =>
+            t
           }
-        }
+          .filter(t => t.isAdjustedToUTC == (domain.dataType == TimestampType))
+          .flatMap { t =>
+            val rebased = legacyCalendar && domain.dataType == TimestampType
+            def micros(v: Long) = if (rebased && v < SettledMicros) null else Long.box(v)
+            t.getUnit match {
+              case TimeUnit.MICROS => keys(v => micros(number(v).longValue))
+              case TimeUnit.MILLIS =>
+                keys { v =>
+                  val ms = number(v).longValue
+                  if (ms > Long.MaxValue / 1000 || ms < Long.MinValue / 1000) null else micros(ms * 1000)
+                }
+              case _ => None
+            }
+          }
       case (d: DecimalType, _) =>
-        annotation.collect {
-          case a: DecimalLogicalTypeAnnotation if a.getScale == d.scale && a.getPrecision <= d.precision => a
-        }.flatMap { _ =>
-          def decimal(unscaled: BigInteger): Any = Decimal(new BigDecimal(unscaled, d.scale), d.precision, d.scale)
-          physical match {
-            case INT32 | INT64 => keys(v => decimal(BigInteger.valueOf(number(v).longValue)))
-            case BINARY | FIXED_LEN_BYTE_ARRAY =>
-              keys { v =>
-                val bytes = v.asInstanceOf[Binary].getBytes
-                if (bytes.isEmpty) null else decimal(new BigInteger(bytes))
-              }
-            case _ => None
+        annotation
+          .collect {
+            case a: DecimalLogicalTypeAnnotation if a.getScale == d.scale && a.getPrecision <= d.precision => a
           }
-        }
+          .flatMap { _ =>
+            def decimal(unscaled: BigInteger): Any = Decimal(new BigDecimal(unscaled, d.scale), d.precision, d.scale)
+            physical match {
+              case INT32 | INT64 => keys(v => decimal(BigInteger.valueOf(number(v).longValue)))
+              case BINARY | FIXED_LEN_BYTE_ARRAY =>
+                keys { v =>
+                  val bytes = v.asInstanceOf[Binary].getBytes
+                  if (bytes.isEmpty) null else decimal(new BigInteger(bytes))
+                }
+              case _ => None
+            }
+          }
       case (_: StringType, BINARY) if annotation.forall {
             case _: StringLogicalTypeAnnotation | _: EnumLogicalTypeAnnotation | _: JsonLogicalTypeAnnotation => true
             case _ => false

@@ -30,7 +30,9 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
     * @param indexed
     *   as for [[SelectedRows]]
     */
-  def read(group: Int, rowCount: Long, rows: Option[RowSet], indexed: Boolean)(consume: (ColumnarBatch, Array[Long]) => Unit): Unit = {
+  def read(group: Int, rowCount: Long, rows: Option[RowSet], indexed: Boolean)(
+      consume: (ColumnarBatch, Array[Long]) => Unit
+  ): Unit = {
     val store = rows match {
       case Some(r) => SelectedRows.read(access.fileReader, group, rowCount, r, indexed)
       case None => access.fileReader.readRowGroup(group)

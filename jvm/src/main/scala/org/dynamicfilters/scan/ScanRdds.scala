@@ -80,7 +80,8 @@ object OrderedFileScanRDD {
       val bounds =
         if (c.isPartitionColumn)
           Some(
-            org.dynamicfilters.filter.ColumnBounds.exact(c.ref.spec.domain.fromRow(f.partitionValues, c.partitionOrdinal))
+            org.dynamicfilters.filter.ColumnBounds
+              .exact(c.ref.spec.domain.fromRow(f.partitionValues, c.partitionOrdinal))
           )
         else groups.map(FileStatistics.boundsOf(_, c.ref.spec.domain))
       (f, groups, bounds.getOrElse(org.dynamicfilters.filter.ColumnBounds.unknown))

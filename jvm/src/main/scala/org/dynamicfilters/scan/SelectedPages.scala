@@ -6,7 +6,7 @@ import java.util.{Optional, PrimitiveIterator, Queue => JQueue}
 import scala.util.Try
 
 import org.apache.parquet.column.ColumnDescriptor
-import org.apache.parquet.column.page.{DataPage, DataPageV1, DataPageV2, DictionaryPage, PageReader, PageReadStore}
+import org.apache.parquet.column.page.{DataPage, DataPageV1, DataPageV2, DictionaryPage, PageReadStore, PageReader}
 import org.apache.parquet.hadoop.ParquetFileReader
 
 /** Reads some rows of a row group.

@@ -35,7 +35,8 @@ private[scan] object BloomHashes {
       case (ByteType | ShortType | IntegerType | DateType, INT32) =>
         Some(bloom.hash(key.asInstanceOf[java.lang.Long].intValue))
       case (LongType, INT64) => Some(bloom.hash(key.asInstanceOf[java.lang.Long].longValue))
-      case (_: StringType, BINARY) => Some(bloom.hash(Binary.fromConstantByteArray(key.asInstanceOf[UTF8String].getBytes)))
+      case (_: StringType, BINARY) =>
+        Some(bloom.hash(Binary.fromConstantByteArray(key.asInstanceOf[UTF8String].getBytes)))
       case (BinaryType, BINARY) => Some(bloom.hash(Binary.fromConstantByteArray(key.asInstanceOf[Array[Byte]])))
       case _ => None
     }

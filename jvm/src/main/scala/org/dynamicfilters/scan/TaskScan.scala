@@ -24,7 +24,8 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], context: TaskCo
   private def newAdvisor = new LateMaterializationAdvisor(spec.giveUpSelectivity)
   private val splits = mutable.HashMap.empty[(String, Long), Array[LearnedRowGroup]]
 
-  private lazy val producers: IndexedSeq[Option[TaskTopK]] = spec.columns.zip(runs).map { case (c, run) => TaskFilters.topK(context, c.ref, run) }
+  private lazy val producers: IndexedSeq[Option[TaskTopK]] =
+    spec.columns.zip(runs).map { case (c, run) => TaskFilters.topK(context, c.ref, run) }
 
   /** Filters by column of the spec, as of now. */
   def filters(): IndexedSeq[ValueFilter] = producers.map(_.fold[ValueFilter](ValueFilter.All)(_.filter()))

@@ -39,7 +39,9 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
   /** Spark's own file reader; its row groups are those that the query's static predicates left. */
   val fileReader: ParquetFileReader = {
     if (original == null || !implClass.isInstance(original))
-      throw new IllegalStateException(s"unknown row group reader ${if (original == null) "null" else original.getClass.getName}")
+      throw new IllegalStateException(
+        s"unknown row group reader ${if (original == null) "null" else original.getClass.getName}"
+      )
     implReaderField.get(original).asInstanceOf[ParquetFileReader]
   }
 

@@ -20,7 +20,9 @@ object SettingsRegistry {
     new Setting(SQLConf.buildConf(key).doc(doc).version(Since).booleanConf.createWithDefault(default))
 
   def int(key: String, default: Int, doc: String, takes: String)(valid: Int => Boolean): Setting[Int] =
-    new Setting(SQLConf.buildConf(key).doc(doc).version(Since).intConf.checkValue(valid, takes).createWithDefault(default))
+    new Setting(
+      SQLConf.buildConf(key).doc(doc).version(Since).intConf.checkValue(valid, takes).createWithDefault(default)
+    )
 
   def double(key: String, default: Double, doc: String, takes: String)(valid: Double => Boolean): Setting[Double] =
     new Setting(
@@ -29,21 +31,25 @@ object SettingsRegistry {
 
   /** Milliseconds; set as "10s", "500ms". */
   def millis(key: String, default: String, doc: String): Setting[Long] =
-    new Setting(SQLConf
-      .buildConf(key)
-      .doc(doc)
-      .version(Since)
-      .timeConf(java.util.concurrent.TimeUnit.MILLISECONDS)
-      .checkValue(_ >= 0, "a time of at least 0s, as 10s or 500ms")
-      .createWithDefaultString(default))
+    new Setting(
+      SQLConf
+        .buildConf(key)
+        .doc(doc)
+        .version(Since)
+        .timeConf(java.util.concurrent.TimeUnit.MILLISECONDS)
+        .checkValue(_ >= 0, "a time of at least 0s, as 10s or 500ms")
+        .createWithDefaultString(default)
+    )
 
   /** Bytes; set as "8m", "512k". */
   def bytes(key: String, default: String, doc: String): Setting[Long] =
-    new Setting(SQLConf
-      .buildConf(key)
-      .doc(doc)
-      .version(Since)
-      .bytesConf(ByteUnit.BYTE)
-      .checkValue(_ > 0, "a size of at least 1 byte, as 8m or 512k")
-      .createWithDefaultString(default))
+    new Setting(
+      SQLConf
+        .buildConf(key)
+        .doc(doc)
+        .version(Since)
+        .bytesConf(ByteUnit.BYTE)
+        .checkValue(_ > 0, "a size of at least 1 byte, as 8m or 512k")
+        .createWithDefaultString(default)
+    )
 }

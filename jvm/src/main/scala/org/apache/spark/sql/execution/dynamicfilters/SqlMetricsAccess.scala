@@ -13,7 +13,8 @@ object SqlMetricsAccess {
   def size(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createSizeMetric(sc, name)
 
   /** Tells one session from another; the same for all threads of a session. */
-  def sessionId(session: SparkSession): String = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionUUID
+  def sessionId(session: SparkSession): String =
+    session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionUUID
 
   def determinism(rdd: RDD[_]): DeterministicLevel.Value = rdd.outputDeterministicLevel
 
