@@ -5,51 +5,77 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.mutable
 
 import org.apache.spark.TaskContext
+import org.dynamicfilters.filter.ValueFilter
 
 /** The filters of the tasks that run in this process: what links a producer and the scans below it in one task.
   *
-  * Entries live from the first use in a task to the task's completion.
+  * The producer enters its part when it starts; the scans below it, which it drives, find it there. Entries live from then to
+  * the task's completion.
   */
 object TaskFilters {
 
   /** Spark's local property that carries the SQL execution id into tasks. Without it no filter applies (contract 4). */
   val ExecutionIdProperty = "spark.sql.execution.id"
 
-  private val tasks = new ConcurrentHashMap[Long, mutable.Map[(Long, Long), Option[TaskTopK]]]()
+  /** A producer's part in a task.
+    *
+    * @param computations
+    *   how often the task has started to compute the producer. A plan of one partition is computed anew for each partner
+    *   partition of a cartesian product, even in one task; then only what is shared is sure to be meant for the asking scan
+    */
+  private final class Part(val current: TaskTopK, val computations: Int)
+
+  private val tasks = new ConcurrentHashMap[Long, mutable.Map[(Long, Long), Part]]()
+
+  // One task attempt starts far fewer computations than this.
+  private val MaxComputations = 1L << 20
 
   /** The SQL execution that the task works for. */
   def executionId(context: TaskContext): Option[Long] =
     Option(context.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
 
-  /** This attempt's part in the TopK, made by the first caller of the task.
+  /** Starts a computation of a TopK's input in the running task.
     *
     * @param run
     *   see [[FilterRef.nextRun]]
+    * @param partition
+    *   of the producer's own input, which need not be the task's: a cartesian product computes one partition in many tasks
     * @return
     *   None where the task has no execution id or the execution has ended
     */
-  def topK(context: TaskContext, ref: FilterRef, run: Long): Option[TaskTopK] = {
-    val ofTask = {
-      val known = tasks.get(context.taskAttemptId())
-      if (known != null) known else register(context)
+  def start(context: TaskContext, ref: FilterRef, run: Long, partition: Int): Option[TaskTopK] =
+    for {
+      execution <- executionId(context)
+      shared <- LocalExchange.instance.topK(execution, ref.id, run, ref.spec)
+    } yield {
+      val ofTask = {
+        val known = tasks.get(context.taskAttemptId())
+        if (known != null) known else register(context, execution)
+      }
+      val before = ofTask.get((ref.id, run)).fold(0)(_.computations)
+      // Later computations replace what earlier ones contributed, like later attempts.
+      val task = TaskTopK(shared, partition, context.taskAttemptId() * MaxComputations + before)
+      ofTask((ref.id, run)) = new Part(task, before + 1)
+      task
     }
-    ofTask.getOrElseUpdate(
-      (ref.id, run),
-      for {
-        execution <- executionId(context)
-        shared <- LocalExchange.instance.topK(execution, ref.id, run, ref.spec)
-      } yield TaskTopK(shared, context.partitionId(), context.taskAttemptId())
-    )
-  }
 
-  private def register(context: TaskContext): mutable.Map[(Long, Long), Option[TaskTopK]] = {
-    val fresh = mutable.HashMap.empty[(Long, Long), Option[TaskTopK]]
+  /** What the running task still needs of a producer's column.
+    *
+    * @return
+    *   None where the producer has not started in this task
+    */
+  def filter(context: TaskContext, ref: FilterRef, run: Long): Option[ValueFilter] =
+    Option(tasks.get(context.taskAttemptId())).flatMap(_.get((ref.id, run))).map { part =>
+      part.current.filter(own = part.computations == 1)
+    }
+
+  private def register(context: TaskContext, execution: Long): mutable.Map[(Long, Long), Part] = {
+    val fresh = mutable.HashMap.empty[(Long, Long), Part]
     tasks.put(context.taskAttemptId(), fresh)
-    val execution = executionId(context)
-    execution.foreach(LocalExchange.instance.enter)
+    LocalExchange.instance.enter(execution)
     context.addTaskCompletionListener[Unit] { _ =>
       tasks.remove(context.taskAttemptId())
-      execution.foreach(LocalExchange.instance.leave)
+      LocalExchange.instance.leave(execution)
     }
     fresh
   }

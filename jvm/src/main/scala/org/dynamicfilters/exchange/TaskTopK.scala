@@ -77,14 +77,18 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
     }
   }
 
-  /** What this task still needs, after everything it handed on so far. */
-  final def filter(): ValueFilter = {
+  /** What this task still needs, after everything it handed on so far.
+    *
+    * @param own
+    *   whether the attempt's own bound counts: only for a scan that is sure to feed this very computation
+    */
+  final def filter(own: Boolean = true): ValueFilter = {
     flush()
     if (!bounded) ValueFilter.All
     else {
       val fromShared = seen.filterFor(partition, spec)
-      val own = if (spec.tiesFree) ownWorst else None
-      own.fold(fromShared)(k => fromShared.and(spec.atLeastAsGoodAs(k, inclusive = false)))
+      val worst = if (own && spec.tiesFree) ownWorst else None
+      worst.fold(fromShared)(k => fromShared.and(spec.atLeastAsGoodAs(k, inclusive = false)))
     }
   }
 

@@ -54,7 +54,11 @@ case class TopKTapExec(filter: FilterRef, key: Int, columns: Seq[String], child:
     } else {
       val (ref, ordinal) = (filter, key)
       val dropped = longMetric("rowsDropped")
-      rows.mapPartitions(TopKTap(_, ref, run, ordinal, accumulator, dropped), preservesPartitioning = true)
+      // The index of this RDD's partition, not the task's: see TaskFilters.start.
+      rows.mapPartitionsWithIndex(
+        (partition, it) => TopKTap(it, ref, run, partition, ordinal, accumulator, dropped),
+        preservesPartitioning = true
+      )
     }
   }
 
@@ -67,12 +71,13 @@ private object TopKTap {
       rows: Iterator[InternalRow],
       ref: FilterRef,
       run: Long,
+      partition: Int,
       key: Int,
       accumulator: FilterAccumulator,
       dropped: SQLMetric
   ): Iterator[InternalRow] = {
     val context = TaskContext.get()
-    TaskFilters.topK(context, ref, run) match {
+    TaskFilters.start(context, ref, run, partition) match {
       case None => rows
       case Some(task) =>
         context.addTaskCompletionListener[Unit] { c =>

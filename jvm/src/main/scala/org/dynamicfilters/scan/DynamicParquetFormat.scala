@@ -53,7 +53,7 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId) match {
-      case Some(task) if task.isActive => open(file, task)
+      case Some(task) => open(file, task)
       case _ => plain(file)
     }
 

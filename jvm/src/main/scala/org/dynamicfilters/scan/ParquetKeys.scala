@@ -64,12 +64,17 @@ object ParquetKeys {
     val annotation = Option(file.getLogicalTypeAnnotation)
     val physical = file.getPrimitiveTypeName
     def signedInteger = annotation.forall { case i: IntLogicalTypeAnnotation => i.isSigned; case _ => false }
+    // Wider integers read as narrower ones wrap around: then the stored order is not the order of what is read.
+    def signedOfWidth(bits: Int) = annotation.exists {
+      case i: IntLogicalTypeAnnotation => i.isSigned && i.getBitWidth <= bits
+      case _ => false
+    }
     def keys(convert: AnyRef => Any) = Some(new ParquetKeys(domain, file, true, convert))
     def number(v: AnyRef) = v.asInstanceOf[Number]
 
     (domain.dataType, physical) match {
-      case (ByteType, INT32) if signedInteger => keys(number(_).intValue.toByte)
-      case (ShortType, INT32) if signedInteger => keys(number(_).intValue.toShort)
+      case (ByteType, INT32) if signedOfWidth(8) => keys(number(_).intValue.toByte)
+      case (ShortType, INT32) if signedOfWidth(16) => keys(number(_).intValue.toShort)
       case (IntegerType, INT32) if signedInteger => keys(number(_).intValue)
       case (LongType, INT32 | INT64) if signedInteger => keys(number(_).longValue)
       case (BooleanType, BOOLEAN) => keys(identity)

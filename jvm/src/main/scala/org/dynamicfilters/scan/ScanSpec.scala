@@ -48,8 +48,12 @@ final class ScanSpec(
     val giveUpSelectivity: Double
 ) extends Serializable {
 
-  /** Key of a column's learned statistics, beside the file. */
-  def statisticsKey(c: ScanColumn): String = s"${c.name}|${c.ref.spec.domain.dataType.sql}|$decoding"
+  /** Key of a column's learned statistics, beside the file. The field's metadata belongs to it: a field id decides which
+    * column of the file is meant, and a default what a file without the column holds.
+    */
+  def statisticsKey(c: ScanColumn): String =
+    s"${if (c.ordinal >= 0) requiredSchema.fields(c.ordinal).metadata.json else ""}|${c.name}|" +
+      s"${c.ref.spec.domain.dataType.sql}|$decoding"
 
   override def equals(other: Any): Boolean = other match {
     case that: ScanSpec => that.marker == marker

@@ -81,7 +81,7 @@ final class StatisticsLearner(
   def finish(blocks: Seq[BlockMetaData]): Unit = {
     val settled = file.modificationTime > 0 &&
       System.currentTimeMillis() - file.modificationTime > FileStatistics.SettledMillis
-    if (at >= 0 && settled) {
+    if (at >= 0 && settled && fileColumns(at).isStored) {
       val groups = blocks.map { b =>
         val bounds = decoded.getOrElse(middle(b), learned(b).getOrElse(fileColumns(at).bounds(b)))
         LearnedRowGroup(middle(b), b.getRowCount, b.getCompressedSize, bounds)

@@ -7,7 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.exchange.{LocalExchange, TaskFilters, TaskTopK}
+import org.dynamicfilters.exchange.{LocalExchange, TaskFilters}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
@@ -24,14 +24,9 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], context: TaskCo
   private def newAdvisor = new LateMaterializationAdvisor(spec.giveUpSelectivity)
   private val splits = mutable.HashMap.empty[(String, Long), Array[LearnedRowGroup]]
 
-  private lazy val producers: IndexedSeq[Option[TaskTopK]] =
-    spec.columns.zip(runs).map { case (c, run) => TaskFilters.topK(context, c.ref, run) }
-
   /** Filters by column of the spec, as of now. */
-  def filters(): IndexedSeq[ValueFilter] = producers.map(_.fold[ValueFilter](ValueFilter.All)(_.filter()))
-
-  /** Whether any filter can ever say something in this task. */
-  def isActive: Boolean = producers.exists(_.isDefined)
+  def filters(): IndexedSeq[ValueFilter] =
+    spec.columns.indices.map(i => TaskFilters.filter(context, spec.columns(i).ref, runs(i)).getOrElse(ValueFilter.All))
 
   /** What the driver knows of the task's splits. */
   def know(file: PartitionedFile, rowGroups: Array[LearnedRowGroup]): Unit =
