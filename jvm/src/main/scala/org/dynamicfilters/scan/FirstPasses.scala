@@ -166,13 +166,17 @@ final class FirstPasses(
     else {
       // Best windows first, until none is left that could hold a better row.
       val heap = best.get
-      val parts = windows.get.parts(rows.getOrElse(RowSet.all(group.rowCount)))
+      val gathered = windows.get
+      val parts = new gathered.Parts(rows.getOrElse(RowSet.all(group.rowCount)))
       var found = RowSet.all(0)
       var complete = true
-      while (complete && parts.hasNext) {
-        val part = parts.next()
-        if (heap.isFull && part.isNotBetterThan(heap.worstKey)) complete = false
-        else if (!part.rows.isEmpty) found = found.union(pass(overPredicates, Some(part.rows), best, null))
+      var part = parts.next(0)
+      while (complete && part.isDefined) {
+        if (heap.isFull && part.get.isNotBetterThan(heap.worstKey)) complete = false
+        else {
+          if (!part.get.rows.isEmpty) found = found.union(pass(overPredicates, Some(part.get.rows), best, null))
+          part = parts.next(found.count)
+        }
       }
       Survivors(found, best, complete)
     }

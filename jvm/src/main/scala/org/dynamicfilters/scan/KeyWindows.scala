@@ -37,17 +37,36 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
     }
   }
 
-  /** Windows with rows, best first, in parts that double in size; the first is what a handful of pages holds. */
-  def parts(candidates: RowSet): Iterator[Part] = {
-    val order = best.indices.filter(seen(_)).sortBy(best(_))
-    Iterator
-      .unfold((0, FirstPart)) { case (from, size) =>
-        if (from >= order.length) None else Some((order.slice(from, from + size), (from + size, size * 2)))
-      }
-      .map { windows =>
+  /** Hands out the windows with rows, best first, in parts. */
+  final class Parts(candidates: RowSet) {
+    private val order = best.indices.filter(seen(_)).sortBy(best(_))
+    private var at = 0
+
+    /** The next part.
+      *
+      * @param found
+      *   rows that passed in the parts before
+      * @return
+      *   None at the end. The first part is what a handful of pages holds; the second is as large as the first one's yield
+      *   asks for, or all that is left where that is not much less: each part reads dictionaries anew, and without a page
+      *   index whole chunks
+      */
+    def next(found: Long): Option[Part] =
+      if (at >= order.length) None
+      else {
+        val left = order.length - at
+        val size =
+          if (at == 0) FirstPart
+          else if (found == 0) left
+          else {
+            val wanted = math.ceil(Surplus * (spec.limit - found) / (found.toDouble / at))
+            if (wanted * 2 >= left) left else math.max(wanted.toInt, FirstPart)
+          }
+        val windows = order.slice(at, at + size)
+        at += windows.length
         val b = new RowSet.Builder
         windows.sorted.foreach(w => b.add(w * Rows, math.min((w + 1) * Rows, rowCount) - 1))
-        new Part(best(windows.head), b.result().intersect(candidates))
+        Some(new Part(best(windows.head), b.result().intersect(candidates)))
       }
   }
 
@@ -71,6 +90,9 @@ object KeyWindows {
   /** Rows of a window; a page has at most 20,000 by default. */
   val Rows = 16384L
   private val FirstPart = 2
+
+  /** Windows read beyond those that should suffice. */
+  private val Surplus = 1.5
 
   def of(spec: TopKSpec, rowCount: Long): Option[KeyWindows] = spec.domain match {
     case d: LongDomain => Some(new KeyWindows(spec, d, rowCount))
