@@ -1,0 +1,136 @@
+# make demo | test | bench | jar | wheel | clean. Each sets up what it needs: Java 17+, Python 3.11+ and sbt or Maven suffice.
+#
+#   make test PYTEST_ARGS="-k nulls -x"         passes options on to every pytest run
+#   make test-connect                           one mode only: test-classic, test-local-cluster, test-connect
+#   make test-unit test-jvm lint linkage        the other parts of make test, one by one
+#   make help                                   all targets
+
+SPARK := 4.3.0
+OLDER_SPARKS := 4.1.4 4.2.0
+PYTHON ?= python3
+PYTEST_ARGS ?=
+export PYTHON
+
+VERSION := $(shell cat VERSION)
+JAR := jvm/target/scala-2.13/spark-dynamic-filters_2.13-$(VERSION).jar
+WHEEL := dist/spark_dynamic_filters-$(VERSION)-py3-none-any.whl
+REPORTS := build/test-reports
+
+JVM_SOURCES := $(shell find jvm/src/main proto -type f 2>/dev/null) build.sbt VERSION $(wildcard project/*.sbt project/*.properties)
+PYTHON_SOURCES := $(shell find python/spark_dynamic_filters -type f -not -path '*/__pycache__/*' -not -path '*/jars/*') \
+  pyproject.toml VERSION README.md LICENSE
+
+# The stamp is written last: an interrupted set-up is done again.
+VENV := .venv/.ready
+OLDER_VENVS := $(OLDER_SPARKS:%=.venv-%/.ready)
+PYTEST := .venv/bin/python -m pytest
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo bench jar wheel venv clean test test-steps format \
+  lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect linkage \
+  $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
+
+help:
+	@echo "make demo    run a TopK on real Parquet input with and without filters"
+	@echo "make test    run every test (test-unit, test-jvm, lint, linkage, test-classic, test-local-cluster,"
+	@echo "             test-connect, $(OLDER_SPARKS:%=test-core-%))"
+	@echo "make bench   run the benchmarks"
+	@echo "make jar     build $(JAR)"
+	@echo "make wheel   build $(WHEEL)"
+	@echo "make venv    set up .venv only"
+	@echo "make format  format Python and Scala sources"
+	@echo "make clean   remove everything that make has built, the virtual environments included"
+
+demo: $(VENV) $(JAR)
+	.venv/bin/python benchmarks/demo.py
+
+bench: $(VENV) $(JAR)
+	.venv/bin/python benchmarks/bench.py
+
+# ---- set-up
+
+venv: $(VENV)
+
+# Installed in place, so that Python sources and the built jar are used as they are.
+$(VENV): tools/setup-venv tools/requirements-dev.txt tools/requirements-test.txt pyproject.toml
+	tools/setup-venv .venv $(SPARK) tools/requirements-dev.txt
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+# The wheel is what these test: it has to bring all it needs.
+.venv-%/.ready: tools/setup-venv tools/requirements-test.txt
+	tools/setup-venv .venv-$* $* tools/requirements-test.txt
+	touch $@
+
+# ---- artifacts
+
+jar: $(JAR)
+
+# sbt leaves an unchanged jar alone, hence touch.
+$(JAR): $(JVM_SOURCES)
+	tools/sbt jvm/assembly
+	touch $@
+
+wheel: $(WHEEL)
+
+$(WHEEL): $(JAR) $(PYTHON_SOURCES) | $(VENV)
+	rm -rf build/lib build/bdist.* python/spark_dynamic_filters/jars
+	mkdir -p python/spark_dynamic_filters/jars dist
+	cp $(JAR) python/spark_dynamic_filters/jars/
+	.venv/bin/python -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist
+	rm -rf python/spark_dynamic_filters/jars
+	touch $@
+
+# ---- tests
+
+# Runs every part, also after one has failed, and ends with the sum of all.
+test:
+	rm -rf $(REPORTS) jvm/target/test-reports
+	mkdir -p $(REPORTS)
+	@$(MAKE) --no-print-directory --keep-going test-steps; status=$$?; \
+	  $(PYTHON) tools/test_summary.py $$status $(REPORTS) jvm/target/test-reports
+
+test-steps: lint-python test-jvm linkage test-unit test-classic test-local-cluster test-connect \
+  $(OLDER_SPARKS:%=test-core-%)
+
+lint: lint-python lint-scala
+
+lint-python: $(VENV)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+
+lint-scala:
+	tools/sbt scalafmtCheckAll
+
+format: $(VENV)
+	.venv/bin/ruff check --fix-only --quiet .
+	.venv/bin/ruff format --quiet .
+	tools/sbt scalafmtAll
+
+# Formatting, tests and jar in one start of sbt.
+test-jvm:
+	tools/sbt scalafmtCheckAll jvm/test jvm/assembly
+
+linkage: linkage-$(SPARK) $(OLDER_SPARKS:%=linkage-%)
+
+linkage-$(SPARK): $(JAR) $(VENV)
+	java tools/LinkCheck.java $(JAR) .venv/lib/python*/site-packages/pyspark/jars
+
+$(OLDER_SPARKS:%=linkage-%): linkage-%: $(JAR) .venv-%/.ready
+	java tools/LinkCheck.java $(JAR) .venv-$*/lib/python*/site-packages/pyspark/jars
+
+test-unit: $(VENV) $(JAR)
+	$(PYTEST) python/tests --junit-xml=$(REPORTS)/unit.xml $(PYTEST_ARGS)
+
+test-classic test-local-cluster test-connect: test-%: $(VENV) $(JAR)
+	$(PYTEST) integration-tests --spark-mode=$* --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
+
+$(OLDER_SPARKS:%=test-core-%): test-core-%: .venv-%/.ready $(WHEEL)
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)
+	.venv-$*/bin/python -m pytest integration-tests -m core --junit-xml=$(REPORTS)/core-$*.xml $(PYTEST_ARGS)
+
+clean:
+	rm -rf .venv .venv-* build dist .data .pytest_cache .ruff_cache jvm/target target project/target project/project
+	rm -rf spark-warehouse artifacts metastore_db derby.log python/*.egg-info python/spark_dynamic_filters/jars
+	find python integration-tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,116 @@
+"""One timed run of one query, and the session it runs in."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+ENABLED = "spark.dynamicFilters.enabled"
+CORES = 2
+WARM_UP_RUNS = 12  # on small tables; after about ten the times no longer fall
+
+STOCK, ORACLE, FIRST, REPEATED = "stock", "oracle", "first", "repeated"
+VARIANTS = (STOCK, ORACLE, FIRST, REPEATED)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What dynamic filters spared the scans of one query."""
+
+    files_total: int = 0
+    files_pruned: int = 0
+    row_groups_total: int = 0
+    row_groups_pruned: int = 0
+    rows_total: int = 0
+    rows_pruned: int = 0
+    bytes_total: int = 0
+    bytes_read: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """For the JSON report."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measurement."""
+
+    seconds: float
+    rows: Sequence[Any]
+    skipped: Skipped | None = None
+
+
+def session(app: str, plugin: bool = True) -> SparkSession:
+    """A session as a user has it: two cores, 8 GB, everything else Spark's default."""
+    builder = (
+        SparkSession.builder.master(f"local[{CORES}]")
+        .appName(app)
+        .config("spark.driver.memory", "8g")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    if plugin:
+        import spark_dynamic_filters as sdf  # stock and oracle can be measured without the package
+
+        builder = sdf.configure(builder)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def register(spark: SparkSession, name: str, folder: Path) -> str:
+    """Makes a folder of Parquet files a view; listing and schema are read here, outside every timing."""
+    spark.read.parquet(str(folder)).createOrReplaceTempView(name)
+    return name
+
+
+def warm_page_cache(folder: Path) -> None:
+    """Reads the files once, so that no variant pays for the disk."""
+    for file in sorted(folder.glob("*.parquet")):
+        with file.open("rb", buffering=0) as stream:
+            while stream.read(1 << 24):
+                pass
+
+
+def timed(spark: SparkSession, sql: str) -> Run:
+    """Runs ``sql`` from its text to its collected rows."""
+    started = time.perf_counter()
+    rows = spark.sql(sql).collect()
+    return Run(time.perf_counter() - started, rows)
+
+
+def run(spark: SparkSession, sql: str, filters: bool, report: bool = False) -> Run:
+    """A timed run with filters on or off; ``report`` also fetches, off the clock, what was skipped."""
+    spark.conf.set(ENABLED, str(filters).lower())
+    before = newest_query(spark) if report else -1
+    measured = timed(spark, sql)
+    return replace(measured, skipped=skipped_since(spark, before)) if report else measured
+
+
+def plan(frame: DataFrame) -> str:
+    """What ``frame.explain()`` prints."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        frame.explain()
+    return text.getvalue().strip()
+
+
+def newest_query(spark: SparkSession) -> int:
+    """The id of the newest query with a filtered scan, or -1."""
+    import spark_dynamic_filters as sdf
+
+    return max((row.query_id for row in sdf.scans(spark).select("query_id").collect()), default=-1)
+
+
+def skipped_since(spark: SparkSession, query: int) -> Skipped:
+    """Sums the scans of the queries after ``query``; without any filtered scan everything is zero."""
+    import spark_dynamic_filters as sdf
+
+    scans = [row.asDict() for row in sdf.scans(spark).collect() if row.query_id > query]
+    return Skipped(**{name: sum(scan[name] or 0 for scan in scans) for name in Skipped.__dataclass_fields__})

@@ -1,0 +1,37 @@
+"""Data that several modules use. The `spark` fixture comes from the package's own pytest plugin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.session.timeZone": "UTC",
+        # Several splits and tasks for little data, so that tasks share bounds while they run.
+        "spark.sql.files.maxPartitionBytes": "256k",
+        "spark.sql.files.openCostInBytes": "64k",
+    }
+
+
+@pytest.fixture(scope="session")
+def all_types_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every atomic type in random order, 4,000 rows in 20 row groups, with page indexes."""
+    return tables.write(tables.all_types(), tmp_path_factory.mktemp("all_types"), write_page_index=True)
+
+
+@pytest.fixture(scope="module")
+def t(spark: SparkSession, all_types_path: Path) -> str:
+    """The name of a view of `all_types_path`."""
+    spark.read.parquet(str(all_types_path)).createOrReplaceTempView("t")
+    return "t"

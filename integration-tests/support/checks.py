@@ -1,0 +1,38 @@
+"""What the tests assert again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_dynamic_filters.testing import SameResult
+
+# Direction and place of nulls, as in ORDER BY.
+ORDERS = ("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST")
+
+
+def assert_fired(result: SameResult) -> None:
+    """The filter reached a running scan, and rows were never handed to Spark because of it."""
+    assert any(f["generation"] > 0 for f in result.filters), f"no filter was built:\n{result.analysis}"
+    # Rows of a file that was never opened are not counted: nobody has read how many there are.
+    skipped = any(s["rows_pruned"] > 0 or s["files_pruned"] > 0 for s in result.scans)
+    assert skipped, f"no row was skipped:\n{result.analysis}"
+
+
+def assert_row_groups_pruned(result: SameResult) -> None:
+    """Whole row groups were never read."""
+    assert_fired(result)
+    skipped = any(s["row_groups_pruned"] > 0 or s["files_pruned"] > 0 for s in result.scans)
+    assert skipped, f"no row group was skipped:\n{result.analysis}"
+
+
+def assert_rejected(result: SameResult, *words: str) -> None:
+    """The planner considered a filter, made none, and says why with all of `words`."""
+    assert not any(f["generation"] for f in result.filters), f"a filter was built:\n{result.analysis}"
+    reasons = [f["reason"] for f in result.filters if f["state"] == "disabled"]
+    assert reasons, f"no reason is given:\n{result.analysis}"
+    assert contains_all(reasons[0], words), f"the reason is {reasons[0]!r}, expected {words}"
+
+
+def contains_all(text: str, words: Iterable[str]) -> bool:
+    """Whether all words are in the text, in upper or lower case."""
+    return all(word.lower() in text.lower() for word in words)

@@ -1,0 +1,151 @@
+"""Ways to switch the plugin on, each in a process of its own, and the plan it leaves alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import spark_dynamic_filters as sdf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START_SECONDS = 120
+
+PREAMBLE = """
+import sys
+import spark_dynamic_filters as sdf
+from pyspark.sql import SparkSession
+quiet = {
+    "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.warehouse.dir": sys.argv[2],
+}
+"""
+SHOW = """
+print("STATUS", sdf.status(spark).activation, sdf.status(spark).active, flush=True)
+print("FIRED", sdf.analyze(spark.read.parquet(sys.argv[1]).orderBy("id").limit(5)).fired(), flush=True)
+spark.stop()
+"""
+
+
+def _run(code: str, data: Path, folder: Path, check: bool = True, **environment: str) -> str:
+    """Runs Python code in a process of its own; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", PREAMBLE + code, str(data), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        env=os.environ | environment,
+        cwd=folder,
+        check=False,
+    )
+    assert done.returncode == 0 or not check, done.stdout + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _once(spark_mode: str) -> None:
+    if spark_mode != "classic":
+        pytest.skip("each test starts Spark by itself: the mode of the suite makes no difference")
+
+
+@pytest.mark.core
+def test_status(spark: SparkSession) -> None:
+    status = sdf.status(spark)
+    assert status.version == sdf.__version__
+    assert status.activation == "plugin"
+    assert status.active
+    assert status.spark_version == spark.version
+
+
+@pytest.mark.core
+def test_extension_alone(all_types_path: Path, tmp_path: Path) -> None:
+    code = """
+quiet |= {"spark.jars": sdf.jar_path(), "spark.sql.extensions": "org.dynamicfilters.DynamicFiltersExtensions"}
+spark = SparkSession.builder.master("local[2]").config(map=quiet).getOrCreate()
+"""
+    out = _run(code + SHOW, all_types_path, tmp_path)
+    assert "STATUS extensions True" in out
+    assert "FIRED True" in out
+
+
+@pytest.mark.core
+def test_connect_in_one_process(all_types_path: Path, tmp_path: Path) -> None:
+    code = """
+spark = sdf.configure(SparkSession.builder.remote("local[2]").config(map=quiet)).getOrCreate()
+print("CONNECT", sdf.status(spark).connect)
+"""
+    out = _run(code + SHOW, all_types_path, tmp_path, SPARK_TESTING="1")
+    assert "CONNECT True" in out
+    assert "STATUS extensions True" in out
+    assert "FIRED True" in out
+
+
+def test_plugin_keeps_other_extensions(all_types_path: Path, tmp_path: Path) -> None:
+    # Stands for Delta's: a set is a function of one argument, and does nothing when it is applied.
+    code = """
+quiet |= {"spark.sql.extensions": "scala.collection.mutable.HashSet"}
+spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet)).getOrCreate()
+print("EXTENSIONS", spark.conf.get("spark.sql.extensions"))
+"""
+    out = _run(code + SHOW, all_types_path, tmp_path)
+    extensions = next(line for line in out.splitlines() if line.startswith("EXTENSIONS"))
+    assert "scala.collection.mutable.HashSet" in extensions
+    assert "FIRED True" in out
+
+
+def test_session_after_session(all_types_path: Path, tmp_path: Path) -> None:
+    code = """
+for _ in range(2):
+    spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet)).getOrCreate()
+    print("FIRED", sdf.analyze(spark.read.parquet(sys.argv[1]).orderBy("id").limit(5)).fired(), flush=True)
+    spark.stop()
+"""
+    assert _run(code, all_types_path, tmp_path).count("FIRED True") == 2
+
+
+def test_missing_plugin_and_disabled_plan(
+    spark: SparkSession, t: str, all_types_path: Path, tmp_path: Path
+) -> None:
+    queries = [
+        "SELECT * FROM t WHERE c_int > 0 ORDER BY id LIMIT 5",
+        "SELECT a.id FROM t a JOIN t b ON a.id = b.c_int ORDER BY a.id LIMIT 5",
+        "SELECT grp, max(id) FROM t GROUP BY grp",
+    ]
+    code = f"""
+quiet |= {{"spark.sql.shuffle.partitions": "4", "spark.sql.session.timeZone": "UTC"}}
+spark = SparkSession.builder.master("local[2]").config(map=quiet).getOrCreate()
+try:
+    sdf.status(spark)
+except sdf.PluginNotLoaded as error:
+    print("MISSING", "--jars" in str(error))
+try:
+    sdf.configure(SparkSession.builder)
+except sdf.PluginNotLoaded as error:
+    print("LATE", "running JVM" in str(error))
+spark.read.parquet(sys.argv[1]).createOrReplaceTempView("t")
+for query in {queries!r}:
+    print("PLAN<", spark.sql("EXPLAIN EXTENDED " + query).collect()[0][0], ">PLAN", flush=True)
+"""
+    out = _run(code, all_types_path, tmp_path)
+    assert "MISSING True" in out
+    assert "LATE True" in out
+    stock = re.findall(r"PLAN<(.*?)>PLAN", out, re.DOTALL)
+    with sdf.conf(spark).override(enabled=False):
+        ours = [str(spark.sql("EXPLAIN EXTENDED " + query).collect()[0][0]) for query in queries]
+    assert len(stock) == len(ours)
+    for expected, actual in zip(stock, ours, strict=True):
+        difference = list(unified_diff(_without_numbers(expected), _without_numbers(actual), lineterm=""))
+        assert not difference, "\n".join(difference)
+
+
+def _without_numbers(plan: str) -> list[str]:
+    """The plan's lines, expression ids left out, as they are counted by the session."""
+    return re.sub(r"#\d+L?", "#", plan).strip().splitlines()

@@ -1,0 +1,103 @@
+"""The test harness itself: what it compares, what it says when rows differ, how it starts Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_dynamic_filters.testing import start_application
+from support.checks import assert_fired
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+
+
+def _changing(spark: SparkSession, texts: list[str]) -> Callable[[], DataFrame]:
+    """A query that is another one each time: what a wrong filter would look like."""
+    remaining = iter(texts)
+    return lambda: spark.sql(next(remaining))
+
+
+@pytest.mark.core
+def test_runs(t: str, assert_same_result: Check) -> None:
+    result = assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 5", ordered=True)
+    assert list(result.rows) == ["off", "on", "topk", "join", "aggregate"]
+    assert result.off == result.on
+    assert_fired(result)
+    assert result.fired()
+    assert "DynamicFilter#" in result.plan
+    assert result.reasons() == []
+
+
+def test_differing_rows_are_shown(spark: SparkSession, t: str, assert_same_result: Check) -> None:
+    query = _changing(
+        spark, [f"SELECT id FROM {t} ORDER BY id LIMIT 3", f"SELECT id FROM {t} ORDER BY id LIMIT 2"]
+    )
+    with pytest.raises(AssertionError) as caught:
+        assert_same_result(query)
+    message = str(caught.value)
+    assert "3 rows without them, 2 with them" in message
+    assert "spark.dynamicFilters.enabled=true" in message
+    assert "only without dynamic filters (1 rows" in message
+    assert "Row(id=2)" in message
+    assert "TakeOrderedAndProject" in message
+    # The settings are what they were, also after a failure.
+    assert spark.conf.get("spark.dynamicFilters.enabled") == "true"
+
+
+def test_order_is_compared_on_demand(spark: SparkSession, assert_same_result: Check) -> None:
+    texts = ["SELECT * FROM VALUES 1, 2, 3 AS v(x)", *["SELECT * FROM VALUES 1, 3, 2 AS v(x)"] * 4]
+    assert_same_result(_changing(spark, texts))
+    with pytest.raises(AssertionError, match=r"another order, first at row 1: without .*2.*, with .*3"):
+        assert_same_result(_changing(spark, texts), ordered=True)
+
+
+def test_keys_and_tolerance(spark: SparkSession, assert_same_result: Check) -> None:
+    texts = ["SELECT 1 AS k, 'a' AS v, 1.0D AS f", *["SELECT 1 AS k, 'b' AS v, 1.0000001D AS f"] * 4]
+    assert_same_result(_changing(spark, texts), keys=["k"])
+    assert_same_result(_changing(spark, texts), keys=["k", "f"], tolerance=1e-6)
+    with pytest.raises(AssertionError):
+        assert_same_result(_changing(spark, texts), keys=["k", "f"])
+    with pytest.raises(ValueError, match="keys nothing: no such column in the result; it has k, v, f"):
+        assert_same_result(_changing(spark, texts), keys=["nothing"])
+
+
+def test_values_of_all_kinds_are_compared(assert_same_result: Check) -> None:
+    assert_same_result(
+        "SELECT double('NaN') AS n, -0.0D AS z, NULL AS u, array(1, NULL) AS a, map('x', double('NaN')) "
+        "AS m, named_struct('b', X'00FF', 's', array(named_struct('d', 1.10BD))) AS s, "
+        "TIMESTAMP'2020-01-01 00:00:00' AS t"
+    )
+
+
+def test_bad_arguments(spark: SparkSession, assert_same_result: Check) -> None:
+    with pytest.raises(TypeError, match="SQL text, a DataFrame, or a function"):
+        assert_same_result(17)
+    with pytest.raises(
+        ValueError, match="Spark mode 'cluster': unknown; valid are classic, local-cluster, connect"
+    ):
+        start_application("cluster")
+
+
+def test_dataframe_of_another_session(
+    spark: SparkSession, spark_application: object, assert_same_result: Check
+) -> None:
+    other = spark_application.new_session()
+    try:
+        with pytest.raises(ValueError, match="another session"):
+            assert_same_result(other.range(5))
+    finally:
+        spark_application.close_session(other)
+
+
+def test_session_in_use(spark: SparkSession, spark_mode: str) -> None:
+    is_connect = type(spark).__module__.startswith("pyspark.sql.connect")
+    assert is_connect == (spark_mode == "connect")
+    if spark_mode == "local-cluster":
+        assert spark.conf.get("spark.master").startswith("local-cluster")

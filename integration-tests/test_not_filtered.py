@@ -1,0 +1,144 @@
+"""Where there must be no filter: the rows are Spark's own, and the report says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.checks import assert_rejected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+
+# Queries whose rows are the same in each run, and words of the reason.
+REJECTED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "computed_key": ("SELECT * FROM t ORDER BY id + 1 LIMIT 5", ("computed",)),
+    "key_of_a_function": ("SELECT *, abs(id) AS a FROM t ORDER BY a LIMIT 5", ("computed",)),
+    "window": (
+        "SELECT id, row_number() OVER (PARTITION BY grp ORDER BY id) AS n FROM t ORDER BY id LIMIT 5",
+        ("in the way",),
+    ),
+    "aggregate": ("SELECT grp, count(*) AS n FROM t GROUP BY grp ORDER BY grp LIMIT 5", ("in the way",)),
+    "distinct": ("SELECT DISTINCT grp FROM t ORDER BY grp LIMIT 5", ("in the way",)),
+    "limit_below": ("SELECT * FROM (SELECT * FROM t LIMIT 4000) ORDER BY id LIMIT 5", ("in the way",)),
+    "key_of_the_build_side": (
+        "SELECT /*+ BROADCAST(d) */ * FROM t JOIN d ON t.grp = d.grp ORDER BY d.label, t.id LIMIT 5",
+        ("build side",),
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _views(spark: SparkSession, t: str) -> None:
+    spark.range(10).selectExpr(
+        "CAST(id AS INT) AS grp", "concat('label ', id) AS label"
+    ).createOrReplaceTempView("d")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("case", REJECTED)
+def test_rejected(assert_same_result: Check, case: str) -> None:
+    query, words = REJECTED[case]
+    assert_rejected(assert_same_result(query, ordered=True), *words)
+
+
+def test_topk_above_a_topk(assert_same_result: Check) -> None:
+    # Fewer rows into the lower TopK would change its rows: only its own filter may go into the scan.
+    query = "SELECT * FROM (SELECT * FROM t ORDER BY id LIMIT 50) ORDER BY c_int, id LIMIT 5"
+    result = assert_same_result(query, ordered=True)
+    by_column = {f["columns"][0]: f for f in result.filters}
+    assert by_column["id"]["generation"] > 0
+    assert by_column["c_int"]["state"] == "disabled"
+    assert "limit is in the way" in by_column["c_int"]["reason"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT *, rand() AS r FROM t ORDER BY id LIMIT 5",
+        "SELECT * FROM t WHERE rand() < 0.5 ORDER BY id LIMIT 5",
+        "SELECT *, uuid() AS u FROM t ORDER BY id LIMIT 5",
+        "SELECT *, monotonically_increasing_id() AS m FROM t ORDER BY id LIMIT 5",
+    ],
+)
+def test_not_deterministic(spark: SparkSession, assert_same_result: Check, query: str) -> None:
+    # A retried task would see other rows than those that made the bound. The rows differ from run to run
+    # anyway.
+    from spark_dynamic_filters import analyze
+
+    analysis = analyze(spark.sql(query))
+    assert not analysis.fired()
+    assert any("deterministic" in reason for reason in analysis.reasons()), analysis.filters
+
+
+def test_sample(assert_same_result: Check) -> None:
+    query = "SELECT * FROM t TABLESAMPLE (50 PERCENT) REPEATABLE (7) ORDER BY id LIMIT 5"
+    assert_rejected(assert_same_result(query, ordered=True), "sample")
+
+
+def test_python_function(spark: SparkSession, assert_same_result: Check) -> None:
+    from pyspark.sql.functions import udf
+
+    @udf("bigint")
+    def twice(value: int) -> int:
+        return value * 2
+
+    result = assert_same_result(
+        spark.table("t").select("id", twice("id").alias("x")).orderBy("x").limit(5), ordered=True
+    )
+    assert not result.fired()
+
+
+def test_cached_table(spark: SparkSession, assert_same_result: Check) -> None:
+    cached = spark.table("t").select("id", "c_string").cache()
+    try:
+        cached.count()
+        assert_rejected(assert_same_result(cached.orderBy("id").limit(5), ordered=True), "cached")
+    finally:
+        cached.unpersist()
+
+
+def test_other_formats(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    spark.table("t").select("id", "c_int").write.orc(str(tmp_path / "orc"))
+    spark.read.orc(str(tmp_path / "orc")).createOrReplaceTempView("orc_files")
+    result = assert_same_result("SELECT * FROM orc_files ORDER BY id LIMIT 5", ordered=True)
+    assert_rejected(result, "format")
+
+
+def test_collated_key(spark: SparkSession, assert_same_result: Check) -> None:
+    query = "SELECT id, c_string COLLATE UTF8_LCASE AS k FROM t ORDER BY k, id LIMIT 5"
+    assert not assert_same_result(query, ordered=True).fired()
+
+
+def test_collated_column(spark: SparkSession, assert_same_result: Check) -> None:
+    spark.sql("DROP TABLE IF EXISTS collated")
+    spark.sql("CREATE TABLE collated (id BIGINT, k STRING COLLATE UTF8_LCASE) USING parquet")
+    try:
+        spark.sql("INSERT INTO collated SELECT id, IF(id % 2 = 0, upper(c_string), c_string) FROM t")
+        assert_same_result("SELECT * FROM collated ORDER BY k, id LIMIT 5", ordered=True)
+    finally:
+        spark.sql("DROP TABLE IF EXISTS collated")
+
+
+def test_sort_without_limit(assert_same_result: Check) -> None:
+    result = assert_same_result("SELECT * FROM t ORDER BY id", ordered=True)
+    assert not result.filters
+    assert not result.scans
+
+
+def test_producer_switched_off(spark: SparkSession) -> None:
+    from spark_dynamic_filters import analyze, conf
+
+    frame = spark.sql("SELECT * FROM t ORDER BY id LIMIT 5")
+    with conf(spark).override(**{"topk.enabled": False}):
+        analysis = analyze(frame)
+    assert not analysis.filters
+    assert not analysis.scans
+    assert analyze(frame).fired()

@@ -1,0 +1,201 @@
+"""What a user sees: plans before and after, the table functions, analyze."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+import spark_dynamic_filters as sdf
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_dynamic_filters.testing import SameResult, SparkApplication
+
+FILTER_COLUMNS = {
+    "query_id": "bigint",
+    "filter_id": "string",
+    "producer": "string",
+    "columns": "array<string>",
+    "form": "string",
+    "state": "string",
+    "reason": "string",
+    "generation": "bigint",
+    "expression": "string",
+    "size_bytes": "bigint",
+    "wait_ms": "bigint",
+    "ready_ms": "bigint",
+}
+SCAN_COLUMNS = {
+    "query_id": "bigint",
+    "scan_id": "bigint",
+    "table_name": "string",
+    "filter_ids": "array<string>",
+    "files_total": "bigint",
+    "files_pruned": "bigint",
+    "row_groups_total": "bigint",
+    "row_groups_pruned": "bigint",
+    "rows_total": "bigint",
+    "rows_pruned": "bigint",
+    "rows_output": "bigint",
+    "bytes_total": "bigint",
+    "bytes_read": "bigint",
+}
+FILTER_ID = re.compile(r"DynamicFilter#(\d+)")
+PLACEHOLDER = re.compile(r"DynamicFilter#(\d+) \[(\w+): true\]")
+IN_FORCE = re.compile(r"DynamicFilter#(\d+) \[(\w+): (.+?)\]")
+
+
+def _explain(spark: SparkSession, query: str, mode: str = "") -> str:
+    return str(spark.sql(f"EXPLAIN {mode} {query}").collect()[0][0])
+
+
+@pytest.fixture
+def frame(spark: SparkSession, t: str) -> DataFrame:
+    return spark.table(t).orderBy("id").limit(5)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("function", "columns"), [("dynamic_filters", FILTER_COLUMNS), ("dynamic_filter_scans", SCAN_COLUMNS)]
+)
+def test_columns_of_the_table_functions(spark: SparkSession, function: str, columns: dict[str, str]) -> None:
+    types = dict(spark.sql(f"SELECT * FROM {function}()").dtypes)
+    # The documented columns come first, in this order; more may follow.
+    assert list(types.items())[: len(columns)] == list(columns.items())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("mode", ["", "FORMATTED", "EXTENDED", "COST"])
+def test_explain_shows_placeholders(spark: SparkSession, t: str, mode: str) -> None:
+    plan = _explain(spark, f"SELECT * FROM {t} ORDER BY id LIMIT 5", mode)
+    # Producer and scan show the same filter.
+    assert len(FILTER_ID.findall(plan)) >= 2, plan
+    assert len(set(FILTER_ID.findall(plan))) == 1, plan
+    assert {column for _, column in PLACEHOLDER.findall(plan)} == {"id"}, plan
+
+
+@pytest.mark.core
+def test_disabled_means_a_plan_without_a_trace(spark: SparkSession, t: str) -> None:
+    query = f"SELECT * FROM {t} ORDER BY id LIMIT 5"
+    with sdf.conf(spark).override(enabled=False):
+        plan = _explain(spark, query)
+    assert "Dynamic" not in plan
+    assert "TopKFilter" not in plan
+    assert "Dynamic" in _explain(spark, query)
+
+
+@pytest.mark.core
+def test_analyze(frame: DataFrame) -> None:
+    analysis = sdf.analyze(frame)
+    assert analysis.fired()
+    assert analysis.seconds > 0
+    (row,) = analysis.filters
+    assert row["query_id"] == analysis.query_id
+    assert (row["producer"], row["columns"], row["form"], row["state"]) == ("topk", ["id"], "range", "ready")
+    assert row["generation"] > 0
+    assert row["size_bytes"] > 0
+    (scan,) = analysis.scans
+    assert scan["filter_ids"] == [row["filter_id"]]
+    assert (scan["files_total"], scan["row_groups_total"], scan["rows_total"]) == (4, 20, 4_000)
+    assert scan["rows_pruned"] + scan["rows_output"] == scan["rows_total"]
+    assert 0 < scan["bytes_read"] < scan["bytes_total"]
+    # The bound is the fifth smallest id, and it is what the plan shows.
+    in_force = {expression for _, _, expression in IN_FORCE.findall(analysis.plan)}
+    assert len(in_force) == 1, analysis.plan
+    assert "id <= 4" in in_force.pop()
+
+
+def test_analysis_prints(frame: DataFrame) -> None:
+    analysis = sdf.analyze(frame)
+    text = str(analysis)
+    assert f"query {analysis.query_id}" in text
+    assert "DynamicFilter#" in text
+    assert "rows skipped" in text
+    assert "4,000" in text
+    html = analysis._repr_html_()
+    assert html.count("<table>") == 2
+    assert "&lt;=" in html
+    assert f"query_id={analysis.query_id}" in repr(analysis)
+
+
+def test_analyze_without_filters(spark: SparkSession) -> None:
+    analysis = sdf.analyze(spark.range(100).selectExpr("sum(id)"))
+    assert not analysis.filters
+    assert not analysis.fired()
+    assert "no dynamic filters" in str(analysis)
+
+
+def test_analyze_leaves_no_tag(spark: SparkSession, frame: DataFrame) -> None:
+    sdf.analyze(frame)
+    assert not {tag for tag in spark.getTags() if "dynamic" in tag}
+    with pytest.raises(Exception, match="boom"):
+        sdf.analyze(spark.sql("SELECT raise_error('boom')"))
+    assert not {tag for tag in spark.getTags() if "dynamic" in tag}
+
+
+def test_newest_query_has_the_highest_id(spark: SparkSession, t: str) -> None:
+    first = sdf.analyze(spark.table(t).orderBy("id").limit(5))
+    second = sdf.analyze(spark.table(t).orderBy("seq").limit(5))
+    assert second.query_id > first.query_id
+    ids = [row["query_id"] for row in sdf.filters(spark).collect()]
+    assert first.query_id in ids
+    assert max(ids) == second.query_id
+
+
+def test_reports_are_dataframes(spark: SparkSession, frame: DataFrame) -> None:
+    analysis = sdf.analyze(frame)
+    filters = sdf.filters(spark).where(f"query_id = {analysis.query_id}").select("producer", "state")
+    assert [tuple(row) for row in filters.collect()] == [("topk", "ready")]
+    scans = sdf.scans(spark).where(f"query_id = {analysis.query_id}")
+    assert scans.selectExpr("sum(rows_pruned) > 0").collect()[0][0] is True
+
+
+def test_rejected_filters_are_reported(spark: SparkSession, t: str) -> None:
+    analysis = sdf.analyze(spark.sql(f"SELECT * FROM {t} ORDER BY id + 1 LIMIT 5"))
+    (row,) = analysis.filters
+    assert row["state"] == "disabled"
+    assert row["generation"] == 0
+    assert row["reason"] in str(analysis)
+
+
+def test_values_can_be_hidden(spark: SparkSession, frame: DataFrame) -> None:
+    with sdf.conf(spark).override(**{"report.showValues": False}):
+        analysis = sdf.analyze(frame)
+        (row,) = analysis.filters
+    assert analysis.fired()
+    assert "<= 4" not in row["expression"]
+    assert "<= 4" not in analysis.plan
+
+
+def test_sessions_see_their_own_queries(
+    spark: SparkSession, frame: DataFrame, spark_application: SparkApplication
+) -> None:
+    mine = sdf.analyze(frame).query_id
+    other = spark_application.new_session()
+    try:
+        assert mine not in [row["query_id"] for row in sdf.filters(other).collect()]
+        assert mine in [row["query_id"] for row in sdf.filters(spark).collect()]
+    finally:
+        spark_application.close_session(other)
+
+
+def test_retained_queries(spark: SparkSession, t: str) -> None:
+    with sdf.conf(spark).override(**{"report.retainedQueries": 2}):
+        for limit in (1, 2, 3, 4):
+            last = sdf.analyze(spark.table(t).orderBy("id").limit(limit)).query_id
+        ids = {row["query_id"] for row in sdf.filters(spark).collect()}
+    assert len(ids) <= 2
+    assert last in ids
+
+
+def test_nothing_is_left_running(
+    spark: SparkSession, frame: DataFrame, assert_same_result: Callable[..., SameResult]
+) -> None:
+    assert_same_result(frame, ordered=True)
+    row = spark.sql("SELECT * FROM dynamic_filters_status()").collect()[0].asDict()
+    # The query that asks may count itself, if anything.
+    assert row.get("live_executions", 0) <= 1

@@ -1,0 +1,119 @@
+"""The settings, through the conf object and through SQL: the same checks in every kind of session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters._settings import SETTINGS, Setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BAD_VALUES = [
+    ("enabled", "maybe"),
+    ("topk.enabled", "2"),
+    ("join.waitTimeout", "soon"),
+    ("join.maxBuildRows", "0"),
+    ("in.maxValues", "-1"),
+    ("bloom.fpp", "0"),
+    ("bloom.fpp", "1.0"),
+    ("maxFilterBytes", "big"),
+    ("topk.maxLimit", "-1"),
+    ("topk.maxLimit", "3000000000"),
+    ("selectivity.giveUp", "1.5"),
+    ("report.retainedQueries", "0"),
+    ("report.showValues", "hidden"),
+]
+
+
+@pytest.mark.core
+def test_defaults(spark: SparkSession) -> None:
+    conf = sdf.conf(spark)
+    assert conf.enabled is True
+    assert conf.topk.enabled is True
+    assert conf.topk.maxLimit == 100_000
+    assert conf.bloom.fpp == 0.01
+    assert conf.join.waitTimeout == "10s"
+    assert conf.maxFilterBytes == "8m"
+    assert conf.report.retainedQueries == 100
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.name)
+def test_set_lists_each_setting_with_its_default(spark: SparkSession, setting: Setting) -> None:
+    rows = spark.sql("SET -v").where(f"key = '{setting.key}'").collect()
+    assert len(rows) == 1
+    # Spark may render a default in another unit (10000ms for 10s).
+    assert setting.decode(rows[0]["value"]) == setting.decode(setting.default)
+    assert rows[0]["meaning"]
+
+
+def test_nothing_below_the_prefix_is_missing_here(spark: SparkSession) -> None:
+    rows = spark.sql("SET -v").where("key LIKE 'spark.dynamicFilters.%'").collect()
+    assert {row["key"] for row in rows} == {setting.key for setting in SETTINGS}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("name", "value"), BAD_VALUES)
+def test_bad_values_are_refused(spark: SparkSession, name: str, value: str) -> None:
+    key = f"spark.dynamicFilters.{name}"
+    before = spark.conf.get(key)
+    with pytest.raises(ValueError, match=rf"{key}: cannot be '.*'; it takes"):
+        sdf.conf(spark).set(name, value)
+    for refused in (lambda: spark.sql(f"SET {key}={value}").collect(), lambda: spark.conf.set(key, value)):
+        with pytest.raises(Exception, match=key):
+            refused()
+    assert spark.conf.get(key) == before
+
+
+@pytest.mark.core
+def test_unknown_settings_are_refused(spark: SparkSession) -> None:
+    conf = sdf.conf(spark)
+    with pytest.raises(
+        AttributeError, match=r"spark\.dynamicFilters\.topk\.maxLimits: no such setting.*topk\.maxLimit"
+    ):
+        conf.topk.maxLimits = 5
+    with pytest.raises(AttributeError, match="no such setting"):
+        _ = conf.tokp
+    with pytest.raises(ValueError, match="no such setting"), conf.override(enable=False):
+        pass
+    with pytest.raises(Exception, match=r"topk\.maxLimits.*topk\.maxLimit"):
+        spark.sql("SET spark.dynamicFilters.topk.maxLimits=5").collect()
+
+
+def test_sql_and_conf_see_the_same(spark: SparkSession) -> None:
+    conf = sdf.conf(spark)
+    spark.sql("SET spark.dynamicFilters.topk.maxLimit=77").collect()
+    assert conf.topk.maxLimit == 77
+    conf.topk.maxLimit = 78
+    assert spark.sql("SET spark.dynamicFilters.topk.maxLimit").collect()[0]["value"] == "78"
+    spark.sql("RESET spark.dynamicFilters.topk.maxLimit").collect()
+    assert conf.topk.maxLimit == 100_000
+    conf.join.waitTimeout = "2s"
+    assert conf.join.waitTimeout == "2s"
+    del conf.join.waitTimeout
+    assert conf.join.waitTimeout == "10s"
+
+
+def test_override_restores(spark: SparkSession) -> None:
+    conf = sdf.conf(spark)
+    conf.topk.maxLimit = 9
+    with conf.override(enabled=False, **{"topk.maxLimit": 5, "join.waitTimeout": "1s"}):
+        assert (conf.enabled, conf.topk.maxLimit, conf.join.waitTimeout) == (False, 5, "1s")
+        with conf.override(enabled=True):
+            assert conf.enabled is True
+        assert conf.enabled is False
+    assert (conf.enabled, conf.topk.maxLimit, conf.join.waitTimeout) == (True, 9, "10s")
+    # What was not set explicitly before is not set afterwards either.
+    assert "spark.dynamicFilters.enabled" not in spark.conf.getAll
+    with pytest.raises(RuntimeError, match="from the body"), conf.override(enabled=False):
+        raise RuntimeError("from the body")
+    assert conf.enabled is True
+    with pytest.raises(ValueError, match=r"bloom\.fpp"), conf.override(enabled=False, **{"bloom.fpp": 7}):
+        pass
+    assert conf.enabled is True
+    del conf.topk.maxLimit
+    assert conf.topk.maxLimit == 100_000

@@ -1,0 +1,174 @@
+"""Edges of a TopK: limits, empty inputs, NaN, signed zeros, equal keys, and running the same plan again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from support import tables
+from support.checks import ORDERS, assert_fired, assert_rejected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", [1, 2, 199, 3_999, 4_000, 4_001, 50_000])
+def test_limits(t: str, assert_same_result: Check, limit: int) -> None:
+    result = assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT {limit}", ordered=True)
+    assert len(result.on) == min(limit, tables.ROWS)
+    if limit < 1_000:
+        assert_fired(result)
+
+
+def test_limit_zero(t: str, assert_same_result: Check) -> None:
+    assert assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 0").on == []
+
+
+def test_offset_beyond_the_rows(t: str, assert_same_result: Check) -> None:
+    assert assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 10 OFFSET 5000").on == []
+    assert (
+        len(assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 10 OFFSET 3995", ordered=True).on) == 5
+    )
+
+
+def test_limit_above_the_setting(spark: SparkSession, t: str, assert_same_result: Check) -> None:
+    spark.conf.set("spark.dynamicFilters.topk.maxLimit", 10)
+    try:
+        assert_fired(assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 10", ordered=True))
+        result = assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 11", ordered=True)
+        assert_rejected(result, "limit", "11", "spark.dynamicFilters.topk.maxLimit")
+        with_offset = assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 5 OFFSET 6", ordered=True)
+        assert_rejected(with_offset, "limit", "11")
+    finally:
+        spark.conf.unset("spark.dynamicFilters.topk.maxLimit")
+
+
+def test_empty_tables(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    empty = tables.all_types(rows=0)
+    spark.read.parquet(str(tables.write(empty, tmp_path / "rows"))).createOrReplaceTempView("no_rows")
+    assert assert_same_result("SELECT * FROM no_rows ORDER BY id LIMIT 10").on == []
+    (tmp_path / "files").mkdir()
+    spark.read.schema("id BIGINT").parquet(str(tmp_path / "files")).createOrReplaceTempView("no_files")
+    assert assert_same_result("SELECT * FROM no_files ORDER BY id LIMIT 10").on == []
+
+
+def test_empty_files_among_others(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    for i, rows in enumerate([0, 500, 0, 500]):
+        tables.write(tables.all_types(rows=rows, seed=i), tmp_path / str(i))
+    spark.read.option("recursiveFileLookup", "true").parquet(str(tmp_path)).createOrReplaceTempView(
+        "some_empty"
+    )
+    assert_fired(assert_same_result("SELECT * FROM some_empty ORDER BY c_bigint LIMIT 10", keys=["c_bigint"]))
+
+
+def test_where_that_leaves_nothing(t: str, assert_same_result: Check) -> None:
+    assert assert_same_result(f"SELECT * FROM {t} WHERE c_string = 'nowhere' ORDER BY id LIMIT 5").on == []
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_nan_and_signed_zeros(
+    spark: SparkSession, tmp_path: Path, assert_same_result: Check, kind: str
+) -> None:
+    # NaN is Spark's greatest value but is left out of Parquet's statistics; -0.0 equals 0.0 but has other
+    # bytes.
+    nan = float("nan")
+    blocks = (
+        [nan] * 200,
+        [-0.0, 0.0] * 100,
+        [1.0, nan] * 100,
+        [-1.0, None] * 100,
+        [0.0] * 200,
+        [nan, None] * 100,
+    )
+    values = [v for block in blocks for v in block] * 3
+    arrow = pa.float32() if kind == "float" else pa.float64()
+    table = pa.table({"id": pa.array(range(len(values))), "f": pa.array(values, arrow)})
+    for statistics in (True, False):
+        path = tables.write(table, tmp_path / f"{statistics}", write_statistics=statistics)
+        spark.read.parquet(str(path)).createOrReplaceTempView("floats")
+        for order in ORDERS:
+            for limit in (3, 900) if statistics else (3,):
+                query = f"SELECT * FROM floats ORDER BY f {order} LIMIT {limit}"
+                assert_same_result(query, ordered=True, keys=["f"])
+        assert_same_result("SELECT * FROM floats ORDER BY f DESC, id LIMIT 50", ordered=True)
+
+
+def test_all_keys_equal(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    table = pa.table(
+        {"k": pa.array([7] * 4_000), "id": pa.array(range(4_000)), "wide": pa.array(["x" * 50] * 4_000)}
+    )
+    spark.read.parquet(str(tables.write(table, tmp_path / "equal"))).createOrReplaceTempView("equal")
+    # Ties are free with one key, so nothing more is needed once the limit is reached.
+    assert_fired(assert_same_result("SELECT * FROM equal ORDER BY k LIMIT 5", keys=["k"]))
+    # With a second key every tie on the first one must be seen.
+    result = assert_same_result("SELECT * FROM equal ORDER BY k, id DESC LIMIT 5", ordered=True)
+    assert [row["id"] for row in result.on] == [3_999, 3_998, 3_997, 3_996, 3_995]
+
+
+def test_keys_that_only_get_better(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    # The worst order for pruning: each row beats all before it. Nothing to win, nothing to lose.
+    table = pa.table({"k": pa.array(range(4_000, 0, -1)), "id": pa.array(range(4_000))})
+    spark.read.parquet(str(tables.write(table, tmp_path / "worst"))).createOrReplaceTempView("worst")
+    assert_same_result("SELECT * FROM worst ORDER BY k LIMIT 10", ordered=True)
+
+
+def test_long_strings(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    # Statistics of long strings are cut off: the bound of a row group may be below its longest value.
+    prefix = "p" * 5_000
+    values = [prefix + format(i * 7919 % 1_000, "04d") for i in range(1_000)]
+    table = pa.table({"k": pa.array(values), "id": pa.array(range(1_000))})
+    path = tables.write(table, tmp_path / "long", row_group_size=50, write_page_index=True)
+    spark.read.parquet(str(path)).createOrReplaceTempView("long_strings")
+    for order in ("ASC", "DESC"):
+        assert_fired(
+            assert_same_result(f"SELECT * FROM long_strings ORDER BY k {order} LIMIT 5", ordered=True)
+        )
+
+
+def test_the_same_dataframe_again(spark: SparkSession, t: str) -> None:
+    frame = spark.table(t).orderBy("id").limit(5)
+    assert [frame.collect() for _ in range(3)] == [frame.collect()] * 3
+
+
+def test_take_and_first(spark: SparkSession, t: str) -> None:
+    frame = spark.table(t).orderBy("id")
+    assert [row["id"] for row in frame.take(3)] == [0, 1, 2]
+    first = frame.first()
+    assert first is not None
+    assert first["id"] == 0
+
+
+def test_failing_query_leaves_the_session_usable(
+    spark: SparkSession, t: str, assert_same_result: Check
+) -> None:
+    with pytest.raises(Exception, match="boom"):
+        spark.sql(
+            f"SELECT id, IF(id = 17, raise_error('boom'), id) AS x FROM {t} WHERE grp >= 0 ORDER BY x LIMIT 5"
+        ).collect()
+    assert_fired(assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 5", ordered=True))
+
+
+def test_corrupt_file_fails_as_without_filters(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.write(tables.all_types(rows=1_000), tmp_path / "corrupt")
+    (path / "part-9.parquet").write_bytes(b"PAR1 this is no Parquet file PAR1")
+    schema = "id BIGINT, c_int INT"
+    errors = {}
+    for enabled in ("false", "true"):
+        spark.conf.set("spark.dynamicFilters.enabled", enabled)
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own, whatever it is
+            spark.read.schema(schema).parquet(str(path)).orderBy("id").limit(5).collect()
+        errors[enabled] = type(caught.value)
+    spark.conf.unset("spark.dynamicFilters.enabled")
+    assert errors["true"] is errors["false"]
+    readable = spark.read.schema(schema).option("ignoreCorruptFiles", "true").parquet(str(path))
+    assert len(readable.orderBy("id").limit(5).collect()) == 5

@@ -1,0 +1,233 @@
+"""TopKs of many shapes: what is between the TopK and the scan, and how its keys are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from support import tables
+from support.checks import ORDERS, assert_fired, assert_row_groups_pruned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+
+# Queries over `t` whose rows are unique by their sort keys, and whose filter has to reach the scan.
+SHAPES = {
+    "select_all": "SELECT * FROM t ORDER BY id LIMIT 10",
+    "descending": "SELECT * FROM t ORDER BY id DESC LIMIT 10",
+    "offset": "SELECT * FROM t ORDER BY id LIMIT 10 OFFSET 25",
+    "two_keys": "SELECT * FROM t ORDER BY c_int DESC, id LIMIT 10",
+    "many_ties_on_the_first_key": "SELECT * FROM t ORDER BY c_tinyint, id LIMIT 40",
+    "three_keys": "SELECT * FROM t ORDER BY c_boolean, c_tinyint DESC NULLS FIRST, id DESC LIMIT 30",
+    "alias": "SELECT id AS renamed, c_string FROM t ORDER BY renamed LIMIT 10",
+    "alias_of_alias": (
+        "SELECT c AS d, s FROM (SELECT b AS c, s FROM (SELECT id AS b, grp AS s FROM t)) ORDER BY d LIMIT 9"
+    ),
+    "key_not_selected": "SELECT c_string, c_date FROM t ORDER BY id DESC LIMIT 10",
+    "computed_beside_key": "SELECT id, upper(c_string) AS u, grp + 1 AS n FROM t ORDER BY id LIMIT 10",
+    "filter": "SELECT * FROM t WHERE c_int > 0 ORDER BY id LIMIT 10",
+    "filter_on_key": "SELECT * FROM t WHERE id > 1000 AND id < 3000 ORDER BY id LIMIT 10",
+    "filter_like": "SELECT * FROM t WHERE c_string LIKE '%ab%' ORDER BY id LIMIT 10",
+    "filter_with_nulls": "SELECT * FROM t WHERE c_int IS NULL OR c_date IS NULL ORDER BY id LIMIT 10",
+    "filter_in_subquery": (
+        "SELECT * FROM t WHERE id > (SELECT avg(id) - 1000 FROM range(0, 4000)) ORDER BY id LIMIT 10"
+    ),
+    "common_table_expression": "WITH c AS (SELECT * FROM t WHERE grp = 3) FROM c ORDER BY id LIMIT 10",
+    "broadcast_inner_join": (
+        "SELECT /*+ BROADCAST(d) */ t.*, d.label FROM t JOIN d ON t.grp = d.grp ORDER BY t.id LIMIT 10"
+    ),
+    "broadcast_left_join": (
+        "SELECT /*+ BROADCAST(d) */ t.id, d.label, c_string FROM t LEFT JOIN d ON t.grp = d.grp + 5 "
+        "ORDER BY t.id DESC LIMIT 10"
+    ),
+    "broadcast_semi_join": (
+        "SELECT /*+ BROADCAST(d) */ * FROM t LEFT SEMI JOIN d ON t.grp = d.grp ORDER BY id LIMIT 10"
+    ),
+    "broadcast_anti_join": (
+        "SELECT /*+ BROADCAST(d) */ * FROM t LEFT ANTI JOIN d ON t.grp = d.grp + 5 ORDER BY id LIMIT 10"
+    ),
+    "cross_join": "SELECT /*+ BROADCAST(d) */ * FROM t CROSS JOIN d ORDER BY t.id, d.grp LIMIT 15",
+    "union_all": (
+        "SELECT id, c_string FROM t WHERE grp < 5 UNION ALL SELECT id + 0, c_string FROM t WHERE grp > 100 "
+        "ORDER BY id LIMIT 10"
+    ),
+    "union_of_scans": (
+        "SELECT * FROM (SELECT id, c_string FROM t WHERE grp < 5 UNION ALL "
+        "SELECT id, c_string FROM t WHERE grp >= 5) ORDER BY id DESC LIMIT 10"
+    ),
+    "explode": "SELECT id, c_string, e FROM t LATERAL VIEW explode(array(1, 2)) AS e ORDER BY id, e LIMIT 10",
+    "uncorrelated_topk_below_a_join": (
+        "SELECT a.id, b.id AS other FROM (SELECT * FROM t ORDER BY id LIMIT 10) a JOIN t b ON a.id = b.id"
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _views(spark: SparkSession, t: str) -> None:
+    spark.range(10).selectExpr(
+        "CAST(id AS INT) AS grp", "concat('label ', id) AS label"
+    ).createOrReplaceTempView("d")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(assert_same_result: Check, shape: str) -> None:
+    assert_fired(assert_same_result(SHAPES[shape], ordered="join" not in shape or "broadcast" in shape))
+
+
+def test_dataframe(spark: SparkSession, assert_same_result: Check) -> None:
+    frame = spark.table("t").where("c_int > 0").withColumn("k", F.col("id")).orderBy(F.desc("k")).limit(10)
+    # The same DataFrame twice: each run is planned under its own settings.
+    for _ in range(2):
+        assert_fired(assert_same_result(frame, ordered=True))
+    assert_fired(assert_same_result(lambda: spark.table("t").orderBy("id").limit(3), ordered=True))
+
+
+def test_each_order_with_two_keys(assert_same_result: Check) -> None:
+    for first in ORDERS:
+        query = f"SELECT * FROM t ORDER BY c_smallint {first}, id LIMIT 20"
+        assert_fired(assert_same_result(query, ordered=True))
+
+
+def test_partitioned_table(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    frame = spark.table("t").selectExpr("*", "id % 4 AS part")
+    frame.write.partitionBy("part").option("parquet.block.size", 32_768).parquet(str(tmp_path / "data"))
+    spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("parted")
+    assert_fired(assert_same_result("SELECT * FROM parted ORDER BY id LIMIT 10", ordered=True))
+    assert_fired(
+        assert_same_result("SELECT * FROM parted WHERE part = 2 ORDER BY id DESC LIMIT 10", ordered=True)
+    )
+    # The key is the partition column: whole files are skipped.
+    by_partition = "SELECT * FROM parted ORDER BY part DESC, id LIMIT 10"
+    assert_same_result(by_partition, ordered=True)
+    assert_fired(assert_same_result("SELECT * FROM parted ORDER BY part LIMIT 10", keys=["part"]))
+
+
+def test_partitions_with_null(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    frame = spark.range(0, 4_000, 1, 4).selectExpr(
+        "id", "IF(id % 5 = 0, NULL, CAST(id % 5 AS STRING)) AS part"
+    )
+    frame.write.partitionBy("part").option("parquet.block.size", 4_096).parquet(str(tmp_path / "data"))
+    spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("null_part")
+    for order in ORDERS:
+        assert_same_result(f"SELECT * FROM null_part ORDER BY part {order}, id LIMIT 10", ordered=True)
+
+
+def test_column_missing_from_some_files(
+    spark: SparkSession, tmp_path: Path, assert_same_result: Check
+) -> None:
+    tables.write(tables.all_types(), tmp_path / "data" / "v=1")
+    tables.write(tables.all_types(seed=2).drop_columns(["c_int"]), tmp_path / "data" / "v=2")
+    frame = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "data"))
+    frame.createOrReplaceTempView("evolved")
+    for order in ORDERS:
+        query = f"SELECT * FROM evolved ORDER BY c_int {order} LIMIT 10"
+        assert_fired(assert_same_result(query, ordered=True, keys=["c_int"]))
+
+
+def test_missing_column_with_default(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    path = tmp_path / "data"
+    spark.sql("DROP TABLE IF EXISTS defaulted")
+    spark.sql(f"CREATE TABLE defaulted (id BIGINT, n INT) USING parquet LOCATION '{path}'")
+    try:
+        spark.sql("INSERT INTO defaulted SELECT id, CAST(id AS INT) FROM range(1000)")
+        spark.sql("ALTER TABLE defaulted ADD COLUMNS (extra INT DEFAULT 42)")
+        spark.sql(
+            "INSERT INTO defaulted SELECT id, CAST(id AS INT), CAST(id % 100 AS INT) FROM range(1000, 3000)"
+        )
+        for order in ("ASC", "DESC"):
+            query = f"SELECT * FROM defaulted ORDER BY extra {order}, id LIMIT 30"
+            assert_same_result(query, ordered=True)
+    finally:
+        spark.sql("DROP TABLE IF EXISTS defaulted")
+
+
+@pytest.mark.parametrize("order", ["ASC", "DESC"])
+def test_int_read_as_bigint(
+    spark: SparkSession, tmp_path: Path, assert_same_result: Check, order: str
+) -> None:
+    path = tables.write(tables.all_types().select(["seq", "c_int", "c_float"]), tmp_path / "data")
+    frame = spark.read.schema("seq BIGINT, c_int BIGINT, c_float DOUBLE").parquet(str(path))
+    frame.createOrReplaceTempView("widened")
+    for key in ("c_int", "c_float"):
+        query = f"SELECT * FROM widened ORDER BY {key} {order} NULLS LAST LIMIT 10"
+        assert_fired(assert_same_result(query, ordered=True, keys=[key]))
+
+
+def test_column_names_ignore_case(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+    path = tables.write(tables.all_types().rename_columns({"c_int": "C_Int"}), tmp_path / "data")
+    spark.read.schema("ID BIGINT, c_INT INT, c_String STRING").parquet(str(path)).createOrReplaceTempView(
+        "cases"
+    )
+    assert_fired(assert_same_result("SELECT * FROM cases ORDER BY c_int, id LIMIT 10", ordered=True))
+
+
+def test_nested_columns_beside_the_key(
+    spark: SparkSession, tmp_path: Path, assert_same_result: Check
+) -> None:
+    frame = spark.table("t").selectExpr(
+        "id", "struct(c_int, c_string) AS s", "array(c_date) AS a", "map(id, grp) AS m"
+    )
+    frame.write.option("parquet.block.size", 32_768).parquet(str(tmp_path / "data"))
+    spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("nested")
+    result = assert_same_result("SELECT * FROM nested ORDER BY id LIMIT 10", ordered=True)
+    assert any(f["generation"] > 0 for f in result.filters)
+
+
+def test_file_metadata_columns(spark: SparkSession, all_types_path: Path, assert_same_result: Check) -> None:
+    frame = spark.read.parquet(str(all_types_path))
+    columns = frame.select("id", "c_string", "_metadata.row_index", "_metadata.file_name")
+    assert_fired(assert_same_result(columns.orderBy("id").limit(10), ordered=True))
+    # The key itself is no column of the file.
+    by_position = frame.selectExpr("id", "_metadata.row_index AS r").orderBy("r", "id").limit(10)
+    assert_same_result(by_position, ordered=True)
+
+
+def test_row_based_reader(spark: SparkSession, assert_same_result: Check) -> None:
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
+    try:
+        assert_same_result("SELECT * FROM t ORDER BY seq LIMIT 10", ordered=True)
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("codegen", ["true", "false"])
+def test_planner_modes(spark: SparkSession, assert_same_result: Check, adaptive: str, codegen: str) -> None:
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    spark.conf.set("spark.sql.codegen.wholeStage", codegen)
+    try:
+        assert_fired(assert_same_result(SHAPES["broadcast_inner_join"], ordered=True))
+        assert_row_groups_pruned(assert_same_result("SELECT * FROM t ORDER BY seq LIMIT 10", ordered=True))
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+        spark.conf.unset("spark.sql.codegen.wholeStage")
+
+
+def test_without_late_materialization(spark: SparkSession, assert_same_result: Check) -> None:
+    key = "spark.dynamicFilters.lateMaterialization.enabled"
+    spark.conf.set(key, "false")
+    try:
+        result = assert_same_result("SELECT * FROM t ORDER BY seq DESC LIMIT 10", ordered=True)
+        assert_row_groups_pruned(result)
+    finally:
+        spark.conf.unset(key)
+
+
+def test_writing_a_topk(spark: SparkSession, tmp_path: Path) -> None:
+    rows = {}
+    for enabled in ("false", "true"):
+        spark.conf.set("spark.dynamicFilters.enabled", enabled)
+        target = str(tmp_path / enabled)
+        spark.sql("SELECT * FROM t ORDER BY id LIMIT 100").write.parquet(target)
+        rows[enabled] = [row["id"] for row in spark.read.parquet(target).orderBy("id").collect()]
+    spark.conf.unset("spark.dynamicFilters.enabled")
+    assert rows["true"] == rows["false"] == list(range(100))

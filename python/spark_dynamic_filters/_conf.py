@@ -1,0 +1,134 @@
+"""A session's settings as Python attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ._errors import means_plugin_missing, plugin_not_loaded
+from ._session import is_connect
+from ._settings import Setting, below, find, unknown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def conf(spark: SparkSession) -> Conf:
+    """The settings of dynamic filters in this session.
+
+    ```python
+    conf = sdf.conf(spark)
+    conf.enabled                        # True
+    conf.join.waitTimeout = "2s"
+    with conf.override(enabled=False, **{"topk.maxLimit": 5}):
+        ...
+    ```
+
+    Booleans, whole numbers and fractions are Python's; times and sizes are text such as "10s" and "8m".
+    Changes hold for this session from the next query on.
+
+    Args:
+        spark: a classic or Spark Connect session.
+
+    Raises:
+        PluginNotLoaded: the plugin is not active; the message says what to add.
+    """
+    settings = Conf(spark)
+    settings.get("enabled")
+    return settings
+
+
+class Conf:
+    """Settings by attribute (`conf.topk.maxLimit`) or by name (`conf.get("topk.maxLimit")`); made by
+    `conf(spark)`.
+
+    Reading, setting or deleting a name that is no setting raises `UnknownSetting` (an AttributeError and
+    ValueError), setting a value of the wrong kind ValueError. `del conf.topk.maxLimit` brings the default
+    back.
+    """
+
+    __slots__ = ("_group", "_spark")
+
+    def __init__(self, spark: SparkSession, group: str = "") -> None:
+        object.__setattr__(self, "_spark", spark)
+        object.__setattr__(self, "_group", group)
+
+    def get(self, name: str) -> bool | int | float | str:
+        """The value of a setting, by its name below this group."""
+        setting = find(self._full(name))
+        try:
+            return setting.decode(self._spark.conf.get(setting.key))
+        except Exception as error:
+            if means_plugin_missing(error):
+                raise plugin_not_loaded(is_connect(self._spark)) from error
+            raise
+
+    def set(self, name: str, value: bool | int | float | str) -> None:
+        """Sets a setting, by its name below this group, for this session."""
+        setting = find(self._full(name))
+        self._spark.conf.set(setting.key, setting.encode(value))
+
+    def unset(self, name: str) -> None:
+        """Brings a setting back to its default, by its name below this group."""
+        self._spark.conf.unset(find(self._full(name)).key)
+
+    @contextmanager
+    def override(self, **values: bool | int | float | str) -> Iterator[Conf]:
+        """Sets several settings for the body of a `with` statement, all or none.
+
+        Args:
+            **values: by name below this group; nested names as `**{"topk.maxLimit": 5}`.
+
+        On exit, also by an exception, each is as it was before, set or not.
+        """
+        # Everything is checked before anything is set.
+        texts = {find(self._full(name)): value for name, value in values.items()}
+        encoded = {setting: setting.encode(value) for setting, value in texts.items()}
+        before = self._explicit(encoded)
+        try:
+            for setting, text in encoded.items():
+                self._spark.conf.set(setting.key, text)
+            yield self
+        finally:
+            for setting, text in before.items():
+                if text is None:
+                    self._spark.conf.unset(setting.key)
+                else:
+                    self._spark.conf.set(setting.key, text)
+
+    def _explicit(self, settings: dict[Setting, str]) -> dict[Setting, str | None]:
+        """What the session has explicitly set, None for what rests on its default."""
+        values = self._spark.conf.getAll
+        return {setting: values.get(setting.key) for setting in settings}
+
+    def _full(self, name: str) -> str:
+        if not self._group or name.startswith("spark."):
+            return name
+        return f"{self._group}.{name}"
+
+    def __getattr__(self, name: str) -> Any:
+        # Only names that are no real attributes come here; protocols such as pickling ask for __names__.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in below(self._group):
+            raise unknown(self._full(name))
+        if below(self._full(name)):
+            return Conf(self._spark, self._full(name))
+        return self.get(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if below(self._full(name)):
+            raise unknown(self._full(name))
+        self.set(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self.unset(name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *below(self._group)]
+
+    def __repr__(self) -> str:
+        names = [n for n in below(self._group) if not below(self._full(n))]
+        values = ", ".join(f"{n}={self.get(n)!r}" for n in names)
+        return f"Conf({self._group}{': ' if self._group else ''}{values})"

@@ -1,0 +1,184 @@
+"""Adds the jar and the activation to a session builder."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from ._errors import EXTENSIONS_CLASS, PLUGIN_CLASS, plugin_not_loaded
+from ._jar import JAR_PREFIX, jar_path
+
+Builder = TypeVar("Builder")
+Target = Literal["classic", "connect in this process", "connect elsewhere"]
+
+
+def configure(builder: Builder) -> Builder:
+    """Makes sessions of `builder` use dynamic filters.
+
+    Adds the bundled jar to `spark.jars` and the plugin to `spark.plugins`. Whatever the builder or
+    `spark-defaults.conf` already has in those settings stays. For a Spark Connect server in this process
+    (`.remote("local[*]")`) the session extension is added instead, because PySpark overwrites
+    `spark.plugins` there. For a server elsewhere (`.remote("sc://...")`) nothing is added: the plugin
+    belongs to the server. Calling it twice changes nothing.
+
+    Args:
+        builder: a `SparkSession.builder` whose master or remote is already set.
+
+    Returns:
+        The same builder.
+
+    Raises:
+        TypeError: `builder` is not a session builder.
+        FileNotFoundError: the jar is missing, see `python -m spark_dynamic_filters jar`.
+        PluginNotLoaded: a JVM that was started without the jar is already running, so it would come too late.
+        ValueError: `PYSPARK_SUBMIT_ARGS` has a `--jars` of its own, which would replace the jar.
+    """
+    # PySpark has no public way to read a builder; both of its builders keep their options here.
+    options = getattr(builder, "_options", None)
+    if not isinstance(options, dict) or not callable(getattr(builder, "config", None)):
+        raise TypeError(f"configure: expected a SparkSession.builder, got {type(builder).__name__}")
+    target = _target(builder, options)
+    if target == "connect elsewhere":
+        return builder
+    jar = jar_path()
+    _refuse_replaced_jars(jar)
+    inherited = _Inherited()
+    if inherited.jvm_runs:
+        # Too late to add a jar to this JVM's class path; the plugin can still be switched on if it has the
+        # jar.
+        if not _running_jvm_has_plugin():
+            raise plugin_not_loaded(connect=False)
+    else:
+        jars = _items(options.get("spark.jars", inherited.get("spark.jars")))
+        if not _has_our_jar(jars):
+            _set(builder, "spark.jars", [*jars, jar])
+
+    extensions = _items(options.get("spark.sql.extensions", inherited.get("spark.sql.extensions")))
+    if EXTENSIONS_CLASS in extensions:
+        return builder
+    if target == "connect in this process":
+        _set(builder, "spark.sql.extensions", [*extensions, EXTENSIONS_CLASS])
+    else:
+        plugins = _items(options.get("spark.plugins", inherited.get("spark.plugins")))
+        if PLUGIN_CLASS not in plugins:
+            _set(builder, "spark.plugins", [*plugins, PLUGIN_CLASS])
+    return builder
+
+
+def _target(builder: Any, options: dict[str, Any]) -> Target:
+    """Which kind of session the builder will make, by the rules of `SparkSession.Builder.getOrCreate`."""
+    if type(builder).__module__.startswith("pyspark.sql.connect"):
+        return "connect elsewhere"
+    remote = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if remote is not None:
+        return "connect in this process" if str(remote).startswith("local") else "connect elsewhere"
+    if _remote_only():
+        return "connect elsewhere"
+    mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
+    if mode not in ("classic", "connect"):
+        mode = _default_api_mode()
+    return "connect in this process" if mode == "connect" else "classic"
+
+
+def _remote_only() -> bool:
+    from pyspark.util import is_remote_only
+
+    return bool(is_remote_only())
+
+
+def _default_api_mode() -> str:
+    from pyspark.util import default_api_mode
+
+    return str(default_api_mode())
+
+
+def _items(value: Any) -> list[str]:
+    return [item.strip() for item in str(value or "").split(",") if item.strip()]
+
+
+def _set(builder: Any, key: str, items: list[str]) -> None:
+    builder.config(key, ",".join(items))
+
+
+def _has_our_jar(jars: list[str]) -> bool:
+    return any(jar.rsplit("/", 1)[-1].startswith(JAR_PREFIX) for jar in jars)
+
+
+def _refuse_replaced_jars(jar: str) -> None:
+    """spark-submit prefers `--jars` to `spark.jars`, so a `--jars` in this variable would silently drop our
+    jar.
+    """
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    given = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--jars"]
+    given += [word.split("=", 1)[1] for word in words if word.startswith("--jars=")]
+    if given and not _has_our_jar(_items(",".join(given))):
+        raise ValueError(
+            f"PYSPARK_SUBMIT_ARGS: its --jars {given[-1]} replaces spark.jars, so the plugin's jar would be "
+            f"lost; use --jars {given[-1]},{jar}"
+        )
+
+
+class _Inherited:
+    """Settings that hold where the builder says nothing: a builder's value would replace them, not add to
+    them.
+    """
+
+    def __init__(self) -> None:
+        self.jvm_runs = _jvm_runs()
+        self._values = _running_jvm_conf() if self.jvm_runs else _spark_defaults()
+
+    def get(self, key: str) -> str:
+        return self._values.get(key, "")
+
+
+def _jvm_runs() -> bool:
+    """Whether this Python process already has its JVM: started by spark-submit, or by an earlier session."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return True
+    from pyspark.core.context import SparkContext
+
+    return SparkContext._gateway is not None
+
+
+def _running_jvm_conf() -> dict[str, str]:
+    # Only reached where the JVM is there already and the session will be created in it.
+    from pyspark.conf import SparkConf
+    from pyspark.core.context import SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf(loadDefaults=True).getAll())
+
+
+def _running_jvm_has_plugin() -> bool:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.core.context import SparkContext
+
+    SparkContext._ensure_initialized()
+    try:
+        SparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(PLUGIN_CLASS)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def _spark_defaults() -> dict[str, str]:
+    """`spark-defaults.conf`, found as spark-submit finds it; empty where there is none."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if folder is None:
+        from pyspark.find_spark_home import _find_spark_home
+
+        folder = str(Path(_find_spark_home()) / "conf")
+    file = Path(folder) / "spark-defaults.conf"
+    if not file.is_file():
+        return {}
+    values: dict[str, str] = {}
+    for raw in file.read_text(encoding="utf-8").splitlines():
+        line = raw.strip()
+        if not line or line[0] in "#!":
+            continue
+        # A Java properties file: the key ends at the first blank, '=' or ':'.
+        end = next((i for i, c in enumerate(line) if c in " \t=:"), len(line))
+        values[line[:end]] = line[end:].lstrip(" \t=:").rstrip()
+    return values

@@ -1,0 +1,61 @@
+"""Errors a user can meet."""
+
+from __future__ import annotations
+
+PLUGIN_CLASS = "org.dynamicfilters.DynamicFiltersPlugin"
+EXTENSIONS_CLASS = "org.dynamicfilters.DynamicFiltersExtensions"
+
+# Spark's error conditions for "nobody registered this", by which a missing plugin is recognised.
+_UNKNOWN_FUNCTION = "UNRESOLVABLE_TABLE_VALUED_FUNCTION"
+_UNKNOWN_SETTING = "SQL_CONF_NOT_FOUND"
+
+
+class DynamicFiltersError(Exception):
+    """Base of this package's errors."""
+
+
+class PluginNotLoaded(DynamicFiltersError):
+    """The session's Spark application runs without the plugin; the message says what to add."""
+
+
+class VersionMismatch(DynamicFiltersError):
+    """The plugin in the Spark application and this package are of different versions."""
+
+
+class UnknownSetting(AttributeError, ValueError):
+    """There is no setting of this name below `spark.dynamicFilters.`; the message lists the valid ones."""
+
+
+def plugin_not_loaded(connect: bool) -> PluginNotLoaded:
+    """The error for a session without the plugin, with instructions for this kind of session."""
+    flags = f'--jars "$(python -m spark_dynamic_filters jar)" --conf spark.plugins={PLUGIN_CLASS}'
+    if connect:
+        fix = (
+            "The plugin belongs to the server. Start the Spark Connect server with\n"
+            f"  {flags}\n"
+            "For a server inside this process use\n"
+            '  sdf.configure(SparkSession.builder.remote("local[*]")).getOrCreate()'
+        )
+    else:
+        fix = (
+            "Create the session with\n"
+            "  sdf.configure(SparkSession.builder).getOrCreate()\n"
+            "as the first of its Python process (a running JVM takes no further jar),\n"
+            "or start spark-submit, spark-shell or spark-sql with\n"
+            f"  {flags}"
+        )
+    return PluginNotLoaded(
+        "the spark-dynamic-filters plugin is not loaded in this Spark application "
+        f"(neither spark.plugins={PLUGIN_CLASS} nor spark.sql.extensions={EXTENSIONS_CLASS}).\n{fix}"
+    )
+
+
+def means_plugin_missing(error: Exception) -> bool:
+    """Whether Spark says with `error` that one of our functions or settings is not registered.
+
+    Works for the exceptions of classic sessions and of Spark Connect alike: both carry the error condition.
+    """
+    condition = getattr(error, "getCondition", lambda: None)()
+    if condition is not None:
+        return str(condition).split(".")[0] in (_UNKNOWN_FUNCTION, _UNKNOWN_SETTING)
+    return _UNKNOWN_FUNCTION in str(error) or _UNKNOWN_SETTING in str(error)

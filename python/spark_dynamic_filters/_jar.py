@@ -1,0 +1,34 @@
+"""Where the plugin's jar is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ._version import __version__, checkout
+
+JAR_PREFIX = "spark-dynamic-filters_2.13-"
+JAR_NAME = f"{JAR_PREFIX}{__version__}.jar"
+
+
+def jar_path() -> str:
+    """Absolute path of the plugin's jar: the one in this package, or in a source checkout the one built
+    there.
+
+    Raises:
+        FileNotFoundError: the package was installed without the jar, or the checkout has not been built.
+    """
+    packaged = Path(__file__).resolve().parent / "jars" / JAR_NAME
+    candidates = [packaged]
+    source = checkout()
+    if source is not None:
+        candidates.insert(0, source / "jvm" / "target" / "scala-2.13" / JAR_NAME)
+    for candidate in candidates:
+        if candidate.is_file():
+            return str(candidate)
+    fix = (
+        "build it with `make jar`"
+        if source is not None
+        else "install the wheel (`pip install spark-dynamic-filters`), not the bare sources"
+    )
+    looked = " and ".join(str(c) for c in candidates)
+    raise FileNotFoundError(f"the jar {JAR_NAME} is not at {looked}; {fix}")

@@ -1,0 +1,103 @@
+"""The plugin's reports as DataFrames, and one query's report by its tag."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ._session import sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+# The report is filled by Spark's listener thread, so it may be a moment behind the query; not more than this.
+_REPORT_WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+
+
+def filters(spark: SparkSession) -> DataFrame:
+    """One row a filter of this session's queries, those that the planner rejected included.
+
+    Columns: `query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state
+        STRING,
+    reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT`.
+    The newest query has the highest `query_id`.
+
+    Raises:
+        PluginNotLoaded: the plugin is not active; the message says what to add.
+    """
+    return sql(spark, "SELECT * FROM dynamic_filters()")
+
+
+def scans(spark: SparkSession) -> DataFrame:
+    """One row a filtered scan of this session's queries.
+
+    Columns: `query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total
+        BIGINT,
+    files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT, rows_pruned
+    BIGINT, rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT`. The totals are what the scan would
+    have read without dynamic filters.
+
+    Raises:
+        PluginNotLoaded: the plugin is not active; the message says what to add.
+    """
+    return sql(spark, "SELECT * FROM dynamic_filter_scans()")
+
+
+class QueryReport:
+    """What the plugin reported of one query, read once.
+
+    Attributes:
+        query_id: Spark's SQL execution id.
+        plan: the executed plan as text, with the filters in force.
+        filters: the query's rows of `dynamic_filters()`.
+        scans: the query's rows of `dynamic_filter_scans()`.
+    """
+
+    def __init__(self, query_id: int, plan: str, filters: list[Row], scans: list[Row]) -> None:
+        self.query_id = query_id
+        self.plan = plan
+        self.filters = filters
+        self.scans = scans
+
+    def fired(self) -> bool:
+        """Whether a filter was built and rows were skipped because of it."""
+        built = any((f["generation"] or 0) > 0 for f in self.filters)
+        # A file that was never opened counts in files only: nobody has read how many rows it has.
+        return built and any((s["rows_pruned"] or 0) > 0 or (s["files_pruned"] or 0) > 0 for s in self.scans)
+
+    def reasons(self) -> list[str]:
+        """Why filters that were considered are not in force."""
+        return [f["reason"] for f in self.filters if f["state"] == "disabled"]
+
+
+def by_tag(spark: SparkSession, tag: str) -> QueryReport | None:
+    """The report of the newest query that ran under `tag` (see `SparkSession.addTag`).
+
+    Returns:
+        None if no query with this tag is known: it ran without a SQL execution, or the report has forgotten
+        it.
+    """
+    # Spark decorates tags with user and session, hence contains. The tag is a generated hexadecimal number.
+    text = (
+        "SELECT query_id, state, plan FROM dynamic_filter_queries() "
+        f"WHERE exists(tags, t -> contains(t, '{tag}')) ORDER BY query_id DESC"
+    )
+    until = time.monotonic() + _REPORT_WAIT_SECONDS
+    # A new statement each time: a DataFrame may keep the rows that the table function had when it was
+    # analysed.
+    rows = sql(spark, text).collect()
+    while (not rows or rows[0]["state"] == "running") and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        rows = sql(spark, text).collect()
+    if not rows:
+        return None
+    query = rows[0]
+    of_query = f"query_id = {int(query['query_id'])}"
+    return QueryReport(
+        query_id=query["query_id"],
+        plan=query["plan"],
+        # Few rows: sorted here, which spares Spark a shuffle.
+        filters=sorted(filters(spark).where(of_query).collect(), key=lambda f: f["filter_id"] or ""),
+        scans=sorted(scans(spark).where(of_query).collect(), key=lambda s: s["scan_id"]),
+    )

@@ -1,0 +1,202 @@
+"""The settings: one table that the conf object and the command line both read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ._errors import UnknownSetting
+
+PREFIX = "spark.dynamicFilters."
+
+Kind = Literal["boolean", "integer", "fraction", "duration", "size"]
+
+# What a value of each kind looks like, for error messages and for the `confs` command.
+EXPECTED: dict[Kind, str] = {
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "fraction": "a number from 0 to 1",
+    "duration": "a time such as '10s' or '500ms'; '0s' is none",
+    "size": "a size such as '8m' or '512k', or a number of bytes",
+}
+
+_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
+_MICROSECONDS = {
+    "us": 1,
+    "ms": 10**3,
+    "s": 10**6,
+    "m": 6 * 10**7,
+    "min": 6 * 10**7,
+    "h": 36 * 10**8,
+    "d": 864 * 10**8,
+}
+# Whole numbers are a JVM's Int on the other side.
+_MAX_INTEGER = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: its key without the prefix, for example `topk.maxLimit`.
+        kind: what values it takes, see `EXPECTED`.
+        default: the default as SQL `SET` shows it.
+        meaning: one sentence.
+        minimum: smallest whole number allowed (kind `integer` only).
+        open_ends: whether 0 and 1 themselves are refused (kind `fraction` only).
+    """
+
+    name: str
+    kind: Kind
+    default: str
+    meaning: str
+    minimum: int = 0
+    open_ends: bool = False
+
+    @property
+    def key(self) -> str:
+        """The full key, as in SQL `SET`."""
+        return PREFIX + self.name
+
+    @property
+    def expected(self) -> str:
+        """What the setting takes, in words."""
+        if self.kind == "integer":
+            return f"a whole number of at least {self.minimum}"
+        if self.open_ends:
+            return "a number between 0 and 1, both exclusive"
+        return EXPECTED[self.kind]
+
+    def encode(self, value: Any) -> str:
+        """The text of `value` for `SET`.
+
+        Raises:
+            ValueError: `value` is not of this setting's kind; the message names the key and what it takes.
+        """
+        text = _text(value)
+        if text is None or self._parse(text) is None:
+            raise ValueError(f"{self.key}: cannot be {value!r}; it takes {self.expected}")
+        return text
+
+    def decode(self, text: str) -> bool | int | float | str:
+        """The Python value of what Spark holds: bool, int or float; times and sizes stay text such as
+        '10s'.
+        """
+        value = self._parse(text)
+        if value is None or self.kind in ("duration", "size"):
+            # Spark renders an untouched default in its smallest unit (10000ms); show it as documented.
+            return self.default if value is not None and value == self._parse(self.default) else text
+        return value
+
+    def _parse(self, text: str) -> bool | int | float | None:
+        """The value that `text` stands for (microseconds, bytes), or None if it is not of this kind."""
+        text = text.strip()
+        match self.kind:
+            case "boolean":
+                return {"true": True, "false": False}.get(text.lower())
+            case "integer":
+                return (
+                    int(text)
+                    if re.fullmatch(r"\d+", text) and self.minimum <= int(text) <= _MAX_INTEGER
+                    else None
+                )
+            case "fraction":
+                try:
+                    number = float(text)
+                except ValueError:
+                    return None
+                inside = 0.0 < number < 1.0 if self.open_ends else 0.0 <= number <= 1.0
+                return number if inside else None
+            case "duration":
+                found = _DURATION.fullmatch(text)
+                return found and int(found[1]) * _MICROSECONDS[(found[2] or "ms").lower()]
+            case "size":
+                found = _SIZE.fullmatch(text)
+                return found and int(found[1]) << 10 * "bkmgt".index((found[2] or "b")[0].lower())
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, str)):
+        return str(value)
+    return None
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("enabled", "boolean", "true", "Master switch; false gives exactly Spark's own plan."),
+    Setting("topk.enabled", "boolean", "true", "Whether ORDER BY ... LIMIT filters its scans."),
+    Setting("join.enabled", "boolean", "true", "Whether joins filter the scans of their probe side."),
+    Setting("aggregate.enabled", "boolean", "true", "Whether min/max aggregates filter their scans."),
+    Setting(
+        "lateMaterialization.enabled",
+        "boolean",
+        "true",
+        "Read filter columns first, the other columns only for surviving rows.",
+    ),
+    Setting(
+        "join.waitTimeout",
+        "duration",
+        "10s",
+        "Longest time a probe stage may be held back for its filter, without holding a task slot; 0s: never.",
+    ),
+    Setting(
+        "join.maxBuildRows",
+        "integer",
+        "1000000",
+        "Above it the build side gives range and bloom only, then nothing.",
+        minimum=1,
+    ),
+    Setting(
+        "in.maxValues",
+        "integer",
+        "10000",
+        "Above it a value set becomes a bitmap (integers) or a bloom filter.",
+    ),
+    Setting("bloom.fpp", "fraction", "0.01", "False positive rate aimed at.", open_ends=True),
+    Setting(
+        "maxFilterBytes",
+        "size",
+        "8m",
+        "A larger encoded filter is reduced to a smaller form, at last to its range.",
+    ),
+    Setting("topk.maxLimit", "integer", "100000", "Larger LIMITs (offset included) produce no filter."),
+    Setting(
+        "selectivity.giveUp",
+        "fraction",
+        "0.6",
+        "A filter that lets more than this share of rows pass stops being evaluated by rows.",
+    ),
+    Setting("report.retainedQueries", "integer", "100", "How many queries the report keeps.", minimum=1),
+    Setting("report.showValues", "boolean", "true", "false: no data values in reports, plans and logs."),
+)
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def find(name: str) -> Setting:
+    """The setting of this name (`topk.maxLimit`) or full key (`spark.dynamicFilters.topk.maxLimit`).
+
+    Raises:
+        UnknownSetting: there is none; the message lists the valid names.
+    """
+    setting = _BY_NAME.get(name.removeprefix(PREFIX))
+    if setting is None:
+        raise unknown(name)
+    return setting
+
+
+def unknown(name: str) -> UnknownSetting:
+    """The error for a name that is no setting."""
+    full = name if name.startswith(PREFIX) else PREFIX + name
+    return UnknownSetting(f"{full}: no such setting; the settings below {PREFIX} are {', '.join(_BY_NAME)}")
+
+
+def below(group: str) -> list[str]:
+    """The next parts of all setting names that start with `group` ("" for all): `["topk", ...]`."""
+    start = group + "." if group else ""
+    parts = [name.removeprefix(start).split(".")[0] for name in _BY_NAME if name.startswith(start)]
+    return list(dict.fromkeys(parts))

@@ -1,0 +1,30 @@
+"""Version of this package, and of the protocol it speaks with the plugin."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+DISTRIBUTION = "spark-dynamic-filters"
+
+# Raised whenever a table function or message changes its meaning; the plugin reports its own number.
+PROTOCOL = 1
+
+# Where the repository is, if this package is used from a source checkout: its VERSION and its freshly built
+# jar come before whatever an earlier installation left behind.
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def checkout() -> Path | None:
+    """The source checkout this package is used from, or None for an installed package."""
+    return _CHECKOUT if (_CHECKOUT / "build.sbt").is_file() and (_CHECKOUT / "VERSION").is_file() else None
+
+
+def _read_version() -> str:
+    source = checkout()
+    if source is not None:
+        return (source / "VERSION").read_text(encoding="utf-8").strip()
+    return metadata.version(DISTRIBUTION)
+
+
+__version__: str = _read_version()

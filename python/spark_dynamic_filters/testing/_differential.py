@@ -1,0 +1,210 @@
+"""Runs one query under several settings and compares its rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .._analyze import Analysis, report_of, tagged
+from .._conf import conf
+from .._errors import DynamicFiltersError
+from .._session import session_of
+from .._settings import find
+from ._rows import multiset_difference, same_row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+    Query = str | DataFrame | Callable[[], DataFrame]
+
+PRODUCERS = ("topk", "join", "aggregate")
+_SHOWN_ROWS = 5
+
+
+def _only(*producers: str) -> dict[str, bool]:
+    return {"enabled": True} | {f"{p}.enabled": p in producers for p in PRODUCERS}
+
+
+# The first is Spark itself: every other run must give its rows.
+RUNS: dict[str, dict[str, bool]] = {
+    "off": {"enabled": False},
+    "on": _only(*PRODUCERS),
+    **{producer: _only(producer) for producer in PRODUCERS},
+}
+
+
+@dataclass
+class SameResult:
+    """What `assert_same_result` saw.
+
+    Attributes:
+        rows: the rows of each run: "off", "on", and "topk", "join", "aggregate" with this producer alone.
+        analysis: the report of the run with all filters on.
+    """
+
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    analysis: Analysis | None = None
+
+    @property
+    def off(self) -> list[Row]:
+        """The rows without dynamic filters."""
+        return self.rows["off"]
+
+    @property
+    def on(self) -> list[Row]:
+        """The rows with all dynamic filters on."""
+        return self.rows["on"]
+
+    @property
+    def filters(self) -> list[Row]:
+        """The `dynamic_filters()` rows of the run with all filters on."""
+        return self.analysis.filters if self.analysis else []
+
+    @property
+    def scans(self) -> list[Row]:
+        """The `dynamic_filter_scans()` rows of the run with all filters on."""
+        return self.analysis.scans if self.analysis else []
+
+    @property
+    def plan(self) -> str:
+        """The executed plan of the run with all filters on."""
+        return self.analysis.plan if self.analysis else ""
+
+    def fired(self) -> bool:
+        """Whether, with all filters on, a filter was built and rows were skipped because of it."""
+        return self.analysis is not None and self.analysis.fired()
+
+    def reasons(self) -> list[str]:
+        """Why filters that were considered in the run with all filters on are not in force."""
+        return self.analysis.reasons() if self.analysis else []
+
+
+def assert_same_result(
+    spark: SparkSession,
+    query: Query,
+    ordered: bool = False,
+    keys: Sequence[str] | None = None,
+    tolerance: float = 0.0,
+) -> SameResult:
+    """Asserts that dynamic filters do not change a query's rows.
+
+    Runs the query with filters off, with all on, and with each producer (topk, join, aggregate) alone.
+
+    Args:
+        spark: a classic or Spark Connect session with the plugin.
+        query: SQL text, a DataFrame of `spark`, or a function without arguments that returns one. A
+            DataFrame keeps the physical plan of its first run, so not itself but `df.select("*")` is run:
+            that is planned anew each time. Tables cached by `cache()` keep the plan they were cached with.
+        ordered: whether the order of the rows counts.
+        keys: names of the columns to compare; for a LIMIT that may choose among ties, its sort keys.
+            Default: all.
+        tolerance: largest relative or absolute difference between floats that counts as equal. 0.0: none.
+            NaN equals NaN.
+
+    Returns:
+        The rows of every run, and the report of the one with all filters on.
+
+    Raises:
+        AssertionError: rows differ; shows the differing rows, the settings and the plan.
+        PluginNotLoaded: the plugin is not active.
+        ValueError: a key that is no column of the result, or a DataFrame of another session.
+        TypeError: `query` is none of the three.
+    """
+    settings = conf(spark)
+    build = _builder(spark, query)
+    result = SameResult()
+    for name, values in RUNS.items():
+        with settings.override(**values):
+            with tagged(spark) as tag:
+                start = time.perf_counter()
+                rows = build().collect()
+                seconds = time.perf_counter() - start
+            result.rows[name] = rows
+            if name == "on":
+                result.analysis = report_of(spark, tag, seconds)
+            _compare(spark, name, result, ordered, keys, tolerance, tag)
+    return result
+
+
+def _builder(spark: SparkSession, query: Query) -> Callable[[], DataFrame]:
+    if isinstance(query, str):
+        return lambda: spark.sql(query)
+    if hasattr(query, "sparkSession"):
+        if session_of(query) is not spark:
+            raise ValueError(
+                "assert_same_result: the DataFrame belongs to another session than the one given"
+            )
+        return lambda: query.select("*")
+    if callable(query):
+        return query
+    raise TypeError(
+        "assert_same_result: query must be SQL text, a DataFrame, or a function that returns a DataFrame, "
+        f"not {type(query).__name__}"
+    )
+
+
+def _compare(
+    spark: SparkSession,
+    name: str,
+    result: SameResult,
+    ordered: bool,
+    keys: Sequence[str] | None,
+    tolerance: float,
+    tag: str,
+) -> None:
+    expected, actual = (_project(rows, keys) for rows in (result.off, result.rows[name]))
+    if ordered:
+        same = len(expected) == len(actual) and all(map(_same_with(tolerance), expected, actual))
+        if same:
+            return
+    missing, extra = multiset_difference(expected, actual, tolerance)
+    if not ordered and not missing and not extra:
+        return
+    lines = [
+        f"dynamic filters changed the result: {len(expected)} rows without them, {len(actual)} with them",
+        "with: " + ", ".join(f"{find(k).key}={str(v).lower()}" for k, v in RUNS[name].items()),
+    ]
+    if ordered and not missing and not extra:
+        lines.append(_first_misplaced(expected, actual, tolerance))
+    lines += _sample("only without dynamic filters", missing) + _sample("only with dynamic filters", extra)
+    lines += ["plan:", _plan(spark, tag)]
+    raise AssertionError("\n".join(lines))
+
+
+def _project(rows: list[Row], keys: Sequence[str] | None) -> list[Any]:
+    if keys is None or not rows:
+        return rows
+    unknown = [key for key in keys if key not in rows[0].__fields__]
+    if unknown:
+        raise ValueError(
+            f"assert_same_result: keys {', '.join(unknown)}: no such column in the result; "
+            f"it has {', '.join(rows[0].__fields__)}"
+        )
+    return [tuple(row[key] for key in keys) for row in rows]
+
+
+def _same_with(tolerance: float) -> Callable[[Any, Any], bool]:
+    return lambda a, b: same_row(a, b, tolerance)
+
+
+def _first_misplaced(expected: list[Any], actual: list[Any], tolerance: float) -> str:
+    for i, (a, b) in enumerate(zip(expected, actual, strict=True)):
+        if not same_row(a, b, tolerance):
+            return f"same rows in another order, first at row {i}: without {a}, with {b}"
+    return "same rows in another order"
+
+
+def _sample(title: str, rows: list[Any]) -> list[str]:
+    if not rows:
+        return []
+    shown = [f"  {row}" for row in rows[:_SHOWN_ROWS]]
+    return [f"{title} ({len(rows)} rows, first {len(shown)}):", *shown]
+
+
+def _plan(spark: SparkSession, tag: str) -> str:
+    try:
+        return report_of(spark, tag, 0.0).plan
+    except DynamicFiltersError as error:
+        return f"(not known: {error})"

@@ -1,0 +1,74 @@
+"""The conf object against a session that only keeps settings."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import FakeSession
+
+import spark_dynamic_filters as sdf
+
+
+def test_reading_and_setting() -> None:
+    spark = FakeSession()
+    conf = sdf.conf(spark)
+    assert conf.enabled is True
+    conf.topk.maxLimit = 5
+    assert spark.conf.values["spark.dynamicFilters.topk.maxLimit"] == "5"
+    assert conf.topk.maxLimit == 5
+    assert conf.get("topk.maxLimit") == conf.topk.get("maxLimit") == 5
+    conf.enabled = False
+    assert spark.conf.values["spark.dynamicFilters.enabled"] == "false"
+    del conf.enabled
+    assert conf.enabled is True
+    conf.topk.unset("maxLimit")
+    assert spark.conf.values == {}
+
+
+def test_wrong_names() -> None:
+    conf = sdf.conf(FakeSession())
+    for wrong in (
+        lambda: conf.nothing,
+        lambda: conf.topk.nothing,
+        lambda: setattr(conf, "nothing", 1),
+        lambda: setattr(conf, "topk", True),
+        lambda: delattr(conf, "nothing"),
+        lambda: conf.get("topk.nothing"),
+    ):
+        with pytest.raises(AttributeError, match="no such setting"):
+            wrong()
+    assert not hasattr(conf, "nothing")
+
+
+def test_override_sets_all_or_none() -> None:
+    spark = FakeSession()
+    conf = sdf.conf(spark)
+    with pytest.raises(ValueError, match="bloom"), conf.override(enabled=False, **{"bloom.fpp": 2}):
+        pass
+    assert spark.conf.values == {}
+    spark.conf.refuses = "spark.dynamicFilters.topk.maxLimit"
+    with pytest.raises(RuntimeError, match="refused"), conf.override(enabled=False, **{"topk.maxLimit": 1}):
+        pass
+    assert spark.conf.values == {}
+
+
+def test_override_restores_what_was_set() -> None:
+    spark = FakeSession()
+    spark.conf.values["spark.dynamicFilters.enabled"] = "false"
+    with sdf.conf(spark).override(enabled=True, **{"topk.maxLimit": 1}):
+        assert spark.conf.values["spark.dynamicFilters.enabled"] == "true"
+    assert spark.conf.values == {"spark.dynamicFilters.enabled": "false"}
+    with sdf.conf(spark).topk.override(enabled=False) as topk:
+        assert topk.enabled is False
+    assert spark.conf.values == {"spark.dynamicFilters.enabled": "false"}
+
+
+def test_looks_like_its_settings() -> None:
+    conf = sdf.conf(FakeSession())
+    assert {"enabled", "topk", "join", "override"} <= set(dir(conf))
+    assert repr(conf.topk) == "Conf(topk: enabled=True, maxLimit=100000)"
+    assert "enabled=True" in repr(conf)
+
+
+def test_missing_plugin() -> None:
+    with pytest.raises(sdf.PluginNotLoaded, match="DynamicFiltersPlugin"):
+        sdf.conf(FakeSession(plugin=False))

@@ -1,0 +1,132 @@
+"""`configure` on builders of every kind; no JVM is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters import _configure
+from spark_dynamic_filters._errors import EXTENSIONS_CLASS, PLUGIN_CLASS
+
+JAR = f"/lib/spark-dynamic-filters_2.13-{sdf.__version__}.jar"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE", "PYSPARK_SUBMIT_ARGS", "MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(_configure, "jar_path", lambda: JAR)
+    # Whatever other tests of this process have started.
+    monkeypatch.setattr(_configure, "_jvm_runs", lambda: False)
+    return
+
+
+def _options(builder: SparkSession.Builder) -> dict[str, str]:
+    return dict(builder._options)
+
+
+def test_classic() -> None:
+    builder = SparkSession.builder.master("local[*]")
+    assert sdf.configure(builder) is builder
+    assert _options(builder) == {"spark.master": "local[*]", "spark.jars": JAR, "spark.plugins": PLUGIN_CLASS}
+
+
+def test_twice_is_once() -> None:
+    once = _options(sdf.configure(SparkSession.builder))
+    assert _options(sdf.configure(sdf.configure(SparkSession.builder))) == once
+
+
+def test_appends_to_the_builder() -> None:
+    given = {"spark.jars": "/lib/a.jar, /lib/b.jar", "spark.plugins": "com.example.Plugin"}
+    options = _options(sdf.configure(SparkSession.builder.config(map=given)))
+    assert options["spark.jars"] == f"/lib/a.jar,/lib/b.jar,{JAR}"
+    assert options["spark.plugins"] == f"com.example.Plugin,{PLUGIN_CLASS}"
+
+
+def test_appends_to_spark_defaults(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# site\n! also a comment\n\nspark.jars   /lib/site.jar\nspark.plugins=com.example.Site\n",
+        encoding="utf-8",
+    )
+    options = _options(sdf.configure(SparkSession.builder))
+    assert options["spark.jars"] == f"/lib/site.jar,{JAR}"
+    assert options["spark.plugins"] == f"com.example.Site,{PLUGIN_CLASS}"
+
+
+def test_jar_given_already() -> None:
+    given = "file:///opt/jars/spark-dynamic-filters_2.13-0.1.0.jar"
+    options = _options(sdf.configure(SparkSession.builder.config("spark.jars", given)))
+    assert options["spark.jars"] == given
+
+
+def test_extension_given_already() -> None:
+    builder = SparkSession.builder.config("spark.sql.extensions", f"com.example.Ext,{EXTENSIONS_CLASS}")
+    assert "spark.plugins" not in _options(sdf.configure(builder))
+
+
+def test_connect_in_this_process() -> None:
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.extensions", "com.example.Ext")
+    options = _options(sdf.configure(builder))
+    assert options["spark.jars"] == JAR
+    assert options["spark.sql.extensions"] == f"com.example.Ext,{EXTENSIONS_CLASS}"
+    assert "spark.plugins" not in options
+
+
+def test_connect_by_api_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_option = SparkSession.builder.master("local[2]").config("spark.api.mode", "connect")
+    assert _options(sdf.configure(by_option))["spark.sql.extensions"] == EXTENSIONS_CLASS
+    monkeypatch.setenv("SPARK_API_MODE", "connect")
+    assert _options(sdf.configure(SparkSession.builder))["spark.sql.extensions"] == EXTENSIONS_CLASS
+
+
+def test_connect_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = SparkSession.builder.remote("sc://spark.example:15002")
+    assert _options(sdf.configure(builder)) == {"spark.remote": "sc://spark.example:15002"}
+    monkeypatch.setenv("SPARK_REMOTE", "sc://spark.example")
+    assert _options(sdf.configure(SparkSession.builder)) == {}
+
+
+def test_builder_of_the_connect_client() -> None:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    builder = ConnectSession.builder.remote("sc://spark.example")
+    assert _options(sdf.configure(builder)) == {"spark.remote": "sc://spark.example"}
+
+
+@pytest.mark.parametrize(
+    "form", ["--jars /lib/other.jar pyspark-shell", "--jars=/lib/other.jar pyspark-shell"]
+)
+def test_submit_arguments_that_would_drop_the_jar(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", form)
+    with pytest.raises(ValueError, match=f"PYSPARK_SUBMIT_ARGS.*--jars /lib/other.jar,{JAR}"):
+        sdf.configure(SparkSession.builder)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars /lib/other.jar,{JAR} pyspark-shell")
+    sdf.configure(SparkSession.builder)
+
+
+def test_no_builder() -> None:
+    for wrong in (SparkSession, "local[*]", None):
+        with pytest.raises(TypeError, match=r"expected a SparkSession\.builder"):
+            sdf.configure(wrong)
+
+
+def test_running_jvm_without_the_jar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_configure, "_jvm_runs", lambda: True)
+    monkeypatch.setattr(_configure, "_running_jvm_conf", dict)
+    monkeypatch.setattr(_configure, "_running_jvm_has_plugin", lambda: False)
+    with pytest.raises(sdf.PluginNotLoaded, match="a running JVM takes no further jar"):
+        sdf.configure(SparkSession.builder)
+
+
+def test_running_jvm_with_the_jar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_configure, "_jvm_runs", lambda: True)
+    monkeypatch.setattr(
+        _configure, "_running_jvm_conf", lambda: {"spark.jars": JAR, "spark.plugins": "com.example.P"}
+    )
+    monkeypatch.setattr(_configure, "_running_jvm_has_plugin", lambda: True)
+    assert _options(sdf.configure(SparkSession.builder)) == {"spark.plugins": f"com.example.P,{PLUGIN_CLASS}"}
