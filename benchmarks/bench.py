@@ -24,6 +24,7 @@ from queries import SCALING, UNPRUNABLE, USELESS, Query
 from results import Cell, Pairs, comparable_plan
 from runs import FIRST, ORACLE, REPEATED, STOCK, VARIANTS
 
+PARTS = ("scaling", "useless", "plugin")
 HERE = Path(__file__).resolve().parent
 STOCK_CHECK_PROCESSES = 3  # of each kind; a process has a speed of its own, so one would say little
 
@@ -37,25 +38,26 @@ class Benchmark:
         self.tables = [(layout, size) for layout in options.layouts for size in options.sizes]
         queries = {query.name: query.sql("hits") for query in (*SCALING, *USELESS, *UNPRUNABLE)}
         self.results = report.Results(_environment(), queries)
-        self.results.cells = [Cell(query.name, *table) for query, table in product(SCALING, self.tables)]
+        if "scaling" in options.parts:
+            self.results.cells = [Cell(query.name, *table) for query, table in product(SCALING, self.tables)]
         self.first_answers: dict[tuple[str, str, int], list[Any]] = {}
 
     def run(self) -> report.Results:
         """Measures all that was asked for, writing the report after every stage."""
         self._make_data()
-        if FIRST in self.options.variants:
+        scaling, useless, plugin = (part in self.options.parts for part in PARTS)
+        if scaling and FIRST in self.options.variants:
             self._first_runs()
-        if REPEATED in self.options.variants:
+        if plugin and REPEATED in self.options.variants:
             self._is_stock_stock()
         filters = FIRST in self.options.variants or REPEATED in self.options.variants
         spark = runs.session("benchmark", plugin=filters)
         try:
             self._warm_up(spark, filters)
-            for layout in self.options.layouts:
-                for size in self.options.sizes:
-                    for query in SCALING:
-                        self._compare(spark, query, layout, size)
-            if REPEATED in self.options.variants and self.options.useless_repeats:
+            if scaling:
+                for (layout, size), query in product(self.tables, SCALING):
+                    self._compare(spark, query, layout, size)
+            if useless and REPEATED in self.options.variants:
                 self._useless(spark)
         finally:
             spark.stop()
@@ -243,6 +245,7 @@ def _options() -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
+    add("--parts", type=names, default=list(PARTS), help="any of scaling,useless,plugin (default: all)")
     add("--sizes", type=numbers, default=[2, 8, 32], help="millions of rows (default: 2,8,32)")
     add(
         "--layouts",
@@ -262,7 +265,7 @@ def _options() -> argparse.Namespace:
         "--useless-repeats",
         type=int,
         default=21,
-        help="pairs per useless case, 0: none (default: %(default)s)",
+        help="pairs per useless case (default: %(default)s)",
     )
     add(
         "--useless-size",
@@ -290,7 +293,7 @@ def _options() -> argparse.Namespace:
     )
     options = parser.parse_args()
     options.data = options.data.resolve()
-    for name, known in (("layouts", layouts.LAYOUTS), ("variants", VARIANTS)):
+    for name, known in (("parts", PARTS), ("layouts", layouts.LAYOUTS), ("variants", VARIANTS)):
         if unknown := [value for value in getattr(options, name) if value not in known]:
             parser.error(f"--{name}: unknown {', '.join(unknown)}; choose from {', '.join(known)}")
     return options

@@ -147,5 +147,5 @@ for query in {queries!r}:
 
 
 def _without_numbers(plan: str) -> list[str]:
-    """The plan's lines, expression ids left out, as they are counted by the session."""
-    return re.sub(r"#\d+L?", "#", plan).strip().splitlines()
+    """The plan's lines without the ids of expressions and operators, which Spark counts per process."""
+    return re.sub(r"#\d+L?|plan_id=\d+", "#", plan).strip().splitlines()
