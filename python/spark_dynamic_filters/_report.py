@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ._conf import conf
 from ._session import sql
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def filters(spark: SparkSession) -> DataFrame:
     Raises:
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
-    return sql(spark, "SELECT * FROM dynamic_filters()")
+    return _function(spark, "dynamic_filters")
 
 
 def scans(spark: SparkSession) -> DataFrame:
@@ -41,7 +42,14 @@ def scans(spark: SparkSession) -> DataFrame:
     Raises:
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
-    return sql(spark, "SELECT * FROM dynamic_filter_scans()")
+    return _function(spark, "dynamic_filter_scans")
+
+
+def _function(spark: SparkSession, name: str) -> DataFrame:
+    # Asking for a setting first is the quieter way to find that the plugin is missing: no error in
+    # PySpark's log.
+    conf(spark)
+    return sql(spark, f"SELECT * FROM {name}()")
 
 
 class QueryReport:
@@ -98,6 +106,10 @@ def by_tag(spark: SparkSession, tag: str) -> QueryReport | None:
         query_id=query["query_id"],
         plan=query["plan"],
         # Few rows: sorted here, which spares Spark a shuffle.
-        filters=sorted(filters(spark).where(of_query).collect(), key=lambda f: f["filter_id"] or ""),
-        scans=sorted(scans(spark).where(of_query).collect(), key=lambda s: s["scan_id"]),
+        filters=sorted(_rows(spark, "dynamic_filters", of_query), key=lambda f: f["filter_id"] or ""),
+        scans=sorted(_rows(spark, "dynamic_filter_scans", of_query), key=lambda s: s["scan_id"]),
     )
+
+
+def _rows(spark: SparkSession, function: str, where: str) -> list[Row]:
+    return sql(spark, f"SELECT * FROM {function}() WHERE {where}").collect()

@@ -22,6 +22,9 @@ abstract class BestRows(spec: TopKSpec) {
   /** Key of the worst of them; null for NULL, and then nothing is said of the rows that are not among them. */
   def worstKey: AnyRef
   final def isFull: Boolean = size >= limit
+
+  /** Whether they all have one key. Where ties are not free, handing them on first then excludes nothing. */
+  def allEqual: Boolean
 }
 
 object BestRows {
@@ -38,7 +41,10 @@ private final class LongBestRows(spec: TopKSpec, domain: LongDomain) extends Bes
   private var numbers = new Array[Long](math.min(limit, 1024))
   private var n = 0
 
+  private var least = Long.MaxValue
+
   override def size: Int = n
+  override def allEqual: Boolean = n > 0 && least == keys(0)
   override def rows: Array[Long] = { val r = java.util.Arrays.copyOf(numbers, n); java.util.Arrays.sort(r); r }
 
   /** With nulls first, NULL shares the least code with the best value; then the answer is NULL, which claims less. */
@@ -49,6 +55,7 @@ private final class LongBestRows(spec: TopKSpec, domain: LongDomain) extends Bes
     val isNull = v.isNullAt(i)
     if (!isNull || spec.nullsFirst) {
       val k = if (isNull) Long.MinValue else domain.longFromVector(v, i) ^ flip
+      if (k < least) least = k
       if (n < limit) {
         if (n == keys.length) {
           keys = java.util.Arrays.copyOf(keys, math.min(limit, n * 2))
@@ -93,6 +100,12 @@ private final class ObjectBestRows(spec: TopKSpec) extends BestRows(spec) {
   )
 
   override def size: Int = heap.size
+  override def allEqual: Boolean = {
+    val worst = if (heap.isEmpty) null else heap.peek.key
+    var equal = !heap.isEmpty
+    heap.forEach(e => if (order.compare(e.key, worst) != 0) equal = false)
+    equal
+  }
   override def rows: Array[Long] = {
     val r = new Array[Long](heap.size)
     var i = 0

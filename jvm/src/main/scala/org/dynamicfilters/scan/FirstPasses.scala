@@ -95,7 +95,7 @@ final class FirstPasses(
       Decision.Prune(ByRows)
     } else
       survivors.best.filter(b =>
-        !survivors.complete || (b.isFull && rows.count > math.max(b.size * MinRowsPerBest, MinRowsLeft))
+        !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math.max(b.size * MinRowsPerBest, MinRowsLeft))
       ) match {
         case Some(best) =>
           val key = best.worstKey
