@@ -45,7 +45,7 @@ DEFAULT_DATA = ROOT / ".data" / "weblog"
 WRITERS = 2
 MARKER = "_COMPLETE.json"  # Spark ignores names that begin with an underscore
 
-UNPRUNABLE_BLOCKS = 14  # 700,000 rows, below the 128 MB at which Spark would split the file
+UNPRUNABLE_BLOCKS = 14  # 700,000 rows, below 128 MB, where Spark would split the file in any case
 
 
 def table(data: Path, layout: str, millions: int, seed: int = 42) -> Path:
@@ -104,7 +104,7 @@ def unprunable_table(data: Path, seed: int = 42) -> Path:
     Each row's key is smaller than all before, so every row passes the bound of its time; the column has
     neither statistics nor a page index, so no other order can be known to be better; a row group has no more
     rows than the limit, so looking at its keys first shows nothing that could be left out; and it is one file
-    below Spark's split size, so there is no second task whose better rows could help.
+    below Spark's largest split, so it can be read by one task, with no other whose better rows could help.
     """
     folder = data / "unprunable"
     if not _is_complete(folder, seed):

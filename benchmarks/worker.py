@@ -1,4 +1,4 @@
-"""Measurements that need a fresh process; run by bench.py as ``python benchmarks/worker.py``.
+"""Measurements that need a fresh process: ``python benchmarks/worker.py``, run by bench.py.
 
 ``first``: what a query costs when nothing has been learned about its table. The process and its compiled code
 are warm, from the same query on other, small tables; the page cache is warm as well; only the table is new.

@@ -119,11 +119,6 @@ def analyze(df: DataFrame) -> Analysis:
         start = time.perf_counter()
         df.write.format("noop").mode("overwrite").save()
         seconds = time.perf_counter() - start
-    return report_of(spark, tag, seconds)
-
-
-def report_of(spark: SparkSession, tag: str, seconds: float) -> Analysis:
-    """The analysis of a run that was made under `tag`."""
     report = by_tag(spark, tag)
     if report is None:
         raise DynamicFiltersError(

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 # The report is filled by Spark's listener thread, so it may be a moment behind the query; not more than this.
-_REPORT_WAIT_SECONDS = 10.0
+_END_WAIT_SECONDS = 10.0
+# A query may leave no report at all: where the answer is known without running anything, Spark runs nothing.
+_BEGIN_WAIT_SECONDS = 0.5
 _POLL_SECONDS = 0.05
 
 
@@ -91,11 +93,13 @@ def by_tag(spark: SparkSession, tag: str) -> QueryReport | None:
         "SELECT query_id, state, plan FROM dynamic_filter_queries() "
         f"WHERE exists(tags, t -> contains(t, '{tag}')) ORDER BY query_id DESC"
     )
-    until = time.monotonic() + _REPORT_WAIT_SECONDS
     # A new statement each time: a DataFrame may keep the rows that the table function had when it was
     # analysed.
+    start = time.monotonic()
     rows = sql(spark, text).collect()
-    while (not rows or rows[0]["state"] == "running") and time.monotonic() < until:
+    while time.monotonic() - start < (_END_WAIT_SECONDS if rows else _BEGIN_WAIT_SECONDS):
+        if rows and rows[0]["state"] != "running":
+            break
         time.sleep(_POLL_SECONDS)
         rows = sql(spark, text).collect()
     if not rows:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .._analyze import Analysis, report_of, tagged
+from .._analyze import Analysis, tagged
 from .._conf import conf
-from .._errors import DynamicFiltersError
+from .._report import by_tag
 from .._session import session_of
 from .._settings import find
 from ._rows import multiset_difference, same_row
@@ -41,7 +41,8 @@ class SameResult:
 
     Attributes:
         rows: the rows of each run: "off", "on", and "topk", "join", "aggregate" with this producer alone.
-        analysis: the report of the run with all filters on.
+        analysis: the report of the run with all filters on; None if Spark knew the rows without running
+            anything.
     """
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
@@ -123,7 +124,8 @@ def assert_same_result(
                 seconds = time.perf_counter() - start
             result.rows[name] = rows
             if name == "on":
-                result.analysis = report_of(spark, tag, seconds)
+                report = by_tag(spark, tag)
+                result.analysis = report and Analysis(report, seconds)
             _compare(spark, name, result, ordered, keys, tolerance, tag)
     return result
 
@@ -204,7 +206,5 @@ def _sample(title: str, rows: list[Any]) -> list[str]:
 
 
 def _plan(spark: SparkSession, tag: str) -> str:
-    try:
-        return report_of(spark, tag, 0.0).plan
-    except DynamicFiltersError as error:
-        return f"(not known: {error})"
+    report = by_tag(spark, tag)
+    return report.plan if report else "(none: Spark knew the rows without running anything)"

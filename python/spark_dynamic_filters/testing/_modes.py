@@ -92,9 +92,10 @@ class _Connect:
         self._server = ConnectServer(settings)
 
     def new_session(self) -> SparkSession:
-        from pyspark.sql.connect.session import SparkSession
+        # By this builder, not the Connect client's own: it also turns `pyspark.sql.functions` into Connect's.
+        from pyspark.sql import SparkSession
 
-        return SparkSession.builder.remote(self._server.url).create()  # type: ignore[return-value]
+        return SparkSession.builder.remote(self._server.url).create()
 
     def close_session(self, spark: SparkSession) -> None:
         spark.stop()

@@ -7,64 +7,83 @@ import scala.collection.mutable
 /** The bound of one TopK that all tasks of a process share.
   *
   * Invariants:
-  *   - the heap holds rows that exist, each counted once: a partition contributes through one attempt, and a newer attempt
-  *     replaces what an older one gave (contract 5);
-  *   - the bound only tightens. After a replacement the heap may be short of rows; the bound stays, because the rows that
-  *     made it exist all the same;
-  *   - rows that fell out of the heap are forgotten, which can only make later bounds looser, never wrong.
+  *   - a partition contributes through one attempt, its newest: a contribution replaces the one before, it is never added to
+  *     it (contract 5). So every row is counted once;
+  *   - the bound only tightens. After a replacement fewer rows may be known; the bound stays, because the rows that made it
+  *     exist all the same;
+  *   - contributions are cut to the rows that are among the best `limit` of all, so what is forgotten can only make later
+  *     bounds looser, never wrong.
   *
-  * Memory: at most `limit` entries. Thread-safe; readers of `bound` take no lock.
+  * Memory: at most `limit` keys a running partition, and `limit` in all for those that have ended. Thread-safe; readers of
+  * `bound` take no lock.
   */
 final class SharedTopK(val spec: TopKSpec) {
   import SharedTopK._
 
   @volatile private var current: TopKBound = TopKBound.none
-  private val worstFirst: Ordering[Row] = (a: Row, b: Row) => {
-    val c = spec.order.compare(b.key, a.key)
-    if (c != 0) c else Integer.compare(b.partition, a.partition)
-  }
-  private val best = new PriorityQueue[Row](math.min(spec.limit, 1024) + 1, worstFirst)
   private val owners = mutable.HashMap.empty[Int, Long]
+  private val lists = mutable.HashMap.empty[Int, Array[AnyRef]]
 
   def bound: TopKBound = current
 
-  /** Adds keys of rows that `attempt` of `partition` has handed on.
+  /** Takes the best keys of the rows that `attempt` of `partition` has handed on so far.
     *
     * @param keys
-    *   keys in any order, null for SQL NULL; the first `n` count
+    *   at most `limit`, best first, null for SQL NULL; not changed afterwards
     */
-  def add(partition: Int, attempt: Long, keys: Array[AnyRef], n: Int): Outcome = synchronized {
-    owners.get(partition) match {
-      case Some(owner) if owner > attempt => return Outcome.Superseded
-      case Some(owner) if owner < attempt =>
-        best.removeIf(_.partition == partition)
-        owners(partition) = attempt
-      case Some(_) =>
-      case None => owners(partition) = attempt
-    }
-    var i = 0
-    while (i < n) {
-      val row = Row(keys(i), partition)
-      if (best.size < spec.limit) best.add(row)
-      else if (worstFirst.compare(best.peek, row) < 0) {
-        best.poll()
-        best.add(row)
-      }
-      i += 1
-    }
-    if (best.size < spec.limit) Outcome.NotFull
+  def put(partition: Int, attempt: Long, keys: Array[AnyRef]): Outcome = synchronized {
+    if (owners.get(partition).exists(_ > attempt)) Outcome.Superseded
     else {
-      val worst = best.peek
-      if (current.isNone || worstFirst.compare(Row(current.key, current.partition), worst) < 0) {
-        current = TopKBound(current.generation + 1, worst.key, worst.partition)
-        Outcome.Tightened
-      } else Outcome.NotTighter
+      owners(partition) = attempt
+      lists(partition) = keys
+      if (lists.valuesIterator.map(_.length.toLong).sum < spec.limit) Outcome.NotFull else tighten()
     }
   }
+
+  /** Merges the sorted contributions up to the `limit`-th row. */
+  private def tighten(): Outcome = {
+    val heads = new PriorityQueue[Cursor](
+      lists.size,
+      (a: Cursor, b: Cursor) => {
+        val c = spec.order.compare(a.key, b.key)
+        if (c != 0) c else Integer.compare(a.partition, b.partition)
+      }
+    )
+    val cursors = lists.iterator.collect { case (p, keys) if keys.nonEmpty => new Cursor(p, keys) }.toArray
+    cursors.foreach(heads.add)
+    var last: Cursor = null
+    var lastKey: AnyRef = null
+    var taken = 0
+    while (taken < spec.limit) {
+      last = heads.poll()
+      lastKey = last.key
+      last.at += 1
+      if (last.at < last.keys.length) heads.add(last)
+      taken += 1
+    }
+    cursors.foreach { c =>
+      if (c.at == 0) lists.remove(c.partition)
+      else if (c.at < c.keys.length) lists(c.partition) = java.util.Arrays.copyOf(c.keys, c.at)
+    }
+    val tighter = current.isNone || {
+      val c = spec.order.compare(lastKey, current.key)
+      c < 0 || (c == 0 && last.partition < current.partition)
+    }
+    if (tighter) {
+      current = TopKBound(current.generation + 1, lastKey, last.partition)
+      Outcome.Tightened
+    } else Outcome.NotTighter
+  }
+
+  /** Keys held, for tests of the memory bound. */
+  def held: Int = synchronized(lists.valuesIterator.map(_.length).sum)
 }
 
 object SharedTopK {
-  private final case class Row(key: AnyRef, partition: Int)
+  private final class Cursor(val partition: Int, val keys: Array[AnyRef]) {
+    var at = 0
+    def key: AnyRef = keys(at)
+  }
 
   /** What became of a contribution. */
   sealed trait Outcome

@@ -4,10 +4,10 @@ import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
 
 /** One task attempt's part in a TopK: it counts the rows that the attempt hands on and knows which rows it still needs.
   *
-  * Rows are counted in a buffer and shared when the buffer is full or when the scan of the same task asks for the filter, so
-  * the lock of [[SharedTopK]] is taken once for many rows.
+  * Rows are counted in a buffer that is sorted when it is full or when the scan of the same task asks for the filter. The best
+  * keys are shared now and then, so the lock of [[SharedTopK]] is taken once for many rows.
   *
-  * Beside the shared bound an attempt has a strict one of its own: once it has handed on `limit` rows that are not worse
+  * Beside the shared bound an attempt has one of its own, strict where ties are free: once it has handed on `limit` rows that are not worse
   * than L, it needs no further row with key L, because those rows come from the same attempt, however often it is retried.
   * That is what makes a key with few distinct values skip whole row groups.
   *
@@ -21,6 +21,9 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
   protected var nulls = 0
   private var pendingNulls = 0
   private var seen: TopKBound = TopKBound.none
+  private var changed = false
+  private var published = System.nanoTime() - TaskTopK.ShareEveryNanos
+  private var pause = TaskTopK.ShareEveryNanos
 
   /** Rows that were offered and not needed. */
   var dropped = 0L
@@ -30,11 +33,14 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
   protected var valuesPass = true
   protected var nullsPass = true
 
-  /** The strict bound of this attempt: the key of its `limit`-th best row, if it has handed on as many. */
+  /** The bound of this attempt: the key of its `limit`-th best row, if it has handed on as many. */
   protected def ownWorst: Option[AnyRef]
 
-  /** Sorts the buffer into the attempt's best keys and returns those to be shared. */
-  protected def drainBuffer(): Array[AnyRef]
+  /** Sorts the buffer into the attempt's best keys; whether there was anything in it. */
+  protected def drainBuffer(): Boolean
+
+  /** The attempt's at most n best keys, best first, without NULL; a fresh array. */
+  protected def bestKeys(n: Int): Array[AnyRef]
   protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit
 
   /** Whether a row whose key is NULL is needed; counts it if so. */
@@ -48,23 +54,34 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
       true
     }
 
-  /** Shares what was counted and takes over the newest bound. */
+  /** Sorts what was counted into the attempt's best, shares them unless that was done a moment ago, and takes over the newest
+    * bound.
+    */
   final def flush(): Unit = {
-    val values = drainBuffer()
-    val newNulls = math.min(pendingNulls, limit - nulls)
+    changed |= drainBuffer() | pendingNulls > 0
+    nulls = math.min(nulls + pendingNulls, limit)
     pendingNulls = 0
-    nulls += newNulls
-    if (values.length + newNulls > 0) {
-      val keys = if (newNulls == 0) values else values ++ Array.fill[AnyRef](newNulls)(null)
-      shared.add(partition, attempt, keys, keys.length)
-    }
+    if (changed && System.nanoTime() - published >= pause) publish()
     refresh()
+  }
+
+  /** Shares the attempt's best keys at once. */
+  final def publish(): Unit = if (changed) {
+    val start = System.nanoTime()
+    val values = bestKeys(limit - nulls)
+    val keys = new Array[AnyRef](nulls + values.length)
+    System.arraycopy(values, 0, keys, nulls, values.length)
+    shared.put(partition, attempt, keys)
+    changed = false
+    published = System.nanoTime()
+    // However large the limit, sharing takes a small part of the task's time.
+    pause = math.max(TaskTopK.ShareEveryNanos, (published - start) * TaskTopK.WorkPerSharing)
   }
 
   /** Takes over the newest shared bound. */
   final def refresh(): Unit = {
     seen = shared.bound
-    val own = if (spec.tiesFree) ownWorst else None
+    val own = ownWorst
     bounded = !seen.isNone || own.isDefined
     if (bounded) {
       val inclusive = !spec.tiesFree || partition <= seen.partition
@@ -72,7 +89,7 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
       val ownNull = own.exists(_ == null)
       // A bound that is NULL: with nulls first no value is needed; with nulls last it cannot arise, nulls are not counted.
       valuesPass = !sharedNull && !ownNull
-      nullsPass = spec.nullsFirst && !ownNull && !(sharedNull && !inclusive)
+      nullsPass = spec.nullsFirst && !(ownNull && spec.tiesFree) && !(sharedNull && !inclusive)
       setValueBound(if (seen.isNone || sharedNull) None else Some((seen.key, inclusive)), own.filter(_ != null))
     }
   }
@@ -87,8 +104,8 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
     if (!bounded) ValueFilter.All
     else {
       val fromShared = seen.filterFor(partition, spec)
-      val worst = if (own && spec.tiesFree) ownWorst else None
-      worst.fold(fromShared)(k => fromShared.and(spec.atLeastAsGoodAs(k, inclusive = false)))
+      val worst = if (own) ownWorst else None
+      worst.fold(fromShared)(k => fromShared.and(spec.atLeastAsGoodAs(k, inclusive = !spec.tiesFree)))
     }
   }
 
@@ -101,6 +118,12 @@ object TaskTopK {
 
   /** Rows counted before the lock is taken. */
   private[exchange] val BufferRows = 1024
+
+  /** An attempt shares its keys at most this often ... */
+  private[exchange] val ShareEveryNanos = 5L * 1000 * 1000
+
+  /** ... and spends at most one part in so many on it. */
+  private[exchange] val WorkPerSharing = 50L
 
   /** How often, in rows offered, an attempt looks at the shared bound. A power of two. */
   private[exchange] val RefreshRows = 256
@@ -141,20 +164,23 @@ final class LongTaskTopK(shared: SharedTopK, val domain: LongDomain, partition: 
     else if (nulls + best.length >= limit) Some(java.lang.Long.valueOf(best(limit - nulls - 1) ^ flip))
     else None
 
-  override protected def drainBuffer(): Array[AnyRef] =
-    if (buffered == 0) TaskTopK.none
-    else {
+  override protected def drainBuffer(): Boolean = {
+    val any = buffered > 0
+    if (any) {
       java.util.Arrays.sort(buffer, 0, buffered)
       val merged = new Array[Long](math.min(limit, best.length + buffered))
       var b, n = 0
       while (b + n < merged.length)
-        // The older key wins a tie: it is shared already.
         if (n >= buffered || (b < best.length && best(b) <= buffer(n))) { merged(b + n) = best(b); b += 1 }
         else { merged(b + n) = buffer(n); n += 1 }
       best = merged
       buffered = 0
-      Array.tabulate[AnyRef](n)(i => java.lang.Long.valueOf(buffer(i) ^ flip))
     }
+    any
+  }
+
+  override protected def bestKeys(n: Int): Array[AnyRef] =
+    Array.tabulate[AnyRef](math.min(n, best.length))(i => java.lang.Long.valueOf(best(i) ^ flip))
 
   override protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit = {
     var max = Long.MaxValue
@@ -165,7 +191,7 @@ final class LongTaskTopK(shared: SharedTopK, val domain: LongDomain, partition: 
       else max = math.min(max, encoded - 1)
     }
     shared.foreach { case (key, inclusive) => limitTo(key, inclusive) }
-    own.foreach(limitTo(_, inclusive = false))
+    own.foreach(limitTo(_, inclusive = !spec.tiesFree))
     maxEncoded = max
   }
 }
@@ -204,9 +230,9 @@ final class ObjectTaskTopK(shared: SharedTopK, val domain: ObjectDomain, partiti
     else if (nulls + best.length >= limit) Some(best(limit - nulls - 1))
     else None
 
-  override protected def drainBuffer(): Array[AnyRef] =
-    if (buffered == 0) TaskTopK.none
-    else {
+  override protected def drainBuffer(): Boolean = {
+    val any = buffered > 0
+    if (any) {
       java.util.Arrays.sort(buffer, 0, buffered, order)
       val merged = new Array[AnyRef](math.min(limit, best.length + buffered))
       var b, n = 0
@@ -216,12 +242,14 @@ final class ObjectTaskTopK(shared: SharedTopK, val domain: ObjectDomain, partiti
           b += 1
         } else { merged(b + n) = buffer(n); n += 1 }
       best = merged
-      val fresh = java.util.Arrays.copyOf(buffer, n)
       java.util.Arrays.fill(buffer, 0, buffered, null)
       buffered = 0
-      fresh
     }
+    any
+  }
+
+  override protected def bestKeys(n: Int): Array[AnyRef] = java.util.Arrays.copyOf(best, math.min(n, best.length))
 
   override protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit =
-    limits = shared.toList ++ own.map((_, false))
+    limits = shared.toList ++ own.map((_, !spec.tiesFree))
 }

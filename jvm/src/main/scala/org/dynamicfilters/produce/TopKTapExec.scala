@@ -81,7 +81,10 @@ private object TopKTap {
       case None => rows
       case Some(task) =>
         context.addTaskCompletionListener[Unit] { c =>
-          if (!c.isFailed() && !c.isInterrupted()) task.flush()
+          if (!c.isFailed() && !c.isInterrupted()) {
+            task.flush()
+            task.publish()
+          }
           dropped += task.dropped
           val bound = task.shared.bound
           val encoded =

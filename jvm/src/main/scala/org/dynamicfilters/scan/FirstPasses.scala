@@ -95,7 +95,8 @@ final class FirstPasses(
       Decision.Prune(ByRows)
     } else
       survivors.best.filter(b =>
-        !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math.max(b.size * MinRowsPerBest, MinRowsLeft))
+        !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math
+          .max(b.size * MinRowsPerBest, MinRowsLeft))
       ) match {
         case Some(best) =>
           val key = best.worstKey
@@ -171,13 +172,12 @@ final class FirstPasses(
       var found = RowSet.all(0)
       var complete = true
       var part = parts.next(0)
-      while (complete && part.isDefined) {
+      while (complete && part.isDefined)
         if (heap.isFull && part.get.isNotBetterThan(heap.worstKey)) complete = false
         else {
           if (!part.get.rows.isEmpty) found = found.union(pass(overPredicates, Some(part.get.rows), best, null))
           part = parts.next(found.count)
         }
-      }
       Survivors(found, best, complete)
     }
   }

@@ -1,0 +1,93 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.types.IntegerType
+import org.dynamicfilters.exchange.TopKSpec
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+import org.scalatest.funsuite.AnyFunSuite
+
+class FileStatisticsSuite extends AnyFunSuite {
+  private val int = KeyDomain.of(IntegerType).toOption.get
+  private def bounds(min: Int, max: Int, nulls: Boolean = false) =
+    ColumnBounds(int.fromInternal(min), int.fromInternal(max), nulls, mayHaveValues = true)
+  private def group(middle: Long, b: ColumnBounds) = LearnedRowGroup(middle, 10, 100, b)
+  private def split(path: String, start: Long, end: Long, groups: LearnedRowGroup*) =
+    LearnedSplit(path, 1000, 77, "k", start, end, groups.toArray)
+  private def find(s: FileStatistics, path: String, start: Long, end: Long, modified: Long = 77, column: String = "k") =
+    s.find(path, 1000, modified, column, start, end).map(_.toSeq)
+
+  test("a split is found again as it was learned, by file, time and column") {
+    val s = new FileStatistics(100)
+    val g = group(50, bounds(1, 2))
+    s.offer(split("f", 0, 1000, g))
+    assert(find(s, "f", 0, 1000).contains(Seq(g)))
+    assert(find(s, "f", 0, 1000, modified = 78).isEmpty && find(s, "f", 0, 1000, column = "j").isEmpty)
+    assert(find(s, "g", 0, 1000).isEmpty && s.find("f", 999, 77, "k", 0, 1000).isEmpty)
+  }
+
+  test("a smaller split has the row groups whose middle lies in it") {
+    val s = new FileStatistics(100)
+    val groups = Seq(group(100, bounds(1, 2)), group(500, bounds(3, 4)), group(900, bounds(5, 6)))
+    s.offer(split("f", 0, 1000, groups: _*))
+    assert(find(s, "f", 0, 500).contains(groups.take(1)))
+    assert(find(s, "f", 500, 1000).contains(groups.drop(1)))
+    assert(find(s, "f", 501, 600).contains(Nil))
+  }
+
+  test("a larger split than was learned is not known") {
+    val s = new FileStatistics(100)
+    s.offer(split("f", 0, 500, group(100, bounds(1, 2))))
+    assert(find(s, "f", 0, 1000).isEmpty && find(s, "f", 499, 501).isEmpty)
+  }
+
+  test("what was known of a row group is kept when a later reading knows less") {
+    val s = new FileStatistics(100)
+    s.offer(split("f", 0, 1000, group(100, bounds(1, 2)), group(500, ColumnBounds.unknown)))
+    s.offer(split("f", 0, 1000, group(100, ColumnBounds.unknown), group(500, bounds(3, 4))))
+    assert(find(s, "f", 0, 1000).contains(Seq(group(100, bounds(1, 2)), group(500, bounds(3, 4)))))
+    assert(s.size == 3)
+  }
+
+  test("the least recently used files are forgotten first") {
+    val s = new FileStatistics(6)
+    Seq("a", "b", "c").foreach(p => s.offer(split(p, 0, 1000, group(1, bounds(1, 2)))))
+    assert(find(s, "a", 0, 1000).isDefined && s.size == 6)
+    s.offer(split("d", 0, 1000, group(1, bounds(1, 2))))
+    assert(s.size == 6)
+    assert(find(s, "b", 0, 1000).isEmpty && find(s, "a", 0, 1000).isDefined && find(s, "d", 0, 1000).isDefined)
+    s.clear()
+    assert(s.size == 0 && find(s, "a", 0, 1000).isEmpty)
+  }
+
+  test("bounds of a split are those of its row groups together") {
+    val b = FileStatistics.boundsOf(
+      Array(group(1, bounds(1, 2)), group(2, ColumnBounds.onlyNulls), group(3, bounds(-5, 0))),
+      int
+    )
+    assert(b == bounds(-5, 2, nulls = true))
+    assert(
+      FileStatistics.boundsOf(
+        Array(group(1, bounds(1, 2)), group(2, ColumnBounds.unknown)),
+        int
+      ) == ColumnBounds.unknown
+    )
+    val none = FileStatistics.boundsOf(Array.empty, int)
+    assert(!none.mayHaveValues && !none.mayHaveNulls)
+  }
+
+  private def spec(ascending: Boolean, nullsFirst: Boolean) = TopKSpec(int, 1, ascending, nullsFirst, tiesFree = true)
+  private def ordered(s: TopKSpec, all: ColumnBounds*): Seq[ColumnBounds] = all.sortWith(BestFirst.before(_, _, s))
+
+  test("what may hold the best row is read first and what is unknown last") {
+    val (low, high, nulls) = (bounds(1, 9), bounds(5, 20), ColumnBounds.onlyNulls)
+    val mixed = bounds(7, 8, nulls = true)
+    val u = ColumnBounds.unknown
+    assert(ordered(spec(true, false), u, nulls, high, mixed, low) == Seq(low, high, mixed, nulls, u))
+    assert(ordered(spec(false, false), u, nulls, mixed, low, high) == Seq(high, low, mixed, nulls, u))
+    assert(ordered(spec(true, true), u, high, low, nulls, mixed) == Seq(nulls, mixed, low, high, u))
+  }
+
+  test("equal bounds keep their order") {
+    val same = (1 to 5).map(i => group(i.toLong, bounds(1, 1)))
+    assert(same.sortWith((a, b) => BestFirst.before(a.bounds, b.bounds, spec(true, true))) == same)
+  }
+}

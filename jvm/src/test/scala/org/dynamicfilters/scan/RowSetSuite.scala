@@ -1,0 +1,119 @@
+package org.dynamicfilters.scan
+
+import scala.collection.immutable.BitSet
+
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector
+import org.dynamicfilters.exchange.TopKSpec
+import org.dynamicfilters.filter.{Values, Vectors}
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  private val total = 40L
+  private val models: Gen[BitSet] = Gen.oneOf(
+    Gen.listOf(Gen.choose(0, 39)).map(BitSet.empty.concat(_)),
+    Gen.choose(0, 39).flatMap(a => Gen.choose(a, 39).map(b => BitSet.empty.concat(a to b))),
+    Gen.oneOf(BitSet.empty, BitSet.empty.concat(0 until 40))
+  )
+
+  private def rowSet(m: BitSet): RowSet = RowSet.of(m.toArray.map(_.toLong))
+  private def model(r: RowSet): BitSet =
+    BitSet.empty.concat((0 until r.ranges).flatMap(i => r.start(i).toInt to r.end(i).toInt))
+
+  /** Ascending, disjoint and not adjacent. */
+  private def checkForm(r: RowSet): Unit = {
+    (0 until r.ranges).foreach(i => assert(r.start(i) <= r.end(i)))
+    (1 until r.ranges).foreach(i => assert(r.start(i) > r.end(i - 1) + 1))
+    assert(r.count == model(r).size && r.isEmpty == (r.count == 0))
+  }
+
+  test("a set of rows is as many ranges as it has gaps") {
+    forAll(models) { m =>
+      checkForm(rowSet(m))
+      assert(model(rowSet(m)) == m)
+    }
+    assert(RowSet.all(total).toString == "[0, 39]" && RowSet.all(0).isEmpty)
+  }
+
+  test("intersections and complements are those of sets") {
+    forAll(models, models) { (a, b) =>
+      val both = rowSet(a).intersect(rowSet(b))
+      checkForm(both)
+      assert(model(both) == (a & b))
+      val rest = rowSet(a).complement(total)
+      checkForm(rest)
+      assert(model(rest) == BitSet.empty.concat(0 until 40) -- a)
+    }
+  }
+
+  test("overlapping and adjacent ranges are joined") {
+    val ranges = Gen.listOf(Gen.choose(0, 35).flatMap(a => Gen.choose(a, a + 4).map((a, _))))
+    forAll(ranges) { unordered =>
+      val b = new RowSet.Builder
+      unordered.sorted.foreach { case (from, to) => b.add(from.toLong, to.toLong) }
+      checkForm(b.result())
+      assert(model(b.result()) == BitSet.empty.concat(unordered.flatMap { case (f, t) => f to t }))
+    }
+  }
+
+  test("rows are numbered batch by batch as the set has them") {
+    forAll(models, Gen.choose(1, 7)) { (m, size) =>
+      val numbering = new RowNumbering(rowSet(m))
+      val numbered = m.toSeq.grouped(size).flatMap(g => numbering.next(g.size).take(g.size).toSeq).toSeq
+      assert(numbered == m.toSeq.map(_.toLong))
+    }
+  }
+
+  test("a batch larger than the first buffer is numbered too") {
+    assert(new RowNumbering(RowSet.all(10000)).next(10000).take(10000).toSeq == (0L until 10000L))
+  }
+
+  test("Parquet's form of the ranges has the same rows") {
+    forAll(models) { m =>
+      val ranges = ParquetRowRanges(rowSet(m), total)
+      assert(ranges.rowCount == m.size)
+      val it = ranges.iterator()
+      assert(Iterator.continually(it).takeWhile(_.hasNext).map(_.nextLong()).toSeq == m.toSeq.map(_.toLong))
+    }
+  }
+
+  private def offered(best: BestRows, v: WritableColumnVector, n: Int): Unit =
+    (0 until n).foreach(i => best.offer(v, i, i.toLong))
+
+  Values.all.foreach { t =>
+    test(s"the best rows by $t are the first of the sorted ones") {
+      val runs = for {
+        values <- Gen.listOf(t.nullable)
+        limit <- Gen.choose(1, 8)
+        ascending <- Gen.oneOf(true, false)
+        nullsFirst <- Gen.oneOf(true, false)
+      } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = true), values)
+      forAll(runs) { case (s, values) =>
+        val v = Vectors.onHeap(t.dataType, values)
+        val best = BestRows(s)
+        try offered(best, v, values.size)
+        finally v.close()
+        val keys = values.map(t.domain.fromInternal)
+        val expected =
+          keys.filter(k => k != null || s.nullsFirst).sorted(Ordering.comparatorToOrdering(s.order)).take(s.limit)
+        val actual = best.rows.toSeq.map(r => keys(r.toInt)).sorted(Ordering.comparatorToOrdering(s.order))
+        assert(best.size == expected.size && best.isFull == (expected.size == s.limit))
+        assert(actual.zip(expected).forall { case (a, e) =>
+          s.order.compare(a, e) == 0
+        } && best.rows.toSeq == best.rows.toSeq.distinct.sorted)
+        if (expected.nonEmpty) assert(s.order.compare(best.worstKey, expected.last) == 0)
+      }
+    }
+  }
+
+  test("more best rows than the heap starts with") {
+    val s = TopKSpec(Values.longs.domain, 3000, ascending = false, nullsFirst = false, tiesFree = true)
+    val values = (0 until 5000).map(i => (i * 7919L) % 5000)
+    val v = Vectors.onHeap(Values.longs.dataType, values)
+    val best = BestRows(s)
+    offered(best, v, 5000)
+    v.close()
+    assert(best.rows.map(r => values(r.toInt)).sorted.toSeq == (2000L until 5000L))
+  }
+}
