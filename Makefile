@@ -27,6 +27,8 @@ PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Parts share caches and two cores.
+.NOTPARALLEL:
 .PHONY: help demo bench jar wheel venv clean test test-steps format \
   lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect linkage \
   $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)

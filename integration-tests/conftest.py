@@ -26,8 +26,15 @@ def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def all_types_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every atomic type in random order, 4,000 rows in 20 row groups, with page indexes."""
+    """Every atomic type, 4,000 rows in 20 row groups, with page indexes."""
     return tables.write(tables.all_types(), tmp_path_factory.mktemp("all_types"), write_page_index=True)
+
+
+@pytest.fixture(scope="session")
+def shuffled_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `all_types_path`, all rows in random order: row groups are as good as each other."""
+    table = tables.all_types(seed=2, block=None)
+    return tables.write(table, tmp_path_factory.mktemp("shuffled"), write_page_index=True)
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +42,10 @@ def t(spark: SparkSession, all_types_path: Path) -> str:
     """The name of a view of `all_types_path`."""
     spark.read.parquet(str(all_types_path)).createOrReplaceTempView("t")
     return "t"
+
+
+@pytest.fixture(scope="module")
+def shuffled(spark: SparkSession, shuffled_path: Path) -> str:
+    """The name of a view of `shuffled_path`."""
+    spark.read.parquet(str(shuffled_path)).createOrReplaceTempView("shuffled")
+    return "shuffled"

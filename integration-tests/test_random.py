@@ -35,7 +35,8 @@ def random_data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     """A view over files of several writers, among them one whose rows are ordered by a key."""
     folder = tmp_path_factory.mktemp("random")
     for seed, writer in enumerate(("page_index", "no_statistics", "pages_v2", "bloom_filter")):
-        table = tables.all_types(rows=1_500, seed=seed, nulls=0.2 * seed)
+        block = 100 if seed % 2 else None
+        table = tables.all_types(rows=1_500, seed=seed, nulls=0.2 * seed, block=block)
         if seed == 0:
             table = table.sort_by("c_int")
         tables.write(table, folder / f"writer={writer}", **tables.PYARROW_WRITERS[writer])

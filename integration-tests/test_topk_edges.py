@@ -125,7 +125,7 @@ def test_keys_that_only_get_better(spark: SparkSession, tmp_path: Path, assert_s
 def test_long_strings(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
     # Statistics of long strings are cut off: the bound of a row group may be below its longest value.
     prefix = "p" * 5_000
-    values = [prefix + format(i * 7919 % 1_000, "04d") for i in range(1_000)]
+    values = [prefix + format(i, "04d") for i in range(1_000)]
     table = pa.table({"k": pa.array(values), "id": pa.array(range(1_000))})
     path = tables.write(table, tmp_path / "long", row_group_size=50, write_page_index=True)
     spark.read.parquet(str(path)).createOrReplaceTempView("long_strings")

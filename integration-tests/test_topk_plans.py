@@ -35,8 +35,8 @@ SHAPES = {
     "computed_beside_key": "SELECT id, upper(c_string) AS u, grp + 1 AS n FROM t ORDER BY id LIMIT 10",
     "filter": "SELECT * FROM t WHERE c_int > 0 ORDER BY id LIMIT 10",
     "filter_on_key": "SELECT * FROM t WHERE id > 1000 AND id < 3000 ORDER BY id LIMIT 10",
-    "filter_like": "SELECT * FROM t WHERE c_string LIKE '%ab%' ORDER BY id LIMIT 10",
-    "filter_with_nulls": "SELECT * FROM t WHERE c_int IS NULL OR c_date IS NULL ORDER BY id LIMIT 10",
+    "filter_like": "SELECT * FROM t WHERE c_string LIKE '%a%' ORDER BY id LIMIT 10",
+    "filter_with_nulls": "SELECT * FROM t WHERE c_int IS NULL OR c_date IS NULL ORDER BY id LIMIT 3",
     "filter_in_subquery": (
         "SELECT * FROM t WHERE id > (SELECT avg(id) - 1000 FROM range(0, 4000)) ORDER BY id LIMIT 10"
     ),

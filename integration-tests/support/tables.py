@@ -5,6 +5,7 @@ seeded.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 from collections.abc import Callable
 from decimal import Decimal
@@ -62,26 +63,52 @@ TYPES: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
 }
 
 
-def all_types(rows: int = ROWS, seed: int = 1, nulls: float = 0.05) -> pa.Table:
-    """Rows in random order.
+def all_types(
+    rows: int = ROWS, seed: int = 1, nulls: float = 0.05, block: int | None = ROW_GROUP_ROWS
+) -> pa.Table:
+    """A table of every type.
 
-    Columns: `id` (unique, shuffled), `seq` (unique, ascending, as in a log written in order of arrival),
-    `grp` (0 to 9), and each of `TYPES`.
+    Columns: `id` (unique), `seq` (unique, ascending, as in a log written in order of arrival), `grp` (`id`
+        modulo
+    10), and each of `TYPES`.
 
     Args:
-        nulls: share of nulls in the columns of `TYPES`.
+        nulls: share of nulls in the columns of `TYPES`; they are in every other block only.
+        block: in each column, this many rows at a time have values next to each other, in random order, and
+            the blocks are in another random order. So statistics of row groups of this size tell much, and
+            it does not depend on measured times whether a filter skips rows. None: all rows in random
+            order, where they tell nothing.
     """
     r = random.Random(seed)
-    ids = list(range(rows))
-    r.shuffle(ids)
+    ids = _arrange(list(range(rows)), block, r)
     columns: dict[str, pa.Array] = {
         "id": pa.array(ids, pa.int64()),
         "seq": pa.array(range(rows), pa.int64()),
         "grp": pa.array([i % 10 for i in ids], pa.int32()),
     }
     for name, (kind, value) in TYPES.items():
-        columns[name] = pa.array([None if r.random() < nulls else value(r) for _ in range(rows)], kind)
+        values = _arrange(sorted((value(r) for _ in range(rows)), key=_order), block, r)
+        present = [(i // (block or 1)) % 2 == 1 or r.random() >= 2 * nulls for i in range(rows)]
+        if nulls >= 0.5:
+            present = [r.random() >= nulls for _ in range(rows)]
+        columns[name] = pa.array([v if p else None for v, p in zip(values, present, strict=True)], kind)
     return pa.table(columns)
+
+
+def _arrange(ordered: list[Any], block: int | None, r: random.Random) -> list[Any]:
+    size = block or max(len(ordered), 1)
+    blocks = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    for values in blocks:
+        r.shuffle(values)
+    r.shuffle(blocks)
+    return [value for values in blocks for value in values]
+
+
+def _order(value: Any) -> Any:
+    """Spark's order where Python has another one: NaN is above all, text is compared by its bytes."""
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
+    return value.encode() if isinstance(value, str) else value
 
 
 def write(table: pa.Table, folder: Path, **options: Any) -> Path:

@@ -71,14 +71,19 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
       size > LocalExchange.EndedRemembered
   }
 
+  private def hasEnded(id: Long): Boolean = ended.synchronized(ended.containsKey(id))
+
   private def execution(id: Long): Option[Execution] = {
     val known = executions.get(id)
     val e =
       if (known != null) known
-      else if (ended.synchronized(ended.containsKey(id))) return None
+      else if (hasEnded(id)) return None
       else {
         sweep()
-        executions.computeIfAbsent(id, _ => new Execution)
+        val made = executions.computeIfAbsent(id, _ => new Execution)
+        // It may have ended in between; then nobody else would drop the entry.
+        if (hasEnded(id)) drop(id, made)
+        made
       }
     e.lastUsed = clock()
     if (e.state == Active) Some(e) else None

@@ -28,12 +28,22 @@ final class FilterRef(val id: Long, val producer: String, val marker: String, va
   /** The run that a scan belongs to which starts now. */
   def currentRun: Long = synchronized(runs)
 
+  @transient @volatile private var lastRun: AnyRef = _
+
+  /** What the producer called [[started]] with last; null before, and on executors. */
+  def driverRun: AnyRef = lastRun
+
   /** Tells, on the driver, where plans find the filter's state: in the execution that was started last.
     *
+    * @param run
+    *   the producer's record of it
     * @param expression
     *   from a column's name to the filter in force
     */
-  def started(expression: String => String): Unit = inForce = expression
+  def started(run: AnyRef, expression: String => String): Unit = {
+    lastRun = run
+    inForce = expression
+  }
 
   /** As plans show it: `DynamicFilter#3 [k: true]` before execution, the filter in force after it. */
   def describe(column: String): String = {

@@ -135,7 +135,9 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
       val name = scan.tableIdentifier
         .map(_.unquotedString)
         .getOrElse(scan.relation.location.rootPaths.headOption.map(_.toString).getOrElse(""))
-      report.scans += new ScanRun(spec.scanId, name, spec.columns.map(_.ref.id), files, accumulator)
+      val run = new ScanRun(spec.scanId, name, spec.columns.map(_.ref.id), files, accumulator)
+      spec.driverRun = run
+      report.scans += run
     }
     accumulator
   }

@@ -43,7 +43,7 @@ case class TopKTapExec(filter: FilterRef, key: Int, columns: Seq[String], child:
     sparkContext.register(accumulator)
     val started = new FilterRun(filter, columns, accumulator)
     val show = Settings.get(conf, Settings.ShowValues)
-    filter.started(started.expression(_, show))
+    filter.started(started, started.lastExpression(_, show))
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session)(
       _.filters += started
     )
@@ -80,6 +80,7 @@ private object TopKTap {
     TaskFilters.start(context, ref, run, partition) match {
       case None => rows
       case Some(task) =>
+        val execution = TaskFilters.executionId(context).getOrElse(-1L)
         context.addTaskCompletionListener[Unit] { c =>
           if (!c.isFailed() && !c.isInterrupted()) {
             task.flush()
@@ -89,7 +90,7 @@ private object TopKTap {
           val bound = task.shared.bound
           val encoded =
             if (bound.isNone) null else FilterCodec.encode(ref.spec.atLeastAsGoodAs(bound.key, inclusive = true))
-          accumulator.add(FilterSeen(SparkEnv.get.executorId, bound.generation, encoded, task.dropped))
+          accumulator.add(FilterSeen(execution, SparkEnv.get.executorId, bound.generation, encoded, task.dropped))
         }
         task match {
           case t: LongTaskTopK =>

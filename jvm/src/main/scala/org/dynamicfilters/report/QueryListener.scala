@@ -12,7 +12,8 @@ import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange.LocalExchange
-import org.dynamicfilters.plan.DynamicFilterRule
+import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec}
+import org.dynamicfilters.produce.TopKTapExec
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
 final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
@@ -38,15 +39,30 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         report.sessionId = SqlMetricsAccess.sessionId(session)
         // A query that failed in analysis or planning has no plan, and asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
-          Plans.foreach(query.executedPlan)(
-            _.getTagValue(DynamicFilterRule.RejectedTag).foreach(r => report.synchronized(report.rejected += r))
-          )
+          Plans.foreach(query.executedPlan)(note(report, _))
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag)))
             report.plan = planText(query)
         }
       }
       report.state = if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed"
     } finally LocalExchange.instance.close(e.executionId)
+
+  /** A plan that is executed again is not started again: Spark keeps its RDD. Its record is found in the plan. */
+  private def note(report: QueryReport, node: SparkPlan): Unit = report.synchronized {
+    node match {
+      case t: TopKTapExec =>
+        t.filter.driverRun match {
+          case f: FilterRun if !report.filters.contains(f) => report.filters += f
+          case _ =>
+        }
+      case s: DynamicFilterScanExec =>
+        s.spec.driverRun match {
+          case r: ScanRun if !report.scans.contains(r) => report.scans += r
+          case _ =>
+        }
+      case other => other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.rejected += _)
+    }
+  }
 
   private def planText(query: QueryExecution): String =
     query.explainString(ExplainMode.fromString("simple"))

@@ -16,7 +16,7 @@ object FilterState extends Enumeration {
   val registered, building, ready, disabled = Value
 }
 
-/** One filter in one execution.
+/** One filter in the executions of one plan.
   *
   * @param columns
   *   names of the scans' columns that it filters
@@ -25,27 +25,35 @@ final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumula
   @volatile var disabled: Option[String] = None
   val startedNanos: Long = System.nanoTime()
 
-  /** The tightest bound that any executor reported, and the highest generation. */
-  def current: (Long, ValueFilter) = {
-    val seen = accumulator.value.values.toSeq
+  /** The highest generation in an execution, and the tightest bound that any executor reported. */
+  def current(executionId: Long): (Long, ValueFilter) = {
+    val seen = accumulator.value.filter(_.executionId == executionId)
     val filters =
       seen.filter(_.bound != null).flatMap(s => Try(FilterCodec.decode(s.bound)).toOption.flatMap(_.toOption))
     val tightest = filters.reduceOption((a, b) => if (a.implies(b)) a else b).getOrElse(ValueFilter.All)
     (if (seen.isEmpty) 0L else seen.map(_.generation).max, tightest)
   }
 
-  def encodedBytes: Long =
-    accumulator.value.values.map(s => if (s.bound == null) 0L else s.bound.length.toLong).maxOption.getOrElse(0L)
+  def encodedBytes(executionId: Long): Long =
+    accumulator.value.iterator
+      .filter(s => s.executionId == executionId && s.bound != null)
+      .map(_.bound.length.toLong)
+      .maxOption
+      .getOrElse(0L)
 
   /** The filter in force, as in a SQL text. */
-  def expression(column: String, showValues: Boolean): String = {
-    val (_, filter) = current
+  def expression(executionId: Long, column: String, showValues: Boolean): String = {
+    val (_, filter) = current(executionId)
     if (showValues || filter == ValueFilter.All || filter == ValueFilter.Nothing) filter.expression(column)
     else "hidden"
   }
+
+  /** The same in the newest execution. */
+  def lastExpression(column: String, showValues: Boolean): String =
+    expression(accumulator.value.map(_.executionId).maxOption.getOrElse(-1L), column, showValues)
 }
 
-/** One scan in one execution. */
+/** One scan in the executions of one plan. */
 final class ScanRun(
     val scanId: Long,
     val tableName: String,

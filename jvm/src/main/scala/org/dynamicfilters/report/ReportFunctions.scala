@@ -11,7 +11,7 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.{Driver, Settings, Version}
 import org.dynamicfilters.exchange.LocalExchange
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.scan.ScanCounter
+import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 
 /** The table functions that show filters at work. Each session sees its own queries. */
 object ReportFunctions {
@@ -106,7 +106,7 @@ private final class ReportReader(session: SparkSession) {
   }
 
   private def filterRow(q: QueryReport, f: FilterRun): Row = {
-    val (generation, filter) = f.current
+    val (generation, filter) = f.current(q.executionId)
     val state =
       if (f.disabled.isDefined) "disabled"
       else if (generation > 0) "ready"
@@ -124,8 +124,8 @@ private final class ReportReader(session: SparkSession) {
         if (generation == 0 && q.state != "running") "fewer rows than the limit were seen" else null
       ),
       generation,
-      if (filter == ValueFilter.All) "true" else f.expression(column, showValues),
-      f.encodedBytes,
+      if (filter == ValueFilter.All) "true" else f.expression(q.executionId, column, showValues),
+      f.encodedBytes(q.executionId),
       0L,
       null
     )
@@ -133,7 +133,7 @@ private final class ReportReader(session: SparkSession) {
 
   def scans: Seq[Row] = reports.flatMap { q =>
     q.synchronized(q.scans.toSeq).map { s =>
-      val r = s.accumulator.value
+      val r = s.accumulator.value.getOrElse(q.executionId, new ScanReport(q.executionId))
       import ScanCounter._
       Row(
         q.executionId,

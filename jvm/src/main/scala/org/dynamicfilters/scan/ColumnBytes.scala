@@ -21,12 +21,14 @@ final class ColumnBytes(access: ParquetReaderAccess) {
   private var lastBlock: BlockMetaData = _
   private var lastSizes = Map.empty[ColumnPath, Long]
   private var lastIndexed = false
+  private var lastSkippable = false
 
   private def sizes(block: BlockMetaData): Map[ColumnPath, Long] = {
     if (block ne lastBlock) {
       val chunks = block.getColumns.asScala.filter(c => wanted(c.getPath))
       lastSizes = chunks.map(c => c.getPath -> c.getTotalSize).toMap
       lastIndexed = chunks.nonEmpty && chunks.forall(_.getOffsetIndexReference != null)
+      lastSkippable = chunks.forall(_.getEncodings.asScala.forall(!_.name.startsWith("DELTA")))
       lastBlock = block
     }
     lastSizes
@@ -67,11 +69,15 @@ final class ColumnBytes(access: ParquetReaderAccess) {
     }
   }
 
-  /** Whether rows of it can be skipped; see [[SelectedRows]]. */
-  def canSkipRows(block: BlockMetaData): Boolean = flat || hasPageIndex(block)
+  /** Whether rows of it can be skipped; see [[SelectedRows]].
+    *
+    * Not in delta encodings: Spark's vectorized reader (seen on 4.2.0) loses its place in a DELTA_BINARY_PACKED page when it
+    * skips rows, and returns wrong values.
+    */
+  def canSkipRows(block: BlockMetaData): Boolean = { sizes(block); lastSkippable && (flat || lastIndexed) }
 
-  /** Whether every requested column has an offset index. */
-  def hasPageIndex(block: BlockMetaData): Boolean = { sizes(block); lastIndexed }
+  /** Whether rows can be skipped and every requested column has an offset index. */
+  def hasPageIndex(block: BlockMetaData): Boolean = { sizes(block); lastSkippable && lastIndexed }
 
   /** Whether the file has the column. */
   def isStored(field: Int): Boolean = paths(field).exists(p => fileSchema.containsPath(p.toArray))

@@ -90,6 +90,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   private def admit(group: RowGroup): PageReadStore =
+    // What was read is noted after it was read: a failing read leaves the row group as it was, for `readRest`.
     try
       decide(group) match {
         case Decision.Prune(by) =>
@@ -100,15 +101,18 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
           }
           null
         case Decision.ReadAll =>
+          val store = reader.readFilteredRowGroup(group.index)
           queue.removeHead()
           report.add(BytesRead, columnBytes.requested(group.block))
-          reader.readFilteredRowGroup(group.index)
+          store
         case Decision.Read(rows) =>
+          val store = readRows(group, rows)
           queue.removeHead()
-          readRows(group, rows)
+          store
         case Decision.ReadFirst(rows) =>
+          val store = readRows(group, rows)
           group.done = Some(rows)
-          readRows(group, rows)
+          store
       }
     catch {
       case e: TaskKilledException => throw e
@@ -169,7 +173,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     try {
       settle(null)
       passes.close()
-    } finally learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
+    } finally
+      try learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
+      catch { case NonFatal(e) => report.addReason(s"${e.getClass.getSimpleName} while learning statistics") }
 }
 
 /** One row group on its way.

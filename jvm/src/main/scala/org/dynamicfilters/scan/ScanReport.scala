@@ -3,6 +3,7 @@ package org.dynamicfilters.scan
 import scala.collection.mutable
 
 import org.apache.spark.util.AccumulatorV2
+import org.dynamicfilters.exchange.FilterAccumulator
 
 /** What a scan counts. The order is the order in the accumulator's array. */
 object ScanCounter extends Enumeration {
@@ -32,6 +33,8 @@ object ScanCounter extends Enumeration {
 
 /** What the tasks of one scan report, merged on the driver.
   *
+  * @param executionId
+  *   Spark's SQL execution, -1 where there is none
   * @param counts
   *   indexed by [[ScanCounter]]
   * @param filesRead
@@ -39,7 +42,7 @@ object ScanCounter extends Enumeration {
   * @param reasons
   *   why something fell back, with how often; at most [[ScanReport.MaxReasons]]
   */
-final class ScanReport extends Serializable {
+final class ScanReport(val executionId: Long) extends Serializable {
   val counts = new Array[Long](ScanCounter.maxId)
   val filesRead = mutable.HashSet.empty[Long]
   val reasons = mutable.LinkedHashMap.empty[String, Long]
@@ -71,31 +74,37 @@ object ScanReport {
   *   merging happens on the scheduler's thread
   */
 final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
-    extends AccumulatorV2[ScanReport, ScanReport] {
-  private var report: ScanReport = _
+    extends AccumulatorV2[ScanReport, Map[Long, ScanReport]] {
+  private var reports = Map.empty[Long, ScanReport]
 
-  override def isZero: Boolean = report == null
+  override def isZero: Boolean = reports.isEmpty
   override def copy(): ScanAccumulator = {
     val c = new ScanAccumulator(null)
-    if (report != null) c.add(report)
+    reports.values.foreach(c.add)
     c
   }
-  override def reset(): Unit = report = null
+  override def reset(): Unit = reports = Map.empty
   override def add(r: ScanReport): Unit = synchronized {
-    if (report == null) report = new ScanReport
+    val merged = reports.getOrElse(r.executionId, new ScanReport(r.executionId))
     if (sink != null) {
       r.learned.foreach(sink)
       r.learned.clear()
     }
-    report.merge(r)
+    merged.merge(r)
+    reports += r.executionId -> merged
+    if (reports.size > FilterAccumulator.ExecutionsKept) reports -= reports.keysIterator.min
   }
-  override def merge(other: AccumulatorV2[ScanReport, ScanReport]): Unit = other match {
-    case o: ScanAccumulator => if (o.report != null) add(o.report)
+  override def merge(other: AccumulatorV2[ScanReport, Map[Long, ScanReport]]): Unit = other match {
+    case o: ScanAccumulator => o.reports.values.foreach(add)
     case _ =>
   }
-  override def value: ScanReport = synchronized {
-    val r = new ScanReport
-    if (report != null) r.merge(report)
-    r
+
+  /** By SQL execution: Spark keeps the RDD of a plan that is executed again, and this accumulator with it. */
+  override def value: Map[Long, ScanReport] = synchronized {
+    reports.map { case (id, r) =>
+      val c = new ScanReport(id)
+      c.merge(r)
+      id -> c
+    }
   }
 }

@@ -48,6 +48,9 @@ final class ScanSpec(
     val giveUpSelectivity: Double
 ) extends Serializable {
 
+  /** The scan's record on the driver, null before it has started and on executors. */
+  @transient @volatile var driverRun: AnyRef = _
+
   /** Key of a column's learned statistics, beside the file. The field's metadata belongs to it: a field id decides which
     * column of the file is meant, and a default what a file without the column holds.
     */

@@ -16,7 +16,7 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   * finds this object through the running task.
   */
 final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], context: TaskContext) {
-  val report = new ScanReport
+  val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L))
   val advisor: LateMaterializationAdvisor = TaskFilters
     .executionId(context)
     .flatMap(LocalExchange.instance.shared(_, s"advisor-${spec.scanId}")(newAdvisor))

@@ -52,53 +52,61 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("there is no bound before as many rows as the limit are known") {
     val t = new SharedTopK(spec(3))
-    assert(t.add(0, 1, keys(5, 4), 2) == Outcome.NotFull && t.bound.isNone)
+    assert(t.put(0, 1, keys(4, 5)) == Outcome.NotFull && t.bound.isNone)
     assert(t.bound.filterFor(0, t.spec) == ValueFilter.All)
-    assert(t.add(1, 2, keys(9), 1) == Outcome.Tightened)
+    assert(t.put(1, 2, keys(9)) == Outcome.Tightened)
     assert(t.bound == TopKBound(1, int.fromInternal(9), 1))
   }
 
-  test("of the keys handed over only the first n count") {
-    val t = new SharedTopK(spec(2))
-    assert(t.add(0, 1, keys(1, 2, 3), 1) == Outcome.NotFull)
+  test("what an attempt shares replaces what it shared before") {
+    val t = new SharedTopK(spec(3))
+    t.put(0, 1, keys(4, 5))
+    assert(t.put(0, 1, keys(4, 5)) == Outcome.NotFull && t.bound.isNone)
+    assert(t.put(0, 1, keys(3, 4, 5)) == Outcome.Tightened && t.bound.key == int.fromInternal(5))
   }
 
   test("a retried partition does not count twice") {
     val t = new SharedTopK(spec(4))
-    t.add(0, 1, keys(1, 2), 2)
-    assert(t.add(0, 2, keys(2, 1), 2) == Outcome.NotFull && t.bound.isNone)
-    assert(t.add(1, 3, keys(7, 8), 2) == Outcome.Tightened)
+    t.put(0, 1, keys(1, 2))
+    assert(t.put(0, 2, keys(1, 2)) == Outcome.NotFull && t.bound.isNone)
+    assert(t.put(1, 3, keys(7, 8)) == Outcome.Tightened)
     assert(t.bound.key == int.fromInternal(8))
   }
 
   test("an attempt that a newer one replaced is not heard any more") {
     val t = new SharedTopK(spec(2))
-    t.add(0, 9, keys(5), 1)
-    assert(t.add(0, 8, keys(1, 1, 1), 3) == Outcome.Superseded && t.bound.isNone)
+    t.put(0, 9, keys(5))
+    assert(t.put(0, 8, keys(1, 1)) == Outcome.Superseded && t.bound.isNone)
   }
 
   test("a bound stays when the rows behind it are replaced") {
     val t = new SharedTopK(spec(2))
-    t.add(0, 1, keys(1, 2), 2)
+    t.put(0, 1, keys(1, 2))
     val before = t.bound
-    assert(t.add(0, 2, keys(1), 1) == Outcome.NotFull && t.bound == before)
-    assert(t.add(0, 2, keys(50), 1) == Outcome.NotTighter && t.bound == before)
+    assert(t.put(0, 2, keys(1)) == Outcome.NotFull && t.bound == before)
+    assert(t.put(0, 2, keys(1, 50)) == Outcome.NotTighter && t.bound == before)
+  }
+
+  test("only the best rows of all partitions are held") {
+    val t = new SharedTopK(spec(3))
+    (0 until 100).foreach(p => t.put(p, p.toLong, keys(100 - p, 200 - p, 300 - p)))
+    assert(t.held == 3 && t.bound.key == int.fromInternal(3))
   }
 
   test("of equal keys those of earlier partitions are better") {
     val t = new SharedTopK(spec(2))
-    t.add(3, 1, keys(5, 5), 2)
+    t.put(3, 1, keys(5, 5))
     assert(t.bound.filterFor(3, t.spec).passes(int.fromInternal(5)))
     assert(t.bound.filterFor(2, t.spec).passes(int.fromInternal(5)))
     assert(!t.bound.filterFor(4, t.spec).passes(int.fromInternal(5)))
-    assert(t.add(1, 2, keys(5), 1) == Outcome.NotTighter)
-    assert(t.add(1, 2, keys(5), 1) == Outcome.Tightened)
+    assert(t.put(1, 2, keys(5)) == Outcome.NotTighter)
+    assert(t.put(1, 2, keys(5, 5)) == Outcome.Tightened)
     assert(t.bound.partition == 1)
   }
 
   test("with a second sort key equal first keys are needed everywhere") {
     val t = new SharedTopK(spec(1, tiesFree = false))
-    t.add(0, 1, keys(5), 1)
+    t.put(0, 1, keys(5))
     assert(t.bound.filterFor(7, t.spec).passes(int.fromInternal(5)))
     val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
     assert(task.accept(5) && task.accept(5))
