@@ -41,7 +41,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private var failed = false
 
   private val queue = {
-    val groups = reader.getRowGroups.asScala.zipWithIndex.map { case (b, i) => new RowGroup(b, i, boundsOf(b)) }.toArray
+    // Some writers leave a row group without rows in the file of an empty table; Parquet refuses to read it.
+    val groups = reader.getRowGroups.asScala.zipWithIndex.collect {
+      case (b, i) if b.getRowCount > 0 => new RowGroup(b, i, boundsOf(b))
+    }.toArray
     val topK = spec.columns(TaskScan.OrderingColumn)
     val ordered =
       if (topK.isPartitionColumn || groups.length < 2) groups
