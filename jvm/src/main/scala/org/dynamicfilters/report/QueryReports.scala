@@ -23,7 +23,6 @@ object FilterState extends Enumeration {
   */
 final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumulator: FilterAccumulator) {
   @volatile var disabled: Option[String] = None
-  val startedNanos: Long = System.nanoTime()
 
   /** The highest generation in an execution, and the tightest bound that any executor reported. */
   def current(executionId: Long): (Long, ValueFilter) = {
@@ -113,8 +112,6 @@ final class QueryReports extends Logging {
         }
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
-
-  def find(id: Long): Option[QueryReport] = synchronized(reports.get(id))
 
   private def trim(): Unit = {
     val victim = reports.valuesIterator

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
-import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.QueryExecution
@@ -33,5 +33,4 @@ object SqlMetricsAccess {
     try { sc.listenerBus.waitUntilEmpty(millis); true }
     catch { case _: java.util.concurrent.TimeoutException => false }
 
-  def isDriver: Boolean = SparkEnv.get != null && SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER
 }
