@@ -73,6 +73,7 @@ final class FirstPasses(
         if (rows.isEmpty) Decision.Prune(ByRows) else Decision.Read(rows)
     }
     val bound = filters.exists(f => f != ValueFilter.All)
+    val selects = bound || spec.predicates.nonEmpty
     val splittable = topK.exists(_.limit < group.rowCount / MinRowsPerBest) && bytes.canSkipRows(group.block) &&
       group.done.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
@@ -91,7 +92,7 @@ final class FirstPasses(
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
 
     if (rows.isEmpty) {
-      task.advisor.judge(share, 0)
+      task.advisor.judge(share, 0, selects)
       Decision.Prune(ByRows)
     } else
       survivors.best.filter(b =>
@@ -107,11 +108,11 @@ final class FirstPasses(
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           )
           val chosen = RowSet.of(best.rows)
-          task.advisor.judge(chosen.count.toDouble / math.max(candidates, 1), byteShare(group, chosen))
+          task.advisor.judge(chosen.count.toDouble / math.max(candidates, 1), byteShare(group, chosen), selects)
           Decision.ReadFirst(chosen)
         case None =>
           val before = task.advisor.gaveUp
-          task.advisor.judge(share, byteShare(group, rows))
+          task.advisor.judge(share, byteShare(group, rows), selects)
           if (!before && task.advisor.gaveUp) report.add(GaveUp, 1)
           if (!bytes.canSkipRows(group.block)) Decision.ReadAll
           else if (share > ReadAllShare) plainly

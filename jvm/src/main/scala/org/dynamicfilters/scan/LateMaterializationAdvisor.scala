@@ -20,6 +20,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
   private var touched = 0.0
   private var judged = 0L
   private var misses = 0
+  private var early = 0
   private var decisions = 0L
 
   /** Whether to read filter columns first in the next row group. */
@@ -44,11 +45,17 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
     *   rows that passed, 0 to 1
     * @param byteShare
     *   bytes of the row group that are read after it, 0 to 1
+    * @param selects
+    *   whether there was anything yet that could have stopped a row: a pass before the first bound says nothing of the next
+    *   one, so a few of them are forgiven
     */
-  def judge(rowShare: Double, byteShare: Double): Unit = synchronized {
-    touched = if (judged == 0) byteShare else touched + (byteShare - touched) * Weight
-    judged += 1
-    misses = if (rowShare > giveUpSelectivity) misses + 1 else 0
+  def judge(rowShare: Double, byteShare: Double, selects: Boolean): Unit = synchronized {
+    if (!selects && rowShare > giveUpSelectivity && early < EarlyForgiven) early += 1
+    else {
+      touched = if (judged == 0) byteShare else touched + (byteShare - touched) * Weight
+      judged += 1
+      misses = if (rowShare > giveUpSelectivity) misses + 1 else 0
+    }
   }
 
   /** What a row group cost from the decision to the next one, its way through the operators above included. */
@@ -62,6 +69,7 @@ object LateMaterializationAdvisor {
   /** Below this share of bytes read there is no doubt. */
   private val ClearlyGood = 0.5
   private val MissesToGiveUp = 2
+  private val EarlyForgiven = 2
   private val MinSamples = 2
 
   /** Late materialization must be cheaper by this factor: it is the riskier way. */

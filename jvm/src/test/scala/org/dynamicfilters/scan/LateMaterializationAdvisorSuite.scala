@@ -11,7 +11,7 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     val a = advisor
     (1 to 50).foreach { _ =>
       assert(a.prefersLate())
-      a.judge(0.01, 0.1)
+      a.judge(0.01, 0.1, selects = true)
       a.spent(late = true, 100, 1000000)
     }
     assert(!a.gaveUp)
@@ -19,20 +19,20 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
 
   test("a filter that lets most rows pass is given up, and tried again now and then") {
     val a = advisor
-    a.judge(0.9, 0.1)
+    a.judge(0.9, 0.1, selects = true)
     assert(!a.gaveUp)
-    a.judge(0.9, 0.1)
+    a.judge(0.9, 0.1, selects = true)
     assert(a.gaveUp)
     val again = (1 to 160).count(_ => a.prefersLate())
     assert(again == 10)
-    a.judge(0.1, 0.0)
+    a.judge(0.1, 0.0, selects = true)
     assert(!a.gaveUp && a.prefersLate())
   }
 
   test("where all pages are read anyway, the cheaper way is taken") {
     Seq(true, false).foreach { lateIsCheaper =>
       val a = advisor
-      a.judge(0.3, 1.0)
+      a.judge(0.3, 1.0, selects = true)
       a.spent(late = true, 100, if (lateIsCheaper) 1000L else 100000L)
       // Nothing is known of the other way yet.
       assert(!a.prefersLate())
@@ -44,8 +44,18 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
 
   test("row groups without rows tell nothing of the cost") {
     val a = advisor
-    a.judge(0.3, 1.0)
+    a.judge(0.3, 1.0, selects = true)
     (1 to 3).foreach(_ => a.spent(late = false, 0, 10))
     assert(!a.prefersLate())
+  }
+
+  test("a pass before the first bound is forgiven, but not for ever") {
+    val a = advisor
+    (1 to 2).foreach { _ =>
+      a.judge(1.0, 1.0, selects = false)
+      assert(a.prefersLate() && !a.gaveUp)
+    }
+    (1 to 2).foreach(_ => a.judge(1.0, 1.0, selects = false))
+    assert(a.gaveUp)
   }
 }
