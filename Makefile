@@ -49,6 +49,7 @@ demo: $(VENV) $(JAR)
 
 bench: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/bench.py
+	.venv/bin/python benchmarks/bench_joins.py
 
 # ---- set-up
 

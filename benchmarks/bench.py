@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import pickle
-import platform
 import subprocess
 import sys
 import tempfile
@@ -13,12 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from pyspark.sql import SparkSession
 
 import layouts
 import report
 import runs
+from environment import environment
 from progress import Step, step
 from queries import SCALING, UNPRUNABLE, USELESS, Query
 from results import Cell, Pairs, comparable_plan
@@ -37,7 +35,7 @@ class Benchmark:
         self.options = options
         self.tables = [(layout, size) for layout in options.layouts for size in options.sizes]
         queries = {query.name: query.sql("hits") for query in (*SCALING, *USELESS, *UNPRUNABLE)}
-        self.results = report.Results(_environment(), queries)
+        self.results = report.Results(environment(), queries)
         if "scaling" in options.parts:
             self.results.cells = [Cell(query.name, *table) for query, table in product(SCALING, self.tables)]
         self.first_answers: dict[tuple[str, str, int], list[Any]] = {}
@@ -225,18 +223,6 @@ class Benchmark:
     def _cell(self, query: Query, layout: str, size: int) -> Cell:
         wanted = (query.name, layout, size)
         return next(cell for cell in self.results.cells if (cell.query, cell.layout, cell.millions) == wanted)
-
-
-def _environment() -> dict[str, Any]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
-        "Spark": pyspark.__version__,
-        "Python": platform.python_version(),
-        "cores used": runs.CORES,
-        "cores": os.cpu_count(),
-        "memory GiB": round(memory),
-        "load average before": f"{os.getloadavg()[0]:.1f}",  # what else was running; should be near zero
-    }
 
 
 def _options() -> argparse.Namespace:

@@ -31,6 +31,14 @@ WEBLOG_ROWS = 2_000_000
 REPEATS = 3
 
 
+DEAREST = (
+    "SELECT /*+ {hint}(orders) */ o_orderkey, o_totalprice, count(*) AS lines, "
+    "sum(l_extendedprice) AS price, max(l_comment) AS comment "
+    "FROM {{table}} JOIN orders ON l_orderkey = o_orderkey WHERE o_totalprice > 480000 "
+    "GROUP BY o_orderkey, o_totalprice ORDER BY o_orderkey"
+)
+
+
 @dataclass(frozen=True)
 class Job:
     """A query over one table, and why it is shown."""
@@ -69,6 +77,16 @@ JOBS = (
         "TopK over TPC-H orders by price: in no order at all",
     ),
     Job(SCALING[0], "hits", "ClickBench's query 23 over a web log in order of arrival"),
+    Job(
+        Query("lines of the dearest orders", DEAREST.format(hint="BROADCAST"), ("o_orderkey",), 0),
+        "lineitem",
+        "Join of TPC-H lineitem with few orders, broadcast: their keys are known before lineitem is read",
+    ),
+    Job(
+        Query("the same, shuffled", DEAREST.format(hint="MERGE"), ("o_orderkey",), 0),
+        "lineitem",
+        "The same join, shuffled: the scan of lineitem is held back until the keys are known",
+    ),
 )
 
 
@@ -197,7 +215,7 @@ def main() -> None:
             problems += show(spark, number, job)
     finally:
         spark.stop()
-    print(f"\n{'=' * 100}\n{len(JOBS) + 1}. A join\n\nnot yet: join filters come in a later version\n")
+    print()
     if problems:
         print("FAILED:\n" + "\n".join(f"* {problem}" for problem in problems), file=sys.stderr)
         raise SystemExit(1)

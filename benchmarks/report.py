@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tables
 from results import Cell, Figure, Pairs, figures
-from runs import FIRST, ORACLE, REPEATED, STOCK, VARIANTS, Skipped
+from runs import FIRST, ORACLE, REPEATED, STOCK, VARIANTS
 
 NAME = "topk"
 TITLES = {STOCK: "stock", ORACLE: "oracle", FIRST: "ours, first run", REPEATED: "ours, repeated"}
@@ -50,14 +51,14 @@ class Results:
 
     def markdown(self) -> str:
         """The report as people read it."""
-        parts = ["# TopK filters on a web log", _environment(self.environment)]
+        parts = ["# TopK filters on a web log", tables.environment(self.environment)]
         parts.append(
             "How this is measured, and what the columns mean: see [benchmarks](../../benchmarks/README.md)."
         )
         if self.problems:
             parts.append("**Answers differ.**\n\n" + "\n".join(f"* {problem}" for problem in self.problems))
         if found := self.figures():
-            parts.append("## Figures to reach\n\n" + _figures(found))
+            parts.append("## Figures to reach\n\n" + tables.figures(found))
         if self.cells:
             parts.append(f"## Cost against rows\n\n![cost against rows]({NAME}.png)")
         for name in dict.fromkeys(cell.query for cell in self.cells):
@@ -73,30 +74,20 @@ class Results:
         return "\n\n".join(parts) + "\n"
 
 
-def _environment(environment: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in environment.items()) + "."
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _figures(found: Sequence[Figure]) -> str:
-    rows = [(figure.what, figure.target, figure.seen, figure.met) for figure in found]
-    return _table(("figure", "target", "seen", "met"), rows)
-
-
 def _scaling(cells: Sequence[Cell]) -> str:
     header = ["files", "rows", *(f"{TITLES[variant]}, s" for variant in VARIANTS)]
     header += ["stock / first", "stock / repeated", "repeated / oracle", "row groups pruned", "rows pruned"]
     rows = []
     for cell in sorted(cells, key=lambda cell: (cell.layout, cell.millions)):
-        row = [cell.layout, f"{cell.millions}M", *(_number(cell.median(variant), 3) for variant in VARIANTS)]
-        row += [_number(cell.ratio(STOCK, FIRST), 1), _number(cell.ratio(STOCK, REPEATED), 1)]
-        row += [_number(cell.ratio(REPEATED, ORACLE), 2), *_skipped(cell.skipped.get(REPEATED))]
+        row = [
+            cell.layout,
+            f"{cell.millions}M",
+            *(tables.number(cell.median(variant), 3) for variant in VARIANTS),
+        ]
+        row += [tables.number(cell.ratio(STOCK, FIRST), 1), tables.number(cell.ratio(STOCK, REPEATED), 1)]
+        row += [tables.number(cell.ratio(REPEATED, ORACLE), 2), *tables.skipped(cell.skipped.get(REPEATED))]
         rows.append(row)
-    return _table(header, rows)
+    return tables.table(header, rows)
 
 
 def _pairs(measured: Sequence[Pairs], other: str) -> str:
@@ -123,21 +114,8 @@ def _pairs(measured: Sequence[Pairs], other: str) -> str:
             f"{pairs.ratio:.3f}",
             f"{low:.3f} to {high:.3f}",
         ]
-        rows.append([*row, *_skipped(pairs.skipped), pairs.why])
-    return _table(header, rows)
-
-
-def _skipped(skipped: Skipped | None) -> tuple[str, str]:
-    if skipped is None:
-        return "", ""
-    groups = f"{skipped.row_groups_pruned:,} of {skipped.row_groups_total:,}"
-    if not skipped.rows_total:
-        return groups, "0"
-    return groups, f"{skipped.rows_pruned:,} ({100 * skipped.rows_pruned / skipped.rows_total:.2f} %)"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+        rows.append([*row, *tables.skipped(pairs.skipped), pairs.why])
+    return tables.table(header, rows)
 
 
 def plot(results: Results, folder: Path) -> Path | None:

@@ -12,7 +12,7 @@ class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     Settings.all.size // registers the settings with Spark before a session reads its configuration
     extensions.injectColumnar { session => started(session); new DynamicFilterColumnarRule }
-    extensions.injectQueryStagePrepRule(_ => new DynamicFilterRule)
+    extensions.injectQueryStagePrepRule(_ => new DynamicFilterRule(adaptive = true))
     extensions.injectCheckRule(_ => SettingsCheck)
     ReportFunctions.all.foreach(extensions.injectTableFunction)
   }

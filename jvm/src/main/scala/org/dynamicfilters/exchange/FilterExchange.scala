@@ -14,7 +14,7 @@ trait FilterExchange {
   /** The shared bound of a TopK, made by whoever asks first.
     *
     * @param run
-    *   see [[FilterRef.nextRun]]
+    *   see [[TopKRef.nextRun]]
     * @return
     *   None if the execution has ended: then rows pass
     */
@@ -26,6 +26,12 @@ trait FilterExchange {
     *   None if the execution has ended
     */
   def shared[A <: AnyRef](executionId: Long, key: AnyRef)(make: => A): Option[A]
+
+  /** What the driver knows of a join's filter; None in any other process, and before the build side has started. */
+  def joinFilter(executionId: Long, filterId: Long): Option[JoinFilterState]
+
+  /** Makes a join's filter known to tasks in this process. */
+  def announce(executionId: Long, state: JoinFilterState): Unit
 
   /** A task works for this execution; paired with [[leave]]. */
   def enter(executionId: Long): Unit
@@ -59,6 +65,7 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
   private final class Execution {
     val filters = new ConcurrentHashMap[(Long, Long), SharedTopK]()
     val attachments = new ConcurrentHashMap[AnyRef, AnyRef]()
+    val joins = new ConcurrentHashMap[Long, JoinFilterState]()
     val tasks = new AtomicLong
     @volatile var state: ExecutionState = Active
     @volatile var lastUsed: Long = clock()
@@ -95,6 +102,12 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
   override def shared[A <: AnyRef](executionId: Long, key: AnyRef)(make: => A): Option[A] =
     execution(executionId).map(_.attachments.computeIfAbsent(key, _ => make).asInstanceOf[A])
 
+  override def joinFilter(executionId: Long, filterId: Long): Option[JoinFilterState] =
+    Option(executions.get(executionId)).flatMap(e => Option(e.joins.get(filterId)))
+
+  override def announce(executionId: Long, state: JoinFilterState): Unit =
+    execution(executionId).foreach(_.joins.put(state.filterId, state))
+
   override def enter(executionId: Long): Unit = execution(executionId).foreach(_.tasks.incrementAndGet())
 
   override def leave(executionId: Long): Unit = {
@@ -118,6 +131,7 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
   private def clear(e: Execution): Unit = {
     e.filters.clear()
     e.attachments.clear()
+    e.joins.clear()
   }
 
   private def drop(id: Long, e: Execution): Unit = {

@@ -2,21 +2,62 @@ package org.dynamicfilters.exchange
 
 import java.util.concurrent.atomic.AtomicLong
 
+import org.dynamicfilters.filter.KeyDomain
+
 /** The filter that a plan's producer and scans share.
   *
   * The id is new for every planned producer and never enters a comparison of plans: two plans that are equal but for it are
-  * equal, so that Spark reuses exchanges and subqueries as before. What is compared is `marker`, which comes from the
-  * producer's canonical form. State is kept by (SQL execution, id): a plan may be executed twice.
+  * equal, so that Spark reuses exchanges and subqueries as before. What subclasses compare instead says which rows the
+  * producer sees. State is kept by (SQL execution, id): a plan may be executed twice.
   *
   * @param id
   *   unique in the application, shown to users as `DynamicFilter#<id>`
   * @param producer
   *   topk | join | aggregate | user
   */
-final class FilterRef(val id: Long, val producer: String, val marker: String, val spec: TopKSpec) extends Serializable {
-  @transient @volatile private var inForce: String => String = _
+abstract class FilterRef(val id: Long, val producer: String) extends Serializable {
 
+  /** Type of the values that the producer collects. */
+  def domain: KeyDomain
+
+  /** What it looks for, if it is a TopK. */
+  def topK: Option[TopKSpec] = None
+
+  /** Text that is equal for equal filters, and seldom for others. */
+  def marker: String
+
+  /** The producer's record of its last run, for reports; null before, and on executors. */
+  def driverRun: AnyRef
+
+  /** The run of the producer that a scan belongs to which starts now; see [[TopKRef.nextRun]]. */
+  def currentRun: Long = 0L
+
+  /** The filter in force as in a SQL text. */
+  protected def inForce(column: String): String
+
+  /** As plans show it: `DynamicFilter#3 [k: true]` before execution, the filter in force after it. */
+  final def describe(column: String): String = s"$this [$column: ${inForce(column)}]"
+
+  override def toString: String = s"DynamicFilter#$id"
+}
+
+object FilterRef {
+  private val ids = new AtomicLong
+  private[exchange] def nextId(): Long = ids.incrementAndGet()
+}
+
+/** The filter of a TopK.
+  *
+  * @param marker
+  *   comes from the producer's canonical form
+  */
+final class TopKRef private (id: Long, val marker: String, val spec: TopKSpec) extends FilterRef(id, "topk") {
+  @transient @volatile private var expression: String => String = _
   @transient private var runs = 0L
+  @transient @volatile private var lastRun: AnyRef = _
+
+  override def domain: KeyDomain = spec.domain
+  override def topK: Option[TopKSpec] = Some(spec)
 
   /** Starts a run of the plan, on the driver: the producer calls this before the scans below it start.
     *
@@ -24,42 +65,33 @@ final class FilterRef(val id: Long, val producer: String, val marker: String, va
     * a partition, so rows counted in one run say nothing in another.
     */
   def nextRun(): Long = synchronized { runs += 1; runs }
-
-  /** The run that a scan belongs to which starts now. */
-  def currentRun: Long = synchronized(runs)
-
-  @transient @volatile private var lastRun: AnyRef = _
-
-  /** What the producer called [[started]] with last; null before, and on executors. */
-  def driverRun: AnyRef = lastRun
+  override def currentRun: Long = synchronized(runs)
+  override def driverRun: AnyRef = lastRun
 
   /** Tells, on the driver, where plans find the filter's state: in the execution that was started last.
     *
     * @param run
     *   the producer's record of it
-    * @param expression
+    * @param inForce
     *   from a column's name to the filter in force
     */
-  def started(run: AnyRef, expression: String => String): Unit = {
+  def started(run: AnyRef, inForce: String => String): Unit = {
     lastRun = run
-    inForce = expression
+    expression = inForce
   }
 
-  /** As plans show it: `DynamicFilter#3 [k: true]` before execution, the filter in force after it. */
-  def describe(column: String): String = {
-    val f = inForce
-    s"$this [$column: ${if (f == null) "true" else f(column)}]"
+  override protected def inForce(column: String): String = {
+    val f = expression
+    if (f == null) "true" else f(column)
   }
 
   override def equals(other: Any): Boolean = other match {
-    case that: FilterRef => that.producer == producer && that.marker == marker
+    case that: TopKRef => that.marker == marker
     case _ => false
   }
   override def hashCode: Int = marker.hashCode
-  override def toString: String = s"DynamicFilter#$id"
 }
 
-object FilterRef {
-  private val ids = new AtomicLong
-  def topK(marker: String, spec: TopKSpec): FilterRef = new FilterRef(ids.incrementAndGet(), "topk", marker, spec)
+object TopKRef {
+  def apply(marker: String, spec: TopKSpec): TopKRef = new TopKRef(FilterRef.nextId(), marker, spec)
 }

@@ -37,13 +37,13 @@ object TaskFilters {
   /** Starts a computation of a TopK's input in the running task.
     *
     * @param run
-    *   see [[FilterRef.nextRun]]
+    *   see [[TopKRef.nextRun]]
     * @param partition
     *   of the producer's own input, which need not be the task's: a cartesian product computes one partition in many tasks
     * @return
     *   None where the task has no execution id or the execution has ended
     */
-  def start(context: TaskContext, ref: FilterRef, run: Long, partition: Int): Option[TaskTopK] =
+  def start(context: TaskContext, ref: TopKRef, run: Long, partition: Int): Option[TaskTopK] =
     for {
       execution <- executionId(context)
       shared <- LocalExchange.instance.topK(execution, ref.id, run, ref.spec)
@@ -64,7 +64,7 @@ object TaskFilters {
     * @return
     *   None where the producer has not started in this task
     */
-  def filter(context: TaskContext, ref: FilterRef, run: Long): Option[ValueFilter] =
+  def filter(context: TaskContext, ref: TopKRef, run: Long): Option[ValueFilter] =
     Option(tasks.get(context.taskAttemptId())).flatMap(_.get((ref.id, run))).map { part =>
       part.current.filter(own = part.computations == 1)
     }

@@ -2,43 +2,54 @@ package org.dynamicfilters.filter
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, InvalidProtocolBufferException, Message}
-
-import org.apache.spark.sql.types.{BinaryType, DataType, Decimal, DecimalType, StringType}
-import org.apache.spark.unsafe.types.UTF8String
+import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
 
 import org.dynamicfilters.proto._
 
 /**
- * Filters as bytes (proto/filters.proto), and back. The only place that knows the protobuf classes.
+ * Filters as bytes (proto/filters.proto), and back.
  *
  * Decoding never throws. What is not fully understood is refused with a reason and so filters nothing: a filter that was
  * misread could drop rows.
  */
 object FilterCodec {
+  import KeyCodec._
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val version: Int = 1
+  val version: Int = 2
 
   def encode(f: ValueFilter): Array[Byte] =
     FilterMessage.newBuilder().setVersion(version).setFilter(form(f)).build().toByteArray
 
+  /** How many bytes [[encode]] gives. */
+  def sizeOf(f: ValueFilter): Long =
+    FilterMessage.newBuilder().setVersion(version).setFilter(form(f)).build().getSerializedSize.toLong
+
   /** The filter, or why there is none. */
   def decode(b: Array[Byte]): Either[String, ValueFilter] =
-    try {
+    reading("filter") {
       val m = FilterMessage.parseFrom(b)
-      // First of all: the rest of another version may mean anything.
-      if (m.getVersion != version)
-        Left(s"filter message of version ${Integer.toUnsignedString(m.getVersion)}, only version $version is known")
-      else
-        for {
-          _ <- known(m)
-          _ <- Either.cond(m.hasFilter, (), "filter message without a filter")
-          f <- filter(m.getFilter)
-        } yield f
-    } catch {
-      case e: InvalidProtocolBufferException => Left(s"not a filter message: ${e.getMessage}")
-      case NonFatal(e) => Left(s"filter message cannot be read: $e")
+      for {
+        // First of all: the rest of another version may mean anything.
+        _ <- sameVersion("filter", m.getVersion)
+        _ <- known(m)
+        _ <- Either.cond(m.hasFilter, (), "filter message without a filter")
+        f <- filter(m.getFilter)
+      } yield f
+    }
+
+  private[filter] def sameVersion(what: String, found: Int): Either[String, Unit] =
+    Either.cond(
+      found == version,
+      (),
+      s"$what message of version ${Integer.toUnsignedString(found)}, only version $version is known"
+    )
+
+  private[filter] def reading[T](what: String)(read: => Either[String, T]): Either[String, T] =
+    try read
+    catch {
+      case e: InvalidProtocolBufferException => Left(s"not a $what message: ${e.getMessage}")
+      case NonFatal(e) => Left(s"$what message cannot be read: $e")
     }
 
   private def form(f: ValueFilter): FilterForm = {
@@ -47,29 +58,32 @@ object FilterCodec {
       case ValueFilter.All => b.setAll(AllForm.getDefaultInstance)
       case ValueFilter.Nothing => b.setNothing(NothingForm.getDefaultInstance)
       case ValueFilter.NullsOnly(d) => b.setNullsOnly(NullsOnlyForm.newBuilder().setDataType(d.dataType.json))
-      case r: ValueFilter.Range =>
-        val range = RangeForm.newBuilder().setDataType(r.domain.dataType.json).setNulls(r.nulls)
-        r.lower.foreach(e => range.setLower(end(r.domain, e)))
-        r.upper.foreach(e => range.setUpper(end(r.domain, e)))
-        b.setRange(range)
+      case r: ValueFilter.Range => b.setRange(rangeForm(r))
+      case ValueFilter.Members(range, keys) => b.setMembers(membersForm(range, keys))
+      case ValueFilter.Both(left, right) => b.setAnd(AndForm.newBuilder().setLeft(form(left)).setRight(form(right)))
     }
     b.build()
+  }
+
+  private def rangeForm(r: ValueFilter.Range): RangeForm = {
+    val range = RangeForm.newBuilder().setDataType(r.domain.dataType.json).setNulls(r.nulls)
+    r.lower.foreach(e => range.setLower(end(r.domain, e)))
+    r.upper.foreach(e => range.setUpper(end(r.domain, e)))
+    range.build()
   }
 
   private def end(domain: KeyDomain, e: End): RangeEnd =
     RangeEnd.newBuilder().setKey(key(domain, e.key)).setInclusive(e.inclusive).build()
 
-  private def key(domain: KeyDomain, k: AnyRef): FilterKey = {
-    val b = FilterKey.newBuilder()
-    (domain.dataType, k) match {
-      case (_, n: java.lang.Long) => b.setNumber(n)
-      case (_, s: UTF8String) => b.setData(ByteString.copyFrom(s.getBytes))
-      case (_, bytes: Array[Byte]) => b.setData(ByteString.copyFrom(bytes))
-      case (t: DecimalType, d: Decimal) =>
-        b.setData(ByteString.copyFrom(d.toJavaBigDecimal.setScale(t.scale).unscaledValue.toByteArray))
-      case _ => throw new IllegalArgumentException(s"no key of ${domain.dataType.catalogString}: ${k.getClass.getName}")
+  private def membersForm(range: ValueFilter.Range, keys: KeySet): MembersForm = {
+    val m = MembersForm.newBuilder().setRange(rangeForm(range))
+    keys match {
+      case v: LongValues => m.setValues(longs(v.sorted))
+      case v: ObjectValues => m.setObjects(objects(v.domain, v.sorted))
+      case b: LongBitmap => m.setBitmap(ByteString.copyFrom(b.bits.encode))
+      case b: Bloom => m.setBloom(BloomForm.newBuilder().setBits(ByteString.copyFrom(b.encodeBits)).setSize(b.size))
     }
-    b.build()
+    m.build()
   }
 
   private def filter(f: FilterForm): Either[String, ValueFilter] = known(f).flatMap { _ =>
@@ -78,6 +92,8 @@ object FilterCodec {
       case FilterForm.FormCase.NOTHING => known(f.getNothing).map(_ => ValueFilter.Nothing)
       case FilterForm.FormCase.RANGE => range(f.getRange)
       case FilterForm.FormCase.NULLS_ONLY => nullsOnly(f.getNullsOnly)
+      case FilterForm.FormCase.MEMBERS => members(f.getMembers)
+      case FilterForm.FormCase.AND => both(f.getAnd)
       case _ => Left("filter of an unknown form")
     }
   }
@@ -85,13 +101,13 @@ object FilterCodec {
   private def nullsOnly(n: NullsOnlyForm): Either[String, ValueFilter] =
     for {
       _ <- known(n)
-      d <- domain(n.getDataType)
+      d <- readDomain(n.getDataType)
     } yield ValueFilter.NullsOnly(d)
 
-  private def range(r: RangeForm): Either[String, ValueFilter] =
+  private def range(r: RangeForm): Either[String, ValueFilter.Range] =
     for {
       _ <- known(r)
-      d <- domain(r.getDataType)
+      d <- readDomain(r.getDataType)
       lower <- if (r.hasLower) end(d, r.getLower).map(Some(_)) else Right(None)
       upper <- if (r.hasUpper) end(d, r.getUpper).map(Some(_)) else Right(None)
     } yield ValueFilter.Range(d, lower, upper, r.getNulls)
@@ -99,40 +115,32 @@ object FilterCodec {
   private def end(d: KeyDomain, e: RangeEnd): Either[String, End] =
     for {
       _ <- known(e)
-      _ <- known(e.getKey)
-      k <- key(d, e.getKey)
-      _ <- Either.cond(d.isKey(k), (), s"a key is out of range for type ${d.dataType.catalogString}")
+      k <- readKey(d, e.getKey)
     } yield End(k, e.getInclusive)
 
-  private def key(d: KeyDomain, k: FilterKey): Either[String, AnyRef] = (k.getKeyCase, d.dataType) match {
-    case (FilterKey.KeyCase.NUMBER, _) if d.isInstanceOf[LongDomain] => Right(Long.box(k.getNumber))
-    case (FilterKey.KeyCase.DATA, BinaryType) => Right(k.getData.toByteArray)
-    case (FilterKey.KeyCase.DATA, StringType) => Right(UTF8String.fromBytes(k.getData.toByteArray))
-    case (FilterKey.KeyCase.DATA, t: DecimalType) if d.isInstanceOf[ObjectDomain] => decimal(k.getData, t)
-    case _ => Left(s"a key is of the wrong kind for type ${d.dataType.catalogString}")
+  private def members(m: MembersForm): Either[String, ValueFilter] =
+    for {
+      _ <- known(m)
+      r <- range(m.getRange)
+      keys <- keySet(r.domain, m)
+      f <-
+        try Right(ValueFilter.Members(r, keys))
+        catch { case e: IllegalArgumentException => Left(e.getMessage) }
+    } yield f
+
+  private def keySet(domain: KeyDomain, m: MembersForm): Either[String, KeySet] = (m.getKeysCase, domain) match {
+    case (MembersForm.KeysCase.VALUES, d: LongDomain) => readKeys(d, m.getValues).map(LongValues(d, _))
+    case (MembersForm.KeysCase.BITMAP, d: LongDomain) => LongBitmap.decode(d, m.getBitmap.toByteArray)
+    case (MembersForm.KeysCase.OBJECTS, d: ObjectDomain) => readObjects(d, m.getObjects).map(ObjectValues(d, _))
+    case (MembersForm.KeysCase.BLOOM, d) =>
+      known(m.getBloom).flatMap(_ => Bloom.decode(d, m.getBloom.getBits.toByteArray, m.getBloom.getSize))
+    case _ => Left(s"a set is of the wrong kind for type ${domain.dataType.catalogString}")
   }
 
-  private def decimal(data: ByteString, t: DecimalType): Either[String, Decimal] =
-    // 38 digits fit in 16 bytes; more would only cost time to find out.
-    if (data.isEmpty || data.size > 16) Left(s"a key of ${data.size} bytes is no ${t.catalogString}")
-    else {
-      val unscaled = new java.math.BigDecimal(new java.math.BigInteger(data.toByteArray), t.scale)
-      if (unscaled.precision > t.precision) Left(s"a key has too many digits for type ${t.catalogString}")
-      else Right(Decimal(unscaled, t.precision, t.scale))
-    }
-
-  private def domain(json: String): Either[String, KeyDomain] =
-    // Atomic types are a quoted name. Anything else in JSON could be nested without end, or name a class to load.
-    if (json.length > 100 || !json.startsWith("\"")) Left("filter of an unknown type")
-    else
-      try KeyDomain.of(DataType.fromJson(json))
-      catch { case NonFatal(_) => Left(s"filter of an unknown type $json") }
-
-  /** Newer writers may put conditions into fields that this version does not know. */
-  private def known(m: Message): Either[String, Unit] =
-    Either.cond(
-      m.getUnknownFields.asMap.isEmpty,
-      (),
-      s"${m.getDescriptorForType.getName} has fields that are not known"
-    )
+  private def both(a: AndForm): Either[String, ValueFilter] =
+    for {
+      _ <- known(a)
+      left <- filter(a.getLeft)
+      right <- filter(a.getRight)
+    } yield ValueFilter.Both(left, right)
 }

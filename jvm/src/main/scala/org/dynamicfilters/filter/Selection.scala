@@ -12,6 +12,9 @@ final class Selection(capacity: Int) {
   /** Only the first `count` of these mean anything. */
   val rows: Array[Int] = new Array[Int](capacity)
 
+  /** Room for the keys of selected rows: `codes(i)` belongs to `rows(i)` within one filter's loops, then means nothing. */
+  private[filter] lazy val codes: Array[Long] = new Array[Long](capacity)
+
   /** How many rows are selected. */
   var count: Int = 0
 

@@ -42,7 +42,7 @@ sealed trait ValueFilter extends Serializable {
   /** True only if provably every row that passes this filter passes the other one too. */
   def implies(other: ValueFilter): Boolean
 
-  /** The name of the form in reports: all, nothing, range. */
+  /** The name of the form in reports: all, nothing, range, range+in, range+bitmap, range+bloom, or several of these joined. */
   def form: String
 
   /** The condition as users read it in a plan: `true`, `k <= 50`, `50 <= k <= 1000`, `k = 5`, `(k < 10 OR k IS NULL)`. */
@@ -50,6 +50,12 @@ sealed trait ValueFilter extends Serializable {
 
   /** What passes both. Throws IllegalArgumentException if the two are filters of different types. */
   def and(other: ValueFilter): ValueFilter
+
+  /**
+   * The same condition for a column of another type, for joins that compare their keys after a widening cast: between the
+   * integer types, values that the other type does not have are left out. All for any other two types.
+   */
+  final def convert(target: KeyDomain): ValueFilter = Conversion(this, target)
 }
 
 object ValueFilter {
@@ -65,7 +71,9 @@ object ValueFilter {
     override def implies(other: ValueFilter): Boolean = other match {
       case All => true
       case r: Range => r.hasAllValues && r.nulls
-      case _ => false
+      case m: Members => Range(m.domain, None, None, nulls = true).implies(m)
+      case b: Both => b.isImpliedBy(this)
+      case NullsOnly(_) | Nothing => false
     }
     override def form: String = "all"
     override def expression(column: String): String = "true"
@@ -99,6 +107,8 @@ object ValueFilter {
       case All => true
       case NullsOnly(d) => d == domain
       case r: Range => r.domain == domain && r.nulls
+      case m: Members => m.domain == domain && m.nulls
+      case b: Both => b.isImpliedBy(this)
       case Nothing => false
     }
     override def form: String = "range"
@@ -108,6 +118,8 @@ object ValueFilter {
       case Nothing => Nothing
       case NullsOnly(d) => sameDomain(domain, d); this
       case r: Range => sameDomain(domain, r.domain); if (r.nulls) this else Nothing
+      case m: Members => sameDomain(domain, m.domain); if (m.nulls) this else Nothing
+      case b: Both => b.and(this)
     }
   }
 
@@ -219,6 +231,8 @@ object ValueFilter {
       case Nothing => hasNoValues && !nulls
       case NullsOnly(d) => d == domain && hasNoValues
       case r: Range => r.domain == domain && (r.nulls || !nulls) && (hasNoValues || within(r))
+      case m: Members => m.domain == domain && (m.nulls || !nulls) && (hasNoValues || m.containsAllOf(this))
+      case b: Both => b.isImpliedBy(this)
     }
 
     /** Whether the values of this range, of which there are some, all lie in another one. */
@@ -240,21 +254,53 @@ object ValueFilter {
       case All => this
       case Nothing => Nothing
       case n: NullsOnly => n.and(this)
-      case r: Range =>
-        sameDomain(domain, r.domain)
-        val lo = tighter(lower, r.lower)(domain.compare(_, _) > 0)
-        val hi = tighter(upper, r.upper)(domain.compare(_, _) < 0)
-        range(domain, lo, hi, nulls && r.nulls)
+      case r: Range => intersect(r).simplest
+      case m: Members => m.and(this)
+      case b: Both => b.and(this)
     }
+
+    /** What passes both, as two ends: possibly nothing. */
+    private[filter] def intersect(r: Range): Range = {
+      sameDomain(domain, r.domain)
+      val lo = tighter(lower, r.lower)(domain.compare(_, _) > 0)
+      val hi = tighter(upper, r.upper)(domain.compare(_, _) < 0)
+      Range(domain, lo, hi, nulls && r.nulls)
+    }
+
+    private[filter] def simplest: ValueFilter =
+      if (hasNoValues) none(domain, nulls) else if (nulls && hasAllValues) All else this
   }
 
-  /** The simplest filter for these ends: All, Nothing, NullsOnly or a Range. */
-  def range(domain: KeyDomain, lower: Option[End], upper: Option[End], nulls: Boolean): ValueFilter = {
-    val r = Range(domain, lower, upper, nulls)
-    if (r.hasNoValues) { if (nulls) NullsOnly(domain) else Nothing }
-    else if (nulls && r.hasAllValues) All
-    else r
+  /**
+   * The values of a set that also lie within a range, and null if the range passes it: the keys of a join's build side.
+   * This class takes both as they are; [[members]] gives the simplest filter for them.
+   *
+   * @param range
+   *   has both ends and values between them. If the set is exact, both ends are inclusive and members of it. Throws
+   *   IllegalArgumentException otherwise
+   * @param keys
+   *   of the same domain; may hold more than lies within the range
+   */
+  final case class Members(range: Range, keys: KeySet) extends ValueFilter with MemberQuestions {
+    MemberAlgebra.check(range, keys)
   }
+
+  /** What passes two filters that cannot be made one, such as two Bloom filters. Made by `and`. */
+  final case class Both(left: ValueFilter, right: ValueFilter) extends ValueFilter with BothQuestions
+
+  /**
+   * The simplest filter for the values of a set that a range passes, and null if the range does: Nothing, NullsOnly, All, a
+   * Range or Members. Throws IllegalArgumentException if the two have different domains, or if a set that is not exact comes
+   * without both ends.
+   */
+  def members(keys: KeySet, within: Range): ValueFilter = MemberAlgebra.simplest(keys, within)
+
+  /** The simplest filter for these ends: All, Nothing, NullsOnly or a Range. */
+  def range(domain: KeyDomain, lower: Option[End], upper: Option[End], nulls: Boolean): ValueFilter =
+    Range(domain, lower, upper, nulls).simplest
+
+  /** No value passes, and null or not. */
+  private[filter] def none(domain: KeyDomain, nulls: Boolean): ValueFilter = if (nulls) NullsOnly(domain) else Nothing
 
   private def tighter(a: Option[End], b: Option[End])(isTighter: (AnyRef, AnyRef) => Boolean): Option[End] =
     (a, b) match {
@@ -268,7 +314,7 @@ object ValueFilter {
 
   private def unbox(key: AnyRef): Long = key.asInstanceOf[java.lang.Long].longValue
 
-  private def sameDomain(a: KeyDomain, b: KeyDomain): Unit =
+  private[filter] def sameDomain(a: KeyDomain, b: KeyDomain): Unit =
     require(
       a == b,
       s"a filter of ${a.dataType.catalogString} and one of ${b.dataType.catalogString} have nothing in common"

@@ -6,6 +6,8 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, TakeOrderedAndProjectExec}
+import org.apache.spark.sql.execution.adaptive.QueryStageExec
+import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.dynamicfilters.Settings
 import org.dynamicfilters.produce.TopKTapExec
 import org.dynamicfilters.report.Rejected
@@ -18,17 +20,35 @@ import org.dynamicfilters.report.Rejected
   *   - otherwise, and for every adaptive stage: before Spark inserts columnar transitions.
   *
   * A failure leaves the plan as it is.
+  *
+  * @param adaptive
+  *   which of the two places this is
   */
-final class DynamicFilterRule extends Rule[SparkPlan] with Logging {
+final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Logging {
   override def apply(plan: SparkPlan): SparkPlan =
-    if (!Settings.get(conf, Settings.Enabled)) plan
-    else
-      try plan.transformUp { case t: TakeOrderedAndProjectExec => topK(t) }
-      catch {
-        case e @ (NonFatal(_) | _: LinkageError) =>
-          logWarning("Dynamic filters: planning failed, the query runs without them", e)
-          plan
-      }
+    if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan)) plan
+    else {
+      val sorted = orElseAsIs("TopK", plan)(_.transformUp { case t: TakeOrderedAndProjectExec => topK(t) })
+      orElseAsIs("join", sorted)(joins)
+    }
+
+  private def orElseAsIs(what: String, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
+    try change(plan)
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        logWarning(s"Dynamic filters: planning failed, the query runs without $what filters", e)
+        plan
+    }
+
+  // Batches of a stream share state that outlives a query.
+  private def isStreaming(plan: SparkPlan): Boolean = plan.exists(_.logicalLink.exists(_.isStreaming))
+
+  /** Without adaptive execution plans have no stages; a plan that has some is one of its stages, and was seen as a whole. */
+  private def joins(plan: SparkPlan): SparkPlan =
+    if (!Settings.get(conf, Settings.JoinEnabled)) plan
+    else if (!adaptive && plan.exists(_.isInstanceOf[QueryStageExec])) plan
+    else if (!plan.exists(_.isInstanceOf[BaseJoinExec])) plan
+    else new JoinPlanner(plan, conf, adaptive)()
 
   private def topK(t: TakeOrderedAndProjectExec): SparkPlan = t.child match {
     case _: TopKTapExec => t
@@ -54,6 +74,6 @@ object DynamicFilterRule {
 
 /** Hooks the rule in where adaptive execution does not. */
 final class DynamicFilterColumnarRule extends ColumnarRule {
-  private val rule = new DynamicFilterRule
+  private val rule = new DynamicFilterRule(adaptive = false)
   override def preColumnarTransitions: Rule[SparkPlan] = rule
 }

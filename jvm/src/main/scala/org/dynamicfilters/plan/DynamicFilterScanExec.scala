@@ -1,5 +1,6 @@
 package org.dynamicfilters.plan
 
+import org.apache.spark.SparkException
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, UnsafeProjection}
@@ -9,7 +10,9 @@ import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.exchange.TaskFilters
+import org.dynamicfilters.Settings
+import org.dynamicfilters.exchange.{JoinRef, JoinWaits, TaskFilters}
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, ScanRun}
 import org.dynamicfilters.scan._
 
@@ -52,7 +55,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     // Also where its RDD is not used: this waits for the scan's own subqueries (dynamic partition pruning).
     val plain = child.executeColumnar()
     val accumulator = startRun()
-    ordered() match {
+    chosen(accumulator) match {
       case None => tracked(plain, accumulator)
       case Some(files) =>
         val (rows, time) = (child.longMetric("numOutputRows"), child.longMetric("scanTime"))
@@ -64,7 +67,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
   override protected def doExecute(): RDD[InternalRow] = {
     val plain = child.execute()
     val accumulator = startRun()
-    ordered() match {
+    chosen(accumulator) match {
       case None => tracked(plain, accumulator)
       case Some(files) =>
         val rows = child.longMetric("numOutputRows")
@@ -84,20 +87,68 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     }
   }
 
-  /** The scan's files best first; None keeps Spark's own order. Bucketed scans keep their partitions. */
-  private def ordered(): Option[OrderedFileScanRDD] =
+  /** Join filters that are complete now, by column. */
+  @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = spec.columns.map { c =>
+    c.ref match {
+      case j: JoinRef => j.state.current.map(_.convert(c.domain))
+      case _ => None
+    }
+  }
+
+  /** Holds the scan's stage back until its filters are ready, where the planner found that worth it.
+    *
+    * Here, because Spark prepares the plan of a shuffle on the thread that submits it, before it takes the exchange's lock:
+    * so neither the adaptive loop nor a cancellation is blocked.
+    */
+  override protected def doPrepare(): Unit = {
+    val states = spec.columns.filter(_.place.waits).map(_.ref).collect { case j: JoinRef => j.state }
+    val execution = Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption)
+    val millis = Settings.get(conf, Settings.JoinWaitTimeout)
+    if (states.nonEmpty && execution.isDefined && millis > 0)
+      JoinWaits.await(execution.get, states, millis) match {
+        case JoinWaits.Outcome.QueryEnded =>
+          throw new SparkException("The query ended while a scan was held back for its dynamic filters")
+        case _ =>
+      }
+  }
+
+  /** The scan's splits as chosen on the driver; None keeps Spark's own. Bucketed scans keep their partitions. */
+  private def chosen(accumulator: ScanAccumulator): Option[ChosenFileScanRDD] =
     if (scan.bucketedScan) None
     else
       scan.inputRDD match {
         case files: FileScanRDD =>
-          try OrderedFileScanRDD.of(files, spec, FileStatistics.instance)
+          try
+            SplitChooser
+              .choose(files.filePartitions, spec, ready, FileStatistics.instance, sparkContext.defaultParallelism)
+              .map { choice =>
+                countLeft(choice, accumulator)
+                new ChosenFileScanRDD(files, spec, choice.splits)
+              }
           catch {
             case e: RuntimeException =>
-              logWarning("Dynamic filters: files are read in Spark's order, ordering them failed", e)
+              logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
               None
           }
         case _ => None
       }
+
+  /** What gets no task is counted here. */
+  private def countLeft(choice: SplitChooser.Choice, accumulator: ScanAccumulator): Unit = if (choice.left.nonEmpty) {
+    val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+    val report = new ScanReport(Option(executionId).flatMap(_.toLongOption).getOrElse(-1L))
+    choice.left.foreach { case (_, known) => report.addUnopened(known) }
+    accumulator.add(report)
+    val set = Seq(
+      "filesPruned" -> SplitsUnopened,
+      "rowGroups" -> RowGroups,
+      "rowGroupsPruned" -> RowGroupsPruned,
+      "rows" -> Rows,
+      "rowsPruned" -> Rows
+    )
+    set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
+    SqlMetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
+  }
 
   private def tracked[T: scala.reflect.ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics
@@ -114,6 +165,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
       rdd,
       spec,
       spec.columns.map(_.ref.currentRun),
+      ReadyFilters(sparkContext, ready),
       accumulator,
       report =>
         counted.foreach { case (plus, minus, metric) =>

@@ -1,45 +1,66 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, ExplodeBase, Inline, Stack}
-import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  Attribute,
+  AttributeReference,
+  ExplodeBase,
+  Expression,
+  Inline,
+  NamedExpression,
+  Stack
+}
+import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, BroadcastNestedLoopJoinExec}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
+import org.apache.spark.sql.execution.joins._
+import org.apache.spark.sql.execution.window.WindowExecBase
+import org.dynamicfilters.produce.BuildKeyTapExec
 
 /** Takes a filter from its producer down to scans, by attribute id, through the operators that let it pass.
   *
   * An operator lets a filter on column c pass if dropping input rows by c only drops output rows that the filter excludes
   * too. Everything not listed stops it.
+  *
+  * @param key
+  *   what the column is to the producer, for reasons: "the sort key"
+  * @param reach
+  *   how far the filter may go
+  * @param toScan
+  *   filters one scan; the last argument says whether an exchange lies between
   */
-final class PushDown(toScan: (FileSourceScanExec, Attribute) => Either[String, SparkPlan]) {
+final class PushDown(
+    key: String,
+    reach: PushDown.Reach,
+    toScan: (SparkPlan, Attribute, Boolean) => Either[String, SparkPlan]
+) {
   import PushDown._
 
   /** The plan with every scan that the column comes from filtered, or why there is none. */
-  def apply(plan: SparkPlan, column: Attribute): Either[String, SparkPlan] = plan match {
-    case s: FileSourceScanExec => toScan(s, column)
+  def apply(plan: SparkPlan, column: Attribute): Either[String, SparkPlan] = down(plan, column, crossed = false)
+
+  private def down(plan: SparkPlan, column: Attribute, crossed: Boolean): Either[String, SparkPlan] = plan match {
+    case _: FileSourceScanExec | _: DynamicFilterScanExec => toScan(plan, column, crossed)
 
     case p: ProjectExec =>
       if (!p.projectList.forall(_.deterministic)) Left("a non-deterministic projection is in the way")
-      else
-        p.projectList.find(_.exprId == column.exprId) match {
-          case Some(a: AttributeReference) => into(p, p.child, a)
-          case Some(Alias(a: AttributeReference, _)) => into(p, p.child, a)
-          case Some(other) => Left(s"the sort key is computed: ${other.sql}")
-          case None => Left(s"the sort key ${column.name} is not in the projection below")
-        }
+      else source(p.projectList, column).flatMap(into(p, _, crossed))
 
     case f: FilterExec =>
-      if (f.condition.deterministic) into(f, f.child, column) else Left("a non-deterministic filter is in the way")
+      if (f.condition.deterministic) into(f, column, crossed) else Left("a non-deterministic filter is in the way")
 
-    case j: BroadcastHashJoinExec => intoJoin(j, j.left, j.right, j.joinType, j.buildSide, column)
-    case j: BroadcastNestedLoopJoinExec => intoJoin(j, j.left, j.right, j.joinType, j.buildSide, column)
+    case j: BroadcastHashJoinExec => intoJoin(j, column, crossed)
+    case j: BroadcastNestedLoopJoinExec => intoJoin(j, column, crossed)
+    case j: ShuffledJoin if reach.beyondExchange => intoJoin(j, column, crossed)
 
     case u: UnionExec =>
       val position = u.output.indexWhere(_.exprId == column.exprId)
       val pushed = u.children.map { c =>
         if (position < 0 || c.output(position).dataType != column.dataType)
           Left("the branches of the union differ in type")
-        else apply(c, c.output(position))
+        else down(c, c.output(position), crossed)
       }
       if (pushed.forall(_.isLeft)) pushed.head
       else Right(u.withNewChildren(u.children.zip(pushed).map { case (c, p) => p.getOrElse(c) }))
@@ -48,45 +69,135 @@ final class PushDown(toScan: (FileSourceScanExec, Attribute) => Either[String, S
       g.generator match {
         case _: ExplodeBase | _: Inline | _: Stack
             if g.generator.deterministic && g.child.output.exists(_.exprId == column.exprId) =>
-          into(g, g.child, column)
+          into(g, column, crossed)
         case other => Left(s"the generator ${other.prettyName} is in the way")
       }
 
-    case c: CoalesceExec => into(c, c.child, column)
-    case _: DynamicFilterScanExec => Left("the scan is filtered already")
+    case c: CoalesceExec => into(c, column, crossed)
+
+    case s: SortExec if reach.beyondExchange => into(s, column, crossed)
+    case t: BuildKeyTapExec => into(t, column, crossed)
+    case a: BaseAggregateExec if reach.beyondExchange =>
+      if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
+      else grouping(a, column).flatMap(into(a, _, crossed))
+    case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, column, crossed)
+    case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, column, crossed)
+    case e @ (_: ShuffleExchangeLike | _: BroadcastExchangeLike) if reach.beyondExchange =>
+      if (reach.isShared(e)) Left("an exchange is in the way that another part of the query uses too")
+      else
+        down(e.children.head, column, crossed = true).map(c => e.withNewChildren(Seq(c)))
+    // Only to learn why: what runs already cannot be filtered by planning.
+    case q: adaptive.QueryStageExec if reach.beyondExchange =>
+      Left(down(q.plan, column, crossed).swap.getOrElse("the probe side runs already"))
+    case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec if reach.beyondExchange =>
+      down(plan.children.head, column, crossed).map(c => plan.withNewChildren(Seq(c)))
     case other => Left(stops(other))
   }
 
-  private def into(parent: UnaryExecNode, child: SparkPlan, column: Attribute): Either[String, SparkPlan] =
-    apply(child, column).map(c => parent.withNewChildren(Seq(c)))
+  private def into(parent: UnaryExecNode, column: Attribute, crossed: Boolean): Either[String, SparkPlan] =
+    down(parent.child, column, crossed).map(c => parent.withNewChildren(Seq(c)))
 
-  private def intoJoin(
-      join: SparkPlan,
-      left: SparkPlan,
-      right: SparkPlan,
-      joinType: JoinType,
-      build: BuildSide,
-      column: Attribute
-  ): Either[String, SparkPlan] = {
-    val streamed = if (build == BuildRight) left else right
-    // The streamed side must be the one whose rows alone decide which output rows have the key: a streamed row that is
-    // dropped must not turn a build row into an unmatched one.
-    val passes = (joinType, build) match {
-      case (_: InnerLike, _) => true
-      case (LeftOuter | LeftSemi | LeftAnti | ExistenceJoin(_), BuildRight) => true
-      case (RightOuter, BuildLeft) => true
+  /** What a column of a projection is below it. */
+  private def source(list: Seq[NamedExpression], column: Attribute): Either[String, Attribute] =
+    list.find(_.exprId == column.exprId) match {
+      case Some(a: AttributeReference) => Right(a)
+      case Some(Alias(a: AttributeReference, _)) => Right(a)
+      case Some(other) => Left(s"$key is computed: ${other.sql}")
+      case None => Left(s"$key ${column.name} is not in the projection below")
+    }
+
+  /** Groups whose key the filter excludes are dropped as a whole, so the others keep all their rows. */
+  private def grouping(a: BaseAggregateExec, column: Attribute): Either[String, Attribute] = {
+    val result = a.resultExpressions.find(_.exprId == column.exprId) match {
+      case Some(x: AttributeReference) => Right(x)
+      case Some(Alias(x: AttributeReference, _)) => Right(x)
+      case Some(other) => Left(s"$key is computed: ${other.sql}")
+      case None => Left(s"$key ${column.name} is not in the aggregate below")
+    }
+    result.flatMap { x =>
+      a.groupingExpressions.find(_.exprId == x.exprId) match {
+        case Some(g: AttributeReference) => Right(g)
+        case Some(Alias(g: AttributeReference, _)) => Right(g)
+        case Some(other) => Left(s"$key is computed: ${other.sql}")
+        case None => Left("an aggregate is in the way that does not group by the key")
+      }
+    }
+  }
+
+  private def inPartitions(w: UnaryExecNode, by: Seq[Expression], column: Attribute, crossed: Boolean) =
+    if (by.exists { case a: Attribute => a.exprId == column.exprId; case _ => false }) into(w, column, crossed)
+    else Left("a window is in the way that is not partitioned by the key")
+
+  /** Into the side that the column belongs to, if its rows alone decide which output rows have the key (a row that is dropped
+    * must not turn a row of the other side into an unmatched one), and into the other side by the key that equals the column:
+    * what cannot match a row that is left cannot matter either.
+    */
+  private def intoJoin(join: BaseJoinExec, column: Attribute, crossed: Boolean): Either[String, SparkPlan] = {
+    val isLeft = join.left.output.exists(_.exprId == column.exprId)
+    val passes = join.joinType match {
+      case _: InnerLike => true
+      case LeftOuter | LeftSemi | LeftAnti | LeftSingle | ExistenceJoin(_) => isLeft
+      case RightOuter => !isLeft
       case _ => false
     }
-    if (!streamed.output.exists(_.exprId == column.exprId))
-      Left("the sort key comes from the build side of a broadcast join")
-    else if (!passes) Left(s"a ${joinType.sql} join is in the way")
-    else
-      apply(streamed, column).map(s => join.withNewChildren(if (build == BuildRight) Seq(s, right) else Seq(left, s)))
+    if (!isLeft && !join.right.output.exists(_.exprId == column.exprId)) Left(s"$key is made by a join")
+    else if (!passes) Left(s"a ${join.joinType.sql} join is in the way")
+    else {
+      val own = intoSide(join, isLeft, column, crossed)
+      val other = equalKey(join, isLeft, column).map(intoSide(join, !isLeft, _, crossed))
+      (own, other) match {
+        case (Right(o), Some(Right(x))) => Right(withSides(join, isLeft, o, x))
+        case (Right(o), _) => Right(withSides(join, isLeft, o, if (isLeft) join.right else join.left))
+        case (_, Some(Right(x))) => Right(withSides(join, isLeft, if (isLeft) join.left else join.right, x))
+        case (Left(reason), _) => Left(reason)
+      }
+    }
+  }
+
+  private def withSides(join: BaseJoinExec, ownIsLeft: Boolean, own: SparkPlan, other: SparkPlan): SparkPlan =
+    join.withNewChildren(if (ownIsLeft) Seq(own, other) else Seq(other, own))
+
+  private def intoSide(
+      join: BaseJoinExec,
+      left: Boolean,
+      column: Attribute,
+      crossed: Boolean
+  ): Either[String, SparkPlan] = {
+    val build = join match {
+      case b: BroadcastHashJoinExec => Some(b.buildSide)
+      case b: BroadcastNestedLoopJoinExec => Some(b.buildSide)
+      case _ => None
+    }
+    if (!reach.beyondExchange && build.contains(if (left) BuildLeft else BuildRight))
+      Left(s"$key comes from the build side of a broadcast join")
+    else down(if (left) join.left else join.right, column, crossed)
+  }
+
+  /** The column of the other side that equals this one in every row that the join puts out. */
+  private def equalKey(join: BaseJoinExec, isLeft: Boolean, column: Attribute): Option[Attribute] = {
+    val (mine, theirs) = if (isLeft) (join.leftKeys, join.rightKeys) else (join.rightKeys, join.leftKeys)
+    mine.zip(theirs).collectFirst {
+      case (a: Attribute, b: Attribute) if a.exprId == column.exprId && a.dataType == b.dataType => b
+    }
   }
 }
 
 object PushDown {
-  private def stops(plan: SparkPlan): String = plan match {
+
+  /** How far a filter may go down.
+    *
+    * @param beyondExchange
+    *   whether it is of use below an exchange, an aggregate or a sort: a TopK's bound is not, what is below is done before
+    *   the bound is known
+    * @param isShared
+    *   whether another part of the query uses an exchange too: then it must not be narrowed for one of them
+    */
+  final case class Reach(beyondExchange: Boolean, isShared: SparkPlan => Boolean)
+  object Reach {
+    val withinStage: Reach = Reach(beyondExchange = false, _ => true)
+  }
+
+  def stops(plan: SparkPlan): String = plan match {
     case _: exchange.Exchange | _: adaptive.QueryStageExec =>
       "an exchange is in the way: the scan below is done before the bound is known"
     case _: SampleExec => "a sample is in the way"
@@ -94,22 +205,5 @@ object PushDown {
     case _: columnar.InMemoryTableScanExec => "the data comes from a cached plan"
     case _: CollectMetricsExec => "observed metrics are in the way"
     case other => s"the operator ${other.nodeName.trim} is in the way"
-  }
-
-  /** Why a plan might give other rows when a task is retried; None if it gives the same.
-    *
-    * Only operators that are known to be repeatable are accepted. Broadcast sides are computed once, so what is below them
-    * does not matter.
-    */
-  def notRepeatable(plan: SparkPlan): Option[String] = plan match {
-    case _: exchange.BroadcastExchangeLike | _: adaptive.BroadcastQueryStageExec => None
-    case r: exchange.ReusedExchangeExec => notRepeatable(r.child)
-    case p if p.expressions.exists(!_.deterministic) => Some(s"the input is not deterministic (${p.nodeName.trim})")
-    case _: SampleExec => Some("the input is not deterministic (a sample)")
-    case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
-        _: GenerateExec | _: CoalesceExec | _: FileSourceScanExec | _: LocalTableScanExec | _: RangeExec |
-        _: DynamicFilterScanExec | _: OneRowRelationExec =>
-      plan.children.iterator.flatMap(notRepeatable(_)).nextOption()
-    case other => Some(stops(other))
   }
 }

@@ -15,7 +15,8 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange.FilterRef
-import org.dynamicfilters.scan.{DynamicParquetFormat, ScanColumn, ScanSpec}
+import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.scan.{DynamicParquetFormat, ScanColumn, ScanPlace, ScanSpec}
 
 /** Puts a filter into a file scan. */
 object ScanPlanner {
@@ -23,55 +24,115 @@ object ScanPlanner {
   /** Marks the relation: the wrapped format equals Spark's own, so something else must differ. */
   val MarkerOption = "dynamicfilters.marker"
 
-  /** @return
+  /** @param scan
+    *   a [[FileSourceScanExec]] or one that is filtered already
+    * @return
     *   the filtered scan, or why the scan cannot be filtered by the column
     */
   def filtered(
+      scan: SparkPlan,
+      column: Attribute,
+      ref: FilterRef,
+      place: ScanPlace,
+      conf: SQLConf
+  ): Either[String, SparkPlan] = scan match {
+    case s: FileSourceScanExec => first(s, column, ref, place, conf)
+    case d: DynamicFilterScanExec =>
+      val plain = d.child.asInstanceOf[FileSourceScanExec]
+      if (d.spec.columns.exists(c => (c.ref eq ref) && columnOf(plain, c).exprId == column.exprId)) Right(d)
+      else if (ref.topK.isDefined && d.spec.topK.isDefined) Left("the scan is filtered by another TopK already")
+      else
+        target(plain, column, ref, place).map { added =>
+          val columns = if (ref.topK.isDefined) added +: d.spec.columns else d.spec.columns :+ added
+          wrap(plain, d.spec.withColumns(columns))
+        }
+    case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
+  }
+
+  /** Whether a join's filter on the column can go into the scan, or why not. */
+  def accepts(scan: SparkPlan, column: Attribute): Either[String, Unit] = {
+    val plain = scan match {
+      case d: DynamicFilterScanExec => Right(d.child.asInstanceOf[FileSourceScanExec])
+      case s: FileSourceScanExec => readable(s).map(_ => s)
+      case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
+    }
+    plain.flatMap(ordinal(_, column)).flatMap(_ => KeyDomain.of(column.dataType)).map(_ => ())
+  }
+
+  private def readable(scan: FileSourceScanExec): Either[String, Unit] =
+    if (scan.relation.fileFormat.getClass == classOf[ParquetFileFormat]) Right(())
+    else Left(s"files of format ${scan.relation.fileFormat.toString.takeWhile(_ != '@')} are not filtered yet")
+
+  private def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =
+    scan.output(if (c.isPartitionColumn) scan.requiredSchema.length + c.partitionOrdinal else c.ordinal)
+
+  private def first(
       scan: FileSourceScanExec,
       column: Attribute,
       ref: FilterRef,
+      place: ScanPlace,
       conf: SQLConf
-  ): Either[String, SparkPlan] = {
-    val relation = scan.relation
-    val format = relation.fileFormat
-    val data = scan.requiredSchema.length
-    val at = scan.output.indexWhere(_.exprId == column.exprId)
-    if (format.getClass != classOf[ParquetFileFormat])
-      Left(s"files of format ${format.toString.takeWhile(_ != '@')} are not filtered yet")
-    // Row groups and rows are read best first, so an order that somebody above relies on would be lost.
-    else if (scan.outputOrdering.nonEmpty) Left("the order of the scan's rows is in use")
-    else if (at < 0) Left(s"the scan does not read ${column.name}")
-    else if (at >= data + relation.partitionSchema.length) Left(s"${column.name} is file metadata")
-    else if (at < data && column.name == ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
-      Left("the sort key is a row index")
-    else {
-      val where =
-        if (at < data) ScanColumn(ref, column.name, at, -1) else ScanColumn(ref, column.name, -1, at - data)
+  ): Either[String, SparkPlan] =
+    for {
+      _ <- readable(scan)
+      where <- target(scan, column, ref, place)
+    } yield {
       val spec = new ScanSpec(
         ScanSpec.nextId(),
-        s"${ref.marker}:$at",
         scan.requiredSchema,
         IndexedSeq(where),
         predicates(scan),
-        decoding(relation, conf),
+        decoding(scan.relation, conf),
         Settings.get(conf, Settings.LateMaterialization),
         Settings.get(conf, Settings.GiveUp)
       )
-      val marked = relation.copy(
-        fileFormat = new DynamicParquetFormat(spec),
-        options = relation.options + (MarkerOption -> spec.marker)
-      )(relation.sparkSession)
-      // makeCopy, because the scan's constructor differs between Spark versions.
-      val swapped = scan
-        .makeCopy(scan.productIterator.map {
-          case _: HadoopFsRelation => marked
-          case other => other.asInstanceOf[AnyRef]
-        }.toArray)
-      val filtered = DynamicFilterScanExec(spec, swapped)
-      // Adaptive execution asserts that nodes have a logical link.
-      filtered.copyTagsFrom(scan)
-      Right(filtered)
+      wrap(scan, spec)
     }
+
+  private def target(
+      scan: FileSourceScanExec,
+      column: Attribute,
+      ref: FilterRef,
+      place: ScanPlace
+  ): Either[String, ScanColumn] =
+    // Under a TopK row groups and rows are read best first, so an order that somebody above relies on would be lost.
+    if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left("the order of the scan's rows is in use")
+    else
+      for {
+        at <- ordinal(scan, column)
+        domain <- KeyDomain.of(column.dataType)
+        data = scan.requiredSchema.length
+      } yield
+        if (at < data) ScanColumn(ref, domain, column.name, at, -1, place)
+        else ScanColumn(ref, domain, column.name, -1, at - data, place)
+
+  /** Position of a column in the scan's output, which is the required schema and then the partition columns. */
+  private def ordinal(scan: FileSourceScanExec, column: Attribute): Either[String, Int] = {
+    val data = scan.requiredSchema.length
+    val at = scan.output.indexWhere(_.exprId == column.exprId)
+    if (at < 0) Left(s"the scan does not read ${column.name}")
+    else if (at >= data + scan.relation.partitionSchema.length) Left(s"${column.name} is file metadata")
+    else if (at < data && column.name == ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
+      Left(s"${column.name} is a row index")
+    else Right(at)
+  }
+
+  private def wrap(scan: FileSourceScanExec, spec: ScanSpec): SparkPlan = {
+    val relation = scan.relation
+    val marked = relation.copy(
+      fileFormat = new DynamicParquetFormat(spec),
+      options = relation.options + (MarkerOption -> spec.marker)
+    )(relation.sparkSession)
+    // makeCopy, because the scan's constructor differs between Spark versions.
+    val swapped = scan
+      .makeCopy(scan.productIterator.map {
+        case _: HadoopFsRelation => marked
+        case other => other.asInstanceOf[AnyRef]
+      }.toArray)
+    val filtered = DynamicFilterScanExec(spec, swapped)
+    // Adaptive execution asserts that nodes have a logical link.
+    filtered.copyTagsFrom(scan)
+    filtered
   }
 
   /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files. */

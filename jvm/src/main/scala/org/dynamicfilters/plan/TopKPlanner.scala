@@ -4,9 +4,10 @@ import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Attribut
 import org.apache.spark.sql.execution.{SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{FilterRef, TopKSpec}
+import org.dynamicfilters.exchange.{TopKRef, TopKSpec}
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.scan.ScanPlace
 
 /** Makes a TopK a producer: a tap under it, and its bound in the scans that its first sort key comes from. */
 object TopKPlanner {
@@ -27,7 +28,7 @@ object TopKPlanner {
       domain <- KeyDomain.of(key.dataType)
       ordinal = topK.child.output.indexWhere(_.exprId == key.exprId)
       _ <- Either.cond(ordinal >= 0, (), s"the sort key ${key.name} is not in the input")
-      _ <- PushDown.notRepeatable(topK.child).toLeft(())
+      _ <- Repeatable.rows(topK.child).toLeft(())
       spec = TopKSpec(
         domain,
         topK.limit,
@@ -35,13 +36,17 @@ object TopKPlanner {
         first.nullOrdering == NullsFirst,
         tiesFree = topK.sortOrder.length == 1
       )
-      ref = FilterRef.topK(marker(topK), spec)
+      ref = TopKRef(marker(topK), spec)
       names = scala.collection.mutable.LinkedHashSet.empty[String]
-      pushed <- new PushDown((scan, column: Attribute) => {
-        val result = ScanPlanner.filtered(scan, column, ref, conf)
-        if (result.isRight) names += column.name
-        result
-      })(topK.child, key)
+      pushed <- new PushDown(
+        "the sort key",
+        PushDown.Reach.withinStage,
+        (scan, column: Attribute, _) => {
+          val result = ScanPlanner.filtered(scan, column, ref, ScanPlace.near, conf)
+          if (result.isRight) names += column.name
+          result
+        }
+      )(topK.child, key)
     } yield {
       val node = TopKTapExec(ref, ordinal, names.toSeq, pushed)
       node.copyTagsFrom(topK.child)
@@ -49,6 +54,6 @@ object TopKPlanner {
     }
   }
 
-  /** Equal for equal TopKs over equal inputs; see [[FilterRef]]. */
+  /** Equal for equal TopKs over equal inputs; see [[TopKRef]]. */
   private def marker(topK: TakeOrderedAndProjectExec): String = f"topk-${topK.canonicalized.hashCode}%08x"
 }

@@ -24,7 +24,7 @@ import org.dynamicfilters.report.{FilterRun, QueryReports}
   * @param columns
   *   the scans' names of the key, for reports
   */
-case class TopKTapExec(filter: FilterRef, key: Int, columns: Seq[String], child: SparkPlan) extends UnaryExecNode {
+case class TopKTapExec(filter: TopKRef, key: Int, columns: Seq[String], child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
@@ -69,7 +69,7 @@ case class TopKTapExec(filter: FilterRef, key: Int, columns: Seq[String], child:
 private object TopKTap {
   def apply(
       rows: Iterator[InternalRow],
-      ref: FilterRef,
+      ref: TopKRef,
       run: Long,
       partition: Int,
       key: Int,

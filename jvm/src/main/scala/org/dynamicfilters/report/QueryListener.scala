@@ -4,16 +4,22 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.scheduler.{
+  JobSucceeded,
+  SparkListener,
+  SparkListenerEvent,
+  SparkListenerJobEnd,
+  SparkListenerJobStart
+}
 import org.apache.spark.sql.execution.{ExplainMode, QueryExecution, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.LocalExchange
+import org.dynamicfilters.exchange.{JoinRef, JoinWaits, LocalExchange, TaskFilters}
 import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec}
-import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
 final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
@@ -28,6 +34,19 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         case _ =>
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
+
+  private val jobs = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
+
+  override def onJobStart(job: SparkListenerJobStart): Unit =
+    Option(job.properties)
+      .flatMap(p => Option(p.getProperty(TaskFilters.ExecutionIdProperty)))
+      .flatMap(_.toLongOption)
+      .foreach(id => jobs.put(job.jobId, Long.box(id)))
+
+  override def onJobEnd(job: SparkListenerJobEnd): Unit = {
+    val execution = Option(jobs.remove(job.jobId))
+    if (job.jobResult != JobSucceeded) execution.foreach(id => JoinWaits.jobFailed(id))
+  }
 
   private def ended(e: SparkListenerSQLExecutionEnd): Unit =
     try {
@@ -45,7 +64,10 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         }
       }
       report.state = if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed"
-    } finally LocalExchange.instance.close(e.executionId)
+    } finally {
+      JoinWaits.executionEnded(e.executionId)
+      LocalExchange.instance.close(e.executionId)
+    }
 
   /** A plan that is executed again is not started again: Spark keeps its RDD. Its record is found in the plan. */
   private def note(report: QueryReport, node: SparkPlan): Unit = report.synchronized {
@@ -55,12 +77,14 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           case f: FilterRun if !report.filters.contains(f) => report.filters += f
           case _ =>
         }
+      case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))
       case s: DynamicFilterScanExec =>
+        s.spec.columns.map(_.ref).foreach { case j: JoinRef => report.add(JoinRun(j.state)); case _ => }
         s.spec.driverRun match {
           case r: ScanRun if !report.scans.contains(r) => report.scans += r
           case _ =>
         }
-      case other => other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.rejected += _)
+      case other => other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
     }
   }
 

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
-import org.dynamicfilters.exchange.{FilterAccumulator, FilterRef}
+import org.dynamicfilters.exchange.{FilterAccumulator, FilterRef, JoinFilterState, JoinPhase}
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 import org.dynamicfilters.scan.ScanAccumulator
 
@@ -16,12 +16,73 @@ object FilterState extends Enumeration {
   val registered, building, ready, disabled = Value
 }
 
-/** One filter in the executions of one plan.
+/** What `dynamic_filters()` shows of a filter.
+  *
+  * @param reason
+  *   null where there is nothing to explain
+  * @param bytes
+  *   of the encoded filter
+  * @param waitMillis
+  *   how long scans were held back for it
+  * @param readyMillis
+  *   from the start of the producer to the complete filter, None where that means nothing
+  */
+final case class FilterView(
+    filterId: Long,
+    producer: String,
+    columns: Seq[String],
+    state: FilterState.Value,
+    reason: String,
+    generation: Long,
+    filter: ValueFilter,
+    bytes: Long,
+    waitMillis: Long = 0,
+    readyMillis: Option[Long] = None
+)
+
+/** A filter as reports keep it. */
+trait FilterRecord {
+
+  /** @param running
+    *   whether the execution has not ended yet
+    */
+  def view(executionId: Long, running: Boolean): FilterView
+}
+
+/** The filter of a join's build side; there is one state in all executions of a plan. */
+final case class JoinRun(state: JoinFilterState) extends FilterRecord {
+  override def view(executionId: Long, running: Boolean): FilterView = {
+    def shown(s: FilterState.Value, reason: String, generation: Long, f: ValueFilter, bytes: Long) =
+      FilterView(
+        state.filterId,
+        "join",
+        state.columns,
+        s,
+        reason,
+        generation,
+        f,
+        bytes,
+        state.waitedMillis,
+        state.readyMillis
+      )
+    state.phase match {
+      case JoinPhase.Registered =>
+        shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
+      case JoinPhase.Building(_) =>
+        shown(FilterState.building, if (running) null else "the build side did not finish", 0, ValueFilter.All, 0)
+      case JoinPhase.Ready(f, bytes, reduced) => shown(FilterState.ready, reduced.orNull, 1, f, bytes)
+      case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)
+    }
+  }
+}
+
+/** A TopK's filter in the executions of one plan.
   *
   * @param columns
   *   names of the scans' columns that it filters
   */
-final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumulator: FilterAccumulator) {
+final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumulator: FilterAccumulator)
+    extends FilterRecord {
   @volatile var disabled: Option[String] = None
 
   /** The highest generation in an execution, and the tightest bound that any executor reported. */
@@ -33,7 +94,18 @@ final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumula
     (if (seen.isEmpty) 0L else seen.map(_.generation).max, tightest)
   }
 
-  def encodedBytes(executionId: Long): Long =
+  override def view(executionId: Long, running: Boolean): FilterView = {
+    val (generation, filter) = current(executionId)
+    val state =
+      if (disabled.isDefined) FilterState.disabled
+      else if (generation > 0) FilterState.ready
+      else if (running) FilterState.building
+      else FilterState.registered
+    val reason = disabled.getOrElse(if (generation == 0 && !running) "fewer rows than the limit were seen" else null)
+    FilterView(ref.id, ref.producer, columns, state, reason, generation, filter, encodedBytes(executionId))
+  }
+
+  private def encodedBytes(executionId: Long): Long =
     accumulator.value.iterator
       .filter(s => s.executionId == executionId && s.bound != null)
       .map(_.bound.length.toLong)
@@ -71,9 +143,16 @@ final class QueryReport(val executionId: Long) {
   @volatile var tags: Seq[String] = Nil
   @volatile var state: String = "running"
   @volatile var plan: String = ""
-  val filters = mutable.ArrayBuffer.empty[FilterRun]
+  val filters = mutable.ArrayBuffer.empty[FilterRecord]
   val scans = mutable.ArrayBuffer.empty[ScanRun]
   val rejected = mutable.LinkedHashSet.empty[Rejected]
+
+  /** Notes why a producer makes no filter; the first reason for the same columns stays. */
+  def reject(r: Rejected): Unit = synchronized {
+    if (!rejected.exists(x => x.producer == r.producer && x.columns == r.columns)) rejected += r
+  }
+
+  def add(f: FilterRecord): Unit = synchronized(if (!filters.contains(f)) filters += f)
 
   /** Whether there is anything to show. */
   def isOfInterest: Boolean = synchronized(filters.nonEmpty || scans.nonEmpty || rejected.nonEmpty)
@@ -112,6 +191,10 @@ final class QueryReports extends Logging {
         }
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
+
+  /** Notes a join's filter, once. */
+  def noteFilter(executionId: String, session: SparkSession, state: JoinFilterState): Unit =
+    note(executionId, session)(_.add(JoinRun(state)))
 
   private def trim(): Unit = {
     val victim = reports.valuesIterator

@@ -105,29 +105,26 @@ private final class ReportReader(session: SparkSession) {
     }
   }
 
-  private def filterRow(q: QueryReport, f: FilterRun): Row = {
-    val (generation, filter) = f.current(q.executionId)
-    val state =
-      if (f.disabled.isDefined) "disabled"
-      else if (generation > 0) "ready"
-      else if (q.state == "running") "building"
-      else "registered"
+  private def filterRow(q: QueryReport, record: FilterRecord): Row = {
+    val f = record.view(q.executionId, running = q.state == "running")
     val column = f.columns.headOption.getOrElse("")
     Row(
       q.executionId,
-      f.ref.id.toString,
-      f.ref.producer,
+      f.filterId.toString,
+      f.producer,
       f.columns,
-      filter.form,
-      state,
-      f.disabled.getOrElse(
-        if (generation == 0 && q.state != "running") "fewer rows than the limit were seen" else null
-      ),
-      generation,
-      if (filter == ValueFilter.All) "true" else f.expression(q.executionId, column, showValues),
-      f.encodedBytes(q.executionId),
-      0L,
-      null
+      f.filter.form,
+      f.state.toString,
+      f.reason,
+      f.generation,
+      f.filter match {
+        case ValueFilter.All => "true"
+        case ValueFilter.Nothing => "false"
+        case other => if (showValues) other.expression(column) else "hidden"
+      },
+      f.bytes,
+      f.waitMillis,
+      f.readyMillis.orNull
     )
   }
 

@@ -57,13 +57,12 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
       case _ => plain(file)
     }
 
-  private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
-    task.report.add(Splits, 1)
+  private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] =
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
-      task.report.add(SplitsUnopened, 1)
-      countUnopened(file, task)
+      task.report.addUnopened(task.known(file))
       Iterator.empty
     } else {
+      task.report.add(Splits, 1)
       val rows = plain(file)
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
@@ -80,7 +79,6 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
         case None => fallBack(task, file, "the reader could not be set up", rows)
       }
     }
-  }
 
   private def isEncrypted(a: ParquetReaderAccess): Boolean =
     a.fileReader.getFileMetaData.getEncryptionType.name != "UNENCRYPTED"
@@ -91,16 +89,6 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
     task.report.filesRead += PathHash(file.urlEncodedPath)
     rows
   }
-
-  private def countUnopened(file: PartitionedFile, task: TaskScan): Unit =
-    task.known(file).foreach { groups =>
-      task.report.add(RowGroups, groups.length.toLong)
-      task.report.add(RowGroupsPruned, groups.length.toLong)
-      task.report.add(ByStatistics, groups.length.toLong)
-      task.report.add(Rows, groups.iterator.map(_.rows).sum)
-      // Of all columns: which of them the query wants is not known without the footer.
-      task.report.add(BytesTotal, groups.iterator.map(_.bytes).sum)
-    }
 
   private def guarded[A](task: TaskScan, what: String)(body: => A): Option[A] =
     try Some(body)

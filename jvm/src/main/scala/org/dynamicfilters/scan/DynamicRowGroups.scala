@@ -34,7 +34,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private val reader = access.fileReader
   private val dataColumns: IndexedSeq[(Int, ScanColumn)] =
     spec.columns.zipWithIndex.collect { case (c, i) if !c.isPartitionColumn => (i, c) }
-  private val fileColumns = dataColumns.map { case (_, c) => new FileColumn(access, c.ordinal, c.ref.spec.domain) }
+  private val fileColumns = dataColumns.map { case (_, c) => new FileColumn(access, c.ordinal, c.domain) }
   private val columnBytes = new ColumnBytes(access)
   private val passes = new FirstPasses(task, access, file, dataColumns, fileColumns, columnBytes)
   private val learner = new StatisticsLearner(task, access, file, dataColumns, fileColumns)
@@ -45,10 +45,11 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val groups = reader.getRowGroups.asScala.zipWithIndex.collect {
       case (b, i) if b.getRowCount > 0 => new RowGroup(b, i, boundsOf(b))
     }.toArray
-    val topK = spec.columns(TaskScan.OrderingColumn)
-    val ordered =
-      if (topK.isPartitionColumn || groups.length < 2) groups
-      else groups.sortWith((a, b) => BestFirst.before(a.bounds(0), b.bounds(0), topK.ref.spec))
+    val ordered = spec.topK match {
+      case Some(topK) if groups.length > 1 && dataColumns.headOption.exists(_._1 == TaskScan.OrderingColumn) =>
+        groups.sortWith((a, b) => BestFirst.before(a.bounds(0), b.bounds(0), topK))
+      case _ => groups
+    }
     scala.collection.mutable.ArrayDeque.from(ordered)
   }
   locally {
@@ -61,8 +62,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     fileColumns.indices.map { i =>
       val fromFooter = fileColumns(i).bounds(block)
       // Learned bounds help where the footer has none, as for INT96.
-      if (dataColumns(i)._1 == TaskScan.OrderingColumn && fromFooter.min == null && fromFooter.max == null)
-        learner.learned(block).getOrElse(fromFooter)
+      if (fromFooter.min == null && fromFooter.max == null) learner.learned(block, i).getOrElse(fromFooter)
       else fromFooter
     }.toArray
 

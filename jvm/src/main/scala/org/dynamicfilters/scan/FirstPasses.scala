@@ -32,7 +32,7 @@ final class FirstPasses(
   private val topK: Option[TopKSpec] =
     dataColumns.headOption
       .filter { case (i, c) => i == TaskScan.OrderingColumn && filterFields.contains(c.ordinal) }
-      .map(_._2.ref.spec)
+      .flatMap(_._2.ref.topK)
   private val (cheap, costly) =
     spec.predicates
       .filter(p => ordinalsOf(p).forall(bytes.isStored))
@@ -188,11 +188,11 @@ final class FirstPasses(
     else
       bytes.read(access.fileReader, group.index, None, Some(rows)).toDouble / math.max(bytes.requested(group.block), 1L)
 
-  /** Whether enough is left to read after the first passes. */
+  /** Whether enough is left to read after the first passes, or enough to shuffle. */
   private def worthwhile(group: RowGroup): Boolean = {
     val requested = bytes.requested(group.block)
     val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.of(group.block, _)).sum
-    requested - first >= first * MinGain
+    spec.crossesExchange || requested - first >= first * MinGain
   }
 
   override def close(): Unit = opened.foreach { p =>

@@ -50,6 +50,26 @@ final class ScanReport(val executionId: Long) extends Serializable {
 
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
+
+  /** Counts a split that was never opened.
+    *
+    * @param known
+    *   its row groups, if anything is known of them
+    */
+  def addUnopened(known: Option[Array[LearnedRowGroup]]): Unit = {
+    import ScanCounter._
+    add(Splits, 1)
+    add(SplitsUnopened, 1)
+    known.foreach { groups =>
+      add(RowGroups, groups.length.toLong)
+      add(RowGroupsPruned, groups.length.toLong)
+      add(ByStatistics, groups.length.toLong)
+      add(Rows, groups.iterator.map(_.rows).sum)
+      // Of all columns: which of them the query wants is not known without the footer.
+      add(BytesTotal, groups.iterator.map(_.bytes).sum)
+    }
+  }
+
   def addReason(reason: String, n: Long = 1): Unit =
     if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
       reasons(reason) = reasons.getOrElse(reason, 0L) + n

@@ -4,29 +4,57 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.types.StructType
-import org.dynamicfilters.exchange.FilterRef
+import org.dynamicfilters.exchange.{FilterRef, TopKSpec}
+import org.dynamicfilters.filter.KeyDomain
 
 /** One filter on one column of a scan.
   *
+  * @param domain
+  *   type of the column; may be a narrower integral type than the filter's
   * @param name
   *   the scan's own column name
   * @param ordinal
   *   position in the scan's required schema, -1 for a partition column
   * @param partitionOrdinal
   *   position in the partition schema, -1 for a column of the files
+  * @param place
+  *   where the scan stands to the filter's producer
   */
-final case class ScanColumn(ref: FilterRef, name: String, ordinal: Int, partitionOrdinal: Int) {
+final case class ScanColumn(
+    ref: FilterRef,
+    domain: KeyDomain,
+    name: String,
+    ordinal: Int,
+    partitionOrdinal: Int,
+    place: ScanPlace
+) {
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
   def describe: String = ref.describe(name)
 }
 
+/** Where a scan stands to a filter's producer.
+  *
+  * @param crossesExchange
+  *   an exchange lies between: each row that is dropped is not shuffled either
+  * @param waits
+  *   the scan's stage is held back for the filter
+  */
+final case class ScanPlace(crossesExchange: Boolean, waits: Boolean)
+object ScanPlace {
+
+  /** In the same task as the producer. */
+  val near: ScanPlace = ScanPlace(crossesExchange = false, waits = false)
+}
+
 /** What the planner knows of a filtered scan; the same for every execution of the plan.
   *
-  * Compared by `marker` only, like [[FilterRef]].
+  * Compared by which filters act on which columns.
   *
   * @param scanId
   *   unique in the application
+  * @param columns
+  *   a TopK's filter comes first
   * @param predicates
   *   the query's own deterministic predicates on columns of the files, bound to the required schema, in Spark's order
   * @param decoding
@@ -39,7 +67,6 @@ final case class ScanColumn(ref: FilterRef, name: String, ordinal: Int, partitio
   */
 final class ScanSpec(
     val scanId: Long,
-    val marker: String,
     val requiredSchema: StructType,
     val columns: IndexedSeq[ScanColumn],
     val predicates: Seq[Expression],
@@ -47,6 +74,29 @@ final class ScanSpec(
     val lateMaterialization: Boolean,
     val giveUpSelectivity: Double
 ) extends Serializable {
+
+  /** Text that is equal for equal specs, and seldom for others. */
+  def marker: String = columns.map(c => s"${c.ref.marker}:${c.ordinal}:${c.partitionOrdinal}").mkString(",")
+
+  /** What the TopK looks for whose filter comes first, if there is one. */
+  def topK: Option[TopKSpec] = columns.headOption.flatMap(_.ref.topK)
+
+  /** Whether each row that is dropped spares a shuffle too. */
+  def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)
+
+  /** The same scan under other filters: another one to whoever looks for it by id. */
+  def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec =
+    new ScanSpec(
+      ScanSpec.nextId(),
+      requiredSchema,
+      columns,
+      predicates,
+      decoding,
+      lateMaterialization,
+      giveUpSelectivity
+    )
+
+  private def filters: Seq[(FilterRef, Int, Int)] = columns.map(c => (c.ref, c.ordinal, c.partitionOrdinal))
 
   /** The scan's record on the driver, null before it has started and on executors. */
   @transient @volatile var driverRun: AnyRef = _
@@ -56,10 +106,10 @@ final class ScanSpec(
     */
   def statisticsKey(c: ScanColumn): String =
     s"${if (c.ordinal >= 0) requiredSchema.fields(c.ordinal).metadata.json else ""}|${c.name}|" +
-      s"${c.ref.spec.domain.dataType.sql}|$decoding"
+      s"${c.domain.dataType.sql}|$decoding"
 
   override def equals(other: Any): Boolean = other match {
-    case that: ScanSpec => that.marker == marker
+    case that: ScanSpec => that.filters == filters
     case _ => false
   }
   override def hashCode: Int = marker.hashCode

@@ -8,8 +8,8 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
 
-/** Remembers, for later queries, the bounds of the ordering column in the row groups of a split: from the footer, or, where
-  * that has none (INT96, files without statistics), from the values that a first pass decoded anyway.
+/** Remembers, for later queries, the bounds of the filtered columns in the row groups of a split: from the footer, or, for the
+  * first column where that has none (INT96, files without statistics), from the values that a first pass decoded anyway.
   */
 final class StatisticsLearner(
     task: TaskScan,
@@ -18,16 +18,22 @@ final class StatisticsLearner(
     dataColumns: IndexedSeq[(Int, ScanColumn)],
     fileColumns: IndexedSeq[FileColumn]
 ) {
-  private val at = dataColumns.indexWhere(_._1 == TaskScan.OrderingColumn)
+  // The column whose values are watched: that of the first filter, if it is in the files.
+  private val at = dataColumns.indexWhere(_._1 == 0)
   private val decoded = mutable.HashMap.empty[Long, ColumnBounds]
-  private val before: Map[Long, LearnedRowGroup] =
-    task.known(file).fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
+  private val before: IndexedSeq[Map[Long, LearnedRowGroup]] = dataColumns.map { case (i, _) =>
+    task.known(file, i).fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
+  }
 
   // As Parquet assigns row groups to splits (ParquetMetadataConverter).
   private def middle(b: BlockMetaData): Long = b.getStartingPos + b.getCompressedSize / 2
 
-  /** What an earlier query learned of the row group. */
-  def learned(block: BlockMetaData): Option[ColumnBounds] = before.get(middle(block)).map(_.bounds)
+  /** What an earlier query learned of a column in the row group.
+    *
+    * @param column
+    *   position among the filtered columns of the files
+    */
+  def learned(block: BlockMetaData, column: Int): Option[ColumnBounds] = before(column).get(middle(block)).map(_.bounds)
 
   private var min, max = 0L
   private var values, nulls = false
@@ -37,7 +43,7 @@ final class StatisticsLearner(
     watching = false
     if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) null
     else
-      dataColumns(at)._2.ref.spec.domain match {
+      dataColumns(at)._2.domain match {
         case d: LongDomain =>
           min = Long.MaxValue
           max = Long.MinValue
@@ -81,16 +87,17 @@ final class StatisticsLearner(
   def finish(blocks: Seq[BlockMetaData]): Unit = {
     val settled = file.modificationTime > 0 &&
       System.currentTimeMillis() - file.modificationTime > FileStatistics.SettledMillis
-    if (at >= 0 && settled && fileColumns(at).isStored) {
+    if (settled) dataColumns.indices.filter(fileColumns(_).isStored).foreach { column =>
       val groups = blocks.map { b =>
-        val bounds = decoded.getOrElse(middle(b), learned(b).getOrElse(fileColumns(at).bounds(b)))
+        val fresh = if (column == at) decoded.get(middle(b)) else None
+        val bounds = fresh.orElse(learned(b, column)).getOrElse(fileColumns(column).bounds(b))
         LearnedRowGroup(middle(b), b.getRowCount, b.getCompressedSize, bounds)
       }
       task.report.learned += LearnedSplit(
         file.urlEncodedPath,
         file.fileSize,
         file.modificationTime,
-        task.spec.statisticsKey(dataColumns(at)._2),
+        task.spec.statisticsKey(dataColumns(column)._2),
         file.start,
         file.start + file.length,
         groups.toArray

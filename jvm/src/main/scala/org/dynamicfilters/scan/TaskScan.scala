@@ -7,7 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.exchange.{LocalExchange, TaskFilters}
+import org.dynamicfilters.exchange.{JoinRef, LocalExchange, TaskFilters, TopKRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
@@ -15,23 +15,45 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   * Nothing of an execution is in the closure that reads files (Spark keeps that closure between executions of a plan); it
   * finds this object through the running task.
   */
-final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], context: TaskContext) {
+final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFilters, context: TaskContext) {
   val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L))
   val advisor: LateMaterializationAdvisor = TaskFilters
     .executionId(context)
     .flatMap(LocalExchange.instance.shared(_, s"advisor-${spec.scanId}")(newAdvisor))
     .getOrElse(newAdvisor)
   private def newAdvisor = new LateMaterializationAdvisor(spec.giveUpSelectivity)
-  private val splits = mutable.HashMap.empty[(String, Long), Array[LearnedRowGroup]]
+  private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
+  private val complete = new Array[ValueFilter](spec.columns.size)
 
   /** Filters by column of the spec, as of now. */
-  def filters(): IndexedSeq[ValueFilter] =
-    spec.columns.indices.map(i => TaskFilters.filter(context, spec.columns(i).ref, runs(i)).getOrElse(ValueFilter.All))
+  def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(filter)
+
+  private def filter(column: Int): ValueFilter =
+    if (complete(column) != null) complete(column)
+    else
+      spec.columns(column).ref match {
+        case t: TopKRef => TaskFilters.filter(context, t, runs(column)).getOrElse(ValueFilter.All)
+        case j: JoinRef =>
+          ready.find(context, j, column) match {
+            case Some(f) =>
+              // There is one generation only.
+              complete(column) = f.convert(spec.columns(column).domain)
+              complete(column)
+            case None => ValueFilter.All
+          }
+        case _ => ValueFilter.All
+      }
 
   /** What the driver knows of the task's splits. */
-  def know(file: PartitionedFile, rowGroups: Array[LearnedRowGroup]): Unit =
-    splits((file.urlEncodedPath, file.start)) = rowGroups
-  def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] = splits.get((file.urlEncodedPath, file.start))
+  def know(file: PartitionedFile, learned: LearnedColumns): Unit = splits((file.urlEncodedPath, file.start)) = learned
+
+  /** What is known of a column of the spec in the row groups of a split. */
+  def known(file: PartitionedFile, column: Int): Option[Array[LearnedRowGroup]] =
+    splits.get((file.urlEncodedPath, file.start)).flatMap(_.of(column))
+
+  /** What is known of whatever column in the row groups of a split: enough to count them. */
+  def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] =
+    spec.columns.indices.iterator.flatMap(known(file, _)).nextOption()
 
   /** Whether a filter excludes the split before its file is opened: by partition values or by learned statistics. */
   def excludes(file: PartitionedFile): Boolean = {
@@ -40,20 +62,18 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], context: TaskCo
       val c = spec.columns(i)
       val bounds =
         if (c.isPartitionColumn) partitionBounds(file.partitionValues, c)
-        else if (i == TaskScan.OrderingColumn)
-          known(file).map(FileStatistics.boundsOf(_, c.ref.spec.domain)).getOrElse(ColumnBounds.unknown)
-        else ColumnBounds.unknown
+        else known(file, i).map(FileStatistics.boundsOf(_, c.domain)).getOrElse(ColumnBounds.unknown)
       now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds)
     }
   }
 
   private def partitionBounds(values: InternalRow, c: ScanColumn): ColumnBounds =
-    ColumnBounds.exact(c.ref.spec.domain.fromRow(values, c.partitionOrdinal))
+    ColumnBounds.exact(c.domain.fromRow(values, c.partitionOrdinal))
 }
 
 object TaskScan {
 
-  /** Statistics are learned for, and files ordered by, the first filter of a scan. */
+  /** Files are ordered by the first filter of a scan, if that is a TopK's. */
   val OrderingColumn = 0
 
   private val scans = new ConcurrentHashMap[(Long, Long), TaskScan]()
@@ -70,17 +90,28 @@ object TaskScan {
     * partitions it reads.
     *
     * @param runs
-    *   by filter of the scan, see `FilterRef.nextRun`
+    *   by filter of the scan, see `TopKRef.nextRun`
+    * @param ready
+    *   the filters that were complete when the scan was started
     */
-  def begin(spec: ScanSpec, runs: IndexedSeq[Long], context: TaskContext, finish: ScanReport => Unit): TaskScan = {
+  def begin(
+      spec: ScanSpec,
+      runs: IndexedSeq[Long],
+      ready: ReadyFilters,
+      context: TaskContext,
+      finish: ScanReport => Unit
+  ): TaskScan = {
     val id = (context.taskAttemptId(), spec.scanId)
     val known = scans.get(id)
     if (known != null) known
     else {
-      val fresh = new TaskScan(spec, runs, context)
+      val fresh = new TaskScan(spec, runs, ready, context)
       scans.put(id, fresh)
+      val execution = TaskFilters.executionId(context)
+      execution.foreach(LocalExchange.instance.enter)
       context.addTaskCompletionListener[Unit] { _ =>
         scans.remove(id)
+        execution.foreach(LocalExchange.instance.leave)
         finish(fresh.report)
       }
       fresh

@@ -163,6 +163,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
             val rows = IndexedSeq.fill(5000)(random.nextInt(20000))
             val kept = rows.filter(k => task.accept(k.toLong))
             task.flush()
+            task.publish() // flush shares only now and then
             kept
           }
         })

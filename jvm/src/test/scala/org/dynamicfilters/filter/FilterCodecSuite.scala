@@ -63,20 +63,20 @@ class FilterCodecSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     (0 until 20000).foreach { _ =>
       FilterCodec.decode(random.nextBytes(random.nextInt(60)))
       // Past the version, too.
-      FilterCodec.decode(Array[Byte](8, 1, 18) ++ random.nextBytes(random.nextInt(60)))
+      FilterCodec.decode(Array[Byte](8, FilterCodec.version.toByte, 18) ++ random.nextBytes(random.nextInt(60)))
     }
   }
 
   test("an unknown version is refused with a reason") {
     val all = FilterForm.newBuilder().setAll(AllForm.getDefaultInstance)
-    refused(FilterMessage.newBuilder().setVersion(2).setFilter(all).build().toByteArray, "version 2")
+    refused(FilterMessage.newBuilder().setVersion(1).setFilter(all).build().toByteArray, "version 1")
     refused(FilterMessage.newBuilder().setVersion(-1).setFilter(all).build().toByteArray, "version 4294967295")
     refused(FilterMessage.newBuilder().setFilter(all).build().toByteArray, "version 0")
     refused(Array.emptyByteArray, "version 0")
   }
 
   test("a message without a filter and an unknown form are refused with a reason") {
-    refused(FilterMessage.newBuilder().setVersion(1).build().toByteArray, "without a filter")
+    refused(FilterMessage.newBuilder().setVersion(FilterCodec.version).build().toByteArray, "without a filter")
     refused(message(FilterForm.getDefaultInstance), "unknown form")
     refused(message(FilterForm.newBuilder().setUnknownFields(unknownField).build()), "not known")
   }

@@ -32,7 +32,42 @@ final case class Values(dataType: DataType, notNull: Gen[Any]) {
   val rawRanges: Gen[ValueFilter.Range] =
     for (lo <- ends; hi <- ends; nulls <- nullsPass) yield ValueFilter.Range(domain, lo, hi, nulls)
 
+  /** A few distinct keys, ascending. */
+  val someKeys: Gen[Seq[AnyRef]] = Gen.choose(1, 8).flatMap(Gen.listOfN(_, keys)).map(distinct)
+
+  def distinct(keys: Seq[AnyRef]): Seq[AnyRef] =
+    keys.sorted((a: AnyRef, b: AnyRef) => domain.compare(a, b)).foldLeft(Vector.empty[AnyRef]) { (all, k) =>
+      if (all.nonEmpty && domain.compare(all.last, k) == 0) all else all :+ k
+    }
+
+  /** Sets of these ascending keys in each form that the type has. */
+  def setsOf(keys: Seq[AnyRef]): Seq[KeySet] = domain match {
+    case d: LongDomain =>
+      val codes = keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray
+      Seq(LongValues(d, codes), LongBitmap.of(d, codes), Bloom.of(d, codes, 0.1))
+    case d: ObjectDomain =>
+      Seq(ObjectValues(d, keys.toArray), Bloom.of(d, keys.map(Bloom.code(d, _)).distinct.toArray, 0.1))
+  }
+
+  val keySets: Gen[KeySet] = someKeys.flatMap(ks => Gen.oneOf(setsOf(ks)))
+
+  /** As made by hand: with any member as either end, even if it is the same or there is no gap. */
+  val rawMembers: Gen[ValueFilter.Members] = for {
+    ks <- someKeys
+    set <- Gen.oneOf(setsOf(ks))
+    i <- Gen.choose(0, ks.size - 1)
+    j <- Gen.choose(i, ks.size - 1)
+    nulls <- nullsPass
+  } yield ValueFilter.Members(
+    ValueFilter.Range(domain, Some(End(ks(i), inclusive = true)), Some(End(ks(j), inclusive = true)), nulls),
+    set
+  )
+
+  val both: Gen[ValueFilter] = for (a <- rawMembers; b <- rawMembers) yield ValueFilter.Both(a, b)
+
   val filters: Gen[ValueFilter] = Gen.frequency(
+    8 -> rawMembers,
+    2 -> both,
     6 -> rawRanges,
     4 -> rawRanges.map(r => ValueFilter.range(domain, r.lower, r.upper, r.nulls)),
     2 -> keys.map(k => ValueFilter.range(domain, Some(End(k, true)), Some(End(k, true)), nulls = false)),

@@ -12,6 +12,10 @@ object SqlMetricsAccess {
   def sum(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createMetric(sc, name)
   def size(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createSizeMetric(sc, name)
 
+  /** Makes metrics that the driver has set visible in the UI. */
+  def postDriverUpdates(sc: SparkContext, executionId: String, metrics: Seq[SQLMetric]): Unit =
+    SQLMetrics.postDriverMetricUpdates(sc, executionId, metrics)
+
   /** Tells one session from another; the same for all threads of a session. */
   def sessionId(session: SparkSession): String =
     session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionUUID
@@ -23,6 +27,9 @@ object SqlMetricsAccess {
 
   /** The running context's own configuration: `SparkContext.getConf` is a copy. */
   def confOf(sc: SparkContext): SparkConf = sc.conf
+
+  /** Bytes that the results of a job may have, 0 for no limit. */
+  def maxResultSize(conf: SparkConf): Long = conf.get(org.apache.spark.internal.config.MAX_RESULT_SIZE)
 
   /** Waits until listeners have seen what was posted before, at most `millis`.
     *

@@ -1,0 +1,52 @@
+"""TPC-H: the eight tables by tpchgen-cli, and the 22 queries with the specification's validation parameters.
+
+Query 15 is written with a common table expression in place of its view. The tables are in order of their
+generator: ``lineitem`` and ``orders`` by order key, the others by their own keys.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from layouts import MARKER
+from progress import step
+
+TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region")
+PARTS = 8
+QUERIES = Path(__file__).resolve().parent / "sql" / "tpch"
+
+
+def tables(data: Path, scale: float) -> dict[str, Path]:
+    """The folders of the tables at scale factor ``scale`` by name, made if they are not there yet."""
+    folder = data / f"tpch-{scale:g}"
+    if not (folder / MARKER).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        command = [_generator(), "parquet", f"--scale-factor={scale:g}", f"--tables={','.join(TABLES)}"]
+        command += [f"--parts={PARTS}", f"--output-dir={folder}", "--quiet"]
+        with step(f"TPC-H tables, scale factor {scale:g}"):
+            subprocess.run(command, check=True)
+        (folder / MARKER).touch()
+    return {name: folder / name for name in TABLES}
+
+
+def queries(scale: float) -> dict[str, str]:
+    """The texts of the queries by name, q01 to q22."""
+    # The only parameter that depends on the size: what share of a nation's stock is important in query 11.
+    fraction = f"{0.0001 / scale:.10f}"
+    return {
+        file.stem: file.read_text().replace("{fraction}", fraction) for file in sorted(QUERIES.glob("q*.sql"))
+    }
+
+
+def _generator() -> str:
+    beside = (
+        Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
+    )  # the interpreter's own, though not on the PATH
+    found = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    if found is None:
+        sys.exit("tpchgen-cli is missing: pip install tpchgen-cli")
+    return found

@@ -1,0 +1,546 @@
+"""Joins of many shapes: what is between the join and the probe's scan, and what is on its build side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import spark_dynamic_filters as sdf
+from support import joins, tables
+from support.joins import Comparer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STRATEGIES = {"broadcast": joins.BROADCAST, "shuffled": joins.SHUFFLED}
+
+# Queries whose filters have to reach the scans of these columns.
+PASSES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "alias": ("SELECT x.kk, x.id, b.n FROM (SELECT k AS kk, id FROM p) x JOIN b ON x.kk = b.j", ("k",)),
+    "alias_of_alias": (
+        "SELECT y.z, b.n FROM (SELECT kk AS z FROM (SELECT k AS kk FROM p)) y JOIN b ON y.z = b.j",
+        ("k",),
+    ),
+    "computed_beside_key": (
+        "SELECT x.* FROM (SELECT k, id + 1 AS i, upper(payload) AS u FROM p) x JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "filter": ("SELECT p.id FROM p JOIN b ON p.k = b.j WHERE p.payload LIKE '%a%' AND p.v < 5", ("k",)),
+    "filter_on_key": ("SELECT p.id FROM p JOIN b ON p.k = b.j WHERE p.k > 100 AND p.k < 1500", ("k",)),
+    "filter_with_subquery": (
+        "SELECT p.id FROM p JOIN b ON p.k = b.j WHERE p.id > (SELECT min(n) FROM c)",
+        ("k",),
+    ),
+    "union": (
+        "SELECT u.id, b.n FROM (SELECT k, id FROM p UNION ALL SELECT m, id + 10000 FROM q) u "
+        "JOIN b ON u.k = b.j",
+        ("k", "m"),
+    ),
+    "union_in_other_order": (
+        "SELECT u.id, b.n FROM (SELECT id, v, k FROM p UNION ALL SELECT id + 10000, g, m FROM q) u "
+        "JOIN b ON u.k = b.j",
+        ("k", "m"),
+    ),
+    "aggregate": (
+        "SELECT x.*, b.n FROM (SELECT k, count(*) AS c, max(payload) FROM p GROUP BY k) x "
+        "JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "distinct": ("SELECT x.*, b.n FROM (SELECT DISTINCT k, g FROM p) x JOIN b ON x.k = b.j", ("k",)),
+    "window": (
+        "SELECT x.*, b.n FROM (SELECT k, id, row_number() OVER (PARTITION BY k ORDER BY id) AS r FROM p) x "
+        "JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "window_with_two_partition_keys": (
+        "SELECT x.*, b.n FROM (SELECT k, id, sum(v) OVER (PARTITION BY g, k) AS r FROM p) x "
+        "JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "sort": ("SELECT x.*, b.n FROM (SELECT k, id FROM p SORT BY id) x JOIN b ON x.k = b.j", ("k",)),
+    "repartition": (
+        "SELECT x.*, b.n FROM (SELECT /*+ REPARTITION(3) */ k, id FROM p) x JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "two_exchanges_down": (
+        "SELECT x.*, b.n FROM (SELECT k, max(c) AS c FROM (SELECT k, g, count(*) AS c FROM p GROUP BY k, g) "
+        "GROUP BY k) x JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "in": ("SELECT p.id FROM p WHERE p.k IN (SELECT j FROM b)", ("k",)),
+    "in_two_columns": ("SELECT p.id FROM p WHERE (p.k, p.g) IN (SELECT j, h FROM b)", ("k",)),
+    "exists": ("SELECT p.id FROM p WHERE EXISTS (SELECT 1 FROM b WHERE b.j = p.k AND b.n < p.id)", ("k",)),
+    "correlated_aggregate": (
+        "SELECT p.id FROM p WHERE p.id > (SELECT max(b.n) FROM b WHERE b.j = p.k)",
+        ("k",),
+    ),
+    "two_columns": ("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j AND p.g = b.h", ("k",)),
+    "residual_condition": ("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j AND p.id > b.n * 80", ("k",)),
+    "using": ("SELECT id FROM p JOIN (SELECT j AS k FROM b) USING (k)", ("k",)),
+    "two_filters_on_one_column": (
+        "SELECT p.id FROM p JOIN b ON p.k = b.j JOIN (SELECT j AS i FROM b2) x ON p.k = x.i",
+        ("k",),
+    ),
+    "star": (
+        "SELECT f.id, d1.t, d2.t FROM f JOIN d1 ON f.a = d1.j JOIN d2 ON f.e = d2.j "
+        "WHERE d1.n < 20 AND d2.n BETWEEN 0 AND 3",
+        ("a", "e"),
+    ),
+    "star_with_semi_join": (
+        "SELECT f.id, d1.t FROM f JOIN d1 ON f.a = d1.j WHERE d1.n < 20 AND f.e IN (SELECT j FROM d2)",
+        ("a", "e"),
+    ),
+    "above_a_left_join": (
+        "SELECT p.id, c.t, b.n FROM p LEFT JOIN c ON p.g = c.i JOIN b ON p.k = b.j",
+        ("k",),
+    ),
+    "above_an_anti_join": (
+        "SELECT x.id, b.n FROM (SELECT * FROM p LEFT ANTI JOIN c ON p.g = c.i AND c.n > 3) x "
+        "JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "above_an_aggregate_and_a_join": (
+        "SELECT x.*, b.n FROM (SELECT p.k, count(c.t) AS c FROM p JOIN c ON p.g = c.i GROUP BY p.k) x "
+        "JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "key_of_the_other_side": (
+        # c's key is the probe's: what b says of one it says of the other.
+        "SELECT p.id, b.n FROM p JOIN c2 ON p.k = c2.i JOIN b ON c2.i = b.j",
+        ("k",),
+    ),
+    "build_of_an_aggregate": (
+        "SELECT p.id, x.c FROM p JOIN (SELECT j, count(*) AS c FROM b GROUP BY j) x ON p.k = x.j",
+        ("k",),
+    ),
+    "build_of_a_distinct_union": (
+        "SELECT p.id FROM p JOIN (SELECT j FROM b UNION SELECT j FROM b2) x ON p.k = x.j",
+        ("k",),
+    ),
+    "build_of_a_join": (
+        "SELECT p.id, x.n FROM p JOIN (SELECT b.j, b.n FROM b LEFT SEMI JOIN c ON b.h = c.i) x ON p.k = x.j",
+        ("k",),
+    ),
+    "build_filtered": ("SELECT p.id, d1.t FROM p JOIN d1 ON p.k = d1.j WHERE d1.t LIKE '00030%'", ("k",)),
+    "explode": (
+        "SELECT x.id, x.e FROM (SELECT id, k, explode(array(1, 2)) AS e FROM p) x JOIN b ON x.k = b.j",
+        ("k",),
+    ),
+    "explicit_group_by_above": (
+        "SELECT p.g, count(*), sum(b.n) FROM p JOIN b ON p.k = b.j GROUP BY p.g",
+        ("k",),
+    ),
+    "scalar_subquery_inside": (
+        "SELECT (SELECT sum(p.id) FROM p JOIN b ON p.k = b.j) AS s, count(*) FROM c",
+        ("k",),
+    ),
+}
+
+
+# Build sides that might be other rows when a task is tried again.
+NOT_REPEATABLE = {
+    "rand": "(SELECT * FROM b WHERE rand(3) < 0.9)",
+    "key_with_rand": "(SELECT j + CAST(floor(rand(3)) AS INT) AS j FROM b)",
+    "sample": "(SELECT * FROM b TABLESAMPLE (100 PERCENT) REPEATABLE (3))",
+    "aggregate_of_rand": "(SELECT j, max(n) FROM b WHERE rand(3) < 0.9 GROUP BY j)",
+}
+
+
+class Stop(NamedTuple):
+    """A query in which no row of column `k` may be skipped, and words of the reason, if one is due."""
+
+    query: str
+    reason: str = ""
+
+
+STOPS = {
+    "limit": Stop(
+        "SELECT x.id FROM (SELECT * FROM p LIMIT 4000) x JOIN b ON x.k = b.j", "a limit is in the way"
+    ),
+    "topk": Stop(
+        "SELECT x.id FROM (SELECT * FROM p ORDER BY id LIMIT 900) x JOIN b ON x.k = b.j",
+        "a limit is in the way",
+    ),
+    "sample": Stop(
+        "SELECT x.id FROM (SELECT * FROM p TABLESAMPLE (50 PERCENT) REPEATABLE (7)) x JOIN b ON x.k = b.j",
+        "a sample is in the way",
+    ),
+    "non_deterministic_projection": Stop(
+        "SELECT x.id, x.m FROM (SELECT *, monotonically_increasing_id() AS m FROM p) x JOIN b ON x.k = b.j",
+        "a non-deterministic projection is in the way",
+    ),
+    "non_deterministic_filter": Stop(
+        "SELECT x.id FROM (SELECT * FROM p WHERE rand(7) < 0.5) x JOIN b ON x.k = b.j",
+        "a non-deterministic filter is in the way",
+    ),
+    "key_from_a_generator": Stop(
+        "SELECT x.id FROM (SELECT id, explode(array(k, k + 1)) AS e FROM p) x JOIN b ON x.e = b.j",
+    ),
+    "aggregate_not_by_the_key": Stop(
+        "SELECT x.* FROM (SELECT g, max(k) AS k FROM p GROUP BY g) x JOIN b ON x.k = b.j"
+    ),
+    "window_not_by_the_key": Stop(
+        "SELECT x.* FROM (SELECT k, id, row_number() OVER (PARTITION BY g ORDER BY id) AS r FROM p) x "
+        "JOIN b ON x.k = b.j",
+        "in the way",
+    ),
+    "window_without_partitions": Stop(
+        "SELECT x.* FROM (SELECT k, id, sum(v) OVER (ORDER BY id) AS r FROM p) x JOIN b ON x.k = b.j",
+        "in the way",
+    ),
+    "null_supplying_side": Stop(
+        # A row of p less would be a row with nulls more.
+        "SELECT x.i, x.id, b.n FROM (SELECT c.i, p.k, p.id FROM c LEFT JOIN p ON c.i = p.g AND p.id < 900) x "
+        "JOIN (SELECT j, n FROM b UNION ALL SELECT CAST(NULL AS BIGINT), 99) b ON x.k <=> b.j"
+    ),
+    "below_a_full_join": Stop(
+        "SELECT x.i, x.id, b.n FROM (SELECT c.i, p.k, p.id FROM c FULL JOIN p ON c.i = p.g + 5) x "
+        "JOIN (SELECT j, n FROM b UNION ALL SELECT CAST(NULL AS BIGINT), 99) b ON x.k <=> b.j"
+    ),
+    "condition_on_one_side_of_an_outer_join": Stop(
+        "SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j AND p.g = 3"
+    ),
+    "aggregate_without_groups": Stop(
+        "SELECT x.c FROM (SELECT count(*) AS c, sum(k) AS k FROM p) x JOIN b ON x.k = b.j"
+    ),
+    "greater": Stop("SELECT p.id, b.n FROM p JOIN b ON p.k > b.j + 1650", "no equal keys"),
+    "or": Stop("SELECT p.id FROM p JOIN b ON p.k = b.j OR p.id = b.n", "no equal keys"),
+    "cross": Stop("SELECT p.id, c.i FROM p CROSS JOIN c"),
+}
+
+
+@pytest.fixture(scope="module")
+def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Tables: probes p (key k) and q (key m); builds b and b2 with keys of one row group; small c and c2; a
+    fact table f with keys a and e, and its dimensions d1 and d2.
+    """
+    folder = tmp_path_factory.mktemp("plans")
+    joins.view(spark, folder, "p", joins.probe())
+    joins.view(spark, folder, "q", joins.probe(key="m"))
+    joins.view(spark, folder, "b", joins.build(joins.within_row_group(3)))
+    joins.view(spark, folder, "b2", joins.build(joins.within_row_group(3, 40)))
+    joins.view(spark, folder, "c", joins.build(range(10), key="i"))
+    joins.view(spark, folder, "c2", joins.build(range(0, joins.KEYS, 8), key="i"))
+    fact = joins.probe(key="a")
+    e = [i % 200 // 20 + 10 * (i // 200) for i in range(tables.ROWS)]
+    joins.view(spark, folder, "f", fact.append_column("e", pa.array(e, pa.int64())))
+    joins.view(spark, folder, "d1", joins.build(range(300, 600)))
+    joins.view(spark, folder, "d2", joins.build(range(30, 60)))
+    return Comparer(spark)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("shape", PASSES)
+def test_passes(compare: Comparer, shape: str, strategy: str) -> None:
+    query, columns = PASSES[shape]
+    result = compare(query, STRATEGIES[strategy], expected=shape)
+    assert result.off.rows, "the test's own data has no match"
+    joins.assert_row_groups_pruned(result.on, *columns)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("shape", STOPS)
+def test_stops(compare: Comparer, shape: str, strategy: str) -> None:
+    query, reason = STOPS[shape]
+    run = compare(query, STRATEGIES[strategy], expected=shape).on
+    joins.assert_not_pruned(run, "k")
+    if reason:
+        joins.assert_reason(run, reason)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("build", NOT_REPEATABLE)
+def test_build_side_that_is_not_deterministic(compare: Comparer, build: str) -> None:
+    query = f"SELECT p.id FROM p JOIN {NOT_REPEATABLE[build]} x ON p.k = x.j"
+    run = compare(query, joins.SHUFFLED, expected=build).on
+    joins.assert_not_pruned(run, "k")
+    joins.assert_reason(run, "not deterministic")
+    # A broadcast is made once: whatever its keys are, they are those of the join.
+    compare(query, joins.BROADCAST, expected=build)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_chain_of_a_snowflake(compare: Comparer, strategy: str) -> None:
+    # c2 alone has keys of every row group of p: only what b leaves of it makes its filter a small one.
+    query = (
+        "SELECT p.id, c2.t, b.n FROM p JOIN c2 ON p.k = c2.i JOIN b ON c2.t = b.t WHERE b.n BETWEEN 2 AND 19"
+    )
+    result = compare(query, STRATEGIES[strategy])
+    assert result.off.rows
+    joins.assert_row_groups_pruned(result.on, "k")
+    assert sum(s["rows_output"] for s in result.on.scans_with("k")) <= 200, str(result.on)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_both_dimensions_of_a_star_count(compare: Comparer, strategy: str) -> None:
+    query = "SELECT f.id FROM f JOIN d1 ON f.a = d1.j JOIN d2 ON f.e = d2.j WHERE d1.n < 20 AND d2.n < 3"
+    run = compare(query, STRATEGIES[strategy]).on
+    (scan,) = run.scans_with("a")
+    assert {f["filter_id"] for f in [*run.on_column("a"), *run.on_column("e")]} <= set(scan["filter_ids"])
+    assert scan["rows_output"] <= 100, str(run)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_two_columns_are_both_checked(compare: Comparer, strategy: str) -> None:
+    query = "SELECT p.id, x.n FROM p JOIN (SELECT j, 3 AS h, n FROM b) x ON p.k = x.j AND p.g = x.h"
+    run = compare(query, STRATEGIES[strategy]).on
+    joins.assert_row_groups_pruned(run, "k")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_self_join(compare: Comparer, strategy: str) -> None:
+    query = (
+        "SELECT x.id, x.payload FROM p x JOIN (SELECT k FROM p WHERE id BETWEEN 620 AND 640) y ON x.k = y.k"
+    )
+    result = compare(query, STRATEGIES[strategy])
+    assert result.off.rows
+    joins.assert_row_groups_pruned(result.on, "k")
+
+
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH c AS (SELECT k, count(*) AS n FROM p GROUP BY k) "
+        "SELECT x.k, y.n FROM c x JOIN c y ON x.k = y.k WHERE y.n > 1",
+        "WITH c AS (SELECT /*+ REPARTITION(4, k) */ k, id FROM p) "
+        "SELECT x.k, x.id, b.n FROM c x JOIN b ON x.k = b.j UNION ALL SELECT k, id, 0 FROM c",
+        "WITH c AS (SELECT j, count(*) AS n FROM b GROUP BY j) SELECT p.id, c.n FROM p JOIN c ON p.k = c.j "
+        "UNION ALL SELECT q.id, c.n FROM q JOIN c ON q.m = c.j",
+        "SELECT p.id, x.n, y.n FROM p JOIN b x ON p.k = x.j JOIN b y ON p.k = y.j AND x.n = y.n",
+        "SELECT x.id FROM p x JOIN p y ON x.k = y.k AND x.id = y.id WHERE x.k IN (SELECT j FROM b)",
+        "SELECT p.id FROM p JOIN b ON p.k = b.j UNION ALL SELECT q.id FROM q JOIN b ON q.m = b.j",
+    ],
+    ids=["aggregate", "one_side", "build", "two_builds", "self_join", "builds_of_two_probes"],
+)
+def test_reuse_of_exchanges_is_kept(compare: Comparer, query: str, adaptive: str) -> None:
+    for settings in STRATEGIES.values():
+        result = compare(query, settings, joins.ADAPTIVE[adaptive])
+        for node in ("ReusedExchange", "ShuffleQueryStage", "BroadcastQueryStage"):
+            assert result.on.plan.count(node) == result.off.plan.count(node), (
+                f"{node}\n{result.off.plan}\n{result.on}"
+            )
+
+
+def test_reused_build_side_filters_both_probes(compare: Comparer) -> None:
+    query = "SELECT p.id FROM p JOIN b ON p.k = b.j UNION ALL SELECT q.id FROM q JOIN b ON q.m = b.j"
+    for settings in STRATEGIES.values():
+        joins.assert_row_groups_pruned(compare(query, settings).on, "k", "m")
+
+
+def test_shared_exchange_is_not_narrowed_for_one_consumer(compare: Comparer) -> None:
+    query = (
+        "WITH c AS (SELECT k, count(*) AS n FROM p GROUP BY k) "
+        "SELECT c.k, c.n FROM c JOIN b ON c.k = b.j UNION ALL SELECT max(k), sum(n) FROM c"
+    )
+    for settings in STRATEGIES.values():
+        result = compare(query, settings)
+        assert result.off.plan.count("ReusedExchange") == result.on.plan.count("ReusedExchange")
+
+
+def test_topk_and_join_on_one_scan(compare: Comparer, spark: SparkSession) -> None:
+    query = "SELECT p.id, p.payload, b2.n FROM p JOIN b2 ON p.k = b2.j ORDER BY p.id DESC LIMIT 5"
+    run = compare(query, joins.BROADCAST).on
+    joins.assert_row_groups_pruned(run, "k")
+    assert run.report is not None
+    producers = {f["filter_id"]: f["producer"] for f in run.report.filters if f["state"] != "disabled"}
+    (scan,) = run.scans_with("k")
+    assert {producers[i] for i in scan["filter_ids"]} == {"join", "topk"}, str(run)
+
+
+def test_views(spark: SparkSession, compare: Comparer) -> None:
+    spark.sql("CREATE OR REPLACE TEMP VIEW v1 AS SELECT k AS key, id, payload FROM p WHERE v > 0")
+    spark.sql("CREATE OR REPLACE TEMP VIEW v2 AS SELECT j AS key FROM b")
+    for settings in STRATEGIES.values():
+        joins.assert_row_groups_pruned(
+            compare("SELECT v1.id FROM v1 JOIN v2 ON v1.key = v2.key", settings).on, "k"
+        )
+
+
+def test_dataframes(spark: SparkSession, compare: Comparer) -> None:
+    frame = spark.table("p").join(spark.table("b"), F.col("k") == F.col("j")).select("id", "n")
+    with joins.settings(spark, joins.SHUFFLED):
+        analyses = [sdf.analyze(frame) for _ in range(2)]
+    assert all(a.fired() for a in analyses)
+
+
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_same_dataframe_again(
+    spark: SparkSession, compare: Comparer, strategy: str, adaptive: str
+) -> None:
+    with joins.settings(spark, STRATEGIES[strategy], joins.ADAPTIVE[adaptive]):
+        frame = spark.sql("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j")
+        first = sorted(frame.collect())
+        assert [sorted(frame.collect()) for _ in range(2)] == [first] * 2
+        assert frame.count() == len(first)
+
+
+def test_explain_runs_nothing(spark: SparkSession, compare: Comparer) -> None:
+    query = "SELECT p.id, b.n FROM p JOIN b ON p.k = b.j"
+    for settings in STRATEGIES.values():
+        for adaptive in joins.ADAPTIVE.values():
+            with joins.settings(spark, settings, adaptive, joins.FOREVER):
+                plan = spark.sql(f"EXPLAIN FORMATTED {query}").collect()[0][0]
+            assert "DynamicFilter#" in plan
+            assert "[k: true]" in plan
+
+
+def test_partition_column(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
+    spark.table("p").write.partitionBy("g").parquet(str(tmp_path / "by_g"))
+    spark.read.parquet(str(tmp_path / "by_g")).createOrReplaceTempView("by_g")
+    queries = {
+        "inner": "SELECT x.id FROM by_g x JOIN (SELECT h, n FROM b WHERE n IN (3, 4)) y ON x.g = y.h",
+        "semi": "SELECT x.id FROM by_g x WHERE x.g IN (SELECT h FROM b WHERE n = 3)",
+        "both": "SELECT x.id FROM by_g x JOIN b ON x.g = b.h AND x.k = b.j WHERE b.n IN (3, 4)",
+    }
+    # Spark's own partition pruning does the same work where it applies.
+    for own_pruning in ("true", "false"):
+        pruning = {"spark.sql.optimizer.dynamicPartitionPruning.enabled": own_pruning}
+        for settings in STRATEGIES.values():
+            for name, query in queries.items():
+                run = compare(query, settings, pruning, expected=name).on
+                if own_pruning == "false":
+                    joins.assert_pruned(run, "g")
+                    assert sum(s["files_pruned"] for s in run.scans_with("g")) > 0, str(run)
+
+
+def test_partition_column_with_nulls(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
+    spark.sql("SELECT *, IF(g = 0, NULL, CAST(g AS STRING)) AS part FROM p").write.partitionBy(
+        "part"
+    ).parquet(str(tmp_path / "parted"))
+    spark.read.schema("k BIGINT, id BIGINT, payload STRING, part STRING").parquet(
+        str(tmp_path / "parted")
+    ).createOrReplaceTempView("parted")
+    off = {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}
+    for how in ("=", "<=>"):
+        query = (
+            "SELECT x.id FROM parted x "
+            f"JOIN (SELECT IF(n = 1, NULL, '7') AS part FROM b WHERE n < 3) y ON x.part {how} y.part"
+        )
+        for settings in STRATEGIES.values():
+            result = compare(query, off, settings)
+            assert result.off.rows
+
+
+def test_bucketed_tables(spark: SparkSession, compare: Comparer) -> None:
+    for name, source, key in (("bucketed_p", "p", "k"), ("bucketed_b", "b", "j")):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+        spark.table(source).write.bucketBy(4, key).sortBy(key).saveAsTable(name)
+    try:
+        # No exchange is needed on either side.
+        for settings in STRATEGIES.values():
+            assert compare(
+                "SELECT p.id, b.n FROM bucketed_p p JOIN bucketed_b b ON p.k = b.j", settings
+            ).off.rows
+    finally:
+        spark.sql("DROP TABLE bucketed_p")
+        spark.sql("DROP TABLE bucketed_b")
+
+
+def test_cached_probe(spark: SparkSession, compare: Comparer) -> None:
+    cached = spark.sql("SELECT k, id, payload FROM p").cache()
+    try:
+        cached.count()
+        cached.createOrReplaceTempView("cached_p")
+        for settings in STRATEGIES.values():
+            run = compare("SELECT x.id FROM cached_p x JOIN b ON x.k = b.j", settings).on
+            joins.assert_not_pruned(run, "k")
+            joins.assert_reason(run, "cached")
+    finally:
+        cached.unpersist()
+
+
+def test_joins_that_are_cached_have_all_their_rows(spark: SparkSession, compare: Comparer) -> None:
+    # What a cache keeps serves other queries too.
+    cached = spark.sql("SELECT p.id, p.k, b.n FROM p JOIN b ON p.k = b.j").cache()
+    try:
+        first = cached.count()
+        assert cached.where("k IS NOT NULL").count() == first
+        cached.createOrReplaceTempView("cached_join")
+        compare("SELECT c.id FROM cached_join c JOIN (SELECT j FROM b WHERE n < 3) x ON c.k = x.j")
+        assert cached.count() == first
+    finally:
+        cached.unpersist()
+
+
+def test_observed_metrics_are_not_changed(spark: SparkSession, compare: Comparer) -> None:
+    from pyspark.sql import Observation
+
+    def observed() -> tuple[DataFrame, Observation]:
+        observation = Observation()
+        frame = spark.table("p").observe(observation, F.count(F.lit(1)).alias("rows"))
+        return frame.join(spark.table("b"), F.col("k") == F.col("j")).select("id"), observation
+
+    for settings in STRATEGIES.values():
+        with joins.settings(spark, settings):
+            frame, observation = observed()
+            rows = frame.collect()
+        assert len(rows) > 0
+        assert observation.get["rows"] == tables.ROWS
+
+
+def test_python_functions(spark: SparkSession, compare: Comparer) -> None:
+    spark.udf.register("plus_one", lambda v: None if v is None else v + 1, "bigint")
+    spark.udf.register("anything", F.udf(lambda v: v, "bigint").asNondeterministic())
+    for settings in STRATEGIES.values():
+        on_build = "SELECT p.id FROM p JOIN (SELECT plus_one(j) AS j FROM b) x ON p.k = x.j"
+        joins.assert_row_groups_pruned(compare(on_build, settings).on, "k")
+        on_probe = "SELECT x.id FROM (SELECT plus_one(k) AS k, id, payload FROM p) x JOIN b ON x.k = b.j"
+        joins.assert_not_pruned(compare(on_probe, settings).on, "k")
+    not_deterministic = "SELECT p.id FROM p JOIN (SELECT anything(j) AS j FROM b) x ON p.k = x.j"
+    run = compare(not_deterministic, joins.SHUFFLED).on
+    joins.assert_not_pruned(run, "k")
+    joins.assert_reason(run, "not deterministic")
+
+
+def test_other_formats(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
+    spark.table("p").write.orc(str(tmp_path / "orc"))
+    spark.read.orc(str(tmp_path / "orc")).createOrReplaceTempView("orc_p")
+    for settings in STRATEGIES.values():
+        run = compare("SELECT x.id FROM orc_p x JOIN b ON x.k = b.j", settings).on
+        joins.assert_not_pruned(run, "k")
+        joins.assert_reason(run, "format")
+
+
+def test_no_filter_from_the_larger_side(compare: Comparer) -> None:
+    # The join kind allows one direction only, and it is from the larger side to the smaller one.
+    run = compare("SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j", joins.SHUFFLED).on
+    joins.assert_not_pruned(run, "j", "k")
+    joins.assert_reason(run, "not expected to be smaller")
+
+
+def test_writing_a_join(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
+    ids = {}
+    for enabled in (False, True):
+        target = str(tmp_path / str(enabled))
+        with sdf.conf(spark).override(enabled=enabled), joins.settings(spark, joins.SHUFFLED):
+            spark.sql("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j").write.parquet(target)
+        ids[enabled] = sorted(row["id"] for row in spark.read.parquet(target).collect())
+    assert ids[True] == ids[False]
+    assert ids[True]
+
+
+def test_without_late_materialization_and_vectorized_reader(compare: Comparer) -> None:
+    query = "SELECT p.id, p.payload, b.n FROM p JOIN b ON p.k = b.j"
+    plain = {"spark.dynamicFilters.lateMaterialization.enabled": "false"}
+    for settings in STRATEGIES.values():
+        joins.assert_row_groups_pruned(compare(query, plain, settings).on, "k")
+        compare(query, {"spark.sql.parquet.enableVectorizedReader": "false"}, settings)
+        compare(query, {"spark.sql.codegen.wholeStage": "false"}, settings)
+
+
+def test_with_sparks_own_bloom_filter(compare: Comparer) -> None:
+    own = {
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
+        "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "1",
+    }
+    query = "SELECT p.id, x.n FROM p JOIN (SELECT * FROM b WHERE n < 9) x ON p.k = x.j"
+    for settings in STRATEGIES.values():
+        assert compare(query, own, settings).off.rows

@@ -1,0 +1,401 @@
+"""Every type as the key of a join: the rows are Spark's own, and rows are skipped where the keys can be
+compared.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from support import joins, tables
+from support.joins import Comparer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STRATEGIES = {"broadcast": joins.BROADCAST, "shuffled": joins.SHUFFLED}
+
+# Spark normalizes keys of these types before it compares them.
+FLOATS = ("c_float", "c_double")
+
+# From the narrowest to the widest.
+INTEGERS = ("c_tinyint", "c_smallint", "c_int", "c_bigint")
+
+NAN = float("nan")
+
+
+def _order(value: Any) -> Any:
+    return (math.isnan(value), value) if isinstance(value, float) else value
+
+
+def _some_keys(column: pa.ChunkedArray) -> list[Any]:
+    """Up to 30 neighbouring values that `t` has, and a null."""
+    values = sorted({v for v in column.to_pylist() if v is not None and v == v}, key=_order)
+    start = len(values) // 3
+    keys = values[start : start + 30] if len(values) > 2 else values[:1]
+    return [*keys, None]
+
+
+@pytest.fixture(scope="module")
+def keys() -> dict[str, list[Any]]:
+    """Keys of each column of `t`."""
+    table = tables.all_types()
+    return {name: _some_keys(table[name]) for name in tables.TYPES}
+
+
+@pytest.fixture(scope="module")
+def compare(
+    spark: SparkSession, t: str, keys: dict[str, list[Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Comparer:
+    folder = tmp_path_factory.mktemp("types")
+    for name, (kind, _) in tables.TYPES.items():
+        joins.view(spark, folder, f"b_{name}", pa.table({"j": pa.array(keys[name], kind)}))
+    return Comparer(spark)
+
+
+def _view(spark: SparkSession, folder: Path, name: str, kind: pa.DataType, values: list[Any]) -> None:
+    joins.view(spark, folder, name, pa.table({"j": pa.array(values, kind)}))
+
+
+@pytest.fixture
+def table_names(spark: SparkSession) -> Iterator[list[str]]:
+    """Names of tables to drop at the end."""
+    names: list[str] = []
+    yield names
+    for name in names:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("column", [c for c in tables.TYPES if c not in FLOATS])
+def test_each_type(compare: Comparer, column: str, strategy: str) -> None:
+    query = f"SELECT t.id, b.j FROM t JOIN b_{column} b ON t.{column} = b.j"
+    result = compare(query, STRATEGIES[strategy], expected=column)
+    assert result.off.rows, "the test's own data has no match"
+    joins.assert_row_groups_pruned(result.on, column)
+    null_safe = compare(query.replace(" = ", " <=> "), STRATEGIES[strategy], expected=f"{column} or null")
+    joins.assert_pruned(null_safe.on, column)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("column", FLOATS)
+def test_nan_and_signed_zeros(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, column: str, strategy: str
+) -> None:
+    # NaN equals NaN in a join but is left out of statistics; -0.0 equals 0.0 but has other bytes.
+    kind, _ = tables.TYPES[column]
+    blocks = [[NAN] * 200, [-0.0] * 200, [1.0, NAN] * 100, [-1.0, None] * 100, [0.0] * 200, [7.5] * 200]
+    values = [v for block in blocks for v in block] * 4
+    probe = pa.table({"id": pa.array(range(len(values))), "k": pa.array(values, kind)})
+    joins.view(spark, tmp_path, "float_probe", probe)
+    for name, few in {
+        "nan": [NAN],
+        "zero": [0.0],
+        "minus_zero": [-0.0],
+        "one": [1.0],
+        "all": [NAN, -0.0, 0.0, 7.5, None, math.inf, -math.inf],
+    }.items():
+        _view(spark, tmp_path, f"float_{name}", kind, few)
+        for how in ("=", "<=>"):
+            query = f"SELECT p.id, b.j FROM float_probe p JOIN float_{name} b ON p.k {how} b.j"
+            assert compare(query, STRATEGIES[strategy]).off.rows
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("column", FLOATS)
+def test_floats(compare: Comparer, column: str, strategy: str) -> None:
+    query = f"SELECT t.id, b.j FROM t JOIN b_{column} b ON t.{column} = b.j"
+    assert compare(query, STRATEGIES[strategy]).off.rows
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("narrow", "wide"), list(itertools.combinations(INTEGERS, 2)))
+def test_integers_of_two_widths(
+    spark: SparkSession,
+    tmp_path: Path,
+    compare: Comparer,
+    keys: dict[str, list[Any]],
+    narrow: str,
+    wide: str,
+    strategy: str,
+) -> None:
+    (narrow_type, _), (wide_type, _) = tables.TYPES[narrow], tables.TYPES[wide]
+    settings = STRATEGIES[strategy]
+
+    # The cast is on the probe's key: the values of the build side need not fit into it.
+    outside = _outside(narrow_type, wide_type, keys[narrow][0])
+    _view(spark, tmp_path, "wide_build", wide_type, [*keys[narrow], *outside])
+    result = compare(f"SELECT t.id, b.j FROM t JOIN wide_build b ON t.{narrow} = b.j", settings)
+    assert result.off.rows
+    joins.assert_pruned(result.on, narrow)
+
+    _view(spark, tmp_path, "outside_build", wide_type, outside)
+    result = compare(f"SELECT t.id, b.j FROM t JOIN outside_build b ON t.{narrow} = b.j", settings)
+    assert not result.off.rows
+    joins.assert_never_read(result.on, narrow)
+
+    # The cast is on the build's key.
+    _view(spark, tmp_path, "narrow_build", narrow_type, [1, 2, 3, None])
+    result = compare(f"SELECT t.id, b.j FROM t JOIN narrow_build b ON t.{wide} = b.j", settings)
+    joins.assert_pruned(result.on, wide)
+
+
+def _outside(narrow: pa.DataType, wide: pa.DataType, inside: int) -> list[int]:
+    """Values of the wide type that the narrow one does not have, on both sides of it."""
+    span = 2**narrow.bit_width
+    # Cut off to the narrow type, the third is `inside`, and the others are values as well.
+    values = [span, -span, inside + span, span // 2, -span // 2 - 1]
+    values += [2**62, 2**63 - 1, -(2**63)] if wide.bit_width == 64 else []
+    return [v for v in values if -(2 ** (wide.bit_width - 1)) <= v < 2 ** (wide.bit_width - 1)]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_decimals_of_two_scales(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, keys: dict[str, list[Any]], strategy: str
+) -> None:
+    # The cast is on the build's key: decimal(7, 2) = decimal(15, 4).
+    cents, _ = tables.TYPES["c_decimal_int"]
+    fitting = [round(v, 2) for v in keys["c_decimal_long"] if v is not None and abs(v) < 10**5]
+    probe = tables.all_types().select(["id", "c_decimal_int"])
+    probe = probe.set_column(1, "d", probe["c_decimal_int"].cast(pa.decimal128(15, 4)))
+    joins.view(spark, tmp_path, "scaled_probe", probe)
+    _view(spark, tmp_path, "cents", cents, [*keys["c_decimal_int"], *fitting])
+    result = compare("SELECT p.id, b.j FROM scaled_probe p JOIN cents b ON p.d = b.j", STRATEGIES[strategy])
+    assert result.off.rows
+    joins.assert_row_groups_pruned(result.on, "d")
+
+    # The cast is on the probe's key; two of the build's values have too many digits for it.
+    values = [v for v in keys["c_decimal_int"] if v is not None]
+    step = type(values[0])("0.0001")
+    _view(spark, tmp_path, "fine", pa.decimal128(15, 4), [*values, values[0] + step, values[-1] - step])
+    query = "SELECT t.id, b.j FROM t JOIN fine b ON t.c_decimal_int = b.j"
+    assert compare(query, STRATEGIES[strategy]).off.rows
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_int96_timestamps(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, t: str, strategy: str
+) -> None:
+    # These have no statistics that could be used: whether rows are skipped depends on what was measured.
+    table = tables.all_types().select(["id", "seq", "c_timestamp", "c_string"])
+    joins.view(spark, tmp_path, "int96", table, use_deprecated_int96_timestamps=True)
+    query = "SELECT p.id, b.j FROM int96 p JOIN b_c_timestamp b ON p.c_timestamp = b.j"
+    result = compare(query, STRATEGIES[strategy])
+    assert result.off.rows
+    joins.assert_ready(result.on, "c_timestamp")
+
+
+@pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+def test_timestamps_that_spark_writes(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, kind: str
+) -> None:
+    with joins.settings(spark, {"spark.sql.parquet.outputTimestampType": kind}):
+        frame = spark.table("t").selectExpr("id", "date_trunc('SECOND', c_timestamp) AS k", "c_string")
+        frame.write.option("parquet.block.size", 16_384).parquet(str(tmp_path / "probe"))
+    spark.read.parquet(str(tmp_path / "probe")).createOrReplaceTempView("stamps")
+    query = (
+        "SELECT p.id, b.j FROM stamps p "
+        "JOIN (SELECT date_trunc('SECOND', j) AS j FROM b_c_timestamp) b ON p.k = b.j"
+    )
+    result = compare(query, joins.SHUFFLED)
+    assert result.off.rows
+    joins.assert_ready(result.on, "k")
+
+
+def test_timestamps_before_the_calendar_changed(
+    spark: SparkSession, tmp_path: Path, compare: Comparer
+) -> None:
+    days = [dt.datetime(1500, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=i) for i in range(4_000)]
+    for name, values in (("old", days), ("few_old", days[700:720])):
+        frame = spark.createDataFrame([(v,) for v in values], "k timestamp").selectExpr(
+            "k", "CAST(k AS DATE) AS d"
+        )
+        with joins.settings(
+            spark,
+            {
+                "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+                "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+            },
+        ):
+            path = str(tmp_path / name)
+            frame.repartition(1 if name == "few_old" else 4).write.option(
+                "parquet.block.size", 4_096
+            ).parquet(path)
+        spark.read.parquet(path).createOrReplaceTempView(name)
+    for column in ("k", "d"):
+        query = f"SELECT p.{column} FROM old p JOIN few_old b ON p.{column} = b.{column}"
+        assert len(compare(query, joins.BROADCAST).off.rows) == 20
+
+
+# Probe keys that Spark compares as something else than what is in the file.
+OTHER_TYPES = {
+    "int_and_double": ("c_int", "DOUBLE"),
+    "int_and_decimal": ("c_int", "DECIMAL(20, 3)"),
+    "date_and_timestamp": ("c_date", "TIMESTAMP"),
+    "date_and_timestamp_ntz": ("c_date", "TIMESTAMP_NTZ"),
+    "timestamp_ntz_and_timestamp": ("c_timestamp_ntz", "TIMESTAMP"),
+    "int_and_string": ("c_int", "STRING"),
+    "boolean_and_string": ("c_boolean", "STRING"),
+    "float_and_double": ("c_float", "DOUBLE"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_TYPES)
+def test_casts_that_are_no_widening(compare: Comparer, case: str) -> None:
+    column, other = OTHER_TYPES[case]
+    query = (
+        f"SELECT t.id, b.j FROM t JOIN (SELECT CAST(j AS {other}) AS j FROM b_{column}) b ON t.{column} = b.j"
+    )
+    for settings in STRATEGIES.values():
+        assert compare(query, settings, expected=case).off.rows
+
+
+def test_strings_with_trailing_spaces_and_beyond_ascii(
+    spark: SparkSession, tmp_path: Path, compare: Comparer
+) -> None:
+    values = ["", " ", "a", "a ", "A", "ä", "a\u0308", "日本", "\U0001f600", "\uffff", "z" * 100, None]
+    probe = pa.table({"id": pa.array(range(4_800)), "k": [values[i // 200 % 12] for i in range(4_800)]})
+    joins.view(spark, tmp_path, "text_probe", probe)
+    builds = (["a", "\U0001f600"], ["", "z" * 100], ["a ", None], ["ä", "nowhere"])
+    for i, few in enumerate(builds):
+        _view(spark, tmp_path, f"text_{i}", pa.string(), few)
+        result = compare(f"SELECT p.id, b.j FROM text_probe p JOIN text_{i} b ON p.k = b.j", joins.SHUFFLED)
+        assert result.off.rows
+        joins.assert_row_groups_pruned(result.on, "k")
+
+
+def test_long_strings(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
+    # Statistics of long strings are cut off.
+    values = ["p" * 5_000 + format(i, "04d") for i in range(1_000)]
+    probe = pa.table({"id": pa.array(range(1_000)), "k": values})
+    joins.view(spark, tmp_path, "long_probe", probe, row_group_size=50)
+    _view(spark, tmp_path, "long_build", pa.string(), values[300:303])
+    result = compare("SELECT p.id FROM long_probe p JOIN long_build b ON p.k = b.j", joins.BROADCAST)
+    assert len(result.off.rows) == 3
+    joins.assert_pruned(result.on, "k")
+
+
+@pytest.mark.parametrize("padding", ["true", "false"])
+def test_char_is_padded(spark: SparkSession, compare: Comparer, table_names: list[str], padding: str) -> None:
+    table_names += ["chars", "few_chars", "few_strings"]
+    for name in table_names:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.sql("CREATE TABLE chars (id BIGINT, k CHAR(8), w STRING, u VARCHAR(12)) USING parquet")
+    spark.sql("INSERT INTO chars SELECT id, hex(id), hex(id), hex(id) FROM range(0, 4000, 1, 4)")
+    spark.sql("CREATE TABLE few_chars (j CHAR(5)) USING parquet")
+    spark.sql("INSERT INTO few_chars SELECT hex(id) FROM range(100, 110, 1, 1)")
+    spark.sql("CREATE TABLE few_strings (j STRING) USING parquet")
+    spark.sql("INSERT INTO few_strings SELECT concat(hex(id), ' ') FROM range(100, 110, 1, 1)")
+    spark.sql("INSERT INTO few_strings SELECT rpad(hex(id), 8, ' ') FROM range(100, 110, 1, 1)")
+    with joins.settings(spark, {"spark.sql.readSideCharPadding": padding}):
+        for build in ("few_chars", "few_strings"):
+            for settings in STRATEGIES.values():
+                query = f"SELECT p.id FROM chars p JOIN {build} b ON p.k = b.j"
+                run = compare(query, settings).on
+                # Without padding Spark compares what is in the file, and so may a filter.
+                if padding == "true":
+                    joins.assert_not_pruned(run, "k")
+        # Only the probe's own padding is in the way.
+        for column in ("w", "u"):
+            compare(f"SELECT p.id FROM chars p JOIN few_chars b ON p.{column} = rtrim(b.j)")
+            compare(f"SELECT p.id FROM chars p JOIN few_chars b ON p.{column} = b.j")
+
+
+def test_collated_strings(spark: SparkSession, compare: Comparer, table_names: list[str]) -> None:
+    table_names += ["collated_probe", "collated_build"]
+    for name, rows in (("collated_probe", 4_000), ("collated_build", 20)):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+        spark.sql(
+            f"CREATE TABLE {name} (id BIGINT, k STRING COLLATE UTF8_LCASE, payload STRING) USING parquet"
+        )
+        text = "lower" if rows == 20 else "upper"
+        spark.sql(
+            f"INSERT INTO {name} SELECT id, {text}(concat('key', hex(id + 100))), repeat(hex(id), 5) "
+            f"FROM range(0, {rows}, 1, {4 if rows > 20 else 1})"
+        )
+    for settings in STRATEGIES.values():
+        query = "SELECT p.id, p.payload FROM collated_probe p JOIN collated_build b ON p.k = b.k"
+        result = compare(query, settings)
+        assert len(result.off.rows) == 20
+        assert not any(f["generation"] for f in result.on.filters), str(result.on)
+
+
+def test_collation_in_the_condition(compare: Comparer) -> None:
+    query = (
+        "SELECT t.id FROM t JOIN (SELECT upper(j) AS j FROM b_c_string) b "
+        "ON t.c_string COLLATE UTF8_LCASE = b.j COLLATE UTF8_LCASE"
+    )
+    result = compare(query, joins.SHUFFLED)
+    assert result.off.rows
+    joins.assert_not_pruned(result.on, "c_string")
+
+
+# Keys of types that cannot be filtered, and the columns that they are made of.
+UNSUPPORTED = {
+    "struct": ("struct(t.c_int, t.grp) = struct(b.j, 1)", "c_int"),
+    "array": ("array(t.c_int) = array(b.j)", "c_int"),
+}
+
+
+@pytest.mark.parametrize("case", UNSUPPORTED)
+def test_nested_keys(compare: Comparer, case: str) -> None:
+    condition, column = UNSUPPORTED[case]
+    for settings in STRATEGIES.values():
+        run = compare(f"SELECT t.id FROM t JOIN b_c_int b ON {condition}", settings, expected=case).on
+        joins.assert_not_pruned(run, column, "grp")
+
+
+def test_struct_columns(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
+    for name, rows in (("struct_probe", "id >= 0"), ("struct_build", "id < 20")):
+        frame = spark.table("t").where(rows).selectExpr("id", "struct(c_int, c_string) AS k", "c_binary")
+        frame.coalesce(1 if "build" in name else 4).write.parquet(str(tmp_path / name))
+        spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+    for settings in STRATEGIES.values():
+        query = "SELECT p.id, p.c_binary FROM struct_probe p JOIN struct_build b ON p.k = b.k"
+        run = compare(query, settings).on
+        joins.assert_not_pruned(run, "k")
+        joins.assert_reason(run, "is not supported")
+
+
+# Conditions whose probe key is no plain column.
+COMPUTED = {
+    "sum": ("c_int", "CAST(t.c_int AS BIGINT) + 1 = b.j"),
+    "function": ("c_string", "upper(t.c_string) = upper(b.j)"),
+    "part": ("c_date", "month(t.c_date) = month(b.j)"),
+    "narrowing_cast": ("c_bigint", "CAST(try_cast(t.c_bigint AS INT) AS BIGINT) = b.j"),
+    "coalesce": ("c_int", "coalesce(t.c_int, 17) = b.j"),
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("case", COMPUTED)
+def test_computed_probe_key(compare: Comparer, case: str) -> None:
+    column, condition = COMPUTED[case]
+    for settings in STRATEGIES.values():
+        query = f"SELECT t.id, t.c_string FROM t LEFT SEMI JOIN b_{column} b ON {condition}"
+        run = compare(query, settings, expected=case).on
+        joins.assert_not_pruned(run, column)
+        joins.assert_reason(run, "is computed")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_computed_build_key(compare: Comparer, strategy: str) -> None:
+    for column, condition in {
+        "c_int": "t.c_int = b.j - 1 + 1",
+        "c_string": "t.c_string = concat(substring(b.j, 1, 1), substring(b.j, 2))",
+        "c_date": "t.c_date = date_add(b.j, 0 * day(b.j))",
+    }.items():
+        query = f"SELECT t.id, b.j FROM t JOIN b_{column} b ON {condition}"
+        result = compare(query, STRATEGIES[strategy], expected=condition)
+        assert result.off.rows
+        joins.assert_row_groups_pruned(result.on, column)

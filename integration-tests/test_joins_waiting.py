@@ -1,0 +1,314 @@
+"""Probe stages that wait for their filter: never longer than they may, never for what will not come, and
+without a task slot.
+
+The cap of most waits here is far above what a query may take: who waits for nothing fails.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import spark_dynamic_filters as sdf
+from support import joins
+from support.joins import FOREVER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(170)
+
+WAIT = "spark.dynamicFilters.join.waitTimeout"
+STRATEGIES = {"broadcast": joins.BROADCAST, "shuffled": joins.SHUFFLED}
+PLANS = [(strategy, adaptive) for strategy in STRATEGIES for adaptive in joins.ADAPTIVE]
+
+# Seconds that a query over these tables takes at most, on a machine that does other work too.
+QUICK = 30.0
+
+# `slow(value, seconds)` sleeps for one of the build's rows, `failing(value)` fails for it. It does so in a
+# broadcast, so that the build side has no Python operator itself.
+SLOW_BUILD = (
+    "(SELECT /*+ BROADCAST(s) */ b.* FROM b "
+    "LEFT SEMI JOIN (SELECT n FROM b WHERE slow(n, {seconds}) = n) s ON b.n = s.n)"
+)
+SLOW_JOIN = "SELECT p.id, x.n FROM p JOIN " + SLOW_BUILD + " x ON p.k = x.j"
+FAILURES = {
+    "raise_error": "(SELECT * FROM b WHERE IF(n = 7, raise_error('boom'), n) IS NOT NULL)",
+    "python_function": "(SELECT * FROM b WHERE failing(n) IS NOT NULL)",
+    "cast": "(SELECT * FROM b WHERE CAST(concat(t, 'x') AS BIGINT) IS NOT NULL)",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("waiting")
+    joins.view(spark, folder, "p", joins.probe())
+    joins.view(spark, folder, "b", joins.build(joins.within_row_group(3)))
+    joins.view(spark, folder, "none", joins.build([]))
+    joins.view(spark, folder, "many", joins.build(range(0, 600, 2)))
+    for i in range(6):
+        joins.view(spark, folder, f"p{i}", joins.probe(key=f"k{i}"))
+
+    # Local functions travel by value: workers cannot import this module.
+    def slow(value: int, seconds: float) -> int:
+        if value == 7:
+            time.sleep(float(seconds))
+        return value
+
+    def failing(value: int) -> int:
+        if value == 7:
+            raise ValueError("boom")
+        return value
+
+    spark.udf.register("slow", slow, "bigint")
+    spark.udf.register("failing", failing, "bigint")
+    # Python workers are up before the first test looks at the clock.
+    spark.sql("SELECT slow(1, 0.0), failing(1)").collect()
+
+
+def _expected(spark: SparkSession, query: str) -> list[tuple]:
+    with sdf.conf(spark).override(enabled=False):
+        return sorted(tuple(row) for row in spark.sql(query).collect())
+
+
+def _run(spark: SparkSession, query: str, *groups: dict[str, str], expected: str = "") -> joins.Run:
+    """Runs a query, and asserts that its rows are those of the same, or of another, one without filters."""
+    rows = _expected(spark, expected or query)
+    with joins.settings(spark, *groups):
+        run = joins.run(spark, query)
+    assert sorted(tuple(row) for row in run.rows) == rows, str(run)
+    return run
+
+
+def _waited(run: joins.Run) -> int:
+    return max((f["wait_ms"] or 0 for f in run.filters), default=0)
+
+
+QUICK_JOIN = SLOW_JOIN.format(seconds=0.0)
+
+
+def test_no_wait(spark: SparkSession) -> None:
+    for adaptive in joins.ADAPTIVE.values():
+        run = _run(
+            spark, SLOW_JOIN.format(seconds=3.0), joins.SHUFFLED, adaptive, {WAIT: "0s"}, expected=QUICK_JOIN
+        )
+        assert _waited(run) == 0, str(run)
+        assert run.seconds < QUICK
+
+
+def test_capped_wait(spark: SparkSession) -> None:
+    run = _run(spark, SLOW_JOIN.format(seconds=6.0), joins.SHUFFLED, {WAIT: "2s"}, expected=QUICK_JOIN)
+    assert 1_500 <= _waited(run) <= 4_000, str(run)
+    assert run.seconds < 6.0 + QUICK
+
+
+def test_default_wait_lets_the_filter_arrive(spark: SparkSession) -> None:
+    run = _run(spark, SLOW_JOIN.format(seconds=3.0), joins.SHUFFLED, expected=QUICK_JOIN)
+    joins.assert_row_groups_pruned(run, "k")
+    assert 1_500 <= _waited(run) < 10_000, str(run)
+
+
+def test_wait_ends_with_the_filter(spark: SparkSession) -> None:
+    run = _run(spark, SLOW_JOIN.format(seconds=1.0), joins.SHUFFLED, FOREVER, expected=QUICK_JOIN)
+    joins.assert_row_groups_pruned(run, "k")
+    assert run.seconds < QUICK
+
+
+def test_adaptive_execution_off_never_holds_a_shuffle_back(spark: SparkSession) -> None:
+    run = _run(
+        spark,
+        SLOW_JOIN.format(seconds=2.0),
+        joins.SHUFFLED,
+        joins.ADAPTIVE["off"],
+        FOREVER,
+        expected=QUICK_JOIN,
+    )
+    assert _waited(run) == 0, str(run)
+    assert run.seconds < QUICK
+
+
+def test_broadcast_is_waited_for(spark: SparkSession) -> None:
+    for adaptive in joins.ADAPTIVE.values():
+        run = _run(
+            spark, SLOW_JOIN.format(seconds=1.0), joins.BROADCAST, adaptive, FOREVER, expected=QUICK_JOIN
+        )
+        joins.assert_row_groups_pruned(run, "k")
+        assert run.seconds < QUICK
+
+
+@pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
+def test_empty_build_side_ends_the_wait(spark: SparkSession, strategy: str, adaptive: str) -> None:
+    for build in ("none", "(SELECT * FROM b WHERE n > 1000)", "(SELECT * FROM b WHERE t = 'nowhere')"):
+        query = f"SELECT p.id, x.n FROM p JOIN {build} x ON p.k = x.j"
+        run = _run(spark, query, STRATEGIES[strategy], joins.ADAPTIVE[adaptive], FOREVER)
+        assert not run.rows
+        assert run.seconds < QUICK
+        if adaptive == "on" or strategy == "broadcast":
+            joins.assert_never_read(run, "k")
+
+
+@pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
+@pytest.mark.parametrize("failure", FAILURES)
+def test_failing_build_side_fails_as_without_filters(
+    spark: SparkSession, failure: str, strategy: str, adaptive: str
+) -> None:
+    query = f"SELECT p.id, x.n FROM p JOIN {FAILURES[failure]} x ON p.k = x.j"
+    errors = {}
+    for enabled in (False, True):
+        with (
+            sdf.conf(spark).override(enabled=enabled),
+            joins.settings(spark, STRATEGIES[strategy], joins.ADAPTIVE[adaptive], FOREVER),
+        ):
+            start = time.perf_counter()
+            with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own, whatever it is
+                spark.sql(query).collect()
+            assert time.perf_counter() - start < QUICK
+        error = caught.value
+        condition = error.getCondition() if hasattr(error, "getCondition") else None
+        errors[enabled] = (type(error), condition)
+    assert errors[True] == errors[False]
+    # And the session is as good as before.
+    joins.assert_row_groups_pruned(_run(spark, QUICK_JOIN, joins.SHUFFLED, FOREVER), "k")
+
+
+@pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
+def test_cancelled_while_waiting(spark: SparkSession, strategy: str, adaptive: str) -> None:
+    outcome: list[BaseException | list] = []
+
+    def query() -> None:
+        try:
+            outcome.append(spark.sql(SLOW_JOIN.format(seconds=25.0)).collect())
+        except Exception as error:
+            outcome.append(error)
+
+    with joins.settings(spark, STRATEGIES[strategy], joins.ADAPTIVE[adaptive], FOREVER):
+        thread = threading.Thread(target=query, daemon=True)
+        thread.start()
+        # Long enough for the build to be asleep, and the probe to wait for it.
+        time.sleep(3.0)
+        assert not outcome
+        start = time.perf_counter()
+        spark.interruptAll()
+        thread.join(QUICK)
+    assert not thread.is_alive()
+    assert time.perf_counter() - start < 15.0
+    (result,) = outcome
+    assert isinstance(result, Exception)
+    # What waited for the cancelled query has gone with it.
+    joins.assert_row_groups_pruned(_run(spark, QUICK_JOIN, joins.SHUFFLED, FOREVER), "k")
+
+
+def test_cancelled_job_group(spark: SparkSession, spark_mode: str) -> None:
+    if spark_mode == "connect":
+        pytest.skip("Spark Connect has no job groups")
+    context = spark.sparkContext
+    outcome: list[BaseException | list] = []
+
+    def query() -> None:
+        context.setJobGroup("joins", "to be cancelled", interruptOnCancel=True)
+        try:
+            outcome.append(spark.sql(SLOW_JOIN.format(seconds=25.0)).collect())
+        except Exception as error:
+            outcome.append(error)
+
+    with joins.settings(spark, joins.SHUFFLED, FOREVER):
+        thread = threading.Thread(target=query, daemon=True)
+        thread.start()
+        time.sleep(3.0)
+        start = time.perf_counter()
+        context.cancelJobGroup("joins")
+        thread.join(QUICK)
+    assert not thread.is_alive()
+    assert time.perf_counter() - start < 15.0
+    assert isinstance(outcome[0], Exception)
+
+
+def test_build_side_that_outgrows_every_bound(spark: SparkSession) -> None:
+    query = "SELECT p.id, x.n FROM p JOIN many x ON p.k = x.j"
+    bounds = {
+        "spark.dynamicFilters.join.maxBuildRows": "10",
+        "spark.dynamicFilters.in.maxValues": "5",
+        "spark.dynamicFilters.maxFilterBytes": "64",
+    }
+    for settings in STRATEGIES.values():
+        run = _run(spark, query, settings, bounds, FOREVER)
+        assert run.seconds < QUICK
+        (found,) = run.on_column("k")
+        if found["state"] == "disabled":
+            joins.assert_reason(run, "more than")
+        else:
+            assert set(found["form"].split("+")) <= {"range", "bloom"}, str(run)
+
+
+def test_waits_hold_no_task_slot(spark: SparkSession) -> None:
+    # More waiting scans than there are slots: were one held, the build sides would never run.
+    def query(seconds: float) -> str:
+        return " UNION ALL ".join(
+            f"SELECT p.id, x.n FROM p{i} p JOIN {SLOW_BUILD.format(seconds=seconds + i / 100)} x "
+            f"ON p.k{i} = x.j"
+            for i in range(6)
+        )
+
+    run = _run(spark, query(0.5), joins.SHUFFLED, FOREVER, expected=query(0.0))
+    assert run.seconds < 2 * QUICK
+    joins.assert_row_groups_pruned(run, *(f"k{i}" for i in range(6)))
+
+
+CYCLES = {
+    "triangle": "SELECT x.id FROM p0 x, p1 y, p2 z WHERE x.k0 = y.k1 AND y.id = z.id AND z.k2 = x.k0",
+    "one_key_for_all": "SELECT x.id FROM p0 x, p1 y, p2 z WHERE x.k0 = y.k1 AND y.k1 = z.k2 AND x.id < 50",
+    "crosswise": (
+        "SELECT l.id FROM (SELECT x.id, x.k0, y.v FROM p0 x JOIN b ON x.k0 = b.j JOIN p1 y ON x.id = y.id) l "
+        "JOIN (SELECT y.k1, x.g FROM p1 y JOIN b ON y.k1 = b.j JOIN p0 x ON x.id = y.id) r ON l.k0 = r.k1"
+    ),
+    "subquery_and_main_query": (
+        "SELECT x.id FROM p0 x JOIN b ON x.k0 = b.j "
+        "WHERE x.id > (SELECT min(y.id) FROM p1 y JOIN p0 z ON y.k1 = z.k0 JOIN b ON z.k0 = b.j)"
+    ),
+    "semi_joins_both_ways": (
+        "SELECT x.id FROM p0 x WHERE x.k0 IN (SELECT k1 FROM p1 WHERE id IN (SELECT id FROM p0 WHERE v = 3)) "
+        "AND x.id IN (SELECT id FROM p1)"
+    ),
+}
+
+
+@pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
+@pytest.mark.parametrize("shape", CYCLES)
+def test_waits_form_no_cycle(spark: SparkSession, shape: str, strategy: str, adaptive: str) -> None:
+    run = _run(spark, CYCLES[shape], STRATEGIES[strategy], joins.ADAPTIVE[adaptive], FOREVER)
+    assert run.rows
+    assert run.seconds < QUICK
+
+
+def test_stages_that_are_skipped(spark: SparkSession) -> None:
+    # The second and third run take the shuffle files of the first: no tap runs, and nobody waits for one.
+    with joins.settings(spark, joins.SHUFFLED, FOREVER):
+        frame = spark.sql("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j")
+        rows = sorted(frame.collect())
+        start = time.perf_counter()
+        assert sorted(frame.collect()) == rows
+        assert frame.count() == len(rows)
+        assert time.perf_counter() - start < QUICK
+
+
+def test_queries_at_the_same_time(spark: SparkSession) -> None:
+    expected = _expected(spark, QUICK_JOIN)
+    outcome: list[object] = []
+
+    def query() -> None:
+        try:
+            rows = spark.sql(SLOW_JOIN.format(seconds=0.2)).collect()
+            outcome.append(sorted(tuple(row) for row in rows) == expected)
+        except Exception as error:
+            outcome.append(error)
+
+    with joins.settings(spark, joins.SHUFFLED, FOREVER):
+        threads = [threading.Thread(target=query, daemon=True) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60.0)
+    assert outcome == [True] * 6

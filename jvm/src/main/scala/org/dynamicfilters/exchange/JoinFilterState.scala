@@ -1,0 +1,168 @@
+package org.dynamicfilters.exchange
+
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch, TimeUnit}
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.dynamicfilters.filter.{FilterCodec, KeyLimits, KeyPartial, ValueFilter}
+
+/** Where the filter of a join's build side stands. Every way out of `Building` that is not `Ready` says why. */
+sealed trait JoinPhase
+object JoinPhase {
+
+  /** Planned; the build side has not started, and may never do so. */
+  case object Registered extends JoinPhase
+
+  /** The build side runs in this many partitions. */
+  final case class Building(partitions: Int) extends JoinPhase
+
+  /** @param reduced
+    *   why the filter is less exact than it could be
+    */
+  final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[String]) extends JoinPhase
+  final case class Disabled(reason: String) extends JoinPhase
+}
+
+/** What the driver knows of one join filter, from planning to the end of the query.
+  *
+  * All or nothing (contract 2): there is no filter before every partition of the build side has reported. A partition that
+  * reports again, after a retry, replaces what it reported before.
+  *
+  * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread; whoever asks first after
+  * the last partition has reported builds the filter.
+  */
+final class JoinFilterState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends Logging {
+  import JoinPhase._
+
+  private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
+  private val settled = new CountDownLatch(1)
+  @volatile private var phaseNow: JoinPhase = Registered
+  @volatile private var complete = false
+  @volatile private var startedAt = 0L
+  @volatile private var readyAt = 0L
+  private val waited = new AtomicLong
+
+  @volatile private var leader: JoinFilterState = _
+  @volatile private var names = Vector.empty[String]
+  private val followers = new java.util.concurrent.CopyOnWriteArrayList[JoinFilterState]()
+
+  /** Takes over what another filter of equal keys finds: Spark uses that one's exchange for this join too. */
+  def follow(other: JoinFilterState): Unit = if (leader == null && (other ne this)) {
+    leader = other
+    other.followers.add(this)
+    if (other.isSettled) settled.countDown()
+  }
+  def isFollower: Boolean = leader != null
+
+  /** Columns of scans that it filters, for reports. */
+  def columns: Seq[String] = names
+  def addColumn(name: String): Unit = synchronized(if (!names.contains(name)) names :+= name)
+
+  private def settle(): Unit = {
+    settled.countDown()
+    followers.forEach(_.settled.countDown())
+  }
+
+  /** Whether plans and reports may show values. */
+  @volatile var showValues: Boolean = true
+
+  def phase: JoinPhase = if (leader != null) leader.phase else { current; phaseNow }
+
+  /** The filter, if the build side is complete. */
+  def current: Option[ValueFilter] = if (leader != null) leader.current
+  else {
+    if (complete && phaseNow.isInstanceOf[Building]) build()
+    phaseNow match {
+      case Ready(filter, _, _) => Some(filter)
+      case _ => None
+    }
+  }
+
+  /** The build side starts. A second start, of a plan that is executed again, changes nothing: the rows are the same. */
+  def started(partitions: Int): Unit = synchronized {
+    if (phaseNow == Registered) {
+      startedAt = System.nanoTime()
+      phaseNow = Building(partitions)
+      checkComplete()
+    }
+  }
+
+  /** Takes a partition's keys.
+    *
+    * @param outgrown
+    *   whether it found more keys than it may collect: whoever waits is better off without the filter
+    */
+  def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit = {
+    partials.put(partition, encoded)
+    if (outgrown) settle()
+    checkComplete()
+  }
+
+  private def checkComplete(): Unit = phaseNow match {
+    case Building(partitions) if partials.size >= partitions =>
+      if (readyAt == 0L) readyAt = System.nanoTime()
+      complete = true
+      settle()
+    case _ =>
+  }
+
+  private def build(): Unit = synchronized {
+    if (phaseNow.isInstanceOf[Building])
+      phaseNow =
+        try {
+          val decoded = partials.values.toArray(Array.empty[Array[Byte]]).toSeq.map(KeyPartial.decode)
+          decoded.collectFirst { case Left(reason) => reason } match {
+            case Some(reason) => Disabled(reason)
+            case None =>
+              val built = KeyPartial.build(decoded.collect { case Right(p) => p }, limits, nullsMatch)
+              Ready(built.filter, FilterCodec.encode(built.filter).length, built.reduced)
+          }
+        } catch {
+          case NonFatal(e) =>
+            logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
+            Disabled(s"${e.getClass.getSimpleName} while building the filter")
+        } finally partials.clear()
+  }
+
+  /** Gives the filter up, if it is not ready, and lets everybody go on who waits for it. */
+  def disable(reason: String): Unit = {
+    synchronized {
+      phaseNow match {
+        case Registered | Building(_) if !complete => phaseNow = Disabled(reason)
+        case _ =>
+      }
+    }
+    settle()
+  }
+
+  /** Lets everybody go on who waits; the filter may still become ready. */
+  def release(): Unit = settle()
+
+  def isSettled: Boolean = settled.getCount == 0
+
+  /** Blocks until the filter is ready, can no longer come, or the time is over.
+    *
+    * @param deadline
+    *   as `System.nanoTime`
+    */
+  def await(deadline: Long): Unit = {
+    val from = System.nanoTime()
+    settled.await(math.max(0L, deadline - from), TimeUnit.NANOSECONDS)
+    waited.accumulateAndGet((System.nanoTime() - from) / 1000000, (a: Long, b: Long) => math.max(a, b))
+  }
+
+  /** The longest time that a scan was held back for it. */
+  def waitedMillis: Long = waited.get
+
+  /** From the start of the build side to its last partition; None before. */
+  def readyMillis: Option[Long] =
+    if (readyAt == 0L || startedAt == 0L) None else Some(math.max(0L, (readyAt - startedAt) / 1000000))
+
+  def expression(column: String): String = current match {
+    case None => "true"
+    case Some(f) if showValues || f == ValueFilter.All || f == ValueFilter.Nothing => f.expression(column)
+    case Some(_) => "hidden"
+  }
+}

@@ -1,0 +1,79 @@
+package org.dynamicfilters.exchange
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.jdk.CollectionConverters._
+
+/** Probe stages that are held back on the driver until their filters are ready.
+  *
+  * Waiting happens where Spark itself waits for subqueries: in `prepare`, on the thread that submits the stage's shuffle, of
+  * which there are many. No task slot is held, and the adaptive loop goes on. On any other thread nothing waits: it could be
+  * the very thread that has to submit the build side.
+  */
+object JoinWaits {
+
+  /** Pools whose threads submit one exchange each (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1
+    * on), with how many of them may wait: a quarter of the pools' default sizes at most
+    * (`spark.sql.shuffleExchange.maxThreadThreshold`, `spark.sql.broadcastExchange.maxThreadThreshold`). A broadcast takes two.
+    */
+  private val MaxWaiting: Map[String, Int] = Map("shuffle-exchange" -> 256, "broadcast-exchange" -> 16)
+
+  private val waiting: Map[String, AtomicInteger] = MaxWaiting.map { case (pool, _) => pool -> new AtomicInteger }
+
+  /** Whoever waits for an execution, and what for. */
+  private final class Waits {
+    val states: java.util.Set[JoinFilterState] = ConcurrentHashMap.newKeySet[JoinFilterState]()
+    @volatile var ended = false
+  }
+
+  private def waitsOf(executionId: Long): Option[Waits] =
+    LocalExchange.instance.shared(executionId, "join-waits")(new Waits)
+
+  /** What became of a wait. */
+  sealed trait Outcome
+  object Outcome {
+    case object NotAllowedHere extends Outcome
+    case object TooManyWaiting extends Outcome
+    case object Over extends Outcome
+
+    /** The query ended meanwhile; nothing must be submitted for it. */
+    case object QueryEnded extends Outcome
+  }
+
+  /** Waits for filters, all under one deadline.
+    *
+    * @param millis
+    *   the longest time
+    */
+  def await(executionId: Long, states: Seq[JoinFilterState], millis: Long): Outcome =
+    MaxWaiting.keys.find(Thread.currentThread.getName.startsWith(_)) match {
+      case None => Outcome.NotAllowedHere
+      case Some(pool) =>
+        try
+          if (waiting(pool).incrementAndGet() > MaxWaiting(pool)) Outcome.TooManyWaiting
+          else wait(executionId, states, millis)
+        finally waiting(pool).decrementAndGet()
+    }
+
+  private def wait(executionId: Long, states: Seq[JoinFilterState], millis: Long): Outcome =
+    waitsOf(executionId) match {
+      case None => Outcome.QueryEnded
+      case Some(waits) =>
+        val deadline = System.nanoTime() + millis * 1000000L
+        states.foreach { s => waits.states.add(s); if (!waits.ended) s.await(deadline) }
+        if (waits.ended) Outcome.QueryEnded else Outcome.Over
+    }
+
+  /** A job of the execution failed: what it was to build will not come. */
+  def jobFailed(executionId: Long): Unit = waitsOf(executionId).foreach(_.states.asScala.foreach(_.release()))
+
+  /** The execution ended, and its filters are about to be dropped. Whoever still waits stops, and learns why. */
+  def executionEnded(executionId: Long): Unit = waitsOf(executionId).foreach { w =>
+    w.ended = true
+    w.states.asScala.foreach(_.disable("the query ended"))
+  }
+
+  /** Threads that wait now; for tests. */
+  def waitingNow: Int = waiting.valuesIterator.map(_.get).sum
+}

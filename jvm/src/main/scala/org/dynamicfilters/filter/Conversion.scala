@@ -1,0 +1,56 @@
+package org.dynamicfilters.filter
+
+import org.apache.spark.sql.types.{ByteType, IntegerType, LongType, ShortType}
+
+/** [[ValueFilter.convert]]. The codes of integers are their values, so a number is the same key in each of the types. */
+private[filter] object Conversion {
+  import ValueFilter._
+
+  def apply(f: ValueFilter, target: KeyDomain): ValueFilter = f match {
+    case All | Nothing => f
+    case Both(a, b) => apply(a, target).and(apply(b, target))
+    case NullsOnly(d) => of(f, d, target)(_ => NullsOnly(target))
+    case r: Range => of(f, r.domain, target)(t => range(r, t).simplest)
+    case m: Members => of(f, m.domain, target)(t => members(m, t))
+  }
+
+  private def of(f: ValueFilter, from: KeyDomain, to: KeyDomain)(converted: LongDomain => ValueFilter): ValueFilter =
+    if (from == to) f
+    else
+      to match {
+        case t: LongDomain if isInteger(from) && isInteger(t) => converted(t)
+        case _ => All
+      }
+
+  private def isInteger(d: KeyDomain): Boolean = d.dataType match {
+    case ByteType | ShortType | IntegerType | LongType => true
+    case _ => false
+  }
+
+  /** An open end stays open: the condition says nothing about values beyond the type it was made for. */
+  private def range(r: Range, t: LongDomain): Range =
+    if (r.hasNoValues) empty(t, r.nulls)
+    else {
+      val lower = r.lower.map(_ => r.longs.lo)
+      val upper = r.upper.map(_ => r.longs.hi)
+      if (lower.exists(_ > t.greatest) || upper.exists(_ < t.least)) empty(t, r.nulls)
+      else
+        Range(t, lower.map(lo => end(math.max(lo, t.least))), upper.map(hi => end(math.min(hi, t.greatest))), r.nulls)
+    }
+
+  private def members(m: Members, t: LongDomain): ValueFilter = {
+    val within = range(m.range, t)
+    if (within.hasNoValues) none(t, m.nulls)
+    else
+      m.keys match {
+        case s: LongSet =>
+          s.between(t.least, t.greatest).fold(none(t, m.nulls))(s => ValueFilter.members(s.as(t), within))
+        case b: Bloom => ValueFilter.members(b.copy(domain = t), within)
+        case _: ObjectValues => All
+      }
+  }
+
+  private def empty(t: LongDomain, nulls: Boolean): Range = Range(t, Some(end(1L)), Some(end(0L)), nulls)
+
+  private def end(code: Long): End = End(Long.box(code), inclusive = true)
+}

@@ -1,0 +1,183 @@
+package org.dynamicfilters.filter
+
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Collects the keys of one column of a join's build side. Belongs to one task; not thread-safe.
+ *
+ * Bounded: distinct keys are kept up to a budget, and dropped for good above it. Then a row costs two comparisons.
+ */
+sealed abstract class KeyCollector {
+
+  /** Takes the key of a row, of which nothing is kept. */
+  def add(row: SpecializedGetters, ordinal: Int): Unit
+
+  /** Whether there were too many keys to keep them: only the range is collected from now on. */
+  def outgrown: Boolean
+
+  /** What was collected so far. */
+  def result(): KeyPartial
+}
+
+object KeyCollector {
+
+  /**
+   * @param partitions
+   *   how many tasks collect, and so share the limits
+   */
+  def apply(domain: KeyDomain, limits: KeyLimits, partitions: Int): KeyCollector = domain match {
+    case d: LongDomain =>
+      val most = limits.keysPerPartition(partitions)
+      d.kind match {
+        case LongDomain.IntKind => new IntKeys(d, most)
+        case LongDomain.LongKind => new LongKeys(d, most)
+        case _ => new CodeKeys(d, most)
+      }
+    case d: ObjectDomain =>
+      new ObjectKeys(d, limits.inMaxValues, limits.bytesPerPartition(partitions), limits.keysPerPartition(partitions))
+  }
+}
+
+/** Of keys that are longs; a class for each common getter, so that no row asks for its type. */
+private[filter] sealed abstract class NumberKeys(domain: LongDomain, mostKeys: Int) extends KeyCollector {
+  protected final var rows = 0L
+  protected final var hasNulls = false
+
+  // Crossed as long as there is no key.
+  private var min = Long.MaxValue
+  private var max = Long.MinValue
+  private var last = 0L
+  // null once there were too many.
+  private var keys = new LongHashSet(mostKeys)
+
+  /** Adjacent rows often have the same key, as in data that was sorted or joined. */
+  protected final def addCode(code: Long): Unit =
+    if (code != last || min > max) {
+      last = code
+      if (code < min) min = code
+      if (code > max) max = code
+      if (keys != null && !keys.add(code)) keys = null
+    }
+
+  override final def outgrown: Boolean = keys == null
+
+  override final def result(): KeyPartial = {
+    val found: KeyPartial.Keys = if (outgrown) KeyPartial.Outgrown(mostKeys) else KeyPartial.Longs(keys.sorted)
+    if (min > max) KeyPartial(domain, rows, hasNulls, null, null, found)
+    else KeyPartial(domain, rows, hasNulls, Long.box(min), Long.box(max), found)
+  }
+}
+
+private final class IntKeys(domain: LongDomain, mostKeys: Int) extends NumberKeys(domain, mostKeys) {
+  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
+    rows += 1
+    if (row.isNullAt(ordinal)) hasNulls = true else addCode(row.getInt(ordinal).toLong)
+  }
+}
+
+private final class LongKeys(domain: LongDomain, mostKeys: Int) extends NumberKeys(domain, mostKeys) {
+  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
+    rows += 1
+    if (row.isNullAt(ordinal)) hasNulls = true else addCode(row.getLong(ordinal))
+  }
+}
+
+private final class CodeKeys(domain: LongDomain, mostKeys: Int) extends NumberKeys(domain, mostKeys) {
+  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
+    rows += 1
+    if (row.isNullAt(ordinal)) hasNulls = true else addCode(domain.longFromRow(row, ordinal))
+  }
+}
+
+/**
+ * Of keys that are objects: the keys while they are few and small, then their hashes while these are few.
+ *
+ * More keys than a filter may list (`mostValues`) become a bloom filter anyway, and that is made of hashes.
+ */
+private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes: Long, mostHashes: Int)
+    extends KeyCollector {
+  private var rows = 0L
+  private var hasNulls = false
+  private var min: AnyRef = _
+  private var max: AnyRef = _
+
+  // One of these two is there until there are too many.
+  private var values = new java.util.HashMap[UTF8String, UTF8String]()
+  private var bytes = 0L
+  private var hashes: LongHashSet = _
+
+  private var lastValue: UTF8String = _
+  private var lastHash = 0L
+
+  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
+    rows += 1
+    if (row.isNullAt(ordinal)) hasNulls = true
+    else if (outgrown) widen(domain.viewOfRow(row, ordinal))
+    else {
+      val key = domain.viewOfRow(row, ordinal)
+      val view = KeyBytes.view(domain, key)
+      if (values != null) addValue(key, view) else addHash(key, KeyBytes.hash(view))
+    }
+  }
+
+  private def addValue(key: AnyRef, view: UTF8String): Unit =
+    if (lastValue == null || lastValue != view) {
+      lastValue = values.get(view)
+      if (lastValue == null) {
+        widen(key)
+        bytes += view.numBytes
+        if (values.size >= mostValues || bytes > mostBytes) {
+          toHashes()
+          addHash(key, KeyBytes.hash(view))
+        } else {
+          lastValue = view.copy()
+          values.put(lastValue, lastValue)
+        }
+      }
+    }
+
+  private def toHashes(): Unit = {
+    hashes = new LongHashSet(mostHashes)
+    val all = values.keySet.iterator
+    // The limits of the two are independent of each other: the hashes, too, may be too many.
+    while (hashes != null && all.hasNext) if (!hashes.add(KeyBytes.hash(all.next()))) hashes = null
+    values = null
+    lastValue = null
+  }
+
+  private def addHash(key: AnyRef, hash: Long): Unit = {
+    widen(key)
+    // Zero is what lastHash starts with.
+    if (hash != lastHash || hash == 0L) {
+      lastHash = hash
+      if (hashes != null && !hashes.add(hash)) hashes = null
+    }
+  }
+
+  /** `key` is not copied unless it is kept. */
+  private def widen(key: AnyRef): Unit = {
+    if (min == null || domain.compare(key, min) < 0) min = domain.fromInternal(key)
+    if (max == null || domain.compare(key, max) > 0) max = domain.fromInternal(key)
+  }
+
+  override def outgrown: Boolean = values == null && hashes == null
+
+  override def result(): KeyPartial = {
+    val keys: KeyPartial.Keys =
+      if (values != null) KeyPartial.Objects(sortedValues)
+      else if (hashes != null) KeyPartial.Hashes(hashes.sorted)
+      else KeyPartial.Outgrown(mostHashes.toLong)
+    KeyPartial(domain, rows, hasNulls, min, max, keys)
+  }
+
+  private def sortedValues: Array[AnyRef] = {
+    val all = new Array[AnyRef](values.size)
+    val i = values.keySet.iterator
+    all.indices.foreach { n =>
+      all(n) = KeyBytes.key(domain, i.next().getBytes).fold(why => throw new IllegalStateException(why), identity)
+    }
+    java.util.Arrays.sort(all, (a: AnyRef, b: AnyRef) => domain.compare(a, b))
+    all
+  }
+}

@@ -1,0 +1,139 @@
+package org.dynamicfilters.filter
+
+import java.util.Arrays
+
+/**
+ * How much a join's build side may say of its keys.
+ *
+ * @param maxRows
+ *   a build side with more distinct keys gives its range only
+ * @param inMaxValues
+ *   up to here the filter has the values themselves, above a bitmap or a bloom filter
+ * @param bloomFpp
+ *   the false positive rate aimed at, between 0 and 1
+ * @param maxFilterBytes
+ *   an encoded filter above this is reduced; also what all partitions together may hold while they collect
+ */
+final case class KeyLimits(maxRows: Int, inMaxValues: Int, bloomFpp: Double, maxFilterBytes: Long) {
+
+  /** How many keys one of so many partitions may keep. */
+  private[filter] def keysPerPartition(partitions: Int): Int =
+    math.max(1024L, math.min(maxRows.toLong, bytesPerPartition(partitions) / 8)).min(KeyLimits.mostKeys).toInt
+
+  private[filter] def bytesPerPartition(partitions: Int): Long = maxFilterBytes / math.max(1, partitions)
+}
+
+object KeyLimits {
+
+  /** Half a table of 2^30 slots, the largest array with a power of two. */
+  private val mostKeys = 1L << 29
+}
+
+/**
+ * What one partition of a join's build side says of one key column. Immutable. Made by [[KeyCollector]], merged by
+ * [[KeyPartial.build]].
+ *
+ * @param rows
+ *   all rows, those with a null key included
+ * @param hasNulls
+ *   whether a key was SQL NULL
+ * @param min
+ *   the least key; null if there is none but SQL NULL
+ * @param max
+ *   the greatest key; null if there is none but SQL NULL
+ * @param keys
+ *   the distinct keys
+ */
+final case class KeyPartial(
+    domain: KeyDomain,
+    rows: Long,
+    hasNulls: Boolean,
+    min: AnyRef,
+    max: AnyRef,
+    keys: KeyPartial.Keys
+) {
+  require((min == null) == (max == null), "a partial with one end")
+
+  def hasValues: Boolean = min != null
+
+  /** Whether there were too many keys to keep them. */
+  def outgrown: Boolean = keys.isInstanceOf[KeyPartial.Outgrown]
+
+  def encode: Array[Byte] = PartialCodec.encode(this)
+
+  override def equals(other: Any): Boolean = other match {
+    case that: KeyPartial =>
+      that.domain == domain && that.rows == rows && that.hasNulls == hasNulls && End.sameKey(that.min, min) &&
+      End.sameKey(that.max, max) && that.keys == keys
+    case _ => false
+  }
+
+  override def hashCode: Int = (rows.hashCode * 31 + End.hashOf(min)) * 31 + End.hashOf(max)
+}
+
+object KeyPartial {
+
+  /** The distinct keys of a partition, or what is left of them. */
+  sealed trait Keys extends Serializable
+
+  /** All of them, in a [[LongDomain]]; ascending. */
+  final case class Longs(sorted: Array[Long]) extends Keys {
+    override def equals(other: Any): Boolean = other match {
+      case that: Longs => Arrays.equals(that.sorted, sorted)
+      case _ => false
+    }
+    override def hashCode: Int = Arrays.hashCode(sorted)
+  }
+
+  /** All of them, in an [[ObjectDomain]]; ascending. */
+  final case class Objects(sorted: Array[AnyRef]) extends Keys {
+    override def equals(other: Any): Boolean = other match {
+      case that: Objects =>
+        that.sorted.length == sorted.length && sorted.indices.forall(i => End.sameKey(that.sorted(i), sorted(i)))
+      case _ => false
+    }
+    override def hashCode: Int = sorted.foldLeft(sorted.length)((h, k) => h * 31 + End.hashOf(k))
+  }
+
+  /** The codes of all of them ([[Bloom.code]]), in an [[ObjectDomain]] whose keys took too many bytes; ascending. */
+  final case class Hashes(sorted: Array[Long]) extends Keys {
+    override def equals(other: Any): Boolean = other match {
+      case that: Hashes => Arrays.equals(that.sorted, sorted)
+      case _ => false
+    }
+    override def hashCode: Int = Arrays.hashCode(sorted)
+  }
+
+  /** There were more than `limit` of them, and so none is kept. */
+  final case class Outgrown(limit: Long) extends Keys
+
+  /** The partial in [[KeyPartial.encode]]'s bytes, or why there is none. Never throws. */
+  def decode(bytes: Array[Byte]): Either[String, KeyPartial] = PartialCodec.decode(bytes)
+
+  /** As [[build]], the filter alone. */
+  def filter(parts: Seq[KeyPartial], limits: KeyLimits, nullsMatch: Boolean): ValueFilter =
+    build(parts, limits, nullsMatch).filter
+
+  /**
+   * The filter for the other side of a join: what passes has a key that some partition had.
+   *
+   * @param parts
+   *   one of each partition, all of the same domain (IllegalArgumentException otherwise). If one were missing, rows would be
+   *   lost. None at all: a build side without partitions, so nothing passes
+   * @param nullsMatch
+   *   whether the join takes nulls for equal (`<=>`)
+   */
+  def build(parts: Seq[KeyPartial], limits: KeyLimits, nullsMatch: Boolean): BuiltFilter =
+    FilterBuilder.build(parts, limits, nullsMatch)
+}
+
+/**
+ * A join filter and what became of its keys.
+ *
+ * @param values
+ *   the distinct keys of the build side, SQL NULL not among them; if they are not known, those of its largest partition's
+ *   limit, which are fewer
+ * @param reduced
+ *   why the filter has a simpler form than its keys had allowed; None if it has not
+ */
+final case class BuiltFilter(filter: ValueFilter, values: Long, reduced: Option[String])

@@ -1,0 +1,265 @@
+package org.dynamicfilters.filter
+
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
+import org.apache.spark.sql.vectorized.ColumnVector
+
+/** What [[ValueFilter.Members]] answers. */
+private[filter] trait MemberQuestions { self: ValueFilter.Members =>
+  import MemberQuestions._
+  import ValueFilter._
+
+  final def domain: KeyDomain = range.domain
+
+  /** Whether SQL NULL passes. */
+  final def nulls: Boolean = range.nulls
+
+  def passes(key: AnyRef): Boolean = if (key == null) nulls else range.passes(key) && keys.contains(key)
+
+  def passesRow(row: SpecializedGetters, ordinal: Int): Boolean =
+    if (row.isNullAt(ordinal)) nulls
+    else
+      domain match {
+        case d: LongDomain =>
+          val code = d.longFromRow(row, ordinal)
+          range.passesLong(code) && passesInRange(code)
+        case d: ObjectDomain => passesObject(d.viewOfRow(row, ordinal))
+      }
+
+  private def passesInRange(code: Long): Boolean = keys match {
+    case s: LongSet => s.lookup.contains(code)
+    case b: Bloom => b.bits.mightContainLong(code)
+    case _: ObjectValues => true
+  }
+
+  /** For a row at a time: of a value that is not null and need not be a copy. */
+  private[filter] def passesObject(key: AnyRef): Boolean = keys match {
+    // The set first: most rows end there, and one hash costs less than two comparisons.
+    case o: ObjectValues => o.lookup.contains(KeyBytes.view(o.domain, key)) && range.passesObject(key)
+    case _ => range.passesObject(key) && keys.contains(key)
+  }
+
+  def couldPass(b: ColumnBounds): Boolean =
+    (nulls && b.mayHaveNulls) || (b.mayHaveValues && hasMember(b.min, b.max))
+
+  /** Whether there may be a member from min to max, either of which may be unknown. */
+  private def hasMember(min: AnyRef, max: AnyRef): Boolean = keys match {
+    case s: LongSet =>
+      val lo = if (min == null) range.longs.lo else math.max(range.longs.lo, long(min))
+      val hi = if (max == null) range.longs.hi else math.min(range.longs.hi, long(max))
+      lo <= hi && s.ceiling(lo).exists(_ <= hi)
+    case o: ObjectValues =>
+      val lo = if (min == null || domain.compare(min, least) < 0) least else min
+      val hi = if (max == null || domain.compare(max, greatest) > 0) greatest else max
+      domain.compare(lo, hi) <= 0 && o.hasBetween(lo, hi)
+    case _: Bloom =>
+      if (isPoint(min, max)) passes(min)
+      else range.couldPass(ColumnBounds(min, max, mayHaveNulls = false, mayHaveValues = true))
+  }
+
+  def allPass(b: ColumnBounds): Boolean =
+    (nulls || !b.mayHaveNulls) && (!b.mayHaveValues || containsAll(b.min, b.max))
+
+  private def containsAll(min: AnyRef, max: AnyRef): Boolean =
+    if (min == null || max == null) false
+    else if (isPoint(min, max)) passes(min)
+    else
+      keys match {
+        case s: LongSet =>
+          val (lo, hi) = (long(min), long(max))
+          // If the subtraction overflows, the difference is negative or, modulo 2^64, more than a set can have.
+          lo <= hi && range.passesLong(lo) && range.passesLong(hi) && s.countBetween(lo, hi) - 1 == hi - lo
+        case _ => false
+      }
+
+  /** Whether all values of a range, which has some, are members. */
+  private[filter] def containsAllOf(r: Range): Boolean =
+    if (r.longs != null) containsAll(Long.box(r.longs.lo), Long.box(r.longs.hi)) || containsEach(r.longs)
+    else
+      r.lower.exists(l => r.upper.exists(u => domain.compare(l.key, u.key) == 0 && passes(l.key)))
+
+  /** Of a few numbers even a bloom filter can say so. */
+  private def containsEach(r: ClosedLongs): Boolean = keys match {
+    case b: Bloom =>
+      val span = r.hi - r.lo
+      span >= 0 && span <= MemberAlgebra.mostCompared && range.passesLong(r.lo) && range.passesLong(r.hi) &&
+      (r.lo to r.hi).forall(b.bits.mightContainLong)
+    case _ => false
+  }
+
+  private def isPoint(min: AnyRef, max: AnyRef): Boolean =
+    min != null && max != null && domain.compare(min, max) == 0
+
+  def points: Option[Seq[AnyRef]] =
+    if (nulls) None
+    else
+      keys match {
+        case s: LongSet if s.countBetween(range.longs.lo, range.longs.hi) <= mostPoints =>
+          s.between(range.longs.lo, range.longs.hi)
+            .map(_.toArray.toSeq)
+            .filterNot(_.exists(s.domain.hasManyEncodings))
+            .map(_.map(Long.box(_): AnyRef))
+        case o: ObjectValues if o.size <= mostPoints => Some(o.sorted.toSeq.filter(range.passesObject))
+        case _ => None
+      }
+
+  def select(v: ColumnVector, s: Selection): Unit =
+    if (v.dataType == domain.dataType) MemberLoops.members(this, v, s)
+
+  def implies(other: ValueFilter): Boolean = other match {
+    case All => true
+    case Nothing | NullsOnly(_) => false
+    case r: Range => range.implies(r)
+    // Whatever our set says, the other may have all of our range.
+    case m: Members => range.implies(m) || (range.implies(m.range) && MemberAlgebra.isSubset(this, m.keys))
+    case b: Both => b.isImpliedBy(this)
+  }
+
+  def form: String = s"range+${keys.form}"
+
+  def expression(column: String): String = {
+    val values = s"${range.copy(nulls = false).expression(column)} AND $column IN (${keys.text})"
+    if (nulls) s"($values OR $column IS NULL)" else values
+  }
+
+  def and(other: ValueFilter): ValueFilter = other match {
+    case All => this
+    case Nothing => Nothing
+    case n: NullsOnly => n.and(this)
+    case r: Range => ValueFilter.members(keys, range.intersect(r))
+    case m: Members => MemberAlgebra.and(this, m)
+    case b: Both => b.and(this)
+  }
+
+  private def least: AnyRef = range.lower.get.key
+  private def greatest: AnyRef = range.upper.get.key
+}
+
+private[filter] object MemberQuestions {
+
+  /** More lookups than this in a Parquet bloom filter cost more than they save. */
+  val mostPoints = 1000
+
+  private def long(key: AnyRef): Long = key.asInstanceOf[java.lang.Long].longValue
+}
+
+/** How sets and ranges make the simplest filter. */
+private[filter] object MemberAlgebra {
+  import ValueFilter._
+
+  /** Sets up to this size are gone through value by value to find what two filters have in common. */
+  val mostCompared = 100000
+
+  def check(range: Range, keys: KeySet): Unit = {
+    sameDomain(range.domain, keys.domain)
+    require(range.lower.isDefined && range.upper.isDefined, "a set without both ends")
+    require(!range.hasNoValues, "a set outside of its range")
+    if (keys.isExact)
+      Seq(range.lower, range.upper).flatten.foreach { e =>
+        require(e.inclusive && keys.contains(e.key), "an end of a set that is no member of it")
+      }
+  }
+
+  def simplest(keys: KeySet, within: Range): ValueFilter = {
+    sameDomain(within.domain, keys.domain)
+    if (within.hasNoValues) none(within.domain, within.nulls)
+    else
+      keys match {
+        case s: LongSet if s.size > 0 => longs(s, within)
+        case o: ObjectValues if o.size > 0 => objects(o.within(within), within)
+        case b: Bloom => bloom(b, within)
+        case _ => none(within.domain, within.nulls)
+      }
+  }
+
+  private def longs(s: LongSet, within: Range): ValueFilter = {
+    val ends = for {
+      lo <- s.ceiling(within.longs.lo)
+      hi <- s.floor(within.longs.hi)
+      if lo <= hi
+    } yield (lo, hi)
+    ends.fold(none(within.domain, within.nulls)) { case (lo, hi) =>
+      val range = closed(within, Long.box(lo), Long.box(hi))
+      // As in MemberQuestions.containsAll: no gap between the two.
+      if (s.countBetween(lo, hi) - 1 == hi - lo) range.simplest
+      else
+        s match {
+          case v: LongValues => Members(range, v.between(lo, hi).get)
+          // Cutting a bitmap copies it, and gains little: the range is looked at first.
+          case b: LongBitmap => Members(range, b)
+        }
+    }
+  }
+
+  private def objects(inside: ObjectValues, within: Range): ValueFilter =
+    if (inside.size == 0) none(within.domain, within.nulls)
+    else {
+      val range = closed(within, inside.sorted.head, inside.sorted.last)
+      if (inside.size == 1) range.simplest else Members(range, inside)
+    }
+
+  private def bloom(b: Bloom, within: Range): ValueFilter = {
+    require(within.lower.isDefined && within.upper.isDefined, "a bloom filter without both ends")
+    val point =
+      if (within.longs != null) Option.when(within.longs.lo == within.longs.hi)(Long.box(within.longs.lo))
+      else within.lower.map(_.key).filter(k => within.domain.compare(k, within.upper.get.key) == 0)
+    point match {
+      case Some(k) if b.contains(k) => closed(within, k, k).simplest
+      case Some(_) => none(within.domain, within.nulls)
+      case None => Members(within, b)
+    }
+  }
+
+  private def closed(r: Range, lo: AnyRef, hi: AnyRef): Range =
+    Range(r.domain, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), r.nulls)
+
+  /** True only if provably all that passes `a` is in `b`. */
+  def isSubset(a: Members, b: KeySet): Boolean = (a.keys, b) match {
+    case (x, _) if (x eq b) || x == b => true
+    case (x: LongSet, y) if x.size <= mostCompared => inside(x, a.range).forall(isIn(y))
+    case (x: LongBitmap, y: LongBitmap) => x.bits.isSubsetOf(y.bits)
+    case (x: ObjectValues, y) => x.within(a.range).sorted.forall(y.contains)
+    case _ => false
+  }
+
+  private def inside(s: LongSet, r: Range): Array[Long] =
+    s.between(r.longs.lo, r.longs.hi).fold(Array.emptyLongArray)(_.toArray)
+
+  private def isIn(s: KeySet): Long => Boolean = s match {
+    case s: LongSet => s.containsLong
+    case b: Bloom => b.bits.mightContainLong
+    case _: ObjectValues => _ => false
+  }
+
+  def and(a: Members, b: Members): ValueFilter = {
+    val range = a.range.intersect(b.range)
+    (a.keys, b.keys) match {
+      case _ if range.hasNoValues => none(range.domain, range.nulls)
+      case (x, y) if x == y => members(x, range)
+      case (x: LongBitmap, y: LongBitmap) =>
+        x.bits.and(y.bits).fold(none(range.domain, range.nulls))(bits => members(LongBitmap(x.domain, bits), range))
+      // The smaller set is gone through.
+      case (x: LongSet, y: LongSet) if x.size <= y.size => narrowed(x, y, range)
+      case (x: LongSet, y: LongSet) => narrowed(y, x, range)
+      case (x: LongSet, y) if x.size <= mostCompared => narrowed(x, y, range)
+      case (x, y: LongSet) if y.size <= mostCompared => narrowed(y, x, range)
+      case (x: ObjectValues, y) => narrowed(x, y, range)
+      case (x, y: ObjectValues) => narrowed(y, x, range)
+      case (x, y) =>
+        (members(x, range), members(y, range)) match {
+          case (p: Members, q: Members) => Both(p, q)
+          // One of the two has become a range or less.
+          case (p, q) => p.and(q)
+        }
+    }
+  }
+
+  private def narrowed(x: LongSet, y: KeySet, range: Range): ValueFilter = {
+    val kept = inside(x, range).filter(isIn(y))
+    if (kept.isEmpty) none(range.domain, range.nulls)
+    else if (x.isInstanceOf[LongBitmap]) members(LongBitmap.of(x.domain, kept), range)
+    else members(LongValues(x.domain, kept), range)
+  }
+
+  private def narrowed(x: ObjectValues, y: KeySet, range: Range): ValueFilter =
+    members(ObjectValues(x.domain, x.sorted.filter(y.contains)), range)
+}

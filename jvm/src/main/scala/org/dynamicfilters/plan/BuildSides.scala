@@ -1,0 +1,141 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  Attribute,
+  AttributeSeq,
+  BindReferences,
+  BoundReference,
+  Expression,
+  NamedExpression
+}
+import org.apache.spark.sql.catalyst.plans.{InnerLike, LeftSemi}
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
+import org.dynamicfilters.exchange.JoinRef
+import org.dynamicfilters.produce.{BuildKeyTapExec, KeyTap}
+
+/** Finds the place under a join's build side where its keys are collected: the first exchange. */
+object BuildSides {
+
+  /** Puts a tap under the build side, or finds the one that is there.
+    *
+    * Below an aggregate, a filter or another join the tap sees more keys than reach the join, never fewer.
+    *
+    * @param make
+    *   makes the filter of an exchange that has no tap for the key yet: takes the exchange and the key, bound to its output
+    * @return
+    *   the build side with the tap, and its filter; or why there can be none
+    */
+  def tapped(plan: SparkPlan, key: Expression)(
+      make: (Exchange, Expression) => Either[String, JoinRef]
+  ): Either[String, (SparkPlan, JoinRef)] = {
+    def below(parent: SparkPlan, child: SparkPlan, key: Expression) =
+      tapped(child, key)(make).map { case (c, ref) =>
+        (parent.withNewChildren(parent.children.map(x => if (x eq child) c else x)), ref)
+      }
+    plan match {
+      case r: ReusedExchangeExec =>
+        tapOf(r, bind(key, r.output))
+          .map((r, _))
+          .toRight("the build side was exchanged before without a tap for this key")
+      case e: Exchange =>
+        val bound = bind(key, e.output)
+        tapOf(e, bound).map(Right(_)).getOrElse(make(e, bound)).map(ref => (withTap(e, KeyTap(ref, bound)), ref))
+      case q: ExchangeQueryStageExec =>
+        // It runs already, or has run.
+        tapOf(q, bind(key, q.output))
+          .map((q, _))
+          .toRight("the build side was exchanged before without a tap for this key")
+      case r: AQEShuffleReadExec => tapped(r.child, key)(make).map { case (_, ref) => (r, ref) }
+      case s: SortExec => below(s, s.child, key)
+      case f: FilterExec => below(f, f.child, key)
+      case p: ProjectExec => attribute(key).flatMap(source(p.projectList, _)).flatMap(below(p, p.child, _))
+      case a: BaseAggregateExec =>
+        attribute(key)
+          .flatMap(source(a.resultExpressions, _))
+          .flatMap(attribute)
+          .flatMap(x => source(a.groupingExpressions, x))
+          .flatMap(below(a, a.child, _))
+      case j: joins.BaseJoinExec if passesKeys(j) =>
+        attribute(key).flatMap { a =>
+          if (j.left.outputSet.contains(a)) below(j, j.left, a)
+          else if (j.right.outputSet.contains(a)) below(j, j.right, a)
+          else Left("the build key is made by a join")
+        }
+      case other => Left(s"the build side has no exchange of its own (${other.nodeName.trim})")
+    }
+  }
+
+  private def passesKeys(j: joins.BaseJoinExec): Boolean = j.joinType match {
+    case _: InnerLike | LeftSemi => true
+    case _ => false
+  }
+
+  private def attribute(e: Expression): Either[String, Attribute] = e match {
+    case a: Attribute => Right(a)
+    case other => Left(s"the build key is computed above the build side's exchange: ${other.sql}")
+  }
+
+  private def source(list: Seq[NamedExpression], a: Attribute): Either[String, Expression] =
+    list.find(_.exprId == a.exprId) match {
+      case Some(x: Attribute) => Right(x)
+      case Some(Alias(x, _)) if x.deterministic => Right(JoinKeys.plain(x))
+      case _ => Left(s"the build key ${a.name} is computed above the build side's exchange")
+    }
+
+  /** By position: an exchange that is used again has other attributes. Whether the position may be null is not compared. */
+  def bind(key: Expression, output: Seq[Attribute]): Expression =
+    BindReferences
+      .bindReference(key, AttributeSeq(output))
+      .transform { case b: BoundReference => b.copy(nullable = true) }
+      .canonicalized
+
+  private def withTap(e: Exchange, tap: KeyTap): Exchange = tapNode(e) match {
+    case Some(t) if t.taps.exists(_.key == tap.key) => e
+    case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
+    case None => e.withNewChildren(Seq(BuildKeyTapExec.over(Seq(tap), e.children.head))).asInstanceOf[Exchange]
+  }
+
+  private def tapNode(p: SparkPlan): Option[BuildKeyTapExec] = p match {
+    case r: ReusedExchangeExec => tapNode(r.child)
+    case q: ExchangeQueryStageExec => tapNode(q.plan)
+    case e: Exchange => e.children.headOption.collect { case t: BuildKeyTapExec => t }
+    case _ => None
+  }
+
+  private def tapOf(p: SparkPlan, bound: Expression): Option[JoinRef] =
+    tapNode(p).flatMap(_.taps.find(_.key == bound)).map(_.ref)
+
+  /** Whether the side runs already, or has run, with a tap for the key. */
+  def hasRunningTap(plan: SparkPlan, key: Expression): Boolean = plan match {
+    case q: ExchangeQueryStageExec =>
+      key.references.subsetOf(q.outputSet) && tapOf(q, bind(key, q.output)).isDefined
+    case _: AQEShuffleReadExec | _: SortExec => hasRunningTap(plan.children.head, key)
+    case _ => false
+  }
+
+  /** All taps of a plan, those of running stages included. */
+  def taps(plan: SparkPlan): Seq[KeyTap] = plan.flatMap {
+    case q: adaptive.QueryStageExec => taps(q.plan)
+    case t: BuildKeyTapExec => t.taps
+    case r: ReusedExchangeExec => tapNode(r).toSeq.flatMap(_.taps)
+    case _ => Nil
+  }
+
+  /** Gives equal exchanges the same taps: Spark computes one of them, whichever it comes to first, for all. */
+  def share(plan: SparkPlan): SparkPlan = {
+    val tapped = plan.collect { case e: Exchange => e }.groupBy(_.canonicalized).collect {
+      case (c, es) if es.size > 1 && es.exists(tapNode(_).isDefined) =>
+        c -> es.flatMap(tapNode(_).toSeq.flatMap(_.taps))
+    }
+    if (tapped.isEmpty) plan
+    else
+      plan.transformUp { case e: Exchange =>
+        // Children come first and do not change the canonical form: a tap has its child's.
+        tapped.getOrElse(e.canonicalized, Nil).foldLeft(e)(withTap)
+      }
+  }
+}

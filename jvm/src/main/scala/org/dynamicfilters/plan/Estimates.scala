@@ -1,0 +1,85 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.expressions.{And, EqualTo, Expression, In, InSet, IsNotNull}
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
+
+/** How many rows a side of a join may have: only to compare the two, and to leave out filters that cannot pay.
+  *
+  * Spark's own statistics do not serve here: without collected column statistics a join's size is the product of its sides',
+  * and a filter counts for nothing.
+  *
+  * @param rows
+  *   rows expected
+  * @param selectivity
+  *   share of the keys of its tables that is expected to be left, from 0 to 1
+  */
+final case class Estimate(rows: Double, selectivity: Double)
+
+object Estimates {
+
+  // Shares of rows that a condition leaves, as rough as textbooks have them (Selinger et al., 1979).
+  private val Equality = 0.1
+  private val Other = 1.0 / 3
+  private val Least = 0.01
+
+  /** Groups, as a share of the rows grouped. */
+  private val Groups = 0.5
+
+  def of(plan: LogicalPlan): Estimate = plan match {
+    case s: LogicalQueryStage =>
+      val planned = of(s.logicalPlan)
+      // What has run is known.
+      s.stats.rowCount.fold(planned)(n => planned.copy(rows = n.toDouble))
+    case leaf: LeafNode =>
+      val stats = leaf.stats
+      Estimate(stats.rowCount.getOrElse(stats.sizeInBytes / width(leaf)).toDouble, 1)
+    case f: Filter =>
+      val (below, kept) = (of(f.child), share(f.condition))
+      Estimate(below.rows * kept, below.selectivity * kept)
+    case j: Join =>
+      val (l, r) = (of(j.left), of(j.right))
+      j.joinType match {
+        case _: InnerLike =>
+          // Each row of the side with more finds its one partner, if that one is left.
+          val (most, other) = if (l.rows / l.selectivity >= r.rows / r.selectivity) (l, r) else (r, l)
+          Estimate(most.rows * other.selectivity, math.max(Least * Least, l.selectivity * r.selectivity))
+        case LeftSemi => Estimate(l.rows * r.selectivity, l.selectivity * r.selectivity)
+        case LeftAnti | LeftOuter | LeftSingle | ExistenceJoin(_) => l
+        case RightOuter => r
+        case _ => Estimate(l.rows + r.rows, 1)
+      }
+    case a: Aggregate =>
+      val below = of(a.child)
+      if (a.groupingExpressions.isEmpty) Estimate(1, below.selectivity) else below.copy(rows = below.rows * Groups)
+    case u: Union =>
+      val all = u.children.map(of)
+      Estimate(all.map(_.rows).sum, all.map(_.selectivity).max)
+    case l: GlobalLimit => atMost(l, l.maxRows)
+    case l: LocalLimit => of(l.child)
+    case other if other.children.size == 1 => of(other.children.head)
+    case other => Estimate((other.stats.sizeInBytes / width(other)).toDouble, 1)
+  }
+
+  private def atMost(plan: UnaryNode, rows: Option[Long]): Estimate = {
+    val below = of(plan.child)
+    rows.filter(_ < below.rows).fold(below)(n => Estimate(n.toDouble, below.selectivity * n / math.max(1, below.rows)))
+  }
+
+  private def width(plan: LogicalPlan): BigInt = math.max(1, plan.output.map(_.dataType.defaultSize).sum)
+
+  private def share(condition: Expression): Double = math.max(
+    Least,
+    conjuncts(condition).map {
+      case _: IsNotNull => 1.0
+      case _: EqualTo | _: In | _: InSet => Equality
+      case _ => Other
+    }.product
+  )
+
+  private def conjuncts(e: Expression): Seq[Expression] = e match {
+    case And(a, b) => conjuncts(a) ++ conjuncts(b)
+    case other => Seq(other)
+  }
+}

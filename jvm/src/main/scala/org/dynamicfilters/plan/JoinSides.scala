@@ -1,0 +1,78 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.optimizer.BuildRight
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.joins._
+import org.apache.spark.sql.internal.SQLConf
+import org.dynamicfilters.Settings
+
+/** Which side of a join is filtered by the keys of the other. */
+object JoinSides {
+
+  /** Whether the left side is filtered (else the right one), or why neither is. */
+  def filterLeft(j: BaseJoinExec, conf: SQLConf): Either[String, Boolean] = {
+    val (left, right) = mayLose(j.joinType)
+    j match {
+      case b: BroadcastHashJoinExec if b.isNullAwareAntiJoin =>
+        Left("NOT IN needs every row: a NULL decides over all of them")
+      case b: BroadcastHashJoinExec =>
+        val streamsLeft = b.buildSide == BuildRight
+        if (if (streamsLeft) left else right) Right(streamsLeft) else Left(needsAll(j.joinType, streamsLeft))
+      case _: SortMergeJoinExec | _: ShuffledHashJoinExec =>
+        val candidates = Seq(true -> left, false -> right).collect { case (side, true) => side }
+        if (candidates.isEmpty) Left(needsAll(j.joinType, streamsLeft = true))
+        else {
+          val refused = candidates.map(side => side -> notWorth(j, side, conf))
+          refused.collectFirst { case (side, None) => side }.toRight(refused.head._2.get)
+        }
+      case other => Left(s"the operator ${other.nodeName.trim} is not known")
+    }
+  }
+
+  /** Whether a side may be filtered without changing the answer. */
+  def permits(j: BaseJoinExec, filterLeft: Boolean): Boolean = {
+    val (left, right) = mayLose(j.joinType)
+    (if (filterLeft) left else right) && (j match {
+      case b: BroadcastHashJoinExec => !b.isNullAwareAntiJoin && filterLeft == (b.buildSide == BuildRight)
+      case _ => true
+    })
+  }
+
+  /** Rows of which side (left, right) cannot matter if they have no match. */
+  private def mayLose(t: JoinType): (Boolean, Boolean) = t match {
+    case _: InnerLike | LeftSemi => (true, true)
+    case LeftOuter | LeftSingle | LeftAnti | ExistenceJoin(_) => (false, true)
+    case RightOuter => (true, false)
+    case _ => (false, false)
+  }
+
+  private def needsAll(t: JoinType, streamsLeft: Boolean): String = t match {
+    case FullOuter => "a full outer join needs every row of both sides"
+    case other =>
+      s"a ${other.sql.toLowerCase(java.util.Locale.ROOT)} join needs every row of its ${if (streamsLeft) "left"
+        else "right"} side"
+  }
+
+  /** Why filtering one side of a shuffled join by the other is not expected to pay; None if it is. */
+  private def notWorth(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[String] = {
+    val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
+    val maxRows = Settings.get(conf, Settings.JoinMaxBuildRows)
+    (logical(probe).map(Estimates.of), logical(build).map(Estimates.of)) match {
+      case (Some(p), Some(b)) =>
+        if (b.rows > p.rows) Some("the build side is not expected to be smaller")
+        else if (b.selectivity >= 1 && b.rows > math.min(maxRows, UnselectiveRows))
+          Some(
+            f"the build side is not expected to be selective, and to have more than ${math.min(maxRows, UnselectiveRows)}%d rows"
+          )
+        else None
+      case _ => None
+    }
+  }
+
+  /** A build side without any condition has its keys for other reasons than to leave some out, unless it is a short list. */
+  private val UnselectiveRows = 100000
+
+  private def logical(plan: SparkPlan): Option[LogicalPlan] = plan.find(_.logicalLink.isDefined).flatMap(_.logicalLink)
+}

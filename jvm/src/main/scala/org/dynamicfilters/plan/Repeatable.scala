@@ -1,0 +1,71 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, QueryStageExec}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
+import org.apache.spark.sql.execution.joins._
+import org.dynamicfilters.produce.BuildKeyTapExec
+
+/** Whether a task that is retried sees the same again (contract 5). Only operators that are known to be repeatable are.
+  *
+  * Broadcast sides are computed once, so what is below them does not matter.
+  */
+object Repeatable {
+
+  /** Why a retried task might see other rows, or the same in another order; None if it sees the same.
+    *
+    * A TopK counts rows by their place in the input, so nothing that shuffles is accepted.
+    */
+  def rows(plan: SparkPlan): Option[String] = check(plan, orderMatters = true)
+
+  /** Why a retried task might see another set of rows; None if it sees the same. */
+  def set(plan: SparkPlan): Option[String] = check(plan, orderMatters = false)
+
+  /** As [[set]], of a plan whose result is collected once, as that of a broadcast: there result and keys come from the same
+    * attempt of each task, so only what the query itself leaves to chance counts.
+    */
+  def once(plan: SparkPlan): Option[String] = plan.collectFirst {
+    case p if p.expressions.exists(!_.deterministic) => s"the input is not deterministic (${p.nodeName.trim})"
+    case _: SampleExec => "the input is not deterministic (a sample)"
+  }
+
+  /** Whether a task that is retried puts the same keys into a build side's exchange. */
+  def keys(build: SparkPlan): Option[String] = build match {
+    case b: BroadcastExchangeLike => once(b.children.head)
+    case other => set(other)
+  }
+
+  private def check(plan: SparkPlan, orderMatters: Boolean): Option[String] = {
+    def below: Option[String] = plan.children.iterator.flatMap(check(_, orderMatters)).nextOption()
+    plan match {
+      case _: BroadcastExchangeLike | _: BroadcastQueryStageExec => None
+      case r: ReusedExchangeExec => check(r.child, orderMatters)
+      case p if p.expressions.exists(!_.deterministic) => Some(s"the input is not deterministic (${p.nodeName.trim})")
+      case _: SampleExec => Some("the input is not deterministic (a sample)")
+      case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
+          _: GenerateExec | _: CoalesceExec | _: FileSourceScanExec | _: LocalTableScanExec | _: RangeExec |
+          _: DynamicFilterScanExec | _: OneRowRelationExec =>
+        below
+      case other if orderMatters => Some(PushDown.stops(other))
+      case s: QueryStageExec => check(s.plan, orderMatters)
+      // Cached blocks that are lost are computed anew.
+      case c: InMemoryTableScanExec => check(c.relation.cachedPlan, orderMatters)
+      case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
+          _: ShuffledHashJoinExec | _: ExpandExec | _: BuildKeyTapExec | _: WholeStageCodegenExec | _: InputAdapter |
+          _: ColumnarToRowTransition | _: BatchScanExec =>
+        below
+      case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, orderMatters)
+      // The functions are deterministic, else they would have been found above.
+      case p if PythonEvaluation.exists(p.nodeName.startsWith) => below
+      case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec =>
+        Some("the input is not deterministic (a limit)")
+      case other => Some(s"the operator ${other.nodeName.trim} is not known to give the same rows again")
+    }
+  }
+
+  // By name: where these classes live differs between Spark versions.
+  private val PythonEvaluation = Seq("BatchEvalPython", "ArrowEvalPython")
+}

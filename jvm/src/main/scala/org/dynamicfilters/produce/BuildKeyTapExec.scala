@@ -1,0 +1,173 @@
+package org.dynamicfilters.produce
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.TaskContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Expression, SortOrder, UnsafeProjection}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.dynamicfilters.Settings
+import org.dynamicfilters.exchange._
+import org.dynamicfilters.filter.{KeyCollector, KeyLimits}
+import org.dynamicfilters.report.QueryReports
+
+/** A key that is collected.
+  *
+  * @param key
+  *   bound to the tap's output
+  */
+final case class KeyTap(ref: JoinRef, key: Expression)
+
+/** Collects the keys of a join's build side while they go into its exchange.
+  *
+  * Each partition hands over what it found once, when its rows have ended. Equal to its child in comparisons of plans, so that
+  * Spark reuses the exchange above as it would without the tap.
+  */
+case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
+  override def nodeName: String = "BuildKeys"
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName ${taps.map(t => t.ref.describe(nameOf(t.key))).mkString(", ")}"
+
+  private def nameOf(key: Expression): String = key match {
+    case b: BoundReference => output(b.ordinal).name
+    case other =>
+      other.transform { case b: BoundReference => output(b.ordinal) }.sql
+  }
+
+  /** The same with other taps. */
+  def copyWith(taps: Seq[KeyTap]): BuildKeyTapExec = {
+    val node = copy(taps = taps)
+    node.copyTagsFrom(this)
+    node
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    val partitions = rows.getNumPartitions
+    val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+    val execution = Option(executionId).flatMap(_.toLongOption)
+    val show = Settings.get(conf, Settings.ShowValues)
+    taps.foreach { t =>
+      t.ref.state.showValues = show
+      QueryReports.instance.noteFilter(executionId, session, t.ref.state)
+      execution.foreach(LocalExchange.instance.announce(_, t.ref.state))
+    }
+    if (execution.isEmpty) {
+      taps.foreach(_.ref.state.disable("the query runs outside of a SQL execution"))
+      rows
+    } else if (SqlMetricsAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
+      // A retried task would put other rows into the exchange than those whose keys were collected (contract 5).
+      taps.foreach(_.ref.state.disable("the build side is not deterministic: a retried task gives other rows"))
+      rows
+    } else {
+      val limits = BuildKeyTapExec.limits(this)
+      val collected = taps.map { t =>
+        val accumulator = new KeyAccumulator(t.ref.state)
+        sparkContext.register(accumulator)
+        t.ref.state.started(partitions)
+        new Collected(t.ref.domain, t.key, limits, partitions, accumulator)
+      }.toArray
+      // The index of this RDD's partition, not the task's.
+      rows.mapPartitionsWithIndex((i, it) => new KeyTapIterator(it, i, collected), preservesPartitioning = true)
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): BuildKeyTapExec = copy(child = newChild)
+}
+
+object BuildKeyTapExec {
+
+  /** A tap over a plan. Adaptive execution asserts that nodes have a logical link: it is the child's. */
+  def over(taps: Seq[KeyTap], child: SparkPlan): BuildKeyTapExec = {
+    val node = BuildKeyTapExec(taps, child)
+    node.copyTagsFrom(child)
+    node
+  }
+
+  /** What the session lets a build side collect. */
+  def limits(plan: SparkPlan): KeyLimits = {
+    val conf = plan.conf
+    val results = SqlMetricsAccess.maxResultSize(SqlMetricsAccess.confOf(plan.session.sparkContext))
+    KeyLimits(
+      Settings.get(conf, Settings.JoinMaxBuildRows),
+      Settings.get(conf, Settings.InMaxValues),
+      Settings.get(conf, Settings.BloomFpp),
+      KeyAccumulator.budget(Settings.get(conf, Settings.MaxFilterBytes), results)
+    )
+  }
+}
+
+/** What a task needs to collect one key. */
+private final class Collected(
+    domain: org.dynamicfilters.filter.KeyDomain,
+    key: Expression,
+    limits: KeyLimits,
+    partitions: Int,
+    accumulator: KeyAccumulator
+) extends Serializable {
+  def start(): KeyCollection = new KeyCollection(KeyCollector(domain, limits, partitions), key, accumulator)
+}
+
+/** One key in one task. */
+private final class KeyCollection(collector: KeyCollector, key: Expression, accumulator: KeyAccumulator) {
+  private val (projection, ordinal) = key match {
+    case b: BoundReference => (null, b.ordinal)
+    case computed => (UnsafeProjection.create(Seq(computed)), 0)
+  }
+
+  def add(row: InternalRow): Unit =
+    collector.add(if (projection == null) row else projection(row), ordinal)
+
+  def finish(partition: Int): Unit = {
+    val partial = collector.result()
+    accumulator.add(KeyContribution(partition, partial.encode, partial.outgrown))
+  }
+}
+
+/** Passes rows on and collects their keys. A failure of ours stops the collecting, never the rows: the partition then does not
+  * report, and the filter never becomes ready.
+  */
+private final class KeyTapIterator(rows: Iterator[InternalRow], partition: Int, collected: Array[Collected])
+    extends Iterator[InternalRow]
+    with Logging {
+  private var keys: Array[KeyCollection] = guarded(collected.map(_.start()))
+
+  override def hasNext: Boolean = {
+    val more = rows.hasNext
+    if (!more && keys != null) {
+      val done = keys
+      keys = null
+      if (TaskContext.get() != null) guarded { done.foreach(_.finish(partition)); null }
+    }
+    more
+  }
+
+  override def next(): InternalRow = {
+    val row = rows.next()
+    if (keys != null) collect(row)
+    row
+  }
+
+  private def collect(row: InternalRow): Unit =
+    try {
+      var i = 0
+      while (i < keys.length) { keys(i).add(row); i += 1 }
+    } catch { case NonFatal(e) => stop(e) }
+
+  private def guarded(body: => Array[KeyCollection]): Array[KeyCollection] =
+    try body
+    catch { case NonFatal(e) => stop(e); null }
+
+  private def stop(e: Throwable): Unit = {
+    keys = null
+    logWarning("Dynamic filters: the keys of a join's build side are not collected, its filter will not be used", e)
+  }
+}

@@ -1,0 +1,59 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.{SparkContext, TaskContext}
+import org.apache.spark.broadcast.Broadcast
+import org.dynamicfilters.exchange.{JoinRef, LocalExchange, TaskFilters}
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+
+/** The filters that were complete when a scan was started; they travel with it.
+  *
+  * They belong to one run of the plan, in which the build side was computed once. A plan that is executed again keeps the
+  * build side's rows (Spark keeps the broadcast or the shuffle files), hence the filter stays right.
+  *
+  * @param filters
+  *   by column of the scan's spec, null where there is none: encoded, or a broadcast of that
+  */
+final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[Array[Byte]]]]) extends Serializable {
+
+  /** The filter as this task can have it now.
+    *
+    * @return
+    *   None if it was not complete when the scan was started, and this process has not heard of it since
+    */
+  def find(context: TaskContext, ref: JoinRef, column: Int): Option[ValueFilter] =
+    TaskFilters.executionId(context).flatMap { execution =>
+      // In the driver's own process there is nothing to decode, and a late filter is seen as well.
+      LocalExchange.instance.joinFilter(execution, ref.id).flatMap(_.current).orElse {
+        if (filters(column) == null) None
+        else Some(LocalExchange.instance.shared(execution, ("ready", ref.id))(decode(column)).getOrElse(decode(column)))
+      }
+    }
+
+  private def decode(column: Int): ValueFilter = {
+    val bytes = filters(column) match {
+      case Left(inline) => inline
+      case Right(broadcast) => broadcast.value
+    }
+    // What cannot be decoded lets everything pass.
+    FilterCodec.decode(bytes).getOrElse(ValueFilter.All)
+  }
+}
+
+object ReadyFilters {
+  val none: ReadyFilters = new ReadyFilters(Array.empty)
+
+  /** A task's closure is decoded in every task, a broadcast once in a process. */
+  private val InlineBytes = 64 * 1024
+
+  /** @param filters
+    *   by column of the scan's spec
+    */
+  def apply(sc: SparkContext, filters: Seq[Option[ValueFilter]]): ReadyFilters = new ReadyFilters(
+    filters.map {
+      case None => null
+      case Some(f) =>
+        val bytes = FilterCodec.encode(f)
+        if (bytes.length <= InlineBytes) Left(bytes) else Right(sc.broadcast(bytes))
+    }.toArray
+  )
+}

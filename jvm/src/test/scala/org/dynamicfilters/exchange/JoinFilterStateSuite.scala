@@ -1,0 +1,147 @@
+package org.dynamicfilters.exchange
+
+import java.util.concurrent.{Executors, TimeUnit}
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.LongType
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
+import org.scalatest.concurrent.TimeLimits
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.SpanSugar._
+
+class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
+  private val domain = KeyDomain.of(LongType).toOption.get
+  private val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
+  private def state = new JoinFilterState(1, nullsMatch = false, limits)
+  private def keys(values: Long*): Array[Byte] = {
+    val c = KeyCollector(domain, limits, 2)
+    values.foreach(v => c.add(InternalRow(v), 0))
+    c.result().encode
+  }
+  private def passes(s: JoinFilterState, key: Long): Boolean = s.current.get.passes(Long.box(key))
+
+  test("there is no filter before every partition has reported") {
+    val s = state
+    assert(s.phase == JoinPhase.Registered)
+    s.started(2)
+    s.offer(0, keys(1, 2), outgrown = false)
+    assert(s.phase == JoinPhase.Building(2) && s.current.isEmpty && !s.isSettled)
+    s.offer(1, keys(7), outgrown = false)
+    assert(s.isSettled)
+    assert(Seq(1L, 2L, 7L).forall(passes(s, _)) && !passes(s, 3L))
+  }
+
+  test("a partition that reports again replaces what it reported") {
+    val s = state
+    s.started(2)
+    s.offer(0, keys(1), outgrown = false)
+    s.offer(0, keys(1), outgrown = false)
+    assert(s.current.isEmpty, "one partition was counted as two")
+    s.offer(1, keys(5), outgrown = false)
+    assert(passes(s, 1L) && passes(s, 5L))
+  }
+
+  test("what comes before the start is kept") {
+    val s = state
+    s.offer(0, keys(4), outgrown = false)
+    s.started(1)
+    assert(passes(s, 4L) && !passes(s, 5L))
+  }
+
+  test("a build side without partitions lets nothing pass") {
+    val s = state
+    s.started(0)
+    assert(s.current.contains(ValueFilter.Nothing))
+  }
+
+  test("a build side that outgrows the limits lets go whoever waits, and still gives its range") {
+    val s = state
+    s.started(2)
+    s.offer(0, keys(1 to 3000 map (_.toLong): _*), outgrown = true)
+    assert(s.isSettled && s.current.isEmpty)
+    s.offer(1, keys(5000), outgrown = false)
+    assert(passes(s, 4000L) && !passes(s, 5001L) && !passes(s, 0L))
+    assert(s.phase.asInstanceOf[JoinPhase.Ready].reduced.isDefined)
+  }
+
+  test("what cannot be decoded disables the filter with a reason") {
+    val s = state
+    s.started(1)
+    s.offer(0, Array[Byte](1, 2, 3), outgrown = false)
+    assert(s.current.isEmpty)
+    assert(s.phase.isInstanceOf[JoinPhase.Disabled])
+  }
+
+  test("a filter that was given up stays so; one that is ready stays ready") {
+    val dropped = state
+    dropped.started(1)
+    dropped.disable("no longer wanted")
+    dropped.offer(0, keys(1), outgrown = false)
+    assert(dropped.phase == JoinPhase.Disabled("no longer wanted") && dropped.isSettled && dropped.current.isEmpty)
+    val ready = state
+    ready.started(1)
+    ready.offer(0, keys(1), outgrown = false)
+    ready.disable("too late")
+    assert(ready.current.isDefined)
+  }
+
+  test("a filter that follows another has what that one has, and lets go when that one does") {
+    val (first, second) = (state, state)
+    second.follow(first)
+    first.started(1)
+    assert(!second.isSettled && second.current.isEmpty)
+    first.offer(0, keys(9), outgrown = false)
+    assert(second.isSettled && passes(second, 9L) && !passes(second, 8L))
+  }
+
+  test("waiting ends when the filter is ready, is given up, or the time is over") {
+    failAfter(20.seconds) {
+      val pool = Executors.newSingleThreadExecutor()
+      try {
+        def waits(s: JoinFilterState, millis: Long)(end: => Unit): Long = {
+          val from = System.nanoTime()
+          val done = pool.submit((() => s.await(System.nanoTime() + millis * 1000000L)): Runnable)
+          end
+          done.get(15, TimeUnit.SECONDS)
+          (System.nanoTime() - from) / 1000000
+        }
+        val ready = state
+        ready.started(1)
+        assert(waits(ready, 10000)(ready.offer(0, keys(1), outgrown = false)) < 5000)
+        val dropped = state
+        assert(waits(dropped, 10000)(dropped.disable("away")) < 5000)
+        val failed = state
+        assert(waits(failed, 10000)(failed.release()) < 5000)
+        val never = state
+        val took = waits(never, 300)(())
+        assert(took >= 290 && never.waitedMillis >= 290)
+      } finally pool.shutdownNow()
+    }
+  }
+
+  test("nothing waits on a thread that does not submit a shuffle") {
+    assert(JoinWaits.await(987654, Seq(state), 10000) == JoinWaits.Outcome.NotAllowedHere)
+  }
+
+  test("whoever waits when the query ends learns that it ended") {
+    failAfter(20.seconds) {
+      val id = 987655L
+      val s = state
+      @volatile var outcome: JoinWaits.Outcome = null
+      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(s), 15000), "shuffle-exchange-test")
+      t.start()
+      while (JoinWaits.waitingNow == 0) Thread.sleep(5)
+      Thread.sleep(50)
+      JoinWaits.executionEnded(id)
+      LocalExchange.instance.close(id)
+      t.join(10000)
+      assert(outcome == JoinWaits.Outcome.QueryEnded && JoinWaits.waitingNow == 0)
+    }
+  }
+
+  test("bytes that tasks send are a small part of what results may have") {
+    assert(KeyAccumulator.budget(8 << 20, 1L << 30) == (8 << 20))
+    assert(KeyAccumulator.budget(8 << 20, 16L << 20) == (1 << 20))
+    assert(KeyAccumulator.budget(8 << 20, 0) == (8 << 20))
+  }
+}

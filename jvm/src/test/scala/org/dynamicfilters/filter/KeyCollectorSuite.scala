@@ -1,0 +1,229 @@
+package org.dynamicfilters.filter
+
+import scala.util.Random
+
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.proto.{PackedLongs, PartialMessage}
+
+/** From rows to the filter for the other side of the join. */
+class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  import ValueFilter._
+
+  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = 100, sizeRange = 30)
+
+  private val limits = KeyLimits(maxRows = 1000000, inMaxValues = 10000, bloomFpp = 0.01, maxFilterBytes = 8L << 20)
+
+  private def collect(t: Values, values: Iterable[Any], limits: KeyLimits = limits, partitions: Int = 1): KeyPartial = {
+    val c = KeyCollector(t.domain, limits, partitions)
+    values.foreach(v => c.add(InternalRow(v), 0))
+    c.result()
+  }
+
+  private def ints(values: Iterable[Any], limits: KeyLimits = limits, partitions: Int = 1): KeyPartial =
+    collect(Values.ints, values, limits, partitions)
+
+  private def strings(values: Iterable[String], limits: KeyLimits = limits, partitions: Int = 1): KeyPartial =
+    collect(Values.strings, values.map(UTF8String.fromString), limits, partitions)
+
+  private def scattered(n: Int, seed: Int = 7): Seq[Int] = {
+    val random = new Random(seed)
+    Iterator.continually(random.nextInt()).distinct.take(n).toSeq
+  }
+
+  Values.all.foreach { t =>
+    val sides = Gen.choose(1, 4).flatMap(Gen.listOfN(_, Gen.listOf(t.nullable)))
+
+    test(s"the filter of collected keys of $t passes these and no others") {
+      val toUnsafe = UnsafeProjection.create(Array[DataType](t.dataType))
+      forAll(sides, Gen.listOf(t.nullable), t.nullsPass) { (partitions, probes, nullsMatch) =>
+        val parts = partitions.map { values =>
+          val c = KeyCollector(t.domain, limits, partitions.size)
+          // The same row again and again, as operators have it.
+          values.foreach(v => c.add(toUnsafe(InternalRow(v)), 0))
+          c.result()
+        }
+        val keys = t.distinct(partitions.flatten.filter(_ != null).map(t.domain.fromInternal))
+        val hasNulls = partitions.flatten.contains(null)
+        val built = KeyPartial.build(parts, limits, nullsMatch)
+        assert(built.values == keys.size && built.reduced.isEmpty)
+        assert(parts.map(_.rows) == partitions.map(_.size))
+        (probes ++ partitions.flatten).map(t.domain.fromInternal).foreach { k =>
+          val expected = if (k == null) hasNulls && nullsMatch else keys.exists(t.domain.compare(_, k) == 0)
+          assert(built.filter.passes(k) == expected, built.filter)
+        }
+        if (keys.isEmpty) assert(built.filter == (if (hasNulls && nullsMatch) NullsOnly(t.domain) else Nothing))
+      }
+    }
+
+    test(s"filters of $t lose no key under any limits") {
+      val anyLimits = for {
+        rows <- Gen.oneOf(1, 5, 1000000)
+        in <- Gen.oneOf(0, 3, 10000)
+        bytes <- Gen.oneOf(0L, 60L, 200L, 1000L, 8L << 20)
+      } yield KeyLimits(rows, in, 0.01, bytes)
+      forAll(sides, anyLimits, t.nullsPass) { (partitions, limits, nullsMatch) =>
+        val parts = partitions.map(collect(t, _, limits, partitions.size))
+        val built = KeyPartial.build(parts, limits, nullsMatch)
+        partitions.flatten.filter(_ != null || nullsMatch).foreach { v =>
+          assert(built.filter.passes(t.domain.fromInternal(v)), built)
+        }
+        if (built.filter != All) assert(FilterCodec.sizeOf(built.filter) <= limits.maxFilterBytes.max(30))
+      }
+    }
+
+    test(s"partials of $t are read as they were written") {
+      forAll(Gen.listOf(t.nullable), Gen.oneOf(0, 2, 1000), Gen.oneOf(0L, 1000L)) { (values, in, bytes) =>
+        val p = collect(t, values, KeyLimits(1000, in, 0.01, bytes))
+        assert(KeyPartial.decode(p.encode) == Right(p))
+        assert(JavaCopy(p) == p)
+        val outgrown = p.copy(keys = KeyPartial.Outgrown(5))
+        if (p.hasValues) assert(KeyPartial.decode(outgrown.encode) == Right(outgrown))
+      }
+    }
+
+    test(s"a damaged partial of $t never throws") {
+      val random = new Random(8)
+      forAll(Gen.listOf(t.nullable)) { values =>
+        val whole = collect(t, values).encode
+        whole.indices.foreach(n => KeyPartial.decode(whole.take(n)))
+        (0 until 20).foreach { _ =>
+          val bytes = whole.clone()
+          bytes(random.nextInt(bytes.length)) = random.nextInt().toByte
+          KeyPartial.decode(bytes)
+        }
+      }
+    }
+  }
+
+  test("the form follows from the number of keys and their type") {
+    val few = limits.copy(inMaxValues = 100)
+    def form(p: KeyPartial, l: KeyLimits = few): (String, Option[String]) = {
+      val built = KeyPartial.build(Seq(p), l, nullsMatch = false)
+      (built.filter.form, built.reduced)
+    }
+    assert(form(ints((1 to 100).map(_ * 3))) == ("range+in", None))
+    assert(form(ints((1 to 101).map(_ * 3))) == ("range+bitmap", None))
+    assert(form(ints(1 to 100000)) == ("range", None))
+    assert(form(ints(Seq(7))) == ("range", None))
+    assert(form(collect(Values.doubles, (1 to 101).map(_.toDouble))) == ("range+bloom", None))
+    assert(form(strings((1 to 100).map(_.toString), few)) == ("range+in", None))
+    assert(form(strings((1 to 101).map(_.toString), few)) == ("range+bloom", None))
+    val far = collect(Values.longs, scattered(200).map(_.toLong << 30))
+    assert(form(far) == ("range+bloom", Some("the keys are too far apart for a bitmap")))
+  }
+
+  test("a filter above its limit is reduced, and says why") {
+    def built(p: KeyPartial, l: KeyLimits): (String, Option[String]) = {
+      val b = KeyPartial.build(Seq(p), l, nullsMatch = false)
+      assert(FilterCodec.sizeOf(b.filter) <= l.maxFilterBytes)
+      (b.filter.form, b.reduced)
+    }
+    val keys = ints(scattered(20000))
+    val wide = limits.copy(inMaxValues = 100000)
+    assert(built(keys, wide)._1 == "range+in")
+    assert(
+      built(keys, wide.copy(maxFilterBytes = 40000)) == ("range+bloom", Some("a bitmap takes more than 40000 bytes"))
+    )
+    assert(
+      built(keys, wide.copy(maxFilterBytes = 20000)) == ("range", Some("a bloom filter takes more than 20000 bytes"))
+    )
+    assert(built(keys, wide.copy(maxRows = 10000)) == ("range", Some("the build side has more than 10000 keys")))
+    val long = strings(Seq("x" * 5000, "y" * 5000))
+    assert(built(long, limits.copy(maxFilterBytes = 1000)) == ("all", Some("even the range is larger than 1000 bytes")))
+  }
+
+  test("above the budget only the range is left, for good") {
+    val small = limits.copy(maxRows = 1)
+    val c = KeyCollector(Values.ints.domain, small, 1)
+    (1 to 1024).foreach(i => c.add(InternalRow(i * 2), 0))
+    assert(!c.outgrown)
+    c.add(InternalRow(2), 0)
+    assert(!c.outgrown)
+    c.add(InternalRow(-5), 0)
+    assert(c.outgrown)
+    c.add(InternalRow(4), 0)
+    c.add(InternalRow(9999), 0)
+    val p = c.result()
+    assert(p.outgrown && p.rows == 1028 && p.min == Long.box(-5) && p.max == Long.box(9999))
+    val built = KeyPartial.build(Seq(p, ints(Seq(20000))), small, nullsMatch = false)
+    assert(built.filter.expression("k") == "-5 <= k <= 20000")
+    assert(built.reduced.contains("a partition of the build side has more than 1024 keys"))
+  }
+
+  test("the partitions share the budget") {
+    val l = limits.copy(maxFilterBytes = 80000 * 8)
+    assert(!ints(1 to 4000, l, partitions = 20).outgrown)
+    assert(ints(1 to 4001, l, partitions = 20).outgrown)
+    assert(!ints(1 to 1024, l, partitions = 100000).outgrown)
+  }
+
+  test("strings become hashes when they take too many bytes, then only the range is left") {
+    val l = limits.copy(maxFilterBytes = 10000)
+    def keys(n: Int): Seq[String] = (1 to n).map(i => s"$i-${"x" * 100}")
+    assert(strings(keys(90), l).keys.isInstanceOf[KeyPartial.Objects])
+    val hashed = strings(keys(200), l)
+    assert(hashed.keys.asInstanceOf[KeyPartial.Hashes].sorted.length == 200)
+    assert(strings(keys(1251), l).outgrown)
+    val partial = KeyPartial.decode(hashed.encode).toOption.get
+    val built = KeyPartial.build(Seq(partial, strings(Seq("a", "zz"))), l, nullsMatch = false)
+    assert(built.filter.form == "range+bloom" && built.values == 202)
+    (keys(200) ++ Seq("a", "zz")).foreach(k => assert(built.filter.passes(UTF8String.fromString(k))))
+    assert(!built.filter.passes(UTF8String.fromString("zzz")))
+  }
+
+  test("a repeated key is counted as a row each time") {
+    val p = ints(Seq(0, 0, null, 0, 5, 5))
+    assert(p.rows == 6 && p.hasNulls && p.keys == KeyPartial.Longs(Array(0L, 5L)))
+    assert(ints(Seq(null)).min == null && ints(Seq(null)).hasNulls && ints(Nil).rows == 0)
+  }
+
+  test("the extremes of a long are keys like others") {
+    val p = collect(Values.longs, Seq(Long.MaxValue, Long.MinValue, 0L, Long.MaxValue))
+    assert(p.keys == KeyPartial.Longs(Array(Long.MinValue, 0L, Long.MaxValue)))
+    assert(collect(Values.longs, Seq(Long.MaxValue)).min == Long.box(Long.MaxValue))
+  }
+
+  test("zeros and NaNs of any sign are one key each") {
+    val p = collect(Values.doubles, Seq(0d, -0d, Double.NaN, java.lang.Double.longBitsToDouble(-1L)))
+    val f = KeyPartial.filter(Seq(p), limits, nullsMatch = false)
+    assert(p.keys.asInstanceOf[KeyPartial.Longs].sorted.length == 2)
+    assert(
+      f.passesRow(InternalRow(-0d), 0) && f.passesRow(InternalRow(Double.NaN), 0) && !f.passesRow(InternalRow(1d), 0)
+    )
+  }
+
+  test("a build side without partitions lets nothing pass") {
+    assert(KeyPartial.filter(Nil, limits, nullsMatch = true) == Nothing)
+  }
+
+  test("partials of different types do not merge") {
+    val parts = Seq(ints(Seq(1)), collect(Values.longs, Seq(1L)))
+    intercept[IllegalArgumentException](KeyPartial.build(parts, limits, nullsMatch = false))
+  }
+
+  test("a partial that contradicts itself is refused") {
+    val p = ints(Seq(1, 5, 9))
+    def refused(edit: PartialMessage.Builder => PartialMessage.Builder): Unit =
+      assert(KeyPartial.decode(edit(PartialMessage.parseFrom(p.encode).toBuilder).build().toByteArray).isLeft)
+    refused(_.clearMin())
+    refused(_.clearMin().clearMax())
+    refused(_.setVersion(1))
+    refused(_.clearKeys())
+    refused(_.setMax(KeyCodec.key(p.domain, Long.box(10))))
+    refused(_.setDataType(StringType.json))
+    val first = PackedLongs.newBuilder().setFirst(1)
+    refused(_.setValues(first.clone().addSteps(0).addSteps(8).setCount(3)))
+    refused(_.setValues(first.clone().addSteps(8).setCount(3)))
+    refused(_.setValues(first.clone().addSteps(-1).setCount(2)))
+    refused(_.setValues(first.clone().setCount(-1)))
+    refused(_.setValues(PackedLongs.newBuilder()))
+  }
+}

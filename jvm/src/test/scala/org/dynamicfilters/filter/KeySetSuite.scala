@@ -1,0 +1,208 @@
+package org.dynamicfilters.filter
+
+import java.nio.{ByteBuffer, ByteOrder}
+
+import scala.util.Random
+
+import org.roaringbitmap.RoaringBitmap
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import org.apache.spark.sql.types._
+
+class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = 200, sizeRange = 30)
+
+  private val long = new LongDomain(LongType)
+  private val int = new LongDomain(IntegerType)
+
+  /** Numbers close to each other and to the borders of the bitmaps inside, in runs, alone, and at the extremes. */
+  private val numbers: Gen[Array[Long]] = Gen
+    .nonEmptyListOf(
+      Gen.frequency(
+        5 -> Gen.choose(-70L, 70L).map(Seq(_)),
+        2 -> (for (from <- Gen.choose(-70000L, 70000L); n <- Gen.choose(1, 300)) yield from until from + n),
+        2 -> Gen.oneOf(1L << 32, -1L << 32, 1L << 40).flatMap(b => Gen.choose(b - 3, b + 3)).map(Seq(_)),
+        2 -> Gen.long.map(Seq(_)),
+        1 -> Gen.oneOf(Seq(Long.MinValue), Seq(Long.MaxValue), Seq(Long.MinValue + 1, Long.MaxValue - 1))
+      )
+    )
+    .map(_.flatten.distinct.sorted.toArray)
+
+  private def near(all: Array[Long]): Gen[Long] =
+    Gen.oneOf(Gen.oneOf(all.toSeq).flatMap(x => Gen.oneOf(x - 1, x, x + 1)), Gen.long)
+
+  private def sets(all: Array[Long]): Seq[LongSet] = Seq(LongValues(long, all), LongBitmap.of(long, all))
+
+  Values.all.foreach { t =>
+    test(s"a set of $t contains what was put in, and an exact one nothing else") {
+      forAll(t.someKeys, t.keys) { (keys, other) =>
+        t.setsOf(keys).foreach { set =>
+          assert(keys.forall(set.contains), set)
+          assert(set.size == keys.size)
+          if (set.isExact) assert(set.contains(other) == keys.exists(t.domain.compare(_, other) == 0), set)
+        }
+      }
+    }
+
+    test(s"sets of $t are equal if their content is") {
+      forAll(t.someKeys, t.someKeys) { (a, b) =>
+        val same = a.size == b.size && a.indices.forall(i => t.domain.compare(a(i), b(i)) == 0)
+        t.setsOf(a).zip(t.setsOf(b)).foreach { case (x, y) =>
+          if (same) assert(x == y && x.hashCode == y.hashCode) else if (x.isExact) assert(x != y)
+        }
+      }
+    }
+
+    test(s"sets of $t survive Java serialization") {
+      forAll(t.keySets, t.keys, minSuccessful(30)) { (set, k) =>
+        val copy = JavaCopy(set)
+        assert(copy == set && copy.hashCode == set.hashCode && copy.contains(k) == set.contains(k))
+      }
+    }
+  }
+
+  test("values and bitmap answer as a sorted set does") {
+    forAll(numbers) { all =>
+      val expected = scala.collection.immutable.TreeSet(all.toSeq: _*)
+      forAll(near(all), near(all), minSuccessful(10)) { (a, b) =>
+        val (lo, hi) = (a min b, a max b)
+        val between = all.filter(x => x >= lo && x <= hi)
+        sets(all).foreach { set =>
+          assert(set.least == all.head && set.greatest == all.last && set.toArray.sameElements(all))
+          assert(set.containsLong(a) == expected(a))
+          assert(set.ceiling(a) == expected.minAfter(a))
+          assert(set.floor(a) == all.filter(_ <= a).lastOption)
+          assert(set.countBetween(lo, hi) == between.length)
+          assert(set.between(lo, hi).fold(Array.emptyLongArray)(_.toArray).sameElements(between))
+        }
+      }
+    }
+  }
+
+  test("every way to look up rows finds the members and no others") {
+    forAll(numbers) { all =>
+      val set = LongBitmap.of(long, all)
+      val lookups = Seq(LongLookup.of(set), LongTable.of(set), new RoaringLookup(set.bits))
+      forAll(near(all), minSuccessful(20))(x => lookups.foreach(l => assert(l.contains(x) == all.contains(x), l)))
+    }
+  }
+
+  test("sets are looked up by bits if dense, else in a table") {
+    assert(LongLookup.of(LongValues(long, Array(5L, 65000L))).isInstanceOf[DenseBits])
+    assert(LongLookup.of(LongValues(long, Array(5L, 80000L))).isInstanceOf[LongTable])
+    assert(LongLookup.of(LongValues(long, Array(Long.MinValue, Long.MaxValue))).isInstanceOf[LongTable])
+    assert(LongLookup.of(LongBitmap.of(long, Array.tabulate(1 << 17)(_ * 64L))).isInstanceOf[DenseBits])
+    assert(LongLookup.of(LongBitmap.of(long, Array.tabulate(1 << 17)(_ * 640L))).isInstanceOf[LongTable])
+  }
+
+  test("a table of the extremes does not take its free slots for members") {
+    val extremes = Array(Long.MinValue, Long.MinValue + 1, Long.MaxValue)
+    val table = LongTable.of(LongValues(long, extremes))
+    assert(extremes.forall(table.contains))
+    assert(!table.contains(table.empty) && !table.contains(0) && !table.contains(Long.MaxValue - 1))
+  }
+
+  test("a bitmap is read as it was written") {
+    forAll(numbers)(all => assert(LongRoaring.decode(LongRoaring.of(all).encode).map(_.size) == Right(all.length)))
+    forAll(numbers) { all =>
+      val set = LongBitmap.of(long, all)
+      assert(set.bits.encode.length == set.bits.sizeInBytes)
+      assert(LongBitmap.decode(long, set.bits.encode) == Right(set))
+    }
+  }
+
+  test("a bitmap has the portable bytes that other libraries write") {
+    // One part with upper half 0: its number of parts, its upper half, then a plain 32-bit bitmap.
+    val plain = RoaringBitmap.bitmapOf(1, 5, 100000)
+    val bytes = ByteBuffer.allocate(12 + plain.serializedSizeInBytes).order(ByteOrder.LITTLE_ENDIAN)
+    bytes.putLong(1).putInt(0)
+    plain.serialize(bytes)
+    assert(LongRoaring.decode(bytes.array) == Right(LongRoaring.of(Array(1L, 5L, 100000L))))
+    // Upper halves are written in unsigned order.
+    val mixed = LongRoaring.of(Array(-1L, 1L)).encode
+    assert(ByteBuffer.wrap(mixed).order(ByteOrder.LITTLE_ENDIAN).getInt(8) == 0)
+  }
+
+  test("a damaged bitmap is refused or is another valid one") {
+    val random = new Random(3)
+    forAll(numbers, minSuccessful(300)) { all =>
+      val whole = LongRoaring.of(all).encode
+      assert(LongRoaring.decode(whole.take(random.nextInt(whole.length))).isLeft)
+      assert(LongRoaring.decode(whole :+ 0.toByte).isLeft)
+      (0 until 20).foreach { _ =>
+        val bytes = whole.clone()
+        bytes(random.nextInt(bytes.length)) = random.nextInt().toByte
+        LongRoaring.decode(bytes).foreach { read =>
+          // What it says one by one is what it says at once.
+          val found = Array.newBuilder[Long]
+          read.foreach(found += _)
+          val numbers = found.result()
+          assert(LongValues.ascend(numbers) && numbers.length == read.size && numbers.forall(read.contains))
+        }
+      }
+    }
+  }
+
+  test("a large bitmap is read and looked up: arrays, bits and runs") {
+    val random = new Random(4)
+    val all = (Seq.fill(20000)(random.nextInt(1 << 18).toLong) ++ (500000L until 800000L) ++
+      Seq.fill(3000)(random.nextInt().toLong)).distinct.sorted.toArray
+    val bits = LongRoaring.of(all)
+    assert(LongRoaring.decode(bits.encode) == Right(bits))
+    assert(all.forall(bits.contains) && bits.size == all.length)
+    val damaged = bits.encode
+    (0 until 2000).foreach { _ =>
+      val at = random.nextInt(damaged.length)
+      val before = damaged(at)
+      damaged(at) = random.nextInt().toByte
+      LongRoaring.decode(damaged)
+      damaged(at) = before
+    }
+  }
+
+  test("a bitmap of numbers that the type does not have is refused") {
+    val bits = LongRoaring.of(Array(1L, 1L << 40)).encode
+    assert(LongBitmap.decode(int, bits).left.exists(_.contains("out of range")))
+    assert(LongBitmap.decode(long, bits).isRight)
+    assert(LongBitmap.decode(new LongDomain(DoubleType), LongRoaring.of(Array(-2L, -1L)).encode).isLeft)
+  }
+
+  test("a bloom filter is read as it was written, and a damaged header is refused") {
+    val bloom = Bloom.of(long, Array.tabulate(1000)(_ * 7L), 0.01)
+    val bytes = bloom.encodeBits
+    assert(Bloom.decode(long, bytes, bloom.size) == Right(bloom))
+    assert(math.abs(bytes.length - Bloom.sizeInBytes(1000, 0.01)) <= 16)
+    assert(Bloom.decode(long, bytes, 0).isLeft && Bloom.decode(long, Array.emptyByteArray, 1).isLeft)
+    bytes.indices.foreach(n => assert(Bloom.decode(long, bytes.take(n), 1000).isLeft))
+    // Version, hashes and number of words: none of them may throw or ask for memory.
+    val random = new Random(5)
+    (0 until 5000).foreach { _ =>
+      val damaged = bytes.clone()
+      damaged(random.nextInt(16)) = random.nextInt().toByte
+      Bloom.decode(long, damaged, 1000)
+    }
+  }
+
+  test("a bloom filter passes about as many others as was asked for") {
+    val bloom = Bloom.of(long, Array.tabulate(10000)(_.toLong), 0.01)
+    val passed = (10000L until 110000L).count(x => bloom.contains(Long.box(x)))
+    assert(passed < 2000)
+  }
+
+  test("values that do not ascend are refused") {
+    intercept[IllegalArgumentException](LongValues(long, Array(2L, 1L)))
+    intercept[IllegalArgumentException](LongValues(long, Array(1L, 1L)))
+    intercept[IllegalArgumentException](LongBitmap.of(long, Array.emptyLongArray))
+  }
+
+  test("sets are named by their number of values, not by the values") {
+    assert(LongValues(long, Array(1L)).text == "1 value")
+    assert(LongValues(long, Array(1L, 3L)).text == "2 values")
+    assert(LongBitmap.of(long, Array(1L, 3L)).text == "bitmap of 2 values")
+    assert(Bloom.of(long, Array(1L, 3L), 0.1).text == "bloom filter of 2 values")
+  }
+}
