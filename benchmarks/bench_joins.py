@@ -19,7 +19,7 @@ import runs
 from environment import environment
 from join_queries import CLUSTERED, MILLION, PARTS, STAR, STRATEGIES, TAP, TPCH, USELESS, Case
 from join_results import Measured
-from join_runs import BLOOM, BLOOM_BUILD, BLOOM_CONFS, OURS, VARIANTS, JoinRun
+from join_runs import BLOOM, BLOOM_BUILD, OURS, VARIANTS, JoinRun
 from join_tables import WARM_UP_ROWS
 from progress import Step, step
 from runs import ORACLE, STOCK
@@ -39,7 +39,6 @@ class JoinBenchmark:
         if options.keep:
             self.results.keep(options.out, without=options.parts)
         self.registered: dict[str, Path] = {}
-        BLOOM_CONFS[BLOOM_BUILD] = options.bloom_build
 
     def run(self) -> join_report.Results:
         """Measures all that was asked for, writing the report after every query."""
@@ -48,6 +47,7 @@ class JoinBenchmark:
         if self.options.only_data:
             return self.results
         self.spark = runs.session("benchmark of joins", plugin=OURS in self.options.variants)
+        self.spark.conf.set(BLOOM_BUILD, self.options.bloom_build)
         try:
             self._warm_up(warm_up)
             for case in cases:

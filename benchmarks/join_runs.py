@@ -24,7 +24,7 @@ BLOOM_CONFS = {
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
     "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
 }
-BLOOM_BUILD = "spark.sql.optimizer.runtime.bloomFilter.creationSideThreshold"  # above it Spark makes none
+BLOOM_BUILD = "spark.sql.optimizer.runtime.bloomFilter.creationSideThreshold"  # a larger one gets none
 FILTER_COLUMNS = ("filter_id", "producer", "columns", "form", "state", "reason", "size_bytes", "wait_ms")
 
 

@@ -262,7 +262,7 @@ def test_build_side_that_is_not_deterministic(compare: Comparer, build: str) -> 
     joins.assert_not_pruned(run, "k")
     joins.assert_reason(run, "not deterministic")
     # A broadcast is made once: whatever its keys are, they are those of the join.
-    compare(query, joins.BROADCAST, expected=build)
+    compare(query, joins.BROADCAST)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

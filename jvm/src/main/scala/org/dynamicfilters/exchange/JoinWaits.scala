@@ -21,9 +21,10 @@ object JoinWaits {
 
   private val waiting: Map[String, AtomicInteger] = MaxWaiting.map { case (pool, _) => pool -> new AtomicInteger }
 
-  /** Whoever waits for an execution, and what for. */
+  /** What scans of an execution wait for, and the build sides that have started. */
   private final class Waits {
-    val states: java.util.Set[JoinFilterState] = ConcurrentHashMap.newKeySet[JoinFilterState]()
+    val waiting = new ConcurrentHashMap[Long, JoinRef]()
+    val started = new ConcurrentHashMap[JoinRef, JoinRef]()
     @volatile var ended = false
   }
 
@@ -46,32 +47,49 @@ object JoinWaits {
     * @param millis
     *   the longest time
     */
-  def await(executionId: Long, states: Seq[JoinFilterState], millis: Long): Outcome =
+  def await(executionId: Long, refs: Seq[JoinRef], millis: Long): Outcome =
     MaxWaiting.keys.find(Thread.currentThread.getName.startsWith(_)) match {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
         try
           if (waiting(pool).incrementAndGet() > MaxWaiting(pool)) Outcome.TooManyWaiting
-          else wait(executionId, states, millis)
+          else wait(executionId, refs, millis)
         finally waiting(pool).decrementAndGet()
     }
 
-  private def wait(executionId: Long, states: Seq[JoinFilterState], millis: Long): Outcome =
+  private def wait(executionId: Long, refs: Seq[JoinRef], millis: Long): Outcome =
     waitsOf(executionId) match {
       case None => Outcome.QueryEnded
       case Some(waits) =>
         val deadline = System.nanoTime() + millis * 1000000L
-        states.foreach { s => waits.states.add(s); if (!waits.ended) s.await(deadline) }
+        refs.foreach { r =>
+          waits.waiting.put(r.id, r)
+          followStarted(r, waits)
+          if (!waits.ended) r.state.await(deadline)
+        }
         if (waits.ended) Outcome.QueryEnded else Outcome.Over
     }
 
+  /** Main query and subqueries are planned apart, and share exchanges: the tap that runs may be that of an equal build side,
+    * with a filter of its own. Then nobody plans again before the wait is over.
+    */
+  private def followStarted(waiting: JoinRef, waits: Waits): Unit =
+    Option(waits.started.get(waiting)).filter(_ ne waiting).foreach(other => waiting.state.follow(other.state))
+
+  /** A build side starts to collect keys. */
+  def buildStarted(executionId: Long, ref: JoinRef): Unit = waitsOf(executionId).foreach { waits =>
+    waits.started.putIfAbsent(ref, ref)
+    waits.waiting.values.asScala.filter(_ == ref).foreach(followStarted(_, waits))
+  }
+
   /** A job of the execution failed: what it was to build will not come. */
-  def jobFailed(executionId: Long): Unit = waitsOf(executionId).foreach(_.states.asScala.foreach(_.release()))
+  def jobFailed(executionId: Long): Unit =
+    waitsOf(executionId).foreach(_.waiting.values.asScala.foreach(_.state.release()))
 
   /** The execution ended, and its filters are about to be dropped. Whoever still waits stops, and learns why. */
   def executionEnded(executionId: Long): Unit = waitsOf(executionId).foreach { w =>
     w.ended = true
-    w.states.asScala.foreach(_.disable("the query ended"))
+    w.waiting.values.asScala.foreach(_.state.disable("the query ended"))
   }
 
   /** Threads that wait now; for tests. */

@@ -101,11 +101,11 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     * so neither the adaptive loop nor a cancellation is blocked.
     */
   override protected def doPrepare(): Unit = {
-    val states = spec.columns.filter(_.place.waits).map(_.ref).collect { case j: JoinRef => j.state }
+    val refs = spec.columns.filter(_.place.waits).map(_.ref).collect { case j: JoinRef => j }
     val execution = Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption)
     val millis = Settings.get(conf, Settings.JoinWaitTimeout)
-    if (states.nonEmpty && execution.isDefined && millis > 0)
-      JoinWaits.await(execution.get, states, millis) match {
+    if (refs.nonEmpty && execution.isDefined && millis > 0)
+      JoinWaits.await(execution.get, refs, millis) match {
         case JoinWaits.Outcome.QueryEnded =>
           throw new SparkException("The query ended while a scan was held back for its dynamic filters")
         case _ =>

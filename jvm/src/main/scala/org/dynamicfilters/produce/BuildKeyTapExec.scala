@@ -58,7 +58,10 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     taps.foreach { t =>
       t.ref.state.showValues = show
       QueryReports.instance.noteFilter(executionId, session, t.ref.state)
-      execution.foreach(LocalExchange.instance.announce(_, t.ref.state))
+      execution.foreach { id =>
+        LocalExchange.instance.announce(id, t.ref.state)
+        JoinWaits.buildStarted(id, t.ref)
+      }
     }
     if (execution.isEmpty) {
       taps.foreach(_.ref.state.disable("the query runs outside of a SQL execution"))

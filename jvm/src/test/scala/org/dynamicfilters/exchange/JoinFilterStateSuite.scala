@@ -3,6 +3,8 @@ package org.dynamicfilters.exchange
 import java.util.concurrent.{Executors, TimeUnit}
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
+import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
 import org.scalatest.concurrent.TimeLimits
@@ -13,6 +15,10 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
   private val domain = KeyDomain.of(LongType).toOption.get
   private val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
   private def state = new JoinFilterState(1, nullsMatch = false, limits)
+  private def ref(name: String) = {
+    val build = LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
+    JoinRef(domain, nullsMatch = false, "k=j", build, BoundReference(0, LongType, nullable = true), limits)
+  }
   private def keys(values: Long*): Array[Byte] = {
     val c = KeyCollector(domain, limits, 2)
     values.foreach(v => c.add(InternalRow(v), 0))
@@ -120,22 +126,47 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
   }
 
   test("nothing waits on a thread that does not submit a shuffle") {
-    assert(JoinWaits.await(987654, Seq(state), 10000) == JoinWaits.Outcome.NotAllowedHere)
+    assert(JoinWaits.await(987654, Seq(ref("a")), 10000) == JoinWaits.Outcome.NotAllowedHere)
   }
 
   test("whoever waits when the query ends learns that it ended") {
     failAfter(20.seconds) {
       val id = 987655L
-      val s = state
+      val r = ref("a")
       @volatile var outcome: JoinWaits.Outcome = null
-      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(s), 15000), "shuffle-exchange-test")
+      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(r), 15000), "shuffle-exchange-test")
       t.start()
-      while (JoinWaits.waitingNow == 0) Thread.sleep(5)
-      Thread.sleep(50)
+      Thread.sleep(200)
       JoinWaits.executionEnded(id)
       LocalExchange.instance.close(id)
       t.join(10000)
       assert(outcome == JoinWaits.Outcome.QueryEnded && JoinWaits.waitingNow == 0)
+    }
+  }
+
+  test("an equal build side that has started, or starts, serves whoever waits") {
+    failAfter(20.seconds) {
+      val id = 987656L
+      def waits(r: JoinRef)(meanwhile: => Unit): Unit = {
+        val t = new Thread(() => JoinWaits.await(id, Seq(r), 15000), "shuffle-exchange-test")
+        t.start()
+        Thread.sleep(200)
+        meanwhile
+        t.join(10000)
+        assert(!t.isAlive && passes(r.state, 3L) && !passes(r.state, 4L))
+      }
+      def start(r: JoinRef): Unit = {
+        JoinWaits.buildStarted(id, r)
+        r.state.started(1)
+        r.state.offer(0, keys(3), outgrown = false)
+      }
+      waits(ref("a"))(start(ref("a")))
+      waits(ref("a"))(())
+      val other = ref("a")
+      start(ref("b"))
+      assert(!other.state.isSettled)
+      JoinWaits.executionEnded(id)
+      LocalExchange.instance.close(id)
     }
   }
 
