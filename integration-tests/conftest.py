@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--spark-mode") == "classic":
+        return
+    exhaustive = [item for item in items if item.get_closest_marker("exhaustive")]
+    config.hook.pytest_deselected(items=exhaustive)
+    items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+
+
 @pytest.fixture(scope="session")
 def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {

@@ -17,6 +17,8 @@ from support.joins import Comparer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.exhaustive
+
 # Far outside of the probe's keys, so that a range alone tells nothing.
 _OUTSIDE = [-50, 50_000]
 # Row groups of the probe have nulls where their number is odd.
@@ -163,7 +165,6 @@ def _compare(
     return compare(query, settings, expected=kind)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 @pytest.mark.parametrize("kind", FILTERED)
 def test_probe_is_filtered(compare: Comparer, kind: str, strategy: str, adaptive: str) -> None:
@@ -182,7 +183,6 @@ def test_probe_is_filtered(compare: Comparer, kind: str, strategy: str, adaptive
             joins.assert_row_groups_pruned(run, f"k_{name}")
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 @pytest.mark.parametrize("kind", UNFILTERED)
 def test_probe_is_not_filtered(compare: Comparer, kind: str, strategy: str, adaptive: str) -> None:

@@ -145,7 +145,7 @@ PASSES: dict[str, tuple[str, tuple[str, ...]]] = {
 NOT_REPEATABLE = {
     "rand": "(SELECT * FROM b WHERE rand(3) < 0.9)",
     "key_with_rand": "(SELECT j + CAST(floor(rand(3)) AS INT) AS j FROM b)",
-    "sample": "(SELECT * FROM b TABLESAMPLE (100 PERCENT) REPEATABLE (3))",
+    "sample": "(SELECT * FROM b TABLESAMPLE (60 PERCENT) REPEATABLE (3))",
     "aggregate_of_rand": "(SELECT j, max(n) FROM b WHERE rand(3) < 0.9 GROUP BY j)",
 }
 
@@ -258,7 +258,7 @@ def test_stops(compare: Comparer, shape: str, strategy: str) -> None:
 @pytest.mark.parametrize("build", NOT_REPEATABLE)
 def test_build_side_that_is_not_deterministic(compare: Comparer, build: str) -> None:
     query = f"SELECT p.id FROM p JOIN {NOT_REPEATABLE[build]} x ON p.k = x.j"
-    run = compare(query, joins.SHUFFLED, expected=build).on
+    run = compare(query, joins.SHUFFLED).on
     joins.assert_not_pruned(run, "k")
     joins.assert_reason(run, "not deterministic")
     # A broadcast is made once: whatever its keys are, they are those of the join.
@@ -321,7 +321,8 @@ def test_self_join(compare: Comparer, strategy: str) -> None:
 )
 def test_reuse_of_exchanges_is_kept(compare: Comparer, query: str, adaptive: str) -> None:
     for settings in STRATEGIES.values():
-        result = compare(query, settings, joins.ADAPTIVE[adaptive])
+        result = compare(query, settings, joins.ADAPTIVE[adaptive], plans=True)
+        assert "Exchange" in result.off.plan
         for node in ("ReusedExchange", "ShuffleQueryStage", "BroadcastQueryStage"):
             assert result.on.plan.count(node) == result.off.plan.count(node), (
                 f"{node}\n{result.off.plan}\n{result.on}"
@@ -340,7 +341,8 @@ def test_shared_exchange_is_not_narrowed_for_one_consumer(compare: Comparer) -> 
         "SELECT c.k, c.n FROM c JOIN b ON c.k = b.j UNION ALL SELECT max(k), sum(n) FROM c"
     )
     for settings in STRATEGIES.values():
-        result = compare(query, settings)
+        result = compare(query, settings, plans=True)
+        assert "Exchange" in result.off.plan
         assert result.off.plan.count("ReusedExchange") == result.on.plan.count("ReusedExchange")
 
 

@@ -192,7 +192,9 @@ class Comparer:
     spark: SparkSession
     _off: dict[str, Run] = field(default_factory=dict)
 
-    def __call__(self, query: str, *groups: dict[str, str], expected: str | None = None) -> Comparison:
+    def __call__(
+        self, query: str, *groups: dict[str, str], expected: str | None = None, plans: bool = False
+    ) -> Comparison:
         with settings(self.spark, *groups):
             off = self._off.get(expected or "")
             if off is None:
@@ -200,6 +202,9 @@ class Comparer:
                     off = run(self.spark, query)
                 if expected:
                     self._off[expected] = off
+            if plans:
+                # Now: reports without filters are the first to be forgotten.
+                assert off.report is not None
             on = run(self.spark, query)
         missing, extra = multiset_difference(off.rows, on.rows, 0.0)
         assert not missing and not extra, (  # noqa: PT018 - one message for both

@@ -19,6 +19,7 @@ import org.dynamicfilters.produce.{BuildKeyTapExec, KeyTap}
 
 /** Finds the place under a join's build side where its keys are collected: the first exchange. */
 object BuildSides {
+  val RanWithoutTap = "the build side was exchanged before without a tap for this key"
 
   /** Puts a tap under the build side, or finds the one that is there.
     *
@@ -40,7 +41,7 @@ object BuildSides {
       case r: ReusedExchangeExec =>
         tapOf(r, bind(key, r.output))
           .map((r, _))
-          .toRight("the build side was exchanged before without a tap for this key")
+          .toRight(RanWithoutTap)
       case e: Exchange =>
         val bound = bind(key, e.output)
         tapOf(e, bound).map(Right(_)).getOrElse(make(e, bound)).map(ref => (withTap(e, KeyTap(ref, bound)), ref))
@@ -48,7 +49,7 @@ object BuildSides {
         // It runs already, or has run.
         tapOf(q, bind(key, q.output))
           .map((q, _))
-          .toRight("the build side was exchanged before without a tap for this key")
+          .toRight(RanWithoutTap)
       case r: AQEShuffleReadExec => tapped(r.child, key)(make).map { case (_, ref) => (r, ref) }
       case s: SortExec => below(s, s.child, key)
       case f: FilterExec => below(f, f.child, key)

@@ -59,9 +59,14 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     here.mapChildren(visit)
   }
 
-  /** The first reason counts: later, when all sides have run, there is nothing left to plan. */
   private def reject(j: BaseJoinExec, keys: Seq[Expression], reason: String): SparkPlan = {
-    val rejected = Rejected("join", keys.flatMap(_.references.map(_.name)).distinct.take(1), reason)
+    val now = Rejected("join", keys.flatMap(_.references.map(_.name)).distinct.take(1), reason)
+    // When its sides run there is nothing left to plan; the reason is what was found before. The logical join is what stays
+    // of a join when it is planned anew.
+    val rejected =
+      if (!Running.contains(reason)) now
+      else j.logicalLink.flatMap(_.getTagValue(DynamicFilterRule.RejectedTag)).getOrElse(now)
+    j.logicalLink.foreach(_.setTagValue(DynamicFilterRule.RejectedTag, rejected))
     val execution = j.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
     QueryReports.instance.note(execution, j.session)(_.reject(rejected))
     j.setTagValue(DynamicFilterRule.RejectedTag, rejected)
@@ -161,6 +166,9 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
 }
 
 object JoinPlanner {
+
+  /** Reasons that say only that planning comes too late. */
+  private val Running = Set(PushDown.RunsAlready, BuildSides.RanWithoutTap)
 
   /** The filter of this join's key in a scan of the probe side that runs already. */
   private def carried(probe: SparkPlan, key: JoinKey): Option[JoinRef] =

@@ -19,7 +19,12 @@ object JoinSides {
         Left("NOT IN needs every row: a NULL decides over all of them")
       case b: BroadcastHashJoinExec =>
         val streamsLeft = b.buildSide == BuildRight
-        if (if (streamsLeft) left else right) Right(streamsLeft) else Left(needsAll(j.joinType, streamsLeft))
+        if (!(if (streamsLeft) left else right)) Left(needsAll(j.joinType, streamsLeft))
+        else
+          logical(if (streamsLeft) j.right else j.left)
+            .map(Estimates.of)
+            .flatMap(notSelective(_, conf))
+            .toLeft(streamsLeft)
       case _: SortMergeJoinExec | _: ShuffledHashJoinExec =>
         val candidates = Seq(true -> left, false -> right).collect { case (side, true) => side }
         if (candidates.isEmpty) Left(needsAll(j.joinType, streamsLeft = true))
@@ -58,20 +63,21 @@ object JoinSides {
   /** Why filtering one side of a shuffled join by the other is not expected to pay; None if it is. */
   private def notWorth(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[String] = {
     val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
-    val maxRows = Settings.get(conf, Settings.JoinMaxBuildRows)
     (logical(probe).map(Estimates.of), logical(build).map(Estimates.of)) match {
       case (Some(p), Some(b)) =>
-        if (b.rows > p.rows) Some("the build side is not expected to be smaller")
-        else if (b.selectivity >= 1 && b.rows > math.min(maxRows, UnselectiveRows))
-          Some(
-            f"the build side is not expected to be selective, and to have more than ${math.min(maxRows, UnselectiveRows)}%d rows"
-          )
-        else None
+        if (b.rows > p.rows) Some("the build side is not expected to be smaller") else notSelective(b, conf)
       case _ => None
     }
   }
 
   /** A build side without any condition has its keys for other reasons than to leave some out, unless it is a short list. */
+  private def notSelective(build: Estimate, conf: SQLConf): Option[String] = {
+    val limit = math.min(Settings.get(conf, Settings.JoinMaxBuildRows), UnselectiveRows)
+    if (build.selectivity >= 1 && build.rows > limit)
+      Some(s"the build side is not expected to be selective, and to have more than $limit rows")
+    else None
+  }
+
   private val UnselectiveRows = 100000
 
   private def logical(plan: SparkPlan): Option[LogicalPlan] = plan.find(_.logicalLink.isDefined).flatMap(_.logicalLink)

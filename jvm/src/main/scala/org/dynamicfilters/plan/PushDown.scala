@@ -88,7 +88,7 @@ final class PushDown(
         down(e.children.head, column, crossed = true).map(c => e.withNewChildren(Seq(c)))
     // Only to learn why: what runs already cannot be filtered by planning.
     case q: adaptive.QueryStageExec if reach.beyondExchange =>
-      Left(down(q.plan, column, crossed).swap.getOrElse("the probe side runs already"))
+      Left(down(q.plan, column, crossed).swap.getOrElse(RunsAlready))
     case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec if reach.beyondExchange =>
       down(plan.children.head, column, crossed).map(c => plan.withNewChildren(Seq(c)))
     case other => Left(stops(other))
@@ -183,6 +183,7 @@ final class PushDown(
 }
 
 object PushDown {
+  val RunsAlready = "the probe side runs already"
 
   /** How far a filter may go down.
     *
