@@ -49,7 +49,7 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, mostKeys: I
   private var max = Long.MinValue
   private var last = 0L
   // null once there were too many.
-  private var keys = new LongHashSet(mostKeys)
+  private var keys = new DistinctLongs(mostKeys)
 
   /** Adjacent rows often have the same key, as in data that was sorted or joined. */
   protected final def addCode(code: Long): Unit =

@@ -1,6 +1,7 @@
 package org.dynamicfilters.filter
 
 import java.util.Arrays
+import java.util.function.LongConsumer
 
 /**
  * A growing set of longs: a hash table with open addressing, at most half full.
@@ -60,6 +61,16 @@ private[filter] final class LongHashSet(mostKeys: Int) {
       k += 1
     }
     slots = larger
+  }
+
+  /** Calls `f` with each member, in no order. */
+  def foreach(f: LongConsumer): Unit = {
+    if (hasZero) f.accept(0L)
+    var k = 0
+    while (k < slots.length) {
+      if (slots(k) != 0L) f.accept(slots(k))
+      k += 1
+    }
   }
 
   /** The members, ascending. */

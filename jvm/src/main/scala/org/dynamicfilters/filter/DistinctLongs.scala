@@ -1,0 +1,138 @@
+package org.dynamicfilters.filter
+
+/**
+ * A growing set of longs: a hash table at first, one bit a number once the members turn out to lie close to each other, as
+ * surrogate keys do. A bit costs a few nanoseconds wherever it lies, a slot of a large table a cache miss and its share of
+ * many copies: measured with a million distinct keys, 125 ns a key in a table.
+ *
+ * @param mostKeys
+ *   at most 2^29
+ */
+private[filter] final class DistinctLongs(mostKeys: Int) {
+  import DistinctLongs._
+
+  // One of the two is there.
+  private var table = new LongHashSet(mostKeys)
+  private var bits: LongBits = _
+  // The size of the table at which to look whether bits would do, and the ends of what is in it.
+  private var nextLook = firstLook
+  private var least = Long.MaxValue
+  private var greatest = Long.MinValue
+
+  def size: Int = if (bits != null) bits.size else table.size
+
+  /** Whether single bits are kept, for tests. */
+  def isDense: Boolean = bits != null
+
+  /** False if it is a member more than there may be; then it is not added. */
+  def add(x: Long): Boolean =
+    if (bits != null && bits.covers(x)) bits.add(x) || roomForLast(x)
+    else if (bits != null) addBeyond(x)
+    else {
+      val added = table.add(x)
+      if (added) {
+        if (x < least) least = x
+        if (x > greatest) greatest = x
+        if (table.size >= nextLook) look()
+      }
+      added
+    }
+
+  /** The members, ascending. */
+  def sorted: Array[Long] = if (bits != null) bits.sorted else table.sorted
+
+  private def roomForLast(x: Long): Boolean = bits.size <= mostKeys || { bits.remove(x); false }
+
+  private def look(): Unit = {
+    nextLook = if (nextLook > mostKeys / 2) Int.MaxValue else nextLook * 2
+    bits = spanning(least, greatest, table.size)
+    if (bits != null) {
+      table.foreach(x => bits.add(x))
+      table = null
+    }
+  }
+
+  private def addBeyond(x: Long): Boolean = {
+    val members = bits.sorted
+    bits = spanning(math.min(x, members.head), math.max(x, members.last), members.length)
+    if (bits != null) members.foreach(bits.add)
+    else {
+      // Numbers far from the others may come again and again: no second look.
+      nextLook = Int.MaxValue
+      table = new LongHashSet(mostKeys)
+      members.foreach(table.add)
+    }
+    add(x)
+  }
+
+  /** Empty bits from lo to hi and some more on both sides; null if they are too many for so many members. */
+  private def spanning(lo: Long, hi: Long, members: Int): LongBits = {
+    val span = hi - lo
+    val most = math.min(mostKeys * mostBytesPerKey, math.max(alwaysBytes, members * mostBytesPerKey)) * 8
+    // The difference is negative if it overflows.
+    if (span < 0 || span >= most) null
+    else {
+      val margin = math.min(span / 2, most - span)
+      val from = if (lo < Long.MinValue + margin) Long.MinValue else lo - margin
+      val to = if (hi > Long.MaxValue - margin) Long.MaxValue else hi + margin
+      new LongBits(from, to)
+    }
+  }
+}
+
+private object DistinctLongs {
+
+  /** Up to here a table stays within the processor's first cache. */
+  val firstLook = 2048
+
+  /** What a member takes in a table just after it has grown: four slots. */
+  val mostBytesPerKey = 32L
+
+  /** So many bytes stay within the processor's second cache, however few their members. */
+  val alwaysBytes: Long = 1L << 20
+}
+
+/** One bit for each number from one to another, both included; these are at most 2^36 apart. */
+private final class LongBits(from: Long, to: Long) {
+  private val words = new Array[Long](((to - from) >>> 6).toInt + 1)
+  var size = 0
+
+  // Neither overflows in a way that matters: `from` and `to` are near to each other.
+  def covers(x: Long): Boolean = x >= from && x <= to
+
+  /** Of a number that is covered: true if it is a member already; else it becomes one. */
+  def add(x: Long): Boolean = {
+    val bit = x - from
+    val i = (bit >>> 6).toInt
+    val word = words(i)
+    val wanted = word | (1L << bit)
+    if (word == wanted) true
+    else {
+      words(i) = wanted
+      size += 1
+      false
+    }
+  }
+
+  def remove(x: Long): Unit = {
+    val bit = x - from
+    words((bit >>> 6).toInt) &= ~(1L << bit)
+    size -= 1
+  }
+
+  /** The members, ascending. */
+  def sorted: Array[Long] = {
+    val all = new Array[Long](size)
+    var i, n = 0
+    while (n < size) {
+      var word = words(i)
+      while (word != 0L) {
+        all(n) = from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(word)
+        n += 1
+        word &= word - 1
+      }
+      i += 1
+    }
+    all
+  }
+}
