@@ -29,6 +29,9 @@ def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         # Several splits and tasks for little data, so that tasks share bounds while they run.
         "spark.sql.files.maxPartitionBytes": "256k",
         "spark.sql.files.openCostInBytes": "64k",
+        # What a first pass costs is measured, and over row groups of some hundred rows that is noise: a test
+        # that asserts that rows were skipped must not depend on it.
+        "spark.dynamicFilters.selectivity.giveUp": "1",
     }
 
 

@@ -168,7 +168,7 @@ SETTINGS: tuple[Setting, ...] = (
         "selectivity.giveUp",
         "fraction",
         "0.6",
-        "A filter that lets more than this share of rows pass stops being evaluated by rows.",
+        "A filter that lets more than this share of rows pass stops being evaluated by rows; 1 = never.",
     ),
     Setting("report.retainedQueries", "integer", "100", "How many queries the report keeps.", minimum=1),
     Setting("report.showValues", "boolean", "true", "false: no data values in reports, plans and logs."),

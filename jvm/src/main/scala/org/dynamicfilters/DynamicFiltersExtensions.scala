@@ -2,6 +2,7 @@ package org.dynamicfilters
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.dynamicfilters.exchange.{DriverExchange, ExchangeCounters}
 import org.dynamicfilters.plan.{DynamicFilterColumnarRule, DynamicFilterRule, SettingsCheck}
 import org.dynamicfilters.report.ReportFunctions
 
@@ -28,15 +29,21 @@ object Activation extends Enumeration {
 
 /** The driver's side: hears of queries that start and end. One for each Spark context. */
 object Driver {
-  private var running: Option[(SparkContext, Activation.Value)] = None
+  private final class Running(val sc: SparkContext, val by: Activation.Value, val exchange: Option[DriverExchange])
+  private var running: Option[Running] = None
 
   /** Idempotent: either entry may come first. */
   def start(sc: SparkContext, by: Activation.Value): Unit = synchronized {
-    if (!running.exists(_._1 eq sc)) {
-      running = Some((sc, by))
-      sc.addSparkListener(new report.QueryListener(sc))
+    if (!running.exists(_.sc eq sc)) {
+      stopExchange()
+      // In local mode all tasks are in this process.
+      val exchange = if (sc.isLocal) None else Some(new DriverExchange(sc, ExchangeCounters.instance))
+      running = Some(new Running(sc, by, exchange))
+      sc.addSparkListener(new report.QueryListener(sc, exchange))
     }
   }
 
-  def activation: Option[Activation.Value] = synchronized(running.map(_._2))
+  private def stopExchange(): Unit = running.flatMap(_.exchange).foreach(_.stop())
+
+  def activation: Option[Activation.Value] = synchronized(running.map(_.by))
 }

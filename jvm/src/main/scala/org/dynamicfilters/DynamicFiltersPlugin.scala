@@ -6,11 +6,17 @@ import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.dynamicfilters.exchange.ExecutorExchange
 
 /** `spark.plugins=org.dynamicfilters.DynamicFiltersPlugin`: the one setting that a user needs beside the jar. */
 class DynamicFiltersPlugin extends SparkPlugin {
   override def driverPlugin(): DriverPlugin = new DriverSide
-  override def executorPlugin(): ExecutorPlugin = null
+  override def executorPlugin(): ExecutorPlugin = new ExecutorSide
+}
+
+private class ExecutorSide extends ExecutorPlugin {
+  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = ExecutorExchange.start()
+  override def shutdown(): Unit = ExecutorExchange.stop()
 }
 
 private class DriverSide extends DriverPlugin with Logging {

@@ -18,6 +18,11 @@ object Settings {
     R.boolean(Prefix + "join.enabled", default = true, "Whether joins filter the scans of their probe side.")
   val AggregateEnabled: Setting[Boolean] =
     R.boolean(Prefix + "aggregate.enabled", default = true, "Whether min/max aggregates filter their scans.")
+  val ExchangeEnabled: Setting[Boolean] = R.boolean(
+    Prefix + "exchange.enabled",
+    default = true,
+    "Whether executors share what they learn while a query runs; false: only what tasks of one process know."
+  )
   val LateMaterialization: Setting[Boolean] = R.boolean(
     Prefix + "lateMaterialization.enabled",
     default = true,
@@ -58,7 +63,7 @@ object Settings {
   val GiveUp: Setting[Double] = R.double(
     Prefix + "selectivity.giveUp",
     0.6,
-    "A filter that lets more than this share of rows pass stops being evaluated by rows.",
+    "A filter that lets more than this share of rows pass stops being evaluated by rows; 1 = never.",
     "a number from 0 to 1"
   )(v => v >= 0 && v <= 1)
   val RetainedQueries: Setting[Int] = R.int(
@@ -75,6 +80,7 @@ object Settings {
     TopKEnabled,
     JoinEnabled,
     AggregateEnabled,
+    ExchangeEnabled,
     LateMaterialization,
     JoinWaitTimeout,
     JoinMaxBuildRows,

@@ -5,20 +5,27 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
-/** Where producers leave what they learned and scans find it, by SQL execution.
-  *
-  * This is the seam for the network: [[LocalExchange]] serves one process.
-  */
+import org.dynamicfilters.filter.ValueFilter
+
+/** Where producers leave what they learned and scans find it, by SQL execution. */
 trait FilterExchange {
 
   /** The shared bound of a TopK, made by whoever asks first.
     *
     * @param run
     *   see [[TopKRef.nextRun]]
+    * @param shares
+    *   whether the whole cluster shares it, not only this process
     * @return
     *   None if the execution has ended: then rows pass
     */
-  def topK(executionId: Long, filterId: Long, run: Long, spec: TopKSpec): Option[SharedTopK]
+  def topK(
+      executionId: Long,
+      filterId: Long,
+      run: Long,
+      spec: TopKSpec,
+      shares: Boolean = true
+  ): Option[SharedTopK]
 
   /** What the tasks of an execution in this process share beside filters, made by whoever asks first.
     *
@@ -29,6 +36,11 @@ trait FilterExchange {
 
   /** What the driver knows of a join's filter; None in any other process, and before the build side has started. */
   def joinFilter(executionId: Long, filterId: Long): Option[JoinFilterState]
+
+  /** A join's filter that was not complete when its scan started, and may have come since; None if it has not, or never will.
+    * Asks the driver for it.
+    */
+  def lateFilter(executionId: Long, filterId: Long): Option[ValueFilter]
 
   /** Makes a join's filter known to tasks in this process. */
   def announce(executionId: Long, state: JoinFilterState): Unit
@@ -54,31 +66,38 @@ object ExecutionState {
   case object Closed extends ExecutionState
 }
 
+/** A join's filter that the driver was asked for; null until it comes. */
+final class LateFilter {
+  @volatile var filter: ValueFilter = _
+}
+
 /** Filters of the executions in this process.
   *
-  * The driver closes an execution when Spark says that it ended. An executor process does not hear that, so entries that no
-  * task has used for [[idleNanos]] are swept whenever a new execution arrives.
+  * The driver closes an execution when Spark says that it ended, and tells executors. They may miss it, so entries that no
+  * task has used for [[idleNanos]] are swept.
   */
 final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExchange {
   import ExecutionState._
 
   private final class Execution {
-    val filters = new ConcurrentHashMap[(Long, Long), SharedTopK]()
+    val filters = new ConcurrentHashMap[FilterName, SharedTopK]()
     val attachments = new ConcurrentHashMap[AnyRef, AnyRef]()
     val joins = new ConcurrentHashMap[Long, JoinFilterState]()
+    val late = new ConcurrentHashMap[Long, LateFilter]()
     val tasks = new AtomicLong
     @volatile var state: ExecutionState = Active
     @volatile var lastUsed: Long = clock()
   }
 
   private val executions = new ConcurrentHashMap[Long, Execution]()
-  // Remembers ended executions, so that a task that outlives its query does not open a new entry that nobody closes.
-  private val ended = new java.util.LinkedHashMap[Long, java.lang.Boolean]() {
-    override def removeEldestEntry(e: java.util.Map.Entry[Long, java.lang.Boolean]): Boolean =
-      size > LocalExchange.EndedRemembered
-  }
+  // So that a task that outlives its query does not open a new entry that nobody closes.
+  private val ended = new RecentIds(LocalExchange.EndedRemembered)
+  @volatile private var link: Option[ExecutorLink] = None
 
-  private def hasEnded(id: Long): Boolean = ended.synchronized(ended.containsKey(id))
+  /** From now on what is new here is shared with the cluster; None: no longer. */
+  def connect(to: Option[ExecutorLink]): Unit = link = to
+
+  private def hasEnded(id: Long): Boolean = ended.synchronized(ended.contains(id))
 
   private def execution(id: Long): Option[Execution] = {
     val known = executions.get(id)
@@ -96,8 +115,37 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
     if (e.state == Active) Some(e) else None
   }
 
-  override def topK(executionId: Long, filterId: Long, run: Long, spec: TopKSpec): Option[SharedTopK] =
-    execution(executionId).map(_.filters.computeIfAbsent((filterId, run), _ => new SharedTopK(spec)))
+  override def topK(
+      executionId: Long,
+      filterId: Long,
+      run: Long,
+      spec: TopKSpec,
+      shares: Boolean = true
+  ): Option[SharedTopK] = execution(executionId).map { e =>
+    e.filters.computeIfAbsent(
+      FilterName(filterId, run),
+      name => link.filter(_ => shares).fold(new SharedTopK(spec))(_.topK(executionId, name, spec))
+    )
+  }
+
+  /** A TopK that tasks here have asked for. */
+  def known(executionId: Long, name: FilterName): Option[SharedTopK] =
+    Option(executions.get(executionId)).flatMap(e => Option(e.filters.get(name)))
+
+  override def lateFilter(executionId: Long, filterId: Long): Option[ValueFilter] = link.flatMap { l =>
+    execution(executionId).flatMap { e =>
+      val waiting = e.late.get(filterId)
+      if (waiting != null) Option(waiting.filter)
+      else {
+        if (e.late.putIfAbsent(filterId, new LateFilter) == null) l.subscribe(executionId, FilterName(filterId, 0))
+        None
+      }
+    }
+  }
+
+  /** A join's filter that tasks here have asked for. */
+  def late(executionId: Long, filterId: Long): Option[LateFilter] =
+    Option(executions.get(executionId)).flatMap(e => Option(e.late.get(filterId)))
 
   override def shared[A <: AnyRef](executionId: Long, key: AnyRef)(make: => A): Option[A] =
     execution(executionId).map(_.attachments.computeIfAbsent(key, _ => make).asInstanceOf[A])
@@ -119,7 +167,7 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
   }
 
   override def close(executionId: Long): Unit = {
-    ended.synchronized(ended.put(executionId, true))
+    ended.synchronized(ended.add(executionId))
     val e = executions.get(executionId)
     if (e != null) {
       e.state = Closing
@@ -132,6 +180,7 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
     e.filters.clear()
     e.attachments.clear()
     e.joins.clear()
+    e.late.clear()
   }
 
   private def drop(id: Long, e: Execution): Unit = {
@@ -140,7 +189,8 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
     executions.remove(id, e)
   }
 
-  private def sweep(): Unit = {
+  /** Drops executions that no task has used for a while. */
+  def sweep(): Unit = {
     val now = clock()
     executions.asScala.foreach { case (id, e) => if (e.tasks.get <= 0 && now - e.lastUsed > idleNanos) drop(id, e) }
   }
@@ -152,5 +202,5 @@ object LocalExchange {
   private val EndedRemembered = 10000
 
   /** The exchange of this process. Idle executions are kept a minute: long enough for the next wave of tasks. */
-  val instance: FilterExchange = new LocalExchange(60L * 1000 * 1000 * 1000, () => System.nanoTime())
+  val instance: LocalExchange = new LocalExchange(60L * 1000 * 1000 * 1000, () => System.nanoTime())
 }

@@ -1,5 +1,7 @@
 package org.dynamicfilters.exchange
 
+import java.lang.ref.{ReferenceQueue, WeakReference}
+import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
 import org.dynamicfilters.filter.KeyDomain
@@ -41,9 +43,29 @@ abstract class FilterRef(val id: Long, val producer: String) extends Serializabl
   override def toString: String = s"DynamicFilter#$id"
 }
 
-object FilterRef {
+object FilterRef extends FilterSource {
   private val ids = new AtomicLong
   private[exchange] def nextId(): Long = ids.incrementAndGet()
+
+  // On the driver only; as long as a plan holds the filter.
+  private val planned = new ConcurrentHashMap[Long, WeakReference[FilterRef]]()
+  private val gone = new ReferenceQueue[FilterRef]
+
+  private final class Planned(ref: FilterRef) extends WeakReference[FilterRef](ref, gone) {
+    val id: Long = ref.id
+  }
+
+  /** Makes a filter that was just planned known to the driver's part of the exchange. */
+  private[exchange] def register[R <: FilterRef](ref: R): R = {
+    Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case p: Planned => planned.remove(p.id) }
+    planned.put(ref.id, new Planned(ref))
+    ref
+  }
+
+  private def find(filterId: Long): Option[FilterRef] = Option(planned.get(filterId)).flatMap(w => Option(w.get))
+
+  override def topK(filterId: Long): Option[TopKSpec] = find(filterId).flatMap(_.topK)
+  override def join(filterId: Long): Option[JoinFilterState] = find(filterId).collect { case j: JoinRef => j.state }
 }
 
 /** The filter of a TopK.
@@ -93,5 +115,6 @@ final class TopKRef private (id: Long, val marker: String, val spec: TopKSpec) e
 }
 
 object TopKRef {
-  def apply(marker: String, spec: TopKSpec): TopKRef = new TopKRef(FilterRef.nextId(), marker, spec)
+  def apply(marker: String, spec: TopKSpec): TopKRef =
+    FilterRef.register(new TopKRef(FilterRef.nextId(), marker, spec))
 }

@@ -1,6 +1,6 @@
 package org.dynamicfilters.exchange
 
-import java.util.concurrent.{ConcurrentHashMap, CountDownLatch, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.util.control.NonFatal
@@ -52,7 +52,7 @@ final class JoinFilterState(val filterId: Long, nullsMatch: Boolean, limits: Key
   def follow(other: JoinFilterState): Unit = if (leader == null && (other ne this)) {
     leader = other
     other.followers.add(this)
-    if (other.isSettled) settled.countDown()
+    if (other.isSettled) wake()
   }
   def isFollower: Boolean = leader != null
 
@@ -60,10 +60,41 @@ final class JoinFilterState(val filterId: Long, nullsMatch: Boolean, limits: Key
   def columns: Seq[String] = names
   def addColumn(name: String): Unit = synchronized(if (!names.contains(name)) names :+= name)
 
+  private val listeners = new ConcurrentLinkedQueue[() => Unit]()
+
   private def settle(): Unit = {
-    settled.countDown()
-    followers.forEach(_.settled.countDown())
+    wake()
+    followers.forEach(_.wake())
   }
+
+  private def wake(): Unit = {
+    settled.countDown()
+    listeners.forEach(_())
+  }
+
+  /** Calls `f` whenever the filter is ready or given up, or whoever waits is let go; at least once after that. It must be short
+    * and not fail: it may be Spark's scheduler that calls.
+    */
+  def onSettled(f: () => Unit): Unit = {
+    listeners.add(f)
+    if (isSettled) f()
+  }
+
+  /** What the exchange between processes did not do with it, for reports. */
+  @volatile var sending: Option[String] = None
+
+  // Scans in stages that have not ended, by their RDD. Spark's stages tell.
+  private val running = ConcurrentHashMap.newKeySet[Int]()
+  @volatile private var scansStarted = false
+
+  def scanStarted(rdd: Int): Unit = {
+    scansStarted = true
+    running.add(rdd)
+  }
+  def scanEnded(rdd: Int): Unit = running.remove(rdd)
+
+  /** Whether every scan that it is for has ended. */
+  def scansEnded: Boolean = scansStarted && running.isEmpty
 
   /** Whether plans and reports may show values. */
   @volatile var showValues: Boolean = true

@@ -59,5 +59,6 @@ object JoinRef {
       build: SparkPlan,
       key: Expression,
       limits: KeyLimits
-  ): JoinRef = new JoinRef(FilterRef.nextId(), domain, nullsMatch, origin, build, key, limits)
+  ): JoinRef =
+    FilterRef.register(new JoinRef(FilterRef.nextId(), domain, nullsMatch, origin, build, key, limits))
 }

@@ -4,7 +4,16 @@ import java.util.PriorityQueue
 
 import scala.collection.mutable
 
-/** The bound of one TopK that all tasks of a process share.
+/** The best keys of the rows that one attempt of a partition has handed on so far.
+  *
+  * @param attempt
+  *   of several attempts of a partition the greatest number is the newest, in the whole application
+  * @param keys
+  *   at most as many as the TopK's limit, best first, null for SQL NULL; never changed
+  */
+final case class Contribution(partition: Int, attempt: Long, keys: Array[AnyRef])
+
+/** The bound of one TopK that all tasks of a process share. On the driver of a cluster the same merges what executors know.
   *
   * Invariants:
   *   - a partition contributes through one attempt, its newest: a contribution replaces the one before, it is never added to
@@ -14,15 +23,21 @@ import scala.collection.mutable
   *   - contributions are cut to the rows that are among the best `limit` of all, so what is forgotten can only make later
   *     bounds looser, never wrong.
   *
+  * @param onChange
+  *   called, by the thread that brought it, when there may be something new for the rest of the cluster
+  *
   * Memory: at most `limit` keys a running partition, and `limit` in all for those that have ended. Thread-safe; readers of
   * `bound` take no lock.
   */
-final class SharedTopK(val spec: TopKSpec) {
+final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] = None) {
   import SharedTopK._
 
   @volatile private var current: TopKBound = TopKBound.none
   private val owners = mutable.HashMap.empty[Int, Long]
   private val lists = mutable.HashMap.empty[Int, Array[AnyRef]]
+  private var held = 0L
+  // Partitions whose contribution the rest of the cluster does not know yet.
+  private val unsent = mutable.HashSet.empty[Int]
 
   def bound: TopKBound = current
 
@@ -31,13 +46,67 @@ final class SharedTopK(val spec: TopKSpec) {
     * @param keys
     *   at most `limit`, best first, null for SQL NULL; not changed afterwards
     */
-  def put(partition: Int, attempt: Long, keys: Array[AnyRef]): Outcome = synchronized {
-    if (owners.get(partition).exists(_ > attempt)) Outcome.Superseded
-    else {
-      owners(partition) = attempt
-      lists(partition) = keys
-      if (lists.valuesIterator.map(_.length.toLong).sum < spec.limit) Outcome.NotFull else tighten()
+  def put(partition: Int, attempt: Long, keys: Array[AnyRef]): Outcome =
+    putAll(Seq(Contribution(partition, attempt, keys)))
+
+  /** As [[put]], of several partitions at once. */
+  def putAll(parts: Seq[Contribution]): Outcome = {
+    val outcome = synchronized {
+      val taken = parts.count(take)
+      if (taken == 0) Outcome.Superseded
+      else if (held < spec.limit) Outcome.NotFull
+      else tighten()
     }
+    if (outcome != Outcome.Superseded) onChange.foreach(_(this))
+    outcome
+  }
+
+  private def take(c: Contribution): Boolean =
+    !owners.get(c.partition).exists(_ > c.attempt) && {
+      owners(c.partition) = c.attempt
+      set(c.partition, c.keys)
+      if (onChange.isDefined) unsent += c.partition
+      true
+    }
+
+  private def set(partition: Int, keys: Array[AnyRef]): Unit = {
+    val before = if (keys.isEmpty) lists.remove(partition) else lists.put(partition, keys)
+    held += keys.length - before.fold(0)(_.length)
+  }
+
+  /** What the rest of the cluster does not know yet and could need: contributions with keys that are not beyond the bound. */
+  def takeUnsent(): Seq[Contribution] = synchronized {
+    val bound = current
+    val news = unsent.iterator
+      .flatMap { p =>
+        lists.get(p).map { keys =>
+          val n =
+            if (bound.isNone) keys.length
+            else {
+              val worse = keys.indexWhere(spec.order.compare(_, bound.key) > 0)
+              if (worse < 0) keys.length else worse
+            }
+          Contribution(p, owners(p), java.util.Arrays.copyOf(keys, n))
+        }
+      }
+      .filter(_.keys.nonEmpty)
+      .toVector
+    unsent.clear()
+    news
+  }
+
+  /** Takes over a bound that others found, if it is tighter. */
+  def adopt(bound: TopKBound): Outcome = synchronized {
+    if (bound.isNone || !isTighter(bound.key, bound.partition)) Outcome.NotTighter
+    else {
+      current = bound.copy(generation = math.max(bound.generation, current.generation + 1))
+      Outcome.Tightened
+    }
+  }
+
+  private def isTighter(key: AnyRef, partition: Int): Boolean = current.isNone || {
+    val c = spec.order.compare(key, current.key)
+    c < 0 || (c == 0 && partition < current.partition)
   }
 
   /** Merges the sorted contributions up to the `limit`-th row. */
@@ -61,22 +130,15 @@ final class SharedTopK(val spec: TopKSpec) {
       if (last.at < last.keys.length) heads.add(last)
       taken += 1
     }
-    cursors.foreach { c =>
-      if (c.at == 0) lists.remove(c.partition)
-      else if (c.at < c.keys.length) lists(c.partition) = java.util.Arrays.copyOf(c.keys, c.at)
-    }
-    val tighter = current.isNone || {
-      val c = spec.order.compare(lastKey, current.key)
-      c < 0 || (c == 0 && last.partition < current.partition)
-    }
-    if (tighter) {
+    cursors.foreach(c => if (c.at < c.keys.length) set(c.partition, java.util.Arrays.copyOf(c.keys, c.at)))
+    if (isTighter(lastKey, last.partition)) {
       current = TopKBound(current.generation + 1, lastKey, last.partition)
       Outcome.Tightened
     } else Outcome.NotTighter
   }
 
   /** Keys held, for tests of the memory bound. */
-  def held: Int = synchronized(lists.valuesIterator.map(_.length).sum)
+  def keysHeld: Long = synchronized(held)
 }
 
 object SharedTopK {

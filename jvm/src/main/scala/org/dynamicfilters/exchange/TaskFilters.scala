@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.mutable
 
 import org.apache.spark.TaskContext
+import org.dynamicfilters.Settings
 import org.dynamicfilters.filter.ValueFilter
 
 /** The filters of the tasks that run in this process: what links a producer and the scans below it in one task.
@@ -34,6 +35,9 @@ object TaskFilters {
   def executionId(context: TaskContext): Option[Long] =
     Option(context.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
 
+  /** Whether the task may tell other executors what it learns, and hear of them: Spark puts the session's settings into tasks. */
+  def shares(context: TaskContext): Boolean = context.getLocalProperty(Settings.ExchangeEnabled.key) != "false"
+
   /** Starts a computation of a TopK's input in the running task.
     *
     * @param run
@@ -46,7 +50,9 @@ object TaskFilters {
   def start(context: TaskContext, ref: TopKRef, run: Long, partition: Int): Option[TaskTopK] =
     for {
       execution <- executionId(context)
-      shared <- LocalExchange.instance.topK(execution, ref.id, run, ref.spec)
+      shared <- {
+        ExecutorExchange.start(); LocalExchange.instance.topK(execution, ref.id, run, ref.spec, shares(context))
+      }
     } yield {
       val ofTask = {
         val known = tasks.get(context.taskAttemptId())

@@ -143,6 +143,7 @@ final class LongTaskTopK(shared: SharedTopK, val domain: LongDomain, partition: 
   private var best = Array.emptyLongArray
   // A value passes if its encoded form is at most this.
   private var maxEncoded = Long.MaxValue
+  private var tiesPass = false
   private var offered = 0
 
   /** Whether a row with this key is needed; counts it if so. */
@@ -151,6 +152,8 @@ final class LongTaskTopK(shared: SharedTopK, val domain: LongDomain, partition: 
     if ((offered & (TaskTopK.RefreshRows - 1)) == 0) refresh()
     val encoded = key ^ flip
     if (bounded && (!valuesPass || encoded > maxEncoded)) { dropped += 1; false }
+    // Where ties pass, one row more with the bound's own key makes no better bound, and often there are many.
+    else if (tiesPass && encoded == maxEncoded) true
     else {
       buffer(buffered) = encoded
       buffered += 1
@@ -193,6 +196,7 @@ final class LongTaskTopK(shared: SharedTopK, val domain: LongDomain, partition: 
     shared.foreach { case (key, inclusive) => limitTo(key, inclusive) }
     own.foreach(limitTo(_, inclusive = !spec.tiesFree))
     maxEncoded = max
+    tiesPass = !spec.tiesFree && (shared.isDefined || own.isDefined)
   }
 }
 
@@ -206,12 +210,19 @@ final class ObjectTaskTopK(shared: SharedTopK, val domain: ObjectDomain, partiti
   private var limits: List[(AnyRef, Boolean)] = Nil
   private var offered = 0
 
-  /** Whether a row with this key is needed. The key is not kept: call [[count]] with a copy if so. */
+  /** Whether the row that [[wants]] was last asked for has to be counted: where ties pass, one more with the bound's own key
+    * makes no better bound.
+    */
+  var counts = true
+
+  /** Whether a row with this key is needed. The key is not kept: call [[count]] with a copy if so, unless [[counts]] is false. */
   def wants(key: AnyRef): Boolean = {
     offered += 1
     if ((offered & (TaskTopK.RefreshRows - 1)) == 0) refresh()
+    counts = true
     val needed = !bounded || (valuesPass && limits.forall { case (limit, inclusive) =>
       val c = order.compare(key, limit)
+      if (c == 0 && !spec.tiesFree) counts = false
       c < 0 || (inclusive && c == 0)
     })
     if (!needed) dropped += 1

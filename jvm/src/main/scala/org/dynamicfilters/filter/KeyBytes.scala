@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.UTF8String
  *
  * Whatever the type, they are held as a UTF8String: it is a view of bytes anywhere, and equal if the bytes are.
  */
-private[filter] object KeyBytes {
+private[dynamicfilters] object KeyBytes {
 
   /** Part of the format of filters (proto/filters.proto). */
   private val seed = 42L

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{JoinRef, JoinWaits, TaskFilters}
+import org.dynamicfilters.exchange.{JoinRef, JoinWaits, RunningScans, TaskFilters}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, ScanRun}
 import org.dynamicfilters.scan._
@@ -136,7 +136,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
   /** What gets no task is counted here. */
   private def countLeft(choice: SplitChooser.Choice, accumulator: ScanAccumulator): Unit = if (choice.left.nonEmpty) {
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-    val report = new ScanReport(Option(executionId).flatMap(_.toLongOption).getOrElse(-1L))
+    val report = new ScanReport(Option(executionId).flatMap(_.toLongOption).getOrElse(-1L), "driver")
     choice.left.foreach { case (_, known) => report.addUnopened(known) }
     accumulator.add(report)
     val set = Seq(
@@ -161,7 +161,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
       (Some(LateMaterialized), None, m("lateMaterialized")),
       (Some(BytesRead), None, m("bytesRead"))
     ).map { case (plus, minus, metric) => (plus.map(_.id), minus.map(_.id), metric) }
-    new ScanTaskRDD(
+    val scanned = new ScanTaskRDD(
       rdd,
       spec,
       spec.columns.map(_.ref.currentRun),
@@ -173,6 +173,10 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
           if (n > 0) metric += n
         }
     )
+    val execution = Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption)
+    val joins = spec.columns.map(_.ref).collect { case j: JoinRef => j.state }
+    execution.foreach(RunningScans.started(_, scanned.id, joins))
+    scanned
   }
 
   private def startRun(): ScanAccumulator = {

@@ -108,7 +108,7 @@ private object TopKTap {
           val s = r.getUTF8String(key)
           val wanted = t.wants(s)
           // The row's memory is reused: the key that is counted is a copy.
-          if (wanted) t.count(s.copy())
+          if (wanted && t.counts) t.count(s.copy())
           wanted
         }
     case BinaryType => r => if (r.isNullAt(key)) t.acceptNull() else counted(t, r.getBinary(key))
@@ -119,7 +119,7 @@ private object TopKTap {
 
   private def counted(t: ObjectTaskTopK, k: AnyRef): Boolean = {
     val wanted = t.wants(k)
-    if (wanted) t.count(k)
+    if (wanted && t.counts) t.count(k)
     wanted
   }
 }

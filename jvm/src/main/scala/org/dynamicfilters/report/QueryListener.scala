@@ -4,25 +4,19 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.scheduler.{
-  JobSucceeded,
-  SparkListener,
-  SparkListenerEvent,
-  SparkListenerJobEnd,
-  SparkListenerJobStart
-}
+import org.apache.spark.scheduler._
 import org.apache.spark.sql.execution.{ExplainMode, QueryExecution, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{JoinRef, JoinWaits, LocalExchange, TaskFilters}
+import org.dynamicfilters.exchange.{DriverExchange, JoinRef, JoinWaits, LocalExchange, RunningScans, TaskFilters}
 import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
-final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
+final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) extends SparkListener with Logging {
   override def onOtherEvent(event: SparkListenerEvent): Unit =
     try
       event match {
@@ -67,7 +61,15 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
     } finally {
       JoinWaits.executionEnded(e.executionId)
       LocalExchange.instance.close(e.executionId)
+      RunningScans.executionEnded(e.executionId)
+      exchange.foreach(_.executionEnded(e.executionId))
     }
+
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit =
+    exchange.foreach(_.executorRemoved(removed.executorId))
+
+  override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
+    stage.stageInfo.rddInfos.foreach(rdd => RunningScans.ended(rdd.id))
 
   /** A plan that is executed again is not started again: Spark keeps its RDD. Its record is found in the plan. */
   private def note(report: QueryReport, node: SparkPlan): Unit = report.synchronized {
@@ -91,10 +93,12 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   private def planText(query: QueryExecution): String =
     query.explainString(ExplainMode.fromString("simple"))
 
-  override def onApplicationEnd(end: org.apache.spark.scheduler.SparkListenerApplicationEnd): Unit =
+  override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
+    exchange.foreach(_.stop())
     logDebug(
       s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions"
     )
+  }
 }
 
 object QueryListener {

@@ -70,7 +70,8 @@ final case class JoinRun(state: JoinFilterState) extends FilterRecord {
         shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
       case JoinPhase.Building(_) =>
         shown(FilterState.building, if (running) null else "the build side did not finish", 0, ValueFilter.All, 0)
-      case JoinPhase.Ready(f, bytes, reduced) => shown(FilterState.ready, reduced.orNull, 1, f, bytes)
+      case JoinPhase.Ready(f, bytes, reduced) =>
+        shown(FilterState.ready, reduced.orElse(state.sending).orNull, 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)
     }
   }

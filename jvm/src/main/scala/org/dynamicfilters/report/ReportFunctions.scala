@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.{Driver, Settings, Version}
-import org.dynamicfilters.exchange.LocalExchange
+import org.dynamicfilters.exchange.{ExchangeCounters, LocalExchange}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 
@@ -59,6 +59,21 @@ object ReportFunctions {
     "one row for each filtered scan of this session's queries"
   )(_.scans)
 
+  private val executors = function(
+    "dynamic_filter_executors",
+    StructType.fromDDL(
+      "query_id BIGINT, scan_id BIGINT, executor_id STRING, row_groups_total BIGINT, row_groups_pruned BIGINT, " +
+        "rows_total BIGINT, rows_pruned BIGINT, rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT"
+    ),
+    "one row for each executor that worked for a filtered scan of this session's queries; `driver` for what got no task"
+  )(_.executors)
+
+  private val counters = function(
+    "dynamic_filter_counters",
+    StructType.fromDDL("name STRING, value BIGINT"),
+    "what became of the driver's messages to and from executors, since the application started"
+  )(_.counters)
+
   private val queries = function(
     "dynamic_filter_queries",
     StructType.fromDDL("query_id BIGINT, description STRING, tags ARRAY<STRING>, state STRING, plan STRING"),
@@ -73,7 +88,7 @@ object ReportFunctions {
     "one row: the plugin's version and whether it is active in this session"
   )(_.status)
 
-  val all: Seq[Description] = Seq(filters, scans, queries, status)
+  val all: Seq[Description] = Seq(filters, scans, executors, queries, counters, status)
 }
 
 /** Rows are made when the query over them is planned for execution, not when it is analyzed. */
@@ -130,7 +145,7 @@ private final class ReportReader(session: SparkSession) {
 
   def scans: Seq[Row] = reports.flatMap { q =>
     q.synchronized(q.scans.toSeq).map { s =>
-      val r = s.accumulator.value.getOrElse(q.executionId, new ScanReport(q.executionId))
+      val r = s.accumulator.value.getOrElse(q.executionId, new ScanReport(q.executionId, ""))
       import ScanCounter._
       Row(
         q.executionId,
@@ -158,6 +173,28 @@ private final class ReportReader(session: SparkSession) {
       )
     }
   }
+
+  def executors: Seq[Row] = reports.flatMap { q =>
+    q.synchronized(q.scans.toSeq).flatMap { s =>
+      import ScanCounter._
+      s.accumulator.byExecutor(q.executionId).map { r =>
+        Row(
+          q.executionId,
+          s.scanId,
+          r.executorId,
+          r(RowGroups),
+          r(RowGroupsPruned),
+          r(Rows),
+          r(Rows) - r(RowsOutput),
+          r(RowsOutput),
+          r(BytesTotal),
+          r(BytesRead)
+        )
+      }
+    }
+  }
+
+  def counters: Seq[Row] = ExchangeCounters.instance.all.map { case (c, n) => Row(c.toString, n) }
 
   def queries: Seq[Row] = reports.map(q => Row(q.executionId, q.description, q.tags, q.state, q.plan))
 

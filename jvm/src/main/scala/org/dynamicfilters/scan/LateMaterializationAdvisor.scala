@@ -10,11 +10,12 @@ package org.dynamicfilters.scan
   * Shared by the tasks of a process, since a task may see one row group only. Thread-safe.
   *
   * @param giveUpSelectivity
-  *   a first pass that lets more than this share of rows through counts as lost, whatever it cost
+  *   a first pass that lets more than this share of rows through counts as lost, whatever it cost; 1 never gives up
   */
 final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
   import LateMaterializationAdvisor._
 
+  private val neverGivesUp = giveUpSelectivity >= 1
   private val late = new Cost
   private val plain = new Cost
   private var touched = 0.0
@@ -26,7 +27,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
   /** Whether to read filter columns first in the next row group. */
   def prefersLate(): Boolean = synchronized {
     decisions += 1
-    if (judged == 0) true
+    if (judged == 0 || neverGivesUp) true
     else if (misses >= MissesToGiveUp) decisions % RetryEvery == 0
     else if (touched < ClearlyGood) true
     else if (plain.samples < MinSamples) false
@@ -37,7 +38,9 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
   }
 
   /** Whether the last judgement stopped late materialization; for reports. */
-  def gaveUp: Boolean = synchronized(misses >= MissesToGiveUp || (touched >= ClearlyGood && plain.samples > 0))
+  def gaveUp: Boolean = synchronized {
+    !neverGivesUp && (misses >= MissesToGiveUp || (touched >= ClearlyGood && plain.samples > 0))
+  }
 
   /** What a first pass found.
     *

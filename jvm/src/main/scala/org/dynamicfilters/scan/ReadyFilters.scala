@@ -24,8 +24,10 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
     TaskFilters.executionId(context).flatMap { execution =>
       // In the driver's own process there is nothing to decode, and a late filter is seen as well.
       LocalExchange.instance.joinFilter(execution, ref.id).flatMap(_.current).orElse {
-        if (filters(column) == null) None
-        else Some(LocalExchange.instance.shared(execution, ("ready", ref.id))(decode(column)).getOrElse(decode(column)))
+        if (filters(column) == null) {
+          if (TaskFilters.shares(context)) LocalExchange.instance.lateFilter(execution, ref.id) else None
+        } else
+          Some(LocalExchange.instance.shared(execution, ("ready", ref.id))(decode(column)).getOrElse(decode(column)))
       }
     }
 

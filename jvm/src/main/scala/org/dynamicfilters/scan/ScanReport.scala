@@ -35,6 +35,8 @@ object ScanCounter extends Enumeration {
   *
   * @param executionId
   *   Spark's SQL execution, -1 where there is none
+  * @param executorId
+  *   whose tasks counted; the driver's for what got no task
   * @param counts
   *   indexed by [[ScanCounter]]
   * @param filesRead
@@ -42,7 +44,7 @@ object ScanCounter extends Enumeration {
   * @param reasons
   *   why something fell back, with how often; at most [[ScanReport.MaxReasons]]
   */
-final class ScanReport(val executionId: Long) extends Serializable {
+final class ScanReport(val executionId: Long, val executorId: String) extends Serializable {
   val counts = new Array[Long](ScanCounter.maxId)
   val filesRead = mutable.HashSet.empty[Long]
   val reasons = mutable.LinkedHashMap.empty[String, Long]
@@ -95,7 +97,7 @@ object ScanReport {
   */
 final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
     extends AccumulatorV2[ScanReport, Map[Long, ScanReport]] {
-  private var reports = Map.empty[Long, ScanReport]
+  private var reports = Map.empty[(Long, String), ScanReport]
 
   override def isZero: Boolean = reports.isEmpty
   override def copy(): ScanAccumulator = {
@@ -105,14 +107,16 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
   }
   override def reset(): Unit = reports = Map.empty
   override def add(r: ScanReport): Unit = synchronized {
-    val merged = reports.getOrElse(r.executionId, new ScanReport(r.executionId))
+    val key = (r.executionId, r.executorId)
+    val merged = reports.getOrElse(key, new ScanReport(r.executionId, r.executorId))
     if (sink != null) {
       r.learned.foreach(sink)
       r.learned.clear()
     }
     merged.merge(r)
-    reports += r.executionId -> merged
-    if (reports.size > FilterAccumulator.ExecutionsKept) reports -= reports.keysIterator.min
+    reports += key -> merged
+    val executions = reports.keysIterator.map(_._1).toSet
+    if (executions.size > FilterAccumulator.ExecutionsKept) reports = reports.filterNot(_._1._1 == executions.min)
   }
   override def merge(other: AccumulatorV2[ScanReport, Map[Long, ScanReport]]): Unit = other match {
     case o: ScanAccumulator => o.reports.values.foreach(add)
@@ -121,10 +125,19 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
 
   /** By SQL execution: Spark keeps the RDD of a plan that is executed again, and this accumulator with it. */
   override def value: Map[Long, ScanReport] = synchronized {
-    reports.map { case (id, r) =>
-      val c = new ScanReport(id)
-      c.merge(r)
+    reports.values.groupBy(_.executionId).map { case (id, rs) =>
+      val c = new ScanReport(id, "")
+      rs.foreach(c.merge)
       id -> c
+    }
+  }
+
+  /** What each executor counted in an execution. */
+  def byExecutor(executionId: Long): Seq[ScanReport] = synchronized {
+    reports.valuesIterator.filter(_.executionId == executionId).toSeq.sortBy(_.executorId).map { r =>
+      val c = new ScanReport(executionId, r.executorId)
+      c.merge(r)
+      c
     }
   }
 }

@@ -4,10 +4,10 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.exchange.{JoinRef, LocalExchange, TaskFilters, TopKRef}
+import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TopKRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
@@ -16,7 +16,7 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   * finds this object through the running task.
   */
 final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFilters, context: TaskContext) {
-  val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L))
+  val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L), SparkEnv.get.executorId)
   val advisor: LateMaterializationAdvisor = TaskFilters
     .executionId(context)
     .flatMap(LocalExchange.instance.shared(_, s"advisor-${spec.scanId}")(newAdvisor))
@@ -108,6 +108,7 @@ object TaskScan {
       val fresh = new TaskScan(spec, runs, ready, context)
       scans.put(id, fresh)
       val execution = TaskFilters.executionId(context)
+      ExecutorExchange.start()
       execution.foreach(LocalExchange.instance.enter)
       context.addTaskCompletionListener[Unit] { _ =>
         scans.remove(id)

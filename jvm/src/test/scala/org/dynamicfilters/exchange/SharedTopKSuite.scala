@@ -45,7 +45,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       forAll(runs) { case (s, parts, seed) =>
         val random = new java.util.Random(seed)
         val rows = parts.map(_.map(v => SimulatedRow(t.domain.fromInternal(v), random.nextInt(4))).toIndexedSeq)
-        new TopKSimulation(s, rows.toIndexedSeq, seed).run()
+        new TopKSimulation(s, rows.toIndexedSeq, seed, IndexedSeq(new SharedTopK(s))).run()
       }
     }
   }
@@ -90,7 +90,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("only the best rows of all partitions are held") {
     val t = new SharedTopK(spec(3))
     (0 until 100).foreach(p => t.put(p, p.toLong, keys(100 - p, 200 - p, 300 - p)))
-    assert(t.held == 3 && t.bound.key == int.fromInternal(3))
+    assert(t.keysHeld == 3 && t.bound.key == int.fromInternal(3))
   }
 
   test("of equal keys those of earlier partitions are better") {

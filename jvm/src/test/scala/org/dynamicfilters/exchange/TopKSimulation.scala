@@ -11,18 +11,28 @@ final case class SimulatedRow(key: AnyRef, second: Int)
 
 /** Tasks of one TopK that run in turns: attempts fail after they contributed and are retried with their rows in another
   * order, copies run beside them, and attempts that lost go on contributing.
+  *
+  * @param processes
+  *   what the tasks of each executor share; an attempt runs on any of them
+  * @param meanwhile
+  *   called between the turns
   */
-final class TopKSimulation(spec: TopKSpec, partitions: IndexedSeq[IndexedSeq[SimulatedRow]], seed: Long) {
+final class TopKSimulation(
+    spec: TopKSpec,
+    partitions: IndexedSeq[IndexedSeq[SimulatedRow]],
+    seed: Long,
+    processes: IndexedSeq[SharedTopK],
+    meanwhile: () => Unit = () => ()
+) {
   private val random = new Random(seed)
-  private val shared = new SharedTopK(spec)
   private var attempts = 0L
   private val running = mutable.ArrayBuffer.empty[Attempt]
   private val results = mutable.HashMap.empty[Int, Seq[SimulatedRow]]
-  private var lastBound = TopKBound.none
+  private val lastBounds = Array.fill(processes.size)(TopKBound.none)
 
   private final class Attempt(val partition: Int, mayFail: Boolean) {
     attempts += 1
-    private val task = TaskTopK(shared, partition, attempts)
+    private val task = TaskTopK(processes(random.nextInt(processes.size)), partition, attempts)
     private val rows = shuffled(partitions(partition))
     private val handedOn = mutable.ArrayBuffer.empty[SimulatedRow]
     private var at = 0
@@ -62,7 +72,7 @@ final class TopKSimulation(spec: TopKSpec, partitions: IndexedSeq[IndexedSeq[Sim
           case t: LongTaskTopK => t.accept(key.asInstanceOf[java.lang.Long])
           case t: ObjectTaskTopK =>
             val wanted = t.wants(key)
-            if (wanted) t.count(key)
+            if (wanted && t.counts) t.count(key)
             wanted
         }
   }
@@ -82,15 +92,16 @@ final class TopKSimulation(spec: TopKSpec, partitions: IndexedSeq[IndexedSeq[Sim
   private def best(rows: Iterable[SimulatedRow]): Seq[SimulatedRow] = rows.toSeq.sorted(whole).take(spec.limit)
 
   /** Fails where a bound gets looser or its generation goes back. */
-  private def checkBound(): Unit = {
-    val now = shared.bound
+  private def checkBounds(): Unit = processes.indices.foreach { i =>
+    val (now, lastBound) = (processes(i).bound, lastBounds(i))
     if (now ne lastBound) {
-      assert(now.generation == lastBound.generation + 1, s"$lastBound was followed by $now")
+      assert(now.generation > lastBound.generation, s"$lastBound was followed by $now")
+      if (processes.size == 1) assert(now.generation == lastBound.generation + 1)
       partitions.indices.foreach { p =>
         assert(now.filterFor(p, spec).implies(lastBound.filterFor(p, spec)), s"$now does not imply $lastBound")
       }
       assert(partitions.iterator.flatten.count(r => spec.order.compare(r.key, now.key) <= 0) >= spec.limit)
-      lastBound = now
+      lastBounds(i) = now
     }
   }
 
@@ -113,8 +124,9 @@ final class TopKSimulation(spec: TopKSpec, partitions: IndexedSeq[IndexedSeq[Sim
           running -= attempt
           left = 0
         }
-        checkBound()
+        checkBounds()
       }
+      meanwhile()
     }
     val expected = best(partitions.flatten)
     val actual = best(partitions.indices.flatMap(results))

@@ -58,4 +58,14 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     (1 to 2).foreach(_ => a.judge(1.0, 1.0, selects = false))
     assert(a.gaveUp)
   }
+
+  test("with a share of 1 it never gives up, whatever it costs") {
+    val a = new LateMaterializationAdvisor(giveUpSelectivity = 1)
+    (1 to 50).foreach { _ =>
+      assert(a.prefersLate())
+      a.judge(1.0, 1.0, selects = true)
+      a.spent(late = true, 100, 1000000)
+    }
+    assert(!a.gaveUp)
+  }
 }

@@ -1,0 +1,120 @@
+"""What executors tell each other while a query runs: needs processes of their own, so local-cluster only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spark_dynamic_filters as sdf
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+FILES, GROUPS, ROWS = 12, 40, 2_000  # files, row groups a file, rows a row group
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(autouse=True)
+def _processes(spark_mode: str) -> None:
+    if spark_mode != "local-cluster":
+        pytest.skip("one process has nobody to talk to")
+
+
+def _write(folder: Path, best_file: int) -> str:
+    """A table whose best rows are all in one file; each row group of the others has some of their best 5,000."""
+    folder.mkdir()
+    random = np.random.default_rng(11)
+    for i in range(FILES):
+        # Spark reads the largest files first.
+        n = (GROUPS + 15 * (i == best_file)) * ROWS
+        k = random.integers(1_000_000, 2_000_000, n)
+        if i == best_file:
+            k = random.integers(0, 100, n)
+        payload = {f"p{j}": random.integers(0, 1 << 30, n) for j in range(6)}
+        table = pa.table({"k": k, "id": np.arange(n), **payload})
+        pq.write_table(table, folder / f"part-{i:02}.parquet", row_group_size=ROWS, compression="zstd")
+    return str(folder)
+
+
+def _run(spark: SparkSession, df: DataFrame) -> tuple[list[Row], list[Row], list[Row]]:
+    """The rows, what each executor did, and the filters."""
+    rows = df.collect()
+    executors = spark.sql("SELECT * FROM dynamic_filter_executors()").collect()
+    newest = max(r.query_id for r in executors)
+    filters = [f for f in sdf.filters(spark).collect() if f.query_id == newest]
+    return rows, [r for r in executors if r.query_id == newest and r.executor_id != "driver"], filters
+
+
+def _counter(spark: SparkSession, name: str) -> int:
+    return int(spark.sql(f"SELECT value FROM dynamic_filter_counters() WHERE name = '{name}'").head()[0])
+
+
+@pytest.fixture
+def one_file_a_task(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "64m")
+    spark.conf.set("spark.sql.files.openCostInBytes", "64m")
+
+
+@pytest.mark.usefixtures("one_file_a_task")
+def test_bound_crosses_executors(spark: SparkSession, tmp_path: Path) -> None:
+    pruned = {}
+    for shared in (True, False):
+        # Of its own, so that neither run knows statistics that the other has learned.
+        path = _write(tmp_path / f"shared_{shared}", best_file=0)
+        spark.read.parquet(path).createOrReplaceTempView("hits")
+        spark.conf.set("spark.dynamicFilters.exchange.enabled", str(shared).lower())
+        rows, executors, filters = _run(spark, spark.sql("SELECT * FROM hits ORDER BY k LIMIT 5000"))
+        assert len(rows) == 5000
+        assert max(r.k for r in rows) < 100
+        assert filters[0].generation > 0
+        assert len(executors) == 2, executors
+        shares = sorted(e.row_groups_pruned / e.row_groups_total for e in executors)
+        pruned[shared] = shares[0]
+    spark.conf.unset("spark.dynamicFilters.exchange.enabled")
+    # Whoever has not read the best file skips little by itself, and most with what it hears.
+    assert pruned[False] < 0.1 < 0.25 < pruned[True], pruned
+    assert _counter(spark, "received") > 0
+    assert _counter(spark, "sent") > 0
+
+
+@pytest.mark.usefixtures("one_file_a_task")
+def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: Path) -> None:
+    path = _write(tmp_path / "fact", best_file=3)
+    spark.read.parquet(path).createOrReplaceTempView("fact")
+    keys = spark.range(1000).selectExpr("id AS j", "id % 7 AS w").where("j < 20")
+    keys.write.parquet(str(tmp_path / "keys"))
+    spark.read.parquet(str(tmp_path / "keys")).createOrReplaceTempView("few_keys")
+    query = (
+        "SELECT /*+ MERGE(few_keys) */ count(*), sum(id), sum(p0), sum(p1) "
+        "FROM few_keys JOIN fact ON j = k WHERE w < 5"
+    )
+    answers = {}
+    with sdf.conf(spark).override(enabled=False):
+        answers["off"] = spark.sql(query).collect()
+    settings = {"spark.dynamicFilters.join.waitTimeout": "0s", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        answers["on"], executors, filters = _run(spark, spark.sql(query))
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+    assert answers["on"] == answers["off"]
+    assert [f.state for f in filters if f.producer == "join"] == ["ready"], filters
+    assert sum(e.row_groups_pruned for e in executors) > 0, executors
+    assert min(e.row_groups_pruned for e in executors) > 0, executors
+
+
+def test_nothing_is_left_of_queries(spark: SparkSession, t: str) -> None:
+    for i in range(3):
+        spark.sql(f"SELECT * FROM {t} ORDER BY c_bigint LIMIT {5 + i}").collect()
+    live = spark.sql("SELECT live_executions FROM dynamic_filters_status()").head()[0]
+    assert live <= 1  # the asking query's own
+    left = spark.sql("SELECT * FROM dynamic_filter_counters()").collect()
+    assert {row.name: row.value for row in left}["failures"] == 0

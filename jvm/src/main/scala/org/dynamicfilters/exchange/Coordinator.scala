@@ -1,0 +1,218 @@
+package org.dynamicfilters.exchange
+
+import scala.collection.mutable
+
+import org.dynamicfilters.exchange.ExchangeCounter._
+
+/** What the driver knows of filters by their ids. */
+trait FilterSource {
+  def topK(filterId: Long): Option[TopKSpec]
+  def join(filterId: Long): Option[JoinFilterState]
+}
+
+/** The executors, by names under which they made themselves known. */
+trait Peers {
+
+  /** One-way. False if there is no such peer, or the message could not be sent. */
+  def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean
+
+  /** Makes bytes that are too many for a message ready for all peers. */
+  def payload(bytes: Array[Byte]): Payload
+}
+
+/** Does work later, one piece after the other. */
+trait Schedule {
+
+  /** @return
+    *   false if it will not be done
+    */
+  def later(millis: Long)(work: => Unit): Boolean
+}
+
+/** The driver's part of the exchange: merges what executors know of a TopK into one bound for all, and hands out filters of
+  * joins that became complete while their scans run.
+  *
+  * It sends only to executors that asked for a filter, only what is tighter than what it sent before, and not more often than
+  * `pace` allows. It never waits for anybody; whatever is lost leaves a filter looser than it could be.
+  *
+  * Thread-safe.
+  *
+  * @param clock
+  *   nanoseconds
+  */
+final class Coordinator(
+    filters: FilterSource,
+    peers: Peers,
+    schedule: Schedule,
+    pace: ExchangePace,
+    counters: ExchangeCounters,
+    clock: () => Long
+) {
+  private final class Execution(val id: Long) {
+    val bounds = mutable.HashMap.empty[FilterName, SharedBound]
+    val joins = mutable.HashMap.empty[Long, LateJoin]
+    val peers = mutable.LinkedHashSet.empty[String]
+    var lastUsed: Long = clock()
+  }
+
+  private final class SharedBound(val execution: Execution, val name: FilterName, val spec: TopKSpec) {
+    val merged = new SharedTopK(spec)
+    val subscribers = mutable.LinkedHashSet.empty[String]
+    var scheduled = false
+    var notBefore: Long = clock()
+
+    def message: Array[Byte] = {
+      val b = merged.bound
+      val key = Option(b.key).map(WireKey.of(spec.domain, _))
+      MessageCodec.encode(Message.Bound(execution.id, name, b.generation, key, b.partition))
+    }
+  }
+
+  private val executions = mutable.HashMap.empty[Long, Execution]
+  private val ended = new RecentIds(Coordinator.EndedRemembered)
+
+  /** Takes a message of an executor. */
+  def received(peer: String, bytes: Array[Byte]): Unit = {
+    counters.add(ExchangeCounter.received)
+    counters.add(receivedBytes, bytes.length.toLong)
+    MessageCodec.decode(bytes) match {
+      case Left(refusal) => counters.refused(refusal)
+      case Right(m: Message.Contributions) => contributed(peer, m)
+      case Right(m: Message.Subscribe) => subscribed(peer, m)
+      // What only the driver says.
+      case Right(_) => counters.add(refusedMalformed)
+    }
+  }
+
+  private def contributed(peer: String, m: Message.Contributions): Unit = synchronized {
+    boundOf(m.executionId, m.filter) match {
+      case None => unknown(peer, m.executionId)
+      case Some(b) =>
+        join(b, peer)
+        val (wrong, parts) = m.parts.map(WireContribution.read(b.spec, _)).partitionMap(identity)
+        counters.add(refusedKeys, wrong.size.toLong)
+        b.merged.putAll(parts) match {
+          case SharedTopK.Outcome.Tightened => schedulePush(b)
+          case SharedTopK.Outcome.Superseded => counters.add(superseded)
+          case SharedTopK.Outcome.NotTighter | SharedTopK.Outcome.NotFull =>
+        }
+    }
+  }
+
+  private def subscribed(peer: String, m: Message.Subscribe): Unit = synchronized {
+    if (ended.contains(m.executionId)) unknown(peer, m.executionId)
+    else
+      boundOf(m.executionId, m.filter) match {
+        case Some(b) =>
+          join(b, peer)
+          if (!b.merged.bound.isNone) send(peer, b.message)
+        case None =>
+          filters.join(m.filter.filterId) match {
+            case Some(state) => lateJoin(execution(m.executionId), state).subscribe(peer)
+            case None => unknown(peer, m.executionId)
+          }
+      }
+  }
+
+  /** An executor that asks for what has ended has missed that it did. */
+  private def unknown(peer: String, executionId: Long): Unit = {
+    counters.add(refusedUnknown)
+    if (ended.contains(executionId)) send(peer, MessageCodec.encode(Message.Ended(executionId)))
+  }
+
+  private def join(b: SharedBound, peer: String): Unit = {
+    b.subscribers += peer
+    b.execution.peers += peer
+  }
+
+  private def boundOf(executionId: Long, name: FilterName): Option[SharedBound] =
+    if (ended.contains(executionId)) None
+    else
+      filters.topK(name.filterId).map { spec =>
+        val e = execution(executionId)
+        e.bounds.getOrElseUpdate(name, new SharedBound(e, name, spec))
+      }
+
+  private def lateJoin(e: Execution, state: JoinFilterState): LateJoin =
+    e.joins.getOrElseUpdate(
+      state.filterId, {
+        val made = new LateJoin(e.id, state, peers, pace, counters)
+        // Called on the scheduler's thread, among others.
+        state.onSettled(() => schedule.later(0)(synchronized(if (executions.contains(e.id)) made.settled())))
+        made
+      }
+    )
+
+  private def execution(id: Long): Execution = {
+    val e = executions.getOrElseUpdate(
+      id, {
+        sweep()
+        new Execution(id)
+      }
+    )
+    e.lastUsed = clock()
+    e
+  }
+
+  /** Spark drops events when listeners are slow: then nobody says that an execution ended. */
+  private def sweep(): Unit = {
+    val old = executions.valuesIterator.filter(clock() - _.lastUsed > Coordinator.IdleNanos).map(_.id).toList
+    old.foreach(executionEnded)
+  }
+
+  private def schedulePush(b: SharedBound): Unit = if (!b.scheduled) {
+    val wait = math.max(0L, (b.notBefore - clock()) / 1000000)
+    b.scheduled = schedule.later(wait)(push(b))
+  }
+
+  private def push(b: SharedBound): Unit = synchronized {
+    b.scheduled = false
+    if (executions.get(b.execution.id).exists(_ eq b.execution)) {
+      b.notBefore = clock() + pace.everyMillis * 1000000
+      val message = b.message
+      b.subscribers.foreach(send(_, message))
+    }
+  }
+
+  private def send(peer: String, message: Array[Byte]): Unit =
+    Coordinator.send(peers, counters, peer, message, None)
+
+  /** Drops an execution's filters, and tells the executors that worked for it. */
+  def executionEnded(id: Long): Unit = synchronized {
+    ended.add(id)
+    executions.remove(id).foreach { e =>
+      val message = MessageCodec.encode(Message.Ended(id))
+      (e.peers ++ e.joins.valuesIterator.flatMap(_.peersServed)).foreach(send(_, message))
+      e.joins.valuesIterator.foreach(_.release())
+    }
+  }
+
+  /** Forgets an executor. What it contributed stays true: the rows exist. */
+  def peerLost(peer: String): Unit = synchronized {
+    executions.valuesIterator.foreach { e =>
+      e.peers -= peer
+      e.bounds.valuesIterator.foreach(_.subscribers -= peer)
+      e.joins.valuesIterator.foreach(_.forget(peer))
+    }
+  }
+
+  /** Executions whose filters are held. */
+  def liveExecutions: Int = synchronized(executions.size)
+}
+
+object Coordinator {
+  private val EndedRemembered = 10000
+  private val IdleNanos = 3600L * 1000 * 1000 * 1000
+
+  private[exchange] def send(
+      peers: Peers,
+      counters: ExchangeCounters,
+      peer: String,
+      message: Array[Byte],
+      payload: Option[Payload]
+  ): Unit =
+    if (peers.send(peer, message, payload)) {
+      counters.add(sent)
+      counters.add(sentBytes, message.length.toLong)
+    } else counters.add(sendFailed)
+}

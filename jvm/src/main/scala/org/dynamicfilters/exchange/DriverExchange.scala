@@ -1,0 +1,75 @@
+package org.dynamicfilters.exchange
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkContext
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
+
+/** The driver's end of the exchange of one Spark context: its endpoint, its thread, and the executors it knows. */
+final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends Peers {
+  private final class Peer(val executorId: String, val wire: RpcAccess.PeerWire)
+
+  private val connected = new ConcurrentHashMap[String, Peer]()
+  private val worker = new Worker("coordinator", DriverExchange.MostWaiting, counters)
+
+  val coordinator =
+    new Coordinator(FilterRef, this, worker, ExchangePace(), counters, () => System.nanoTime())
+
+  private val close = RpcAccess.serve(
+    DriverExchange.EndpointName,
+    new RpcAccess.DriverReceiver {
+      override def registered(peer: String, executorId: String, to: RpcAccess.PeerWire): Unit =
+        connected.put(peer, new Peer(executorId, to))
+      override def received(peer: String, bytes: Array[Byte]): Unit =
+        worker.later(0)(coordinator.received(peer, bytes))
+      override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
+    }
+  )
+
+  override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = {
+    val to = connected.get(peer)
+    to != null && {
+      val large = payload.collect { case p: DriverExchange.BroadcastPayload => p.broadcast }.orNull
+      try { to.wire.send(message, large); true }
+      catch { case NonFatal(_) => false }
+    }
+  }
+
+  override def payload(bytes: Array[Byte]): Payload =
+    new DriverExchange.BroadcastPayload(sc.broadcast(bytes), bytes.length)
+
+  /** An execution ended. */
+  def executionEnded(id: Long): Unit = worker.later(0)(coordinator.executionEnded(id))
+
+  /** An executor is gone. */
+  def executorRemoved(executorId: String): Unit =
+    connected.asScala.foreach { case (name, peer) =>
+      if (peer.executorId == executorId && connected.remove(name, peer)) worker.later(0)(coordinator.peerLost(name))
+    }
+
+  /** Executors that made themselves known. */
+  def executors: Int = connected.size
+
+  def stop(): Unit = {
+    worker.stop()
+    try close()
+    catch { case NonFatal(_) => } // Spark has closed it already.
+    connected.clear()
+  }
+}
+
+object DriverExchange {
+  val EndpointName = "dynamic-filters"
+
+  private final class BroadcastPayload(val broadcast: Broadcast[Array[Byte]], override val bytes: Int) extends Payload {
+    // Destroying would fail whoever fetches it just now; its blocks go when nothing refers to it.
+    override def release(): Unit = broadcast.unpersist()
+  }
+
+  /** Messages of a thousand executors in a second at their usual pace; what is more is dropped. */
+  private val MostWaiting = 50000
+}

@@ -1,0 +1,151 @@
+package org.dynamicfilters.exchange
+
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.dynamicfilters.exchange.ExchangeCounter._
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+
+/** An executor's part of the exchange: tells the driver what its tasks know, and takes over what the driver says.
+  *
+  * Tasks only mark what is new; encoding and sending is the schedule's work. Thread-safe.
+  *
+  * @param exchange
+  *   the filters of this process
+  * @param clock
+  *   nanoseconds
+  */
+final class ExecutorLink(
+    exchange: LocalExchange,
+    driver: Wire,
+    schedule: Schedule,
+    pace: ExchangePace,
+    counters: ExchangeCounters,
+    clock: () => Long
+) {
+
+  /** One TopK's way to the driver. */
+  private final class Outgoing(executionId: Long, name: FilterName) {
+    private val scheduled = new AtomicBoolean
+    @volatile private var notBefore = clock()
+
+    def changed(shared: SharedTopK): Unit = if (!scheduled.get && scheduled.compareAndSet(false, true)) {
+      val wait = math.max(0L, (notBefore - clock()) / 1000000)
+      if (!schedule.later(wait)(flush(shared))) scheduled.set(false)
+    }
+
+    private def flush(shared: SharedTopK): Unit = {
+      // First, so that what comes meanwhile is not forgotten.
+      scheduled.set(false)
+      val parts = shared.takeUnsent().map(WireContribution.of(shared.spec, _))
+      if (parts.nonEmpty) {
+        val bytes = sendParts(parts)
+        notBefore = clock() + pace.pause(bytes) * 1000000
+      }
+    }
+
+    /** In as many messages as it takes.
+      *
+      * @return
+      *   bytes sent
+      */
+    private def sendParts(parts: Seq[WireContribution]): Long = {
+      val message = MessageCodec.encode(Message.Contributions(executionId, name, parts))
+      if (message.length <= MessageCodec.MaxBytes) { send(message); message.length.toLong }
+      else if (parts.size > 1) {
+        val (a, b) = parts.splitAt(parts.size / 2)
+        sendParts(a) + sendParts(b)
+      } else { counters.add(notSentTooLong); 0L }
+    }
+  }
+
+  /** A TopK of this process that the cluster shares. The driver is asked for the bound that there is. */
+  def topK(executionId: Long, name: FilterName, spec: TopKSpec): SharedTopK = {
+    val outgoing = new Outgoing(executionId, name)
+    subscribe(executionId, name)
+    new SharedTopK(spec, Some(outgoing.changed))
+  }
+
+  /** Asks for what the driver knows of a filter, and will know. */
+  def subscribe(executionId: Long, name: FilterName): Unit = {
+    schedule.later(0)(send(MessageCodec.encode(Message.Subscribe(executionId, name))))
+    sweepLater()
+  }
+
+  private def send(message: Array[Byte]): Unit =
+    try {
+      driver.send(message, None)
+      counters.add(sent)
+      counters.add(sentBytes, message.length.toLong)
+    } catch { case _: Exception => counters.add(sendFailed) }
+
+  private val sweeping = new AtomicBoolean
+
+  /** The driver's word that an execution ended may be lost. */
+  private def sweepLater(): Unit = if (sweeping.compareAndSet(false, true)) {
+    val will = schedule.later(ExecutorLink.SweepMillis) {
+      sweeping.set(false)
+      exchange.sweep()
+      if (exchange.liveExecutions > 0) sweepLater()
+    }
+    if (!will) sweeping.set(false)
+  }
+
+  /** Takes a message of the driver; on the schedule's thread.
+    *
+    * @param payload
+    *   fetches what came as a broadcast beside it
+    */
+  def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit = {
+    counters.add(ExchangeCounter.received)
+    counters.add(receivedBytes, bytes.length.toLong)
+    MessageCodec.decode(bytes) match {
+      case Left(refusal) => counters.refused(refusal)
+      case Right(m: Message.Bound) => bound(m)
+      case Right(m: Message.JoinFilter) => joinFilter(m, payload)
+      case Right(m: Message.Withdrawn) =>
+        // Scans go on as they do without it.
+        if (exchange.late(m.executionId, m.filter.filterId).isEmpty) counters.add(refusedUnknown)
+      case Right(m: Message.Ended) => exchange.close(m.executionId)
+      // What only executors say.
+      case Right(_) => counters.add(refusedMalformed)
+    }
+  }
+
+  private def bound(m: Message.Bound): Unit = exchange.known(m.executionId, m.filter) match {
+    case None => counters.add(refusedUnknown)
+    case Some(shared) =>
+      val spec = shared.spec
+      val key = m.key match {
+        case Some(k) => WireKey.read(spec.domain, k)
+        case None => Either.cond(spec.nullsFirst, null, "a bound of NULL where nulls are not counted")
+      }
+      key match {
+        case Right(k) if m.partition >= 0 =>
+          shared.adopt(TopKBound(m.generation, k, m.partition)) match {
+            case SharedTopK.Outcome.Tightened => counters.add(boundsAdopted)
+            case _ => counters.add(boundsNotTighter)
+          }
+        case _ => counters.add(refusedKeys)
+      }
+  }
+
+  private def joinFilter(m: Message.JoinFilter, payload: Option[() => Array[Byte]]): Unit =
+    exchange.late(m.executionId, m.filter.filterId) match {
+      case None => counters.add(refusedUnknown)
+      case Some(waiting) =>
+        m.encoded.orElse(payload.map(_())) match {
+          case None => counters.add(refusedMalformed)
+          case Some(encoded) =>
+            FilterCodec.decode(encoded) match {
+              case Right(f) => waiting.filter = f
+              case Left(_) =>
+                counters.add(undecodable)
+                waiting.filter = ValueFilter.All
+            }
+        }
+    }
+}
+
+private object ExecutorLink {
+  val SweepMillis: Long = 30 * 1000
+}

@@ -1,0 +1,97 @@
+package org.dynamicfilters.exchange
+
+import scala.collection.mutable
+
+import org.dynamicfilters.exchange.ExchangeCounter._
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+
+/** A join's filter for executors whose scans run already, in one execution. Guarded by the coordinator's lock.
+  *
+  * Sent once to each that asked, when it is complete; not at all where nobody reads any more.
+  */
+private[exchange] final class LateJoin(
+    executionId: Long,
+    state: JoinFilterState,
+    peers: Peers,
+    pace: ExchangePace,
+    counters: ExchangeCounters
+) {
+  import LateJoin._
+
+  /** All who ever asked, and those of them who have not got it. */
+  private val subscribers = mutable.LinkedHashSet.empty[String]
+  private val waiting = mutable.LinkedHashSet.empty[String]
+  private val name = FilterName(state.filterId, 0)
+  // Made once, when there is something to send.
+  private var message: Option[(Array[Byte], Option[Payload])] = None
+
+  def subscribe(peer: String): Unit = {
+    subscribers += peer
+    waiting += peer
+    if (state.isSettled) settled()
+  }
+
+  def peersServed: Iterable[String] = subscribers
+
+  def forget(peer: String): Unit = {
+    subscribers -= peer
+    waiting -= peer
+  }
+
+  /** Whoever asked gets what there is. A state may settle before its filter is complete: then they go on waiting. */
+  def settled(): Unit = state.phase match {
+    case JoinPhase.Ready(filter, bytes, _) =>
+      if (state.scansEnded) withhold(withheldLate, "it was complete after every scan that it is for had ended")
+      else {
+        val (m, payload) = message.getOrElse {
+          val made = encoded(filter, bytes)
+          message = Some(made)
+          made
+        }
+        serve(m, payload)
+      }
+    case JoinPhase.Disabled(reason) =>
+      val m = MessageCodec.encode(Message.Withdrawn(executionId, name, reason))
+      serve(m, None)
+    case JoinPhase.Registered | JoinPhase.Building(_) =>
+  }
+
+  private def serve(message: Array[Byte], payload: Option[Payload]): Unit = {
+    waiting.foreach(Coordinator.send(peers, counters, _, message, payload))
+    waiting.clear()
+  }
+
+  private def withhold(why: ExchangeCounter.Value, reason: String): Unit = {
+    counters.add(why)
+    state.sending = Some(s"not sent to running scans: $reason")
+  }
+
+  private def encoded(filter: ValueFilter, bytes: Int): (Array[Byte], Option[Payload]) =
+    if (bytes.toLong * subscribers.size > pace.fanOutBytes) {
+      withhold(
+        withheldBytes,
+        s"$bytes bytes to ${subscribers.size} executors are more than ${pace.fanOutBytes}; they get its range"
+      )
+      (update(Some(FilterCodec.encode(rangeOf(filter)))), None)
+    } else if (bytes <= InlineBytes) (update(Some(FilterCodec.encode(filter))), None)
+    else {
+      counters.add(broadcasts)
+      (update(None), Some(peers.payload(FilterCodec.encode(filter))))
+    }
+
+  private def update(encoded: Option[Array[Byte]]): Array[Byte] =
+    MessageCodec.encode(Message.JoinFilter(executionId, name, encoded))
+
+  private def rangeOf(filter: ValueFilter): ValueFilter = filter match {
+    case ValueFilter.Members(range, _) => range
+    case _ => ValueFilter.All
+  }
+
+  def release(): Unit = message.flatMap(_._2).foreach(_.release())
+}
+
+private object LateJoin {
+
+  /** Larger filters go as a Spark broadcast: each executor fetches it once, from whoever has it. */
+  val InlineBytes: Int = 1 << 20
+}

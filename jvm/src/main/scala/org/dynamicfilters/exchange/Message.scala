@@ -1,0 +1,53 @@
+package org.dynamicfilters.exchange
+
+/** A filter within an execution.
+  *
+  * @param run
+  *   of its producer, see [[TopKRef.nextRun]]; 0 for a join
+  */
+final case class FilterName(filterId: Long, run: Long)
+
+/** What executors and the driver tell each other of filters while a query runs.
+  *
+  * Keys are in the form that goes over the wire: only who knows a filter's type can make keys of them, and check them.
+  */
+sealed trait Message {
+
+  /** Spark's SQL execution. */
+  def executionId: Long
+}
+
+object Message {
+
+  /** To the driver: the best keys of partitions of a TopK's input; what a partition sent before is replaced. */
+  final case class Contributions(executionId: Long, filter: FilterName, parts: Seq[WireContribution]) extends Message
+
+  /** To the driver: this executor wants to know what is known of a filter now, and what will be. */
+  final case class Subscribe(executionId: Long, filter: FilterName) extends Message
+
+  /** To executors: a TopK's bound for the whole cluster.
+    *
+    * @param key
+    *   None for SQL NULL
+    */
+  final case class Bound(
+      executionId: Long,
+      filter: FilterName,
+      generation: Long,
+      key: Option[WireKey],
+      partition: Int
+  ) extends Message
+
+  /** To executors: a join's filter, which is complete.
+    *
+    * @param encoded
+    *   see `FilterCodec`; None where it comes as a broadcast beside the message
+    */
+  final case class JoinFilter(executionId: Long, filter: FilterName, encoded: Option[Array[Byte]]) extends Message
+
+  /** To executors: the filter will not come. */
+  final case class Withdrawn(executionId: Long, filter: FilterName, reason: String) extends Message
+
+  /** To executors: the execution has ended, however it did. */
+  final case class Ended(executionId: Long) extends Message
+}

@@ -1,0 +1,270 @@
+package org.dynamicfilters.exchange
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types._
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter, Values}
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+/** What executors and the driver make of each other's messages. */
+class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = 60, sizeRange = 20)
+
+  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val top3 = TopKSpec(int, 3, ascending = true, nullsFirst = false, tiesFree = true)
+  private val limits = KeyLimits(maxRows = 100000, inMaxValues = 100000, bloomFpp = 0.01, maxFilterBytes = 8 << 20)
+  private val name = FilterName(7, 1)
+
+  private def source(spec: TopKSpec, joins: JoinFilterState*): FilterSource = new FilterSource {
+    override def topK(id: Long): Option[TopKSpec] = Option.when(id == name.filterId)(spec)
+    override def join(id: Long): Option[JoinFilterState] = joins.find(_.filterId == id)
+  }
+  private def topK(node: SimulatedCluster#Node, spec: TopKSpec = top3, execution: Long = 1): SharedTopK =
+    node.exchange.topK(execution, name.filterId, name.run, spec).get
+  private def keys(values: Any*): Array[AnyRef] = values.map(int.fromInternal).toArray
+  private def bound(t: SharedTopK): Any = t.bound.key
+
+  test("a bound that one executor finds reaches the others") {
+    val c = new SimulatedCluster(3, source(top3))
+    val shared = c.nodes.map(topK(_))
+    shared.head.put(0, 1, keys(1, 2, 3))
+    shared(1).put(1, 2, keys(100, 200, 300))
+    c.settle()
+    assert(shared.forall(bound(_) == int.fromInternal(3)))
+    assert(
+      shared(2).bound.filterFor(5, top3) == ValueFilter.range(
+        int,
+        None,
+        Some(org.dynamicfilters.filter.End(int.fromInternal(3), inclusive = false)),
+        nulls = false
+      )
+    )
+  }
+
+  test("rows of several executors make a bound that none of them could") {
+    val c = new SimulatedCluster(3, source(top3))
+    val shared = c.nodes.map(topK(_))
+    shared.zipWithIndex.foreach { case (t, i) => t.put(i, i.toLong, keys(10 + i)) }
+    assert(shared.forall(_.bound.isNone))
+    c.settle()
+    assert(shared.forall(bound(_) == int.fromInternal(12)))
+  }
+
+  test("an attempt that is retried on another executor does not count twice") {
+    val c = new SimulatedCluster(2, source(top3))
+    val shared = c.nodes.map(topK(_))
+    shared.head.put(0, 1, keys(1, 2))
+    c.settle()
+    shared(1).put(0, 2, keys(1, 2))
+    c.settle()
+    assert(shared.forall(_.bound.isNone))
+    shared(1).put(1, 3, keys(50))
+    c.settle()
+    assert(shared.forall(bound(_) == int.fromInternal(50)))
+  }
+
+  test("an executor that joins late gets the present bound when it asks") {
+    val c = new SimulatedCluster(2, source(top3))
+    topK(c.nodes.head).put(0, 1, keys(1, 2, 3))
+    c.settle()
+    val late = topK(c.nodes(1))
+    c.settle()
+    assert(bound(late) == int.fromInternal(3))
+  }
+
+  test("what others cannot need is not sent") {
+    val c = new SimulatedCluster(2, source(top3))
+    val shared = c.nodes.map(topK(_))
+    shared.head.put(0, 1, keys(1, 2, 3))
+    c.settle()
+    val before = c.nodes(1).counters(ExchangeCounter.sent)
+    shared(1).put(1, 2, keys(7, 8, 9))
+    c.settle()
+    assert(c.nodes(1).counters(ExchangeCounter.sent) == before)
+  }
+
+  test("an execution that ended is dropped everywhere, and what is said of it later is refused") {
+    val c = new SimulatedCluster(2, source(top3))
+    val shared = c.nodes.map(topK(_))
+    shared.head.put(0, 1, keys(1, 2, 3))
+    c.settle()
+    assert(c.coordinator.liveExecutions == 1)
+    c.coordinator.executionEnded(1)
+    c.settle()
+    assert(c.coordinator.liveExecutions == 0 && c.nodes.forall(_.exchange.liveExecutions == 0))
+    shared.head.put(0, 1, keys(0, 1, 2))
+    c.settle()
+    assert(c.coordinator.liveExecutions == 0 && c.counters(ExchangeCounter.refusedUnknown) > 0)
+  }
+
+  test("an executor that missed the end sweeps by age, or is told when it asks") {
+    val lossy = new SimulatedCluster(1, source(top3))
+    lossy.coordinator.executionEnded(1)
+    topK(lossy.nodes.head)
+    assert(lossy.nodes.head.exchange.liveExecutions == 1)
+    lossy.settle()
+    assert(lossy.nodes.head.exchange.liveExecutions == 0)
+    val silent = new SimulatedCluster(1, source(top3), Trouble(lost = 1))
+    topK(silent.nodes.head)
+    (0 until 30).foreach(_ => silent.settle())
+    assert(silent.nodes.head.exchange.liveExecutions == 0)
+  }
+
+  test("a lost executor gets no more messages, and what it found stays") {
+    val c = new SimulatedCluster(2, source(top3))
+    val shared = c.nodes.map(topK(_))
+    shared.head.put(0, 1, keys(1, 2, 3))
+    c.settle()
+    c.coordinator.peerLost("0")
+    shared(1).put(1, 2, keys(0, 0, 0))
+    c.settle()
+    assert(bound(shared(1)) == int.fromInternal(0) && bound(shared.head) == int.fromInternal(3))
+  }
+
+  private def state(id: Long) = new JoinFilterState(id, nullsMatch = false, limits)
+  private def collected(values: Iterable[Int]): Array[Byte] = {
+    val c = KeyCollector(int, limits, 1)
+    values.foreach(v => c.add(InternalRow(v), 0))
+    c.result().encode
+  }
+  private def complete(s: JoinFilterState, values: Iterable[Int]): Unit = {
+    s.started(1)
+    s.offer(0, collected(values), outgrown = false)
+  }
+
+  test("a join's filter that is complete late reaches those who asked for it, before or after") {
+    val s = state(9)
+    val c = new SimulatedCluster(3, source(top3, s))
+    assert(c.nodes.take(2).forall(_.exchange.lateFilter(1, 9).isEmpty))
+    c.settle()
+    complete(s, Seq(1, 5))
+    c.settle()
+    assert(c.nodes(2).exchange.lateFilter(1, 9).isEmpty)
+    c.settle()
+    c.nodes.foreach { n =>
+      val f = n.exchange.lateFilter(1, 9).get
+      assert(f.passes(int.fromInternal(5)) && !f.passes(int.fromInternal(3)))
+    }
+  }
+
+  test("a join's filter that is given up leaves all rows") {
+    val s = state(9)
+    val c = new SimulatedCluster(1, source(top3, s))
+    c.nodes.head.exchange.lateFilter(1, 9)
+    c.settle()
+    s.disable("away")
+    c.settle()
+    assert(c.nodes.head.exchange.lateFilter(1, 9).isEmpty)
+  }
+
+  test("a filter that comes after all of its scans is withheld, with the reason") {
+    val s = state(9)
+    val c = new SimulatedCluster(1, source(top3, s))
+    s.scanStarted(3)
+    c.nodes.head.exchange.lateFilter(1, 9)
+    c.settle()
+    s.scanEnded(3)
+    complete(s, Seq(1, 5))
+    c.settle()
+    assert(c.nodes.head.exchange.lateFilter(1, 9).isEmpty && s.sending.exists(_.contains("ended")))
+    assert(c.counters(ExchangeCounter.withheldLate) > 0)
+  }
+
+  private val many = (0 until 1000000).map(i => i * 31)
+
+  test("a large filter goes as a broadcast, once for all, and is released when the execution ends") {
+    val big = new JoinFilterState(9, false, limits.copy(maxRows = 10000000, inMaxValues = 10000000))
+    val c = new SimulatedCluster(2, source(top3, big))
+    c.nodes.foreach(_.exchange.lateFilter(1, 9))
+    c.settle()
+    complete(big, many.take(100000) ++ many.take(100000).map(_ + 7000001) ++ Seq(1 << 30))
+    // Larger than what is sent inline, whatever the form.
+    val bytes = big.phase.asInstanceOf[JoinPhase.Ready].bytes
+    c.settle()
+    assert(c.nodes.forall(_.exchange.lateFilter(1, 9).isDefined))
+    assert(c.counters(ExchangeCounter.broadcasts) == (if (bytes > (1 << 20)) 1 else 0))
+    c.coordinator.executionEnded(1)
+    assert(c.released == c.counters(ExchangeCounter.broadcasts))
+  }
+
+  test("a filter that is too large for so many executors is reduced to its range, with the reason") {
+    val s = state(9)
+    val c = new SimulatedCluster(2, source(top3, s), pace = ExchangePace(fanOutBytes = 20))
+    c.nodes.foreach(_.exchange.lateFilter(1, 9))
+    c.settle()
+    complete(s, Seq(1, 5, 9))
+    c.settle()
+    val f = c.nodes.head.exchange.lateFilter(1, 9).get
+    assert(f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.sending.exists(_.contains("range")))
+  }
+
+  test("messages that are none are counted and change nothing") {
+    val c = new SimulatedCluster(1, source(top3))
+    val t = topK(c.nodes.head)
+    c.settle()
+    def driverGets(bytes: Array[Byte], counter: ExchangeCounter.Value): Unit = {
+      val before = c.counters(counter)
+      c.coordinator.received("0", bytes)
+      assert(c.counters(counter) == before + 1, counter)
+    }
+    driverGets(Array[Byte](1, 2, 3), ExchangeCounter.refusedMalformed)
+    driverGets(Array.emptyByteArray, ExchangeCounter.refusedOtherVersion)
+    driverGets(new Array[Byte](MessageCodec.MaxBytes + 1), ExchangeCounter.refusedTooLong)
+    driverGets(MessageCodec.encode(Message.Ended(1)), ExchangeCounter.refusedMalformed)
+    driverGets(MessageCodec.encode(Message.Subscribe(1, FilterName(99, 1))), ExchangeCounter.refusedUnknown)
+    def contribution(part: WireContribution) = MessageCodec.encode(Message.Contributions(1, name, Seq(part)))
+    val wrong = Seq(
+      WireContribution(0, 1, 0, Seq(3L, 2L, 1L).map(WireKey.Number(_))),
+      WireContribution(0, 1, 0, Seq(1L, 2L, 3L, 4L).map(WireKey.Number(_))),
+      WireContribution(0, 1, 0, Seq(1L << 40).map(WireKey.Number(_))),
+      WireContribution(0, 1, 3, Nil),
+      WireContribution(0, 1, 0, Seq(WireKey.Data(Array[Byte](1))))
+    )
+    wrong.foreach(w => driverGets(contribution(w), ExchangeCounter.refusedKeys))
+    c.nodes.head.link.received(MessageCodec.encode(Message.Bound(1, name, 5, None, 0)), None)
+    c.nodes.head.link.received(MessageCodec.encode(Message.Bound(1, name, 5, Some(WireKey.Number(1L << 40)), 0)), None)
+    c.settle()
+    assert(t.bound.isNone && c.nodes.head.counters(ExchangeCounter.refusedKeys) == 2)
+  }
+
+  test("a bound that is older or looser than what an executor knows changes nothing") {
+    val t = new SharedTopK(top3)
+    t.put(0, 1, keys(1, 2, 3))
+    assert(t.adopt(TopKBound(99, int.fromInternal(4), 0)) == SharedTopK.Outcome.NotTighter)
+    assert(t.adopt(TopKBound(1, int.fromInternal(3), 0)) == SharedTopK.Outcome.NotTighter)
+    assert(t.adopt(TopKBound(1, int.fromInternal(2), 4)) == SharedTopK.Outcome.Tightened && t.bound.generation == 2)
+  }
+
+  Seq(
+    "no trouble" -> Trouble(),
+    "losses" -> Trouble(lost = 0.4),
+    "messages doubled and late" -> Trouble(doubled = 0.3, late = 0.6),
+    "all at once" -> Trouble(lost = 0.2, doubled = 0.2, late = 0.4)
+  ).foreach { case (what, trouble) =>
+    Values.all.foreach { t =>
+      test(s"with $what between executors the best rows by $t are there") {
+        val runs = for {
+          few <- Gen.listOfN(3, t.nullable)
+          column <- Gen.oneOf(t.nullable, t.notNull, Gen.oneOf(few))
+          sizes <- Gen.choose(1, 6).flatMap(Gen.listOfN(_, Gen.choose(0, 50)))
+          parts <- sizes.foldRight(Gen.const(List.empty[List[Any]])) { (n, tail) =>
+            for (head <- Gen.listOfN(n, column); rest <- tail) yield head :: rest
+          }
+          limit <- Gen.choose(1, 9)
+          ascending <- Gen.oneOf(true, false)
+          nullsFirst <- Gen.oneOf(true, false)
+          tiesFree <- Gen.oneOf(true, false)
+          seed <- Gen.long
+        } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree), parts, seed)
+        forAll(runs) { case (spec, parts, seed) =>
+          val c = new SimulatedCluster(3, source(spec), trouble, seed)
+          val random = new java.util.Random(seed)
+          val rows = parts.map(_.map(v => SimulatedRow(t.domain.fromInternal(v), random.nextInt(4))).toIndexedSeq)
+          new TopKSimulation(spec, rows.toIndexedSeq, seed, c.nodes.map(topK(_, spec)), () => c.step()).run()
+        }
+      }
+    }
+  }
+}
