@@ -27,7 +27,7 @@ def _processes(spark_mode: str) -> None:
 
 
 def _write(folder: Path, best_file: int) -> str:
-    """A table whose best rows are all in one file; each row group of the others has some of their best 5,000."""
+    """A table whose best rows are all in one file; the best 5,000 rows of the others are everywhere."""
     folder.mkdir()
     random = np.random.default_rng(11)
     for i in range(FILES):
@@ -61,24 +61,31 @@ def one_file_a_task(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.files.openCostInBytes", "64m")
 
 
-@pytest.mark.usefixtures("one_file_a_task")
-def test_bound_crosses_executors(spark: SparkSession, tmp_path: Path) -> None:
-    pruned = {}
-    for shared in (True, False):
-        # Of its own, so that neither run knows statistics that the other has learned.
-        path = _write(tmp_path / f"shared_{shared}", best_file=0)
+def _pruned_elsewhere(spark: SparkSession, folder: Path) -> float:
+    """The share of row groups skipped by the executor that has not read the best file."""
+    for attempt in range(5):
+        # Of its own, so that no run knows statistics that another has learned.
+        path = _write(folder.with_name(f"{folder.name}_{attempt}"), best_file=0)
         spark.read.parquet(path).createOrReplaceTempView("hits")
-        spark.conf.set("spark.dynamicFilters.exchange.enabled", str(shared).lower())
         rows, executors, filters = _run(spark, spark.sql("SELECT * FROM hits ORDER BY k LIMIT 5000"))
         assert len(rows) == 5000
         assert max(r.k for r in rows) < 100
         assert filters[0].generation > 0
-        assert len(executors) == 2, executors
-        shares = sorted(e.row_groups_pruned / e.row_groups_total for e in executors)
-        pruned[shared] = shares[0]
-    spark.conf.unset("spark.dynamicFilters.exchange.enabled")
-    # Whoever has not read the best file skips little by itself, and most with what it hears.
-    assert pruned[False] < 0.1 < 0.25 < pruned[True], pruned
+        others = [e for e in executors if e.row_groups_total % GROUPS == 0]
+        # Which tasks an executor gets is chance: one may have read next to nothing.
+        if others and others[0].row_groups_total >= 4 * GROUPS:
+            return float(others[0].row_groups_pruned / others[0].row_groups_total)
+    return pytest.fail(f"one executor did all the work: {executors}")
+
+
+@pytest.mark.usefixtures("one_file_a_task")
+def test_bound_crosses_executors(spark: SparkSession, tmp_path: Path) -> None:
+    shared = _pruned_elsewhere(spark, tmp_path / "shared")
+    with sdf.conf(spark).override(**{"exchange.enabled": False}):
+        alone = _pruned_elsewhere(spark, tmp_path / "alone")
+    # By itself it skips little, and most with what it hears.
+    assert alone < 0.1, alone
+    assert shared > 0.25, shared
     assert _counter(spark, "received") > 0
     assert _counter(spark, "sent") > 0
 
@@ -101,14 +108,19 @@ def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: P
     for key, value in settings.items():
         spark.conf.set(key, value)
     try:
-        answers["on"], executors, filters = _run(spark, spark.sql(query))
+        # Nobody waits, so whether the build side or the whole scan is first is chance.
+        for _ in range(6):
+            answers["on"], executors, filters = _run(spark, spark.sql(query))
+            assert answers["on"] == answers["off"]
+            assert [f.state for f in filters if f.producer == "join"] == ["ready"], filters
+            assert all(f.wait_ms == 0 for f in filters), filters
+            if len(executors) == 2 and min(e.row_groups_pruned for e in executors) > 0:
+                break
+        else:
+            pytest.fail(f"no running scan was filtered: {executors}")
     finally:
         for key in settings:
             spark.conf.unset(key)
-    assert answers["on"] == answers["off"]
-    assert [f.state for f in filters if f.producer == "join"] == ["ready"], filters
-    assert sum(e.row_groups_pruned for e in executors) > 0, executors
-    assert min(e.row_groups_pruned for e in executors) > 0, executors
 
 
 def test_nothing_is_left_of_queries(spark: SparkSession, t: str) -> None:

@@ -132,6 +132,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("join.enabled", "boolean", "true", "Whether joins filter the scans of their probe side."),
     Setting("aggregate.enabled", "boolean", "true", "Whether min/max aggregates filter their scans."),
     Setting(
+        "exchange.enabled",
+        "boolean",
+        "true",
+        "Whether executors share what they learn while a query runs; false: only what one process knows.",
+    ),
+    Setting(
         "lateMaterialization.enabled",
         "boolean",
         "true",
