@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
-import org.dynamicfilters.filter.{FilterCodec, KeyLimits, KeyPartial, ValueFilter}
+import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyLimits, KeyPartial, TupleBuilder, TupleText, ValueFilter}
 
 /** Where the filter of a join's build side stands. Every way out of `Building` that is not `Ready` says why. */
 sealed trait JoinPhase
@@ -20,8 +20,11 @@ object JoinPhase {
 
   /** @param reduced
     *   why the filter is less exact than it could be
+    * @param distinct
+    *   how many keys pass; see [[BuiltFilter.distinct]]
     */
-  final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[String]) extends JoinPhase
+  final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[String], distinct: Option[Long])
+      extends JoinPhase
   final case class Disabled(reason: String) extends JoinPhase
 }
 
@@ -32,8 +35,16 @@ object JoinPhase {
   *
   * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread; whoever asks first after
   * the last partition has reported builds the filter.
+  *
+  * @param columns
+  *   of a filter of tuples, the states of its single keys; none for a filter of one key
   */
-final class JoinFilterState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends Logging {
+final class JoinFilterState(
+    val filterId: Long,
+    nullsMatch: Boolean,
+    limits: KeyLimits,
+    columns: Seq[JoinFilterState] = Nil
+) extends Logging {
   import JoinPhase._
 
   private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
@@ -56,8 +67,12 @@ final class JoinFilterState(val filterId: Long, nullsMatch: Boolean, limits: Key
   }
   def isFollower: Boolean = leader != null
 
+  /** Of how many keys' tuples it is the filter. */
+  def keys: Int = math.max(columns.size, 1)
+  private def isTuple: Boolean = keys > 1
+
   /** Columns of scans that it filters, for reports. */
-  def columns: Seq[String] = names
+  def columnNames: Seq[String] = names
   def addColumn(name: String): Unit = synchronized(if (!names.contains(name)) names :+= name)
 
   private val listeners = new ConcurrentLinkedQueue[() => Unit]()
@@ -106,7 +121,7 @@ final class JoinFilterState(val filterId: Long, nullsMatch: Boolean, limits: Key
   else {
     if (complete && phaseNow.isInstanceOf[Building]) build()
     phaseNow match {
-      case Ready(filter, _, _) => Some(filter)
+      case Ready(filter, _, _, _) => Some(filter)
       case _ => None
     }
   }
@@ -147,14 +162,27 @@ final class JoinFilterState(val filterId: Long, nullsMatch: Boolean, limits: Key
           decoded.collectFirst { case Left(reason) => reason } match {
             case Some(reason) => Disabled(reason)
             case None =>
-              val built = KeyPartial.build(decoded.collect { case Right(p) => p }, limits, nullsMatch)
-              Ready(built.filter, FilterCodec.encode(built.filter).length, built.reduced)
+              union(decoded.collect { case Right(p) => p }) match {
+                case Left(reason) => Disabled(reason)
+                case Right(built) =>
+                  Ready(built.filter, FilterCodec.encode(built.filter).length, built.reduced, built.distinct)
+              }
           }
         } catch {
           case NonFatal(e) =>
             logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
             Disabled(s"${e.getClass.getSimpleName} while building the filter")
         } finally partials.clear()
+  }
+
+  private def union(parts: Seq[KeyPartial]): Either[String, BuiltFilter] =
+    if (isTuple) TupleBuilder.build(parts, limits, columns.map(_.distinct))
+    else Right(KeyPartial.build(parts, limits, nullsMatch))
+
+  /** How many keys pass; None if that is not known, or not yet. */
+  private def distinct: Option[Long] = phase match {
+    case Ready(_, _, _, n) => n
+    case _ => None
   }
 
   /** Gives the filter up, if it is not ready, and lets everybody go on who waits for it. */
@@ -193,7 +221,8 @@ final class JoinFilterState(val filterId: Long, nullsMatch: Boolean, limits: Key
 
   def expression(column: String): String = current match {
     case None => "true"
-    case Some(f) if showValues || f == ValueFilter.All || f == ValueFilter.Nothing => f.expression(column)
+    case Some(f) if showValues || f == ValueFilter.All || f == ValueFilter.Nothing =>
+      if (isTuple) TupleText.expression(f, column) else f.expression(column)
     case Some(_) => "hidden"
   }
 }

@@ -40,7 +40,7 @@ private[exchange] final class LateJoin(
 
   /** Whoever asked gets what there is. A state may settle before its filter is complete: then they go on waiting. */
   def settled(): Unit = state.phase match {
-    case JoinPhase.Ready(filter, bytes, _) =>
+    case JoinPhase.Ready(filter, bytes, _, _) =>
       if (state.scansEnded) withhold(withheldLate, "it was complete after every scan that it is for had ended")
       else {
         val (m, payload) = message.getOrElse {

@@ -120,7 +120,7 @@ private[filter] object FilterBuilder {
   }
 
   /** What surrounds a bitmap or bloom filter whose keys are longs. */
-  private val overhead = 128
+  private[filter] val overhead = 128
 
   private def fits(f: ValueFilter, limits: KeyLimits): Boolean = FilterCodec.sizeOf(f) <= limits.maxFilterBytes
 
@@ -128,7 +128,7 @@ private[filter] object FilterBuilder {
     BuiltFilter(range.simplest, n, Some(s"the build side has more than ${limits.maxRows} keys"))
 
   /** The distinct numbers of ascending arrays, ascending. */
-  private def union(parts: Seq[Array[Long]]): Array[Long] = parts match {
+  private[filter] def union(parts: Seq[Array[Long]]): Array[Long] = parts match {
     case Seq(only) => only
     case _ =>
       // The sort finds the ascending runs and merges them.

@@ -13,8 +13,16 @@ import java.util.Arrays
  *   the false positive rate aimed at, between 0 and 1
  * @param maxFilterBytes
  *   an encoded filter above this is reduced; also what all partitions together may hold while they collect
+ * @param tupleShare
+ *   tuples of several keys that are a greater share of the combinations of these keys make no filter of their own
  */
-final case class KeyLimits(maxRows: Int, inMaxValues: Int, bloomFpp: Double, maxFilterBytes: Long) {
+final case class KeyLimits(
+    maxRows: Int,
+    inMaxValues: Int,
+    bloomFpp: Double,
+    maxFilterBytes: Long,
+    tupleShare: Double = 0.6
+) {
 
   /** How many keys one of so many partitions may keep. */
   private[filter] def keysPerPartition(partitions: Int): Int =
@@ -136,4 +144,11 @@ object KeyPartial {
  * @param reduced
  *   why the filter has a simpler form than its keys had allowed; None if it has not
  */
-final case class BuiltFilter(filter: ValueFilter, values: Long, reduced: Option[String])
+final case class BuiltFilter(filter: ValueFilter, values: Long, reduced: Option[String]) {
+
+  /** How many keys pass, SQL NULL being one if it does; None if the filter does not know its keys one by one. */
+  def distinct: Option[Long] = {
+    val knows = reduced.isEmpty || filter.isInstanceOf[ValueFilter.Members]
+    Option.when(knows)(values + (if (filter.passes(null)) 1 else 0))
+  }
+}

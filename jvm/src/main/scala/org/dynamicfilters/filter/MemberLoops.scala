@@ -17,17 +17,28 @@ private[filter] object MemberLoops {
     case d: LongDomain =>
       gather(f.range, d, v, s)
       // The rows that are null have no code. They are there only if they pass.
-      val nulls = f.nulls && v.hasNull
-      f.keys match {
-        case set: LongSet =>
-          set.lookup match {
-            case b: DenseBits => if (nulls) denseOrNull(b, v, s) else dense(b, s)
-            case t: LongTable => table(t, v, s, nulls)
-            case r: RoaringLookup => roaring(r.bits, v, s, nulls)
-          }
-        case b: Bloom => bloom(b, v, s, nulls)
-        case _: ObjectValues => ()
+      lookUp(f.keys, v, s, f.nulls && v.hasNull)
+  }
+
+  /**
+   * Leaves the rows whose codes are in a set.
+   *
+   * @param s
+   *   with the codes of its rows, which lie between the least and the greatest member of an exact set
+   * @param v
+   *   says which rows are null, if `nulls`; else not looked at
+   * @param nulls
+   *   whether there may be rows that are null, which stay
+   */
+  def lookUp(keys: KeySet, v: ColumnVector, s: Selection, nulls: Boolean): Unit = keys match {
+    case set: LongSet =>
+      set.lookup match {
+        case b: DenseBits => if (nulls) denseOrNull(b, v, s) else dense(b, s)
+        case t: LongTable => table(t, v, s, nulls)
+        case r: RoaringLookup => roaring(r.bits, v, s, nulls)
       }
+    case b: Bloom => bloom(b, v, s, nulls)
+    case _: ObjectValues => ()
   }
 
   private def gather(f: ValueFilter.Range, d: LongDomain, v: ColumnVector, s: Selection): Unit = {

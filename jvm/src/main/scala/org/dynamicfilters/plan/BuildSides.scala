@@ -25,45 +25,53 @@ object BuildSides {
     *
     * Below an aggregate, a filter or another join the tap sees more keys than reach the join, never fewer.
     *
+    * @param keys
+    *   one, or several whose tuples are collected
+    * @param nullsMatch
+    *   by key, whether the join takes NULLs for equal
     * @param make
-    *   makes the filter of an exchange that has no tap for the key yet: takes the exchange and the key, bound to its output
+    *   makes the filter of an exchange that has no tap for the keys yet: takes the exchange and the keys, bound to its output
     * @return
     *   the build side with the tap, and its filter; or why there can be none
     */
-  def tapped(plan: SparkPlan, key: Expression)(
-      make: (Exchange, Expression) => Either[String, JoinRef]
+  def tapped(plan: SparkPlan, keys: Seq[Expression], nullsMatch: Seq[Boolean])(
+      make: (Exchange, Seq[Expression]) => JoinRef
   ): Either[String, (SparkPlan, JoinRef)] = {
-    def below(parent: SparkPlan, child: SparkPlan, key: Expression) =
-      tapped(child, key)(make).map { case (c, ref) =>
+    def below(parent: SparkPlan, child: SparkPlan, keys: Seq[Expression]) =
+      tapped(child, keys, nullsMatch)(make).map { case (c, ref) =>
         (parent.withNewChildren(parent.children.map(x => if (x eq child) c else x)), ref)
       }
     plan match {
       case r: ReusedExchangeExec =>
-        tapOf(r, bind(key, r.output))
+        tapOf(r, bind(keys, r.output), nullsMatch)
           .map((r, _))
           .toRight(RanWithoutTap)
       case e: Exchange =>
-        val bound = bind(key, e.output)
-        tapOf(e, bound).map(Right(_)).getOrElse(make(e, bound)).map(ref => (withTap(e, KeyTap(ref, bound)), ref))
+        val bound = bind(keys, e.output)
+        val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound))
+        Right((withTap(e, KeyTap(ref, bound)), ref))
       case q: ExchangeQueryStageExec =>
         // It runs already, or has run.
-        tapOf(q, bind(key, q.output))
+        tapOf(q, bind(keys, q.output), nullsMatch)
           .map((q, _))
           .toRight(RanWithoutTap)
-      case r: AQEShuffleReadExec => tapped(r.child, key)(make).map { case (_, ref) => (r, ref) }
-      case s: SortExec => below(s, s.child, key)
-      case f: FilterExec => below(f, f.child, key)
-      case p: ProjectExec => attribute(key).flatMap(source(p.projectList, _)).flatMap(below(p, p.child, _))
+      case r: AQEShuffleReadExec => tapped(r.child, keys, nullsMatch)(make).map { case (_, ref) => (r, ref) }
+      case s: SortExec => below(s, s.child, keys)
+      case f: FilterExec => below(f, f.child, keys)
+      case p: ProjectExec =>
+        Traverse(keys)(attribute(_).flatMap(source(p.projectList, _))).flatMap(below(p, p.child, _))
       case a: BaseAggregateExec =>
-        attribute(key)
-          .flatMap(source(a.resultExpressions, _))
-          .flatMap(attribute)
-          .flatMap(x => source(a.groupingExpressions, x))
-          .flatMap(below(a, a.child, _))
+        Traverse(keys)(
+          attribute(_)
+            .flatMap(source(a.resultExpressions, _))
+            .flatMap(attribute)
+            .flatMap(x => source(a.groupingExpressions, x))
+        ).flatMap(below(a, a.child, _))
       case j: joins.BaseJoinExec if passesKeys(j) =>
-        attribute(key).flatMap { a =>
-          if (j.left.outputSet.contains(a)) below(j, j.left, a)
-          else if (j.right.outputSet.contains(a)) below(j, j.right, a)
+        Traverse(keys)(attribute).flatMap { as =>
+          if (as.forall(j.left.outputSet.contains)) below(j, j.left, as)
+          else if (as.forall(j.right.outputSet.contains)) below(j, j.right, as)
+          else if (as.forall(j.outputSet.contains)) Left("the build keys come from both sides of a join")
           else Left("the build key is made by a join")
         }
       case other => Left(s"the build side has no exchange of its own (${other.nodeName.trim})")
@@ -88,14 +96,15 @@ object BuildSides {
     }
 
   /** By position: an exchange that is used again has other attributes. Whether the position may be null is not compared. */
-  def bind(key: Expression, output: Seq[Attribute]): Expression =
+  private def bind(keys: Seq[Expression], output: Seq[Attribute]): Seq[Expression] = keys.map { key =>
     BindReferences
       .bindReference(key, AttributeSeq(output))
       .transform { case b: BoundReference => b.copy(nullable = true) }
       .canonicalized
+  }
 
   private def withTap(e: Exchange, tap: KeyTap): Exchange = tapNode(e) match {
-    case Some(t) if t.taps.exists(_.key == tap.key) => e
+    case Some(t) if t.taps.exists(_.isOf(tap.keys, tap.ref.nullsMatch)) => e
     case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
     case None => e.withNewChildren(Seq(BuildKeyTapExec.over(Seq(tap), e.children.head))).asInstanceOf[Exchange]
   }
@@ -107,13 +116,14 @@ object BuildSides {
     case _ => None
   }
 
-  private def tapOf(p: SparkPlan, bound: Expression): Option[JoinRef] =
-    tapNode(p).flatMap(_.taps.find(_.key == bound)).map(_.ref)
+  private def tapOf(p: SparkPlan, bound: Seq[Expression], nullsMatch: Seq[Boolean]): Option[JoinRef] =
+    tapNode(p).flatMap(_.taps.find(_.isOf(bound, nullsMatch))).map(_.ref)
 
   /** Whether the side runs already, or has run, with a tap for the key. */
-  def hasRunningTap(plan: SparkPlan, key: Expression): Boolean = plan match {
+  def hasRunningTap(plan: SparkPlan, key: JoinKey): Boolean = plan match {
     case q: ExchangeQueryStageExec =>
-      key.references.subsetOf(q.outputSet) && tapOf(q, bind(key, q.output)).isDefined
+      key.build.references.subsetOf(q.outputSet) &&
+      tapOf(q, bind(Seq(key.build), q.output), Seq(key.nullsMatch)).isDefined
     case _: AQEShuffleReadExec | _: SortExec => hasRunningTap(plan.children.head, key)
     case _ => false
   }

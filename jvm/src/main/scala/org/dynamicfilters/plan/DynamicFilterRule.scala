@@ -70,6 +70,9 @@ object DynamicFilterRule {
 
   /** Why an operator produces no filter; read when the query has ended. */
   val RejectedTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejected")
+
+  /** Why a join makes no filter of the tuples of its keys, beside those of single keys. */
+  val RejectedTupleTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejectedTuple")
 }
 
 /** Hooks the rule in where adaptive execution does not. */

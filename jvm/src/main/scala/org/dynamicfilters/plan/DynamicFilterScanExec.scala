@@ -42,11 +42,11 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
   )
 
   override def nodeName: String = "DynamicFilterScan"
-  override def simpleString(maxFields: Int): String = s"$nodeName ${spec.columns.map(_.describe).mkString(", ")}"
+  override def simpleString(maxFields: Int): String = s"$nodeName ${spec.describe}"
   override def verboseStringWithOperatorId(): String =
     s"""
        |$formattedNodeName
-       |Filters: ${spec.columns.map(_.describe).mkString(", ")}
+       |Filters: ${spec.describe}
        |""".stripMargin
 
   private def scan: FileSourceScanExec = child.asInstanceOf[FileSourceScanExec]
@@ -87,13 +87,13 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     }
   }
 
-  /** Join filters that are complete now, by column. */
+  /** Join filters that are complete now, by column, then by tuple of columns. */
   @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = spec.columns.map { c =>
     c.ref match {
       case j: JoinRef => j.state.current.map(_.convert(c.domain))
       case _ => None
     }
-  }
+  } ++ spec.tuples.map(_.ref.state.current)
 
   /** Holds the scan's stage back until its filters are ready, where the planner found that worth it.
     *
@@ -101,7 +101,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     * so neither the adaptive loop nor a cancellation is blocked.
     */
   override protected def doPrepare(): Unit = {
-    val refs = spec.columns.filter(_.place.waits).map(_.ref).collect { case j: JoinRef => j }
+    val refs = spec.joins.collect { case (ref, place) if place.waits => ref }
     val execution = Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption)
     val millis = Settings.get(conf, Settings.JoinWaitTimeout)
     if (refs.nonEmpty && execution.isDefined && millis > 0)
@@ -174,8 +174,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
         }
     )
     val execution = Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption)
-    val joins = spec.columns.map(_.ref).collect { case j: JoinRef => j.state }
-    execution.foreach(RunningScans.started(_, scanned.id, joins))
+    execution.foreach(RunningScans.started(_, scanned.id, spec.joins.map(_._1.state)))
     scanned
   }
 
@@ -191,7 +190,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
       val name = scan.tableIdentifier
         .map(_.unquotedString)
         .getOrElse(scan.relation.location.rootPaths.headOption.map(_.toString).getOrElse(""))
-      val run = new ScanRun(spec.scanId, name, spec.columns.map(_.ref.id), files, accumulator)
+      val run = new ScanRun(spec.scanId, name, spec.filterIds, files, accumulator)
       spec.driverRun = run
       report.scans += run
     }

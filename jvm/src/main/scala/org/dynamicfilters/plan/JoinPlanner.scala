@@ -3,6 +3,7 @@ package org.dynamicfilters.plan
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.exchange.Exchange
@@ -10,7 +11,7 @@ import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange.{JoinRef, TaskFilters}
-import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.produce.BuildKeyTapExec
 import org.dynamicfilters.report.{QueryReports, Rejected}
 import org.dynamicfilters.scan.ScanPlace
@@ -31,7 +32,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
   import JoinPlanner._
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
-  private val made = mutable.HashMap.empty[(SparkPlan, Expression, Boolean), JoinRef]
+  private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean]), JoinRef]
   private lazy val timesUsed: Map[SparkPlan, Int] =
     plan
       .collect { case e: Exchange => e.canonicalized; case q: QueryStageExec => q.canonicalized }
@@ -59,17 +60,19 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     here.mapChildren(visit)
   }
 
-  private def reject(j: BaseJoinExec, keys: Seq[Expression], reason: String): SparkPlan = {
-    val now = Rejected("join", keys.flatMap(_.references.map(_.name)).distinct.take(1), reason)
+  private def reject(j: BaseJoinExec, keys: Seq[Expression], reason: String): SparkPlan =
+    reject(j, Rejected("join", names(keys).take(1), reason), DynamicFilterRule.RejectedTag)
+
+  private def reject(j: BaseJoinExec, now: Rejected, tag: TreeNodeTag[Rejected]): SparkPlan = {
     // When its sides run there is nothing left to plan; the reason is what was found before. The logical join is what stays
     // of a join when it is planned anew.
     val rejected =
-      if (!Running.contains(reason)) now
-      else j.logicalLink.flatMap(_.getTagValue(DynamicFilterRule.RejectedTag)).getOrElse(now)
-    j.logicalLink.foreach(_.setTagValue(DynamicFilterRule.RejectedTag, rejected))
+      if (!Running.contains(now.reason)) now
+      else j.logicalLink.flatMap(_.getTagValue(tag)).getOrElse(now)
+    j.logicalLink.foreach(_.setTagValue(tag, rejected))
     val execution = j.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
     QueryReports.instance.note(execution, j.session)(_.reject(rejected))
-    j.setTagValue(DynamicFilterRule.RejectedTag, rejected)
+    j.setTagValue(tag, rejected)
     j
   }
 
@@ -78,8 +81,15 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       filterLeft <- decided(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf))
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       (probeKeys, buildKeys) = if (filterLeft) (j.leftKeys, j.rightKeys) else (j.rightKeys, j.leftKeys)
-      done <- filtered(probe, build, JoinKeys.of(probeKeys, buildKeys))
-    } yield j.withNewChildren(if (filterLeft) Seq(done._1, done._2) else Seq(done._2, done._1))
+      keys = JoinKeys.of(probeKeys, buildKeys)
+      done <- filtered(probe, build, keys)
+      (sides, noTuples) = done
+    } yield {
+      noTuples.foreach(reason =>
+        reject(j, Rejected("join", names(keys.map(_.probe)), reason), DynamicFilterRule.RejectedTupleTag)
+      )
+      j.withNewChildren(if (filterLeft) Seq(sides.probe, sides.build) else Seq(sides.build, sides.probe))
+    }
 
   /** Which side is filtered, if that has been decided: once one side runs with a filter or a tap, sizes that turn out otherwise
     * must not turn the filter round. Both sides would wait for each other.
@@ -89,34 +99,69 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       val keys = if (filterLeft) JoinKeys.of(j.leftKeys, j.rightKeys) else JoinKeys.of(j.rightKeys, j.leftKeys)
       JoinSides.permits(j, filterLeft) &&
-      keys.exists(k => carried(probe, k).isDefined || BuildSides.hasRunningTap(build, k.build))
+      keys.exists(k => carried(probe, k.origin).isDefined || BuildSides.hasRunningTap(build, k))
     }
 
   /** @return
-    *   probe and build side, or why no key gives a filter
+    *   both sides, and why tuples of several keys give no filter if they do not; or why no key gives a filter
     */
   private def filtered(
       probe: SparkPlan,
       build: SparkPlan,
       keys: Seq[JoinKey]
-  ): Either[String, (SparkPlan, SparkPlan)] = {
-    var sides = (probe, build)
-    val outcomes = keys.map { key =>
-      val outcome = filtered(sides._1, sides._2, key)
-      outcome.foreach(sides = _)
-      outcome
-    }
-    if (outcomes.exists(_.isRight)) Right(sides) else outcomes.headOption.getOrElse(Left("the join has no equal keys"))
+  ): Either[String, (Sides, Option[String])] = {
+    var sides = Sides(probe, build)
+    def add(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
+      filtered(sides, keys, columns).map { case (done, ref) =>
+        sides = done
+        ref
+      }
+    // A fixed order, because Spark may reorder the keys when it plans anew.
+    val ordered = keys.sortBy(_.origin)
+    val columns = keys.map(k => k -> add(Seq(k), Nil)).toMap
+    if (columns.values.exists(_.isRight)) {
+      val noTuples =
+        if (keys.size < 2) None
+        else Traverse(ordered)(columns(_)).flatMap(add(ordered, _)).left.toOption
+      Right((sides, noTuples))
+    } else Left(keys.headOption.flatMap(columns(_).left.toOption).getOrElse("the join has no equal keys"))
   }
 
-  private def filtered(probe: SparkPlan, build: SparkPlan, key: JoinKey): Either[String, (SparkPlan, SparkPlan)] = {
-    val running = carried(probe, key)
+  /** Filters the probe side by one key, or by the tuples of several.
+    *
+    * @param columns
+    *   by key of several, the filter of that key alone
+    */
+  private def filtered(
+      sides: Sides,
+      keys: Seq[JoinKey],
+      columns: Seq[JoinRef]
+  ): Either[String, (Sides, JoinRef)] = {
+    val running = carried(sides.probe, originOf(keys))
     val result = for {
-      column <- JoinKeys
-        .column(key)
+      attributes <- Traverse(keys)(JoinKeys.column)
         .map(Some(_))
         .left
         .flatMap(reason => if (running.isDefined) Right(None) else Left(reason))
+      parts <- Traverse(keys)(part)
+      // First of all, so that a filter that no scan can use costs nothing.
+      _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _)).getOrElse(Right(()))
+      _ <- Repeatable.keys(sides.build).toLeft(()).left.map(r => s"the build side: $r")
+      tapped <- BuildSides.tapped(sides.build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound) =>
+        running.getOrElse(make(e, bound, keys, parts.toIndexedSeq, columns))
+      )
+      (newBuild, ref) = tapped
+      _ = running.filterNot(_ eq ref).foreach(_.state.follow(ref.state))
+      newProbe <- attributes.map(push(sides.probe, _, ref)).getOrElse(Right(sides.probe)).left.flatMap { reason =>
+        if (running.isDefined) Right(sides.probe) else Left(reason)
+      }
+    } yield (Sides(newProbe, newBuild), ref)
+    if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
+    result
+  }
+
+  private def part(key: JoinKey): Either[String, TuplePart] =
+    for {
       _ <- Either.cond(key.build.deterministic, (), "the build key is not deterministic")
       domain <- KeyDomain.of(key.build.dataType)
       _ <- KeyDomain.of(key.probe.dataType)
@@ -125,44 +170,46 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
         (),
         s"keys of types ${key.build.dataType.catalogString} and ${key.probe.dataType.catalogString} are not compared"
       )
-      // First of all, so that a filter that no scan can use costs nothing.
-      _ <- column.filter(_ => running.isEmpty).map(reachable(probe, _)).getOrElse(Right(()))
-      _ <- Repeatable.keys(build).toLeft(()).left.map(r => s"the build side: $r")
-      tapped <- BuildSides.tapped(build, key.build)((e, bound) => Right(running.getOrElse(make(e, bound, key, domain))))
-      (newBuild, ref) = tapped
-      _ = running.filterNot(_ eq ref).foreach(_.state.follow(ref.state))
-      newProbe <- column.map(push(probe, _, ref)).getOrElse(Right(probe)).left.flatMap { reason =>
-        if (running.isDefined) Right(probe) else Left(reason)
-      }
-    } yield (newProbe, newBuild)
-    if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
-    result
-  }
+    } yield TuplePart(domain, key.nullsMatch)
 
-  private def make(e: Exchange, bound: Expression, key: JoinKey, domain: KeyDomain): JoinRef = {
+  private def make(
+      e: Exchange,
+      bound: Seq[Expression],
+      keys: Seq[JoinKey],
+      parts: IndexedSeq[TuplePart],
+      columns: Seq[JoinRef]
+  ): JoinRef = {
     val build = e.canonicalized
+    val limits = BuildKeyTapExec.limits(e)
     made.getOrElseUpdate(
-      (build, bound, key.nullsMatch),
-      JoinRef(domain, key.nullsMatch, key.origin, build, bound, BuildKeyTapExec.limits(e))
+      (build, bound, parts.map(_.nullsMatch)),
+      if (keys.size == 1) JoinRef(parts.head.domain, parts.head.nullsMatch, originOf(keys), build, bound.head, limits)
+      else JoinRef.tuple(parts, originOf(keys), build, bound, limits, columns)
     )
   }
 
   private val reach = PushDown.Reach(beyondExchange = true, e => timesUsed.getOrElse(e.canonicalized, 0) > 1)
 
-  private def reachable(probe: SparkPlan, column: Attribute): Either[String, Unit] =
-    new PushDown("the join key", reach, (scan, c, _) => ScanPlanner.accepts(scan, c).map(_ => scan))(probe, column)
-      .map(_ => ())
-
-  private def push(probe: SparkPlan, column: Attribute, ref: JoinRef): Either[String, SparkPlan] =
+  private def reachable(probe: SparkPlan, columns: Seq[Attribute]): Either[String, Unit] =
     new PushDown(
       "the join key",
       reach,
-      (scan, c, crossed) => {
-        val result = ScanPlanner.filtered(scan, c, ref, ScanPlace(crossed, waits = crossed && mayWait), conf)
-        result.foreach(_ => ref.state.addColumn(c.name))
+      (scan, cs, _) => Traverse(cs)(ScanPlanner.accepts(scan, _)).map(_ => scan)
+    )(probe, columns).map(_ => ())
+
+  private def push(probe: SparkPlan, columns: Seq[Attribute], ref: JoinRef): Either[String, SparkPlan] =
+    new PushDown(
+      "the join key",
+      reach,
+      (scan, cs, crossed) => {
+        val place = ScanPlace(crossed, waits = crossed && mayWait)
+        val result =
+          if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
+          else ScanPlanner.filtered(scan, cs.head, ref, place, conf)
+        result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))
         result
       }
-    )(probe, column)
+    )(probe, columns)
 }
 
 object JoinPlanner {
@@ -170,11 +217,16 @@ object JoinPlanner {
   /** Reasons that say only that planning comes too late. */
   private val Running = Set(PushDown.RunsAlready, BuildSides.RanWithoutTap)
 
-  /** The filter of this join's key in a scan of the probe side that runs already. */
-  private def carried(probe: SparkPlan, key: JoinKey): Option[JoinRef] =
-    scans(probe, running = false).iterator.flatMap(_.spec.columns.map(_.ref)).collectFirst {
-      case j: JoinRef if j.origin == key.origin => j
-    }
+  /** Both sides of a join. */
+  private final case class Sides(probe: SparkPlan, build: SparkPlan)
+
+  private def originOf(keys: Seq[JoinKey]): String = keys.map(_.origin).mkString(" AND ")
+
+  private def names(keys: Seq[Expression]): Seq[String] = keys.flatMap(_.references.map(_.name)).distinct
+
+  /** The filter of this join's keys in a scan of the probe side that runs already. */
+  private def carried(probe: SparkPlan, origin: String): Option[JoinRef] =
+    scans(probe, running = false).iterator.flatMap(_.spec.joins).map(_._1).find(_.origin == origin)
 
   /** Filtered scans in stages that run or have run. */
   private def scans(plan: SparkPlan, running: Boolean): Seq[DynamicFilterScanExec] = plan match {
@@ -185,9 +237,8 @@ object JoinPlanner {
 
   /** Gives up filters that scans wait for and whose build side adaptive execution has planned away. */
   private def dropOrphans(plan: SparkPlan): Unit = {
-    val waitedFor = scans(plan, running = false).flatMap(_.spec.columns).filter(_.place.waits).map(_.ref).collect {
-      case j: JoinRef => j
-    }
+    val waitedFor =
+      scans(plan, running = false).flatMap(_.spec.joins).collect { case (ref, place) if place.waits => ref }
     if (waitedFor.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
       waitedFor.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>

@@ -22,80 +22,83 @@ import org.dynamicfilters.produce.BuildKeyTapExec
 /** Takes a filter from its producer down to scans, by attribute id, through the operators that let it pass.
   *
   * An operator lets a filter on column c pass if dropping input rows by c only drops output rows that the filter excludes
-  * too. Everything not listed stops it.
+  * too. Everything not listed stops it. A filter on tuples of columns passes where all of them do, together.
   *
   * @param key
   *   what the column is to the producer, for reasons: "the sort key"
   * @param reach
   *   how far the filter may go
   * @param toScan
-  *   filters one scan; the last argument says whether an exchange lies between
+  *   filters one scan by the columns; the last argument says whether an exchange lies between
   */
 final class PushDown(
     key: String,
     reach: PushDown.Reach,
-    toScan: (SparkPlan, Attribute, Boolean) => Either[String, SparkPlan]
+    toScan: (SparkPlan, Seq[Attribute], Boolean) => Either[String, SparkPlan]
 ) {
   import PushDown._
 
-  /** The plan with every scan that the column comes from filtered, or why there is none. */
-  def apply(plan: SparkPlan, column: Attribute): Either[String, SparkPlan] = down(plan, column, crossed = false)
+  /** The plan with every scan that the columns come from filtered, or why there is none. */
+  def apply(plan: SparkPlan, columns: Seq[Attribute]): Either[String, SparkPlan] = down(plan, columns, crossed = false)
 
-  private def down(plan: SparkPlan, column: Attribute, crossed: Boolean): Either[String, SparkPlan] = plan match {
-    case _: FileSourceScanExec | _: DynamicFilterScanExec => toScan(plan, column, crossed)
+  private def down(plan: SparkPlan, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] = plan match {
+    case _: FileSourceScanExec | _: DynamicFilterScanExec => toScan(plan, columns, crossed)
 
     case p: ProjectExec =>
       if (!p.projectList.forall(_.deterministic)) Left("a non-deterministic projection is in the way")
-      else source(p.projectList, column).flatMap(into(p, _, crossed))
+      else Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, crossed))
 
     case f: FilterExec =>
-      if (f.condition.deterministic) into(f, column, crossed) else Left("a non-deterministic filter is in the way")
+      if (f.condition.deterministic) into(f, columns, crossed) else Left("a non-deterministic filter is in the way")
 
-    case j: BroadcastHashJoinExec => intoJoin(j, column, crossed)
-    case j: BroadcastNestedLoopJoinExec => intoJoin(j, column, crossed)
-    case j: ShuffledJoin if reach.beyondExchange => intoJoin(j, column, crossed)
+    case j: BroadcastHashJoinExec => intoJoin(j, columns, crossed)
+    case j: BroadcastNestedLoopJoinExec => intoJoin(j, columns, crossed)
+    case j: ShuffledJoin if reach.beyondExchange => intoJoin(j, columns, crossed)
 
     case u: UnionExec =>
-      val position = u.output.indexWhere(_.exprId == column.exprId)
       val pushed = u.children.map { c =>
-        if (position < 0 || c.output(position).dataType != column.dataType)
-          Left("the branches of the union differ in type")
-        else down(c, c.output(position), crossed)
+        Traverse(columns) { column =>
+          val position = u.output.indexWhere(_.exprId == column.exprId)
+          if (position < 0 || c.output(position).dataType != column.dataType)
+            Left("the branches of the union differ in type")
+          else Right(c.output(position))
+        }.flatMap(down(c, _, crossed))
       }
       if (pushed.forall(_.isLeft)) pushed.head
       else Right(u.withNewChildren(u.children.zip(pushed).map { case (c, p) => p.getOrElse(c) }))
 
     case g: GenerateExec =>
       g.generator match {
-        case _: ExplodeBase | _: Inline | _: Stack
-            if g.generator.deterministic && g.child.output.exists(_.exprId == column.exprId) =>
-          into(g, column, crossed)
+        case _: ExplodeBase | _: Inline | _: Stack if g.generator.deterministic && columns.forall(has(g.child, _)) =>
+          into(g, columns, crossed)
         case other => Left(s"the generator ${other.prettyName} is in the way")
       }
 
-    case c: CoalesceExec => into(c, column, crossed)
+    case c: CoalesceExec => into(c, columns, crossed)
 
-    case s: SortExec if reach.beyondExchange => into(s, column, crossed)
-    case t: BuildKeyTapExec => into(t, column, crossed)
+    case s: SortExec if reach.beyondExchange => into(s, columns, crossed)
+    case t: BuildKeyTapExec => into(t, columns, crossed)
     case a: BaseAggregateExec if reach.beyondExchange =>
       if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
-      else grouping(a, column).flatMap(into(a, _, crossed))
-    case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, column, crossed)
-    case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, column, crossed)
+      else Traverse(columns)(grouping(a, _)).flatMap(into(a, _, crossed))
+    case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
+    case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
     case e @ (_: ShuffleExchangeLike | _: BroadcastExchangeLike) if reach.beyondExchange =>
       if (reach.isShared(e)) Left("an exchange is in the way that another part of the query uses too")
       else
-        down(e.children.head, column, crossed = true).map(c => e.withNewChildren(Seq(c)))
+        down(e.children.head, columns, crossed = true).map(c => e.withNewChildren(Seq(c)))
     // Only to learn why: what runs already cannot be filtered by planning.
     case q: adaptive.QueryStageExec if reach.beyondExchange =>
-      Left(down(q.plan, column, crossed).swap.getOrElse(RunsAlready))
+      Left(down(q.plan, columns, crossed).swap.getOrElse(RunsAlready))
     case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec if reach.beyondExchange =>
-      down(plan.children.head, column, crossed).map(c => plan.withNewChildren(Seq(c)))
+      down(plan.children.head, columns, crossed).map(c => plan.withNewChildren(Seq(c)))
     case other => Left(stops(other))
   }
 
-  private def into(parent: UnaryExecNode, column: Attribute, crossed: Boolean): Either[String, SparkPlan] =
-    down(parent.child, column, crossed).map(c => parent.withNewChildren(Seq(c)))
+  private def has(plan: SparkPlan, column: Attribute): Boolean = plan.output.exists(_.exprId == column.exprId)
+
+  private def into(parent: UnaryExecNode, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] =
+    down(parent.child, columns, crossed).map(c => parent.withNewChildren(Seq(c)))
 
   /** What a column of a projection is below it. */
   private def source(list: Seq[NamedExpression], column: Attribute): Either[String, Attribute] =
@@ -124,27 +127,33 @@ final class PushDown(
     }
   }
 
-  private def inPartitions(w: UnaryExecNode, by: Seq[Expression], column: Attribute, crossed: Boolean) =
-    if (by.exists { case a: Attribute => a.exprId == column.exprId; case _ => false }) into(w, column, crossed)
+  private def inPartitions(w: UnaryExecNode, by: Seq[Expression], columns: Seq[Attribute], crossed: Boolean) =
+    if (columns.forall(c => by.exists { case a: Attribute => a.exprId == c.exprId; case _ => false }))
+      into(w, columns, crossed)
     else Left("a window is in the way that is not partitioned by the key")
 
-  /** Into the side that the column belongs to, if its rows alone decide which output rows have the key (a row that is dropped
-    * must not turn a row of the other side into an unmatched one), and into the other side by the key that equals the column:
-    * what cannot match a row that is left cannot matter either.
+  /** Into the side that the columns belong to, if its rows alone decide which output rows have the key (a row that is dropped
+    * must not turn a row of the other side into an unmatched one), and into the other side by the keys that equal the
+    * columns: what cannot match a row that is left cannot matter either.
     */
-  private def intoJoin(join: BaseJoinExec, column: Attribute, crossed: Boolean): Either[String, SparkPlan] = {
-    val isLeft = join.left.output.exists(_.exprId == column.exprId)
+  private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] = {
+    val isLeft = columns.forall(has(join.left, _))
     val passes = join.joinType match {
       case _: InnerLike => true
       case LeftOuter | LeftSemi | LeftAnti | LeftSingle | ExistenceJoin(_) => isLeft
       case RightOuter => !isLeft
       case _ => false
     }
-    if (!isLeft && !join.right.output.exists(_.exprId == column.exprId)) Left(s"$key is made by a join")
+    if (!isLeft && !columns.forall(has(join.right, _)))
+      Left(
+        if (columns.forall(c => has(join.left, c) || has(join.right, c))) s"$key comes from both sides of a join"
+        else s"$key is made by a join"
+      )
     else if (!passes) Left(s"a ${join.joinType.sql} join is in the way")
     else {
-      val own = intoSide(join, isLeft, column, crossed)
-      val other = equalKey(join, isLeft, column).map(intoSide(join, !isLeft, _, crossed))
+      val own = intoSide(join, isLeft, columns, crossed)
+      val equal = columns.flatMap(equalKey(join, isLeft, _))
+      val other = Option.when(equal.size == columns.size)(intoSide(join, !isLeft, equal, crossed))
       (own, other) match {
         case (Right(o), Some(Right(x))) => Right(withSides(join, isLeft, o, x))
         case (Right(o), _) => Right(withSides(join, isLeft, o, if (isLeft) join.right else join.left))
@@ -160,7 +169,7 @@ final class PushDown(
   private def intoSide(
       join: BaseJoinExec,
       left: Boolean,
-      column: Attribute,
+      columns: Seq[Attribute],
       crossed: Boolean
   ): Either[String, SparkPlan] = {
     val build = join match {
@@ -170,7 +179,7 @@ final class PushDown(
     }
     if (!reach.beyondExchange && build.contains(if (left) BuildLeft else BuildRight))
       Left(s"$key comes from the build side of a broadcast join")
-    else down(if (left) join.left else join.right, column, crossed)
+    else down(if (left) join.left else join.right, columns, crossed)
   }
 
   /** The column of the other side that equals this one in every row that the join puts out. */

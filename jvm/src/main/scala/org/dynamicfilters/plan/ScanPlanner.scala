@@ -14,9 +14,9 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.FilterRef
-import org.dynamicfilters.filter.KeyDomain
-import org.dynamicfilters.scan.{DynamicParquetFormat, ScanColumn, ScanPlace, ScanSpec}
+import org.dynamicfilters.exchange.{FilterRef, JoinRef}
+import org.dynamicfilters.filter.{KeyDomain, TuplePart}
+import org.dynamicfilters.scan.{DynamicParquetFormat, ScanColumn, ScanPlace, ScanSpec, ScanTuple, ScanTuplePart}
 
 /** Puts a filter into a file scan. */
 object ScanPlanner {
@@ -47,6 +47,37 @@ object ScanPlanner {
           wrap(plain, d.spec.withColumns(columns))
         }
     case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
+  }
+
+  /** @param scan
+    *   filtered by each of the columns already: so nothing is read for the tuples alone
+    * @return
+    *   the scan filtered by the tuples of the columns too, or why it cannot be
+    */
+  def filteredByTuples(
+      scan: SparkPlan,
+      columns: Seq[Attribute],
+      ref: JoinRef,
+      place: ScanPlace
+  ): Either[String, SparkPlan] = scan match {
+    case d: DynamicFilterScanExec =>
+      val plain = d.child.asInstanceOf[FileSourceScanExec]
+      for {
+        found <- Traverse(columns)(c =>
+          d.spec.columns
+            .find(columnOf(plain, _).exprId == c.exprId)
+            .toRight(s"the scan is not filtered by ${c.name} alone")
+        )
+        _ <- Either.cond(found.exists(!_.isPartitionColumn), (), "all keys are partition columns")
+      } yield {
+        val parts = found.zip(ref.nullsMatch).map { case (c, nulls) =>
+          ScanTuplePart(TuplePart(c.domain, nulls), c.name, c.ordinal, c.partitionOrdinal)
+        }
+        val tuple = ScanTuple(ref, parts.toIndexedSeq, place)
+        if (d.spec.tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) d
+        else wrap(plain, d.spec.withTuples(d.spec.tuples :+ tuple))
+      }
+    case _ => Left("the scan is not filtered by each of the keys alone")
   }
 
   /** Whether a join's filter on the column can go into the scan, or why not. */
@@ -81,6 +112,7 @@ object ScanPlanner {
         ScanSpec.nextId(),
         scan.requiredSchema,
         IndexedSeq(where),
+        IndexedSeq.empty,
         predicates(scan),
         decoding(scan.relation, conf),
         Settings.get(conf, Settings.LateMaterialization),

@@ -1,6 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeReference, NullsFirst}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, AttributeReference, NullsFirst}
 import org.apache.spark.sql.execution.{SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
@@ -41,12 +41,13 @@ object TopKPlanner {
       pushed <- new PushDown(
         "the sort key",
         PushDown.Reach.withinStage,
-        (scan, column: Attribute, _) => {
+        (scan, columns, _) => {
+          val column = columns.head
           val result = ScanPlanner.filtered(scan, column, ref, ScanPlace.near, conf)
           if (result.isRight) names += column.name
           result
         }
-      )(topK.child, key)
+      )(topK.child, Seq(key))
     } yield {
       val node = TopKTapExec(ref, ordinal, names.toSeq, pushed)
       node.copyTagsFrom(topK.child)

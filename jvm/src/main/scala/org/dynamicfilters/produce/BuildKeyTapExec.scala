@@ -6,21 +6,26 @@ import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Expression, SortOrder, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange._
-import org.dynamicfilters.filter.{KeyCollector, KeyLimits}
+import org.dynamicfilters.filter.{KeyLimits, TupleText}
 import org.dynamicfilters.report.QueryReports
 
-/** A key that is collected.
+/** A key that is collected, or a tuple of keys.
   *
-  * @param key
+  * @param keys
   *   bound to the tap's output
   */
-final case class KeyTap(ref: JoinRef, key: Expression)
+final case class KeyTap(ref: JoinRef, keys: Seq[Expression]) {
+
+  /** Whether it collects these keys, for joins that treat their NULLs alike. */
+  def isOf(keys: Seq[Expression], nullsMatch: Seq[Boolean]): Boolean =
+    this.keys == keys && ref.nullsMatch == nullsMatch
+}
 
 /** Collects the keys of a join's build side while they go into its exchange.
   *
@@ -34,7 +39,12 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
   override def nodeName: String = "BuildKeys"
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${taps.map(t => t.ref.describe(nameOf(t.key))).mkString(", ")}"
+    s"$nodeName ${taps.map(t => t.ref.describe(nameOf(t.keys))).mkString(", ")}"
+
+  private def nameOf(keys: Seq[Expression]): String = keys match {
+    case Seq(key) => nameOf(key)
+    case tuple => TupleText.columns(tuple.map(nameOf))
+  }
 
   private def nameOf(key: Expression): String = key match {
     case b: BoundReference => output(b.ordinal).name
@@ -76,7 +86,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
         val accumulator = new KeyAccumulator(t.ref.state)
         sparkContext.register(accumulator)
         t.ref.state.started(partitions)
-        new Collected(t.ref.domain, t.key, limits, partitions, accumulator)
+        new Collected(t.ref.parts, t.keys, limits, partitions, accumulator)
       }.toArray
       // The index of this RDD's partition, not the task's.
       rows.mapPartitionsWithIndex((i, it) => new KeyTapIterator(it, i, collected), preservesPartitioning = true)
@@ -103,35 +113,9 @@ object BuildKeyTapExec {
       Settings.get(conf, Settings.JoinMaxBuildRows),
       Settings.get(conf, Settings.InMaxValues),
       Settings.get(conf, Settings.BloomFpp),
-      KeyAccumulator.budget(Settings.get(conf, Settings.MaxFilterBytes), results)
+      KeyAccumulator.budget(Settings.get(conf, Settings.MaxFilterBytes), results),
+      Settings.get(conf, Settings.GiveUp)
     )
-  }
-}
-
-/** What a task needs to collect one key. */
-private final class Collected(
-    domain: org.dynamicfilters.filter.KeyDomain,
-    key: Expression,
-    limits: KeyLimits,
-    partitions: Int,
-    accumulator: KeyAccumulator
-) extends Serializable {
-  def start(): KeyCollection = new KeyCollection(KeyCollector(domain, limits, partitions), key, accumulator)
-}
-
-/** One key in one task. */
-private final class KeyCollection(collector: KeyCollector, key: Expression, accumulator: KeyAccumulator) {
-  private val (projection, ordinal) = key match {
-    case b: BoundReference => (null, b.ordinal)
-    case computed => (UnsafeProjection.create(Seq(computed)), 0)
-  }
-
-  def add(row: InternalRow): Unit =
-    collector.add(if (projection == null) row else projection(row), ordinal)
-
-  def finish(partition: Int): Unit = {
-    val partial = collector.result()
-    accumulator.add(KeyContribution(partition, partial.encode, partial.outgrown))
   }
 }
 

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedC
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{DriverExchange, JoinRef, JoinWaits, LocalExchange, RunningScans, TaskFilters}
+import org.dynamicfilters.exchange.{DriverExchange, JoinWaits, LocalExchange, RunningScans, TaskFilters}
 import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 
@@ -81,12 +81,14 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
         }
       case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))
       case s: DynamicFilterScanExec =>
-        s.spec.columns.map(_.ref).foreach { case j: JoinRef => report.add(JoinRun(j.state)); case _ => }
+        s.spec.joins.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
         s.spec.driverRun match {
           case r: ScanRun if !report.scans.contains(r) => report.scans += r
           case _ =>
         }
-      case other => other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
+      case other =>
+        other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
+        other.getTagValue(DynamicFilterRule.RejectedTupleTag).foreach(report.reject)
     }
   }
 

@@ -8,7 +8,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.dynamicfilters.exchange.{FilterAccumulator, FilterRef, JoinFilterState, JoinPhase}
-import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.filter.{FilterCodec, TupleText, ValueFilter}
 import org.dynamicfilters.scan.ScanAccumulator
 
 /** State of a filter as `dynamic_filters()` shows it. */
@@ -26,6 +26,8 @@ object FilterState extends Enumeration {
   *   how long scans were held back for it
   * @param readyMillis
   *   from the start of the producer to the complete filter, None where that means nothing
+  * @param keys
+  *   of how many keys' tuples the filter is; there may be more columns, as a union has for each of its branches
   */
 final case class FilterView(
     filterId: Long,
@@ -37,8 +39,17 @@ final case class FilterView(
     filter: ValueFilter,
     bytes: Long,
     waitMillis: Long = 0,
-    readyMillis: Option[Long] = None
-)
+    readyMillis: Option[Long] = None,
+    keys: Int = 1
+) {
+  private def isTuple = keys > 1
+  def form: String = if (isTuple) TupleText.form(filter) else filter.form
+
+  /** The condition as in a SQL text. */
+  def expression: String =
+    if (isTuple) TupleText.expression(filter, TupleText.columns(columns.take(keys)))
+    else filter.expression(columns.headOption.getOrElse(""))
+}
 
 /** A filter as reports keep it. */
 trait FilterRecord {
@@ -56,21 +67,22 @@ final case class JoinRun(state: JoinFilterState) extends FilterRecord {
       FilterView(
         state.filterId,
         "join",
-        state.columns,
+        state.columnNames,
         s,
         reason,
         generation,
         f,
         bytes,
         state.waitedMillis,
-        state.readyMillis
+        state.readyMillis,
+        state.keys
       )
     state.phase match {
       case JoinPhase.Registered =>
         shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
       case JoinPhase.Building(_) =>
         shown(FilterState.building, if (running) null else "the build side did not finish", 0, ValueFilter.All, 0)
-      case JoinPhase.Ready(f, bytes, reduced) =>
+      case JoinPhase.Ready(f, bytes, reduced, _) =>
         shown(FilterState.ready, reduced.orElse(state.sending).orNull, 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)
     }

@@ -122,20 +122,19 @@ private final class ReportReader(session: SparkSession) {
 
   private def filterRow(q: QueryReport, record: FilterRecord): Row = {
     val f = record.view(q.executionId, running = q.state == "running")
-    val column = f.columns.headOption.getOrElse("")
     Row(
       q.executionId,
       f.filterId.toString,
       f.producer,
       f.columns,
-      f.filter.form,
+      f.form,
       f.state.toString,
       f.reason,
       f.generation,
       f.filter match {
         case ValueFilter.All => "true"
         case ValueFilter.Nothing => "false"
-        case other => if (showValues) other.expression(column) else "hidden"
+        case _ => if (showValues) f.expression else "hidden"
       },
       f.bytes,
       f.waitMillis,

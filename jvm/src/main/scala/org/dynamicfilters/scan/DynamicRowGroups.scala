@@ -147,7 +147,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private def decide(group: RowGroup): Decision = {
     val now = task.filters()
-    if (now.contains(ValueFilter.Nothing)) return Decision.Prune(ByStatistics)
+    if (now.contains(ValueFilter.Nothing) || task.tuples().contains(ValueFilter.Nothing))
+      return Decision.Prune(ByStatistics)
     val filters = dataColumns.map { case (i, _) => now(i) }
     val columns = filters.indices
     if (columns.exists(i => !filters(i).couldPass(group.bounds(i)))) return Decision.Prune(ByStatistics)

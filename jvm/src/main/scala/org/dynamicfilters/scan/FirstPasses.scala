@@ -38,6 +38,8 @@ final class FirstPasses(
       .filter(p => ordinalsOf(p).forall(bytes.isStored))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
+  private val tuples = new TuplePasses(task, file, filterFields.contains)
+
   private lazy val overFilters =
     new FirstPass(access, spec.requiredSchema, filterFields, cheap, file.start, file.length)
   private lazy val overPredicates = {
@@ -72,7 +74,8 @@ final class FirstPasses(
         val rows = (p ++ rest).reduce(_ intersect _)
         if (rows.isEmpty) Decision.Prune(ByRows) else Decision.Read(rows)
     }
-    val bound = filters.exists(f => f != ValueFilter.All)
+    val ofTuples = tuples.ofRowGroup()
+    val bound = filters.exists(f => f != ValueFilter.All) || ofTuples.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
     val splittable = topK.exists(_.limit < group.rowCount / MinRowsPerBest) && bytes.canSkipRows(group.block) &&
       group.done.isEmpty
@@ -86,7 +89,7 @@ final class FirstPasses(
     }
     group.way = Some(true)
     if (group.done.isEmpty) report.add(LateMaterialized, 1)
-    val survivors = run(group, filters, pages, splittable, learner)
+    val survivors = run(group, filters, ofTuples, pages, splittable, learner)
     val candidates = pages.map(_.count).getOrElse(group.rowCount)
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
@@ -123,6 +126,7 @@ final class FirstPasses(
   private def run(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
+      tuples: Seq[TuplePass],
       pages: Option[RowSet],
       splittable: Boolean,
       learner: StatisticsLearner
@@ -135,20 +139,23 @@ final class FirstPasses(
       // The main reader's page indexes serve to count what the narrow reader is about to read.
       report.add(BytesRead, bytes.read(access.fileReader, group.index, Some(p.fields), rows))
       val offer = best.map(b => b.offer _).orNull
-      open(p).run(
+      val passing = open(p).run(
         group.index,
         group.rowCount,
         rows,
         indexed,
         byField,
+        tuples,
         filterFields.headOption.getOrElse(-1),
         offer,
         see
       )
+      tuples.foreach(_.judge())
+      passing
     }
 
     val second = costly.nonEmpty
-    val bound = byField.exists(_._2 != ValueFilter.All)
+    val bound = byField.exists(_._2 != ValueFilter.All) || tuples.nonEmpty
     val windows = if (second && best.isDefined) KeyWindows.of(topK.get, group.rowCount) else None
     var rows = pages
     if (filterFields.nonEmpty && (bound || !second || windows.isDefined)) {

@@ -11,28 +11,30 @@ import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
   * build side's rows (Spark keeps the broadcast or the shuffle files), hence the filter stays right.
   *
   * @param filters
-  *   by column of the scan's spec, null where there is none: encoded, or a broadcast of that
+  *   by column of the scan's spec, then by tuple of columns; null where there is none: encoded, or a broadcast of that
   */
 final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[Array[Byte]]]]) extends Serializable {
 
   /** The filter as this task can have it now.
     *
+    * @param at
+    *   among the columns and tuples of the scan's spec
     * @return
     *   None if it was not complete when the scan was started, and this process has not heard of it since
     */
-  def find(context: TaskContext, ref: JoinRef, column: Int): Option[ValueFilter] =
+  def find(context: TaskContext, ref: JoinRef, at: Int): Option[ValueFilter] =
     TaskFilters.executionId(context).flatMap { execution =>
       // In the driver's own process there is nothing to decode, and a late filter is seen as well.
       LocalExchange.instance.joinFilter(execution, ref.id).flatMap(_.current).orElse {
-        if (filters(column) == null) {
+        if (filters(at) == null) {
           if (TaskFilters.shares(context)) LocalExchange.instance.lateFilter(execution, ref.id) else None
         } else
-          Some(LocalExchange.instance.shared(execution, ("ready", ref.id))(decode(column)).getOrElse(decode(column)))
+          Some(LocalExchange.instance.shared(execution, ("ready", ref.id))(decode(at)).getOrElse(decode(at)))
       }
     }
 
-  private def decode(column: Int): ValueFilter = {
-    val bytes = filters(column) match {
+  private def decode(at: Int): ValueFilter = {
+    val bytes = filters(at) match {
       case Left(inline) => inline
       case Right(broadcast) => broadcast.value
     }
@@ -48,7 +50,7 @@ object ReadyFilters {
   private val InlineBytes = 64 * 1024
 
   /** @param filters
-    *   by column of the scan's spec
+    *   by column of the scan's spec, then by tuple of columns
     */
   def apply(sc: SparkContext, filters: Seq[Option[ValueFilter]]): ReadyFilters = new ReadyFilters(
     filters.map {

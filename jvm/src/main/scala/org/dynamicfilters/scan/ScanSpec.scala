@@ -4,8 +4,8 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.types.StructType
-import org.dynamicfilters.exchange.{FilterRef, TopKSpec}
-import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.exchange.{FilterRef, JoinRef, TopKSpec}
+import org.dynamicfilters.filter.{KeyDomain, TuplePart, TupleText}
 
 /** One filter on one column of a scan.
   *
@@ -33,6 +33,20 @@ final case class ScanColumn(
   def describe: String = ref.describe(name)
 }
 
+/** The filter of tuples of columns of a scan, each of which is filtered by itself too.
+  *
+  * @param parts
+  *   in the order in which the build side took its keys
+  */
+final case class ScanTuple(ref: JoinRef, parts: IndexedSeq[ScanTuplePart], place: ScanPlace) {
+  def describe: String = ref.describe(TupleText.columns(parts.map(_.name)))
+}
+
+/** One column of it; as in [[ScanColumn]]. */
+final case class ScanTuplePart(part: TuplePart, name: String, ordinal: Int, partitionOrdinal: Int) {
+  def isPartitionColumn: Boolean = partitionOrdinal >= 0
+}
+
 /** Where a scan stands to a filter's producer.
   *
   * @param crossesExchange
@@ -55,6 +69,8 @@ object ScanPlace {
   *   unique in the application
   * @param columns
   *   a TopK's filter comes first
+  * @param tuples
+  *   of these columns; evaluated by rows only
   * @param predicates
   *   the query's own deterministic predicates on columns of the files, bound to the required schema, in Spark's order
   * @param decoding
@@ -69,6 +85,7 @@ final class ScanSpec(
     val scanId: Long,
     val requiredSchema: StructType,
     val columns: IndexedSeq[ScanColumn],
+    val tuples: IndexedSeq[ScanTuple],
     val predicates: Seq[Expression],
     val decoding: String,
     val lateMaterialization: Boolean,
@@ -76,7 +93,7 @@ final class ScanSpec(
 ) extends Serializable {
 
   /** Text that is equal for equal specs, and seldom for others. */
-  def marker: String = columns.map(c => s"${c.ref.marker}:${c.ordinal}:${c.partitionOrdinal}").mkString(",")
+  def marker: String = filters.map { case (ref, at) => s"${ref.marker}:${at.mkString(":")}" }.mkString(",")
 
   /** What the TopK looks for whose filter comes first, if there is one. */
   def topK: Option[TopKSpec] = columns.headOption.flatMap(_.ref.topK)
@@ -85,18 +102,34 @@ final class ScanSpec(
   def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)
 
   /** The same scan under other filters: another one to whoever looks for it by id. */
-  def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec =
+  def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec = changed(columns, tuples)
+  def withTuples(tuples: IndexedSeq[ScanTuple]): ScanSpec = changed(columns, tuples)
+
+  private def changed(columns: IndexedSeq[ScanColumn], tuples: IndexedSeq[ScanTuple]): ScanSpec =
     new ScanSpec(
       ScanSpec.nextId(),
       requiredSchema,
       columns,
+      tuples,
       predicates,
       decoding,
       lateMaterialization,
       giveUpSelectivity
     )
 
-  private def filters: Seq[(FilterRef, Int, Int)] = columns.map(c => (c.ref, c.ordinal, c.partitionOrdinal))
+  private def filters: Seq[(FilterRef, Seq[Int])] =
+    columns.map(c => (c.ref, Seq(c.ordinal, c.partitionOrdinal))) ++
+      tuples.map(t => (t.ref, t.parts.flatMap(p => Seq(p.ordinal, p.partitionOrdinal))))
+
+  def filterIds: Seq[Long] = filters.map(_._1.id)
+
+  /** The filters of joins, and where the scan stands to them. */
+  def joins: Seq[(JoinRef, ScanPlace)] =
+    columns.map(c => (c.ref, c.place)).collect { case (j: JoinRef, place) => (j, place) } ++
+      tuples.map(t => (t.ref, t.place))
+
+  /** As plans show it. */
+  def describe: String = (columns.map(_.describe) ++ tuples.map(_.describe)).mkString(", ")
 
   /** The scan's record on the driver, null before it has started and on executors. */
   @transient @volatile var driverRun: AnyRef = _

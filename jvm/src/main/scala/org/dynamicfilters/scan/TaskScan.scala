@@ -23,7 +23,7 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
     .getOrElse(newAdvisor)
   private def newAdvisor = new LateMaterializationAdvisor(spec.giveUpSelectivity)
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
-  private val complete = new Array[ValueFilter](spec.columns.size)
+  private val complete = new Array[ValueFilter](spec.columns.size + spec.tuples.size)
 
   /** Filters by column of the spec, as of now. */
   def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(filter)
@@ -44,6 +44,22 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
         case _ => ValueFilter.All
       }
 
+  /** Filters of [[org.dynamicfilters.filter.TupleHash]]es by tuple of the spec, as of now. */
+  def tuples(): IndexedSeq[ValueFilter] = spec.tuples.indices.map { i =>
+    val at = spec.columns.size + i
+    if (complete(at) == null) complete(at) = ready.find(context, spec.tuples(i).ref, at).orNull
+    if (complete(at) == null) ValueFilter.All else complete(at)
+  }
+
+  /** What row groups say of each filter of tuples, shared by the execution's tasks in this process. */
+  val tupleAdvisors: IndexedSeq[TupleAdvisor] = spec.tuples.indices.map { i =>
+    TaskFilters
+      .executionId(context)
+      .flatMap(LocalExchange.instance.shared(_, s"tuples-${spec.scanId}-$i")(newTupleAdvisor))
+      .getOrElse(newTupleAdvisor)
+  }
+  private def newTupleAdvisor = new TupleAdvisor(spec.giveUpSelectivity)
+
   /** What the driver knows of the task's splits. */
   def know(file: PartitionedFile, learned: LearnedColumns): Unit = splits((file.urlEncodedPath, file.start)) = learned
 
@@ -58,7 +74,7 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
   /** Whether a filter excludes the split before its file is opened: by partition values or by learned statistics. */
   def excludes(file: PartitionedFile): Boolean = {
     val now = filters()
-    spec.columns.indices.exists { i =>
+    tuples().contains(ValueFilter.Nothing) || spec.columns.indices.exists { i =>
       val c = spec.columns(i)
       val bounds =
         if (c.isPartitionColumn) partitionBounds(file.partitionValues, c)

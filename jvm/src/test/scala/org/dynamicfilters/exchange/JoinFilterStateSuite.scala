@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
 import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.LongType
-import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, TupleCollector, TuplePart, ValueFilter}
 import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
@@ -174,5 +174,56 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
     assert(KeyAccumulator.budget(8 << 20, 1L << 30) == (8 << 20))
     assert(KeyAccumulator.budget(8 << 20, 16L << 20) == (1 << 20))
     assert(KeyAccumulator.budget(8 << 20, 0) == (8 << 20))
+  }
+
+  private val parts = IndexedSeq.fill(2)(TuplePart(domain, nullsMatch = false))
+  private def tuples(pairs: (Long, Long)*): Array[Byte] = {
+    val c = new TupleCollector(parts, limits, 2)
+    pairs.foreach { case (x, y) => c.add(InternalRow(x, y), Array(0, 1)) }
+    c.result().encode
+  }
+  private def ofTuples: (JoinFilterState, Seq[JoinFilterState]) = {
+    val columns = Seq(2L, 3L).map(new JoinFilterState(_, nullsMatch = false, limits))
+    (new JoinFilterState(1, nullsMatch = false, limits, columns), columns)
+  }
+  private def offer(states: (JoinFilterState, Seq[JoinFilterState]), partition: Int, pairs: (Long, Long)*): Unit = {
+    states._2.head.offer(partition, keys(pairs.map(_._1): _*), outgrown = false)
+    states._2.last.offer(partition, keys(pairs.map(_._2): _*), outgrown = false)
+    states._1.offer(partition, tuples(pairs: _*), outgrown = false)
+  }
+
+  test("a filter of tuples waits for every partition, and a retry replaces what a partition reported") {
+    val states = ofTuples
+    val (tuple, columns) = states
+    (tuple +: columns).foreach(_.started(2))
+    offer(states, 0, (1L, 1L), (5L, 9L))
+    offer(states, 0, (1L, 1L), (2L, 2L))
+    assert(tuple.current.isEmpty && !tuple.isSettled)
+    offer(states, 1, (3L, 3L))
+    val single = new JoinFilterState(4, nullsMatch = false, limits, columns)
+    single.started(1)
+    single.offer(0, tuples((1L, 1L), (2L, 2L), (3L, 3L)), outgrown = false)
+    assert(tuple.current == single.current, "the rows of a failed attempt count")
+    assert(tuple.expression("(x, y)") == "(x, y) IN (3 tuples)")
+  }
+
+  test("a filter of tuples that leaves out no more than those of its keys is given up with that reason") {
+    val states = ofTuples
+    val (tuple, columns) = states
+    (tuple +: columns).foreach(_.started(1))
+    offer(states, 0, (1L, 7L), (2L, 7L), (1L, 9L), (2L, 9L))
+    tuple.phase match {
+      case JoinPhase.Disabled(reason) => assert(reason.contains("leave out as much"))
+      case other => fail(s"$other")
+    }
+    assert(tuple.current.isEmpty && tuple.expression("(x, y)") == "true")
+    assert(columns.forall(_.current.isDefined))
+  }
+
+  test("while its keys' filters are not known a filter of tuples stands for itself") {
+    val (tuple, columns) = ofTuples
+    tuple.started(1)
+    tuple.offer(0, tuples((1L, 7L)), outgrown = false)
+    assert(tuple.current.isDefined && columns.forall(_.current.isEmpty))
   }
 }

@@ -1,0 +1,68 @@
+package org.dynamicfilters.filter
+
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
+
+/**
+ * Collects the tuples of keys of a join's build side, as their hashes ([[TupleHash]]). Belongs to one task; not thread-safe.
+ *
+ * Bounded as [[KeyCollector]] is: above the limit nothing is kept, and a row then costs nothing.
+ *
+ * @param partitions
+ *   how many tasks collect, and so share the limits
+ */
+final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, partitions: Int) {
+  private val domains = parts.map(_.domain).toArray
+  private val nullsMatch = parts.map(_.nullsMatch).toArray
+  private val most = limits.keysPerPartition(partitions)
+  private var rows = 0L
+  private var last = 0L
+  // null once there were too many.
+  private var hashes = new LongHashSet(most)
+
+  /**
+   * Takes the keys of a row, of which nothing is kept.
+   *
+   * @param ordinals
+   *   by part, the column of the row
+   */
+  def add(row: SpecializedGetters, ordinals: Array[Int]): Unit = {
+    rows += 1
+    if (hashes != null) {
+      var hash = TupleHash.empty
+      var i = 0
+      while (i < domains.length) {
+        if (!row.isNullAt(ordinals(i)))
+          hash = TupleHash.mix(hash, TupleHash.codeOfRow(domains(i), row, ordinals(i)))
+        else if (nullsMatch(i)) hash = TupleHash.mix(hash, TupleHash.nullCode)
+        else return // No row of the other side equals it.
+        i += 1
+      }
+      // Adjacent rows often have the same keys. Zero is what `last` starts with.
+      if (hash != last || hash == 0L) {
+        last = hash
+        if (!hashes.add(hash)) hashes = null
+      }
+    }
+  }
+
+  /** Whether there were too many tuples to keep them. */
+  def outgrown: Boolean = hashes == null
+
+  /** What was collected so far, as keys of [[TupleHash.domain]]. */
+  def result(): KeyPartial =
+    if (outgrown)
+      // The ends of hashes say nothing.
+      KeyPartial(
+        TupleHash.domain,
+        rows,
+        hasNulls = false,
+        Long.box(Long.MinValue),
+        Long.box(Long.MaxValue),
+        KeyPartial.Outgrown(most.toLong)
+      )
+    else {
+      val found = hashes.sorted
+      val (min, max) = if (found.isEmpty) (null, null) else (Long.box(found.head), Long.box(found.last))
+      KeyPartial(TupleHash.domain, rows, hasNulls = false, min, max, KeyPartial.Longs(found))
+    }
+}

@@ -1,0 +1,103 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.dynamicfilters.filter.{Selection, TupleSelector, ValueFilter}
+
+/** The filters of tuples of one scan in one file: which of them are worth evaluating in its row groups.
+  *
+  * @param isRead
+  *   whether first passes read a column, by position in the required schema. They do not where the file lacks it: then the
+  *   tuple's filter is not evaluated
+  */
+final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Boolean) {
+  private val selectors: IndexedSeq[Option[TupleSelector]] = task.spec.tuples.map { t =>
+    val fixed = t.parts.map { p =>
+      Option.when(p.isPartitionColumn)(p.part.domain.fromRow(file.partitionValues, p.partitionOrdinal))
+    }
+    Option.when(t.parts.forall(p => p.isPartitionColumn || isRead(p.ordinal)))(
+      new TupleSelector(t.parts.map(_.part), fixed)
+    )
+  }
+
+  /** Those that are ready and have not been given up, for one row group. */
+  def ofRowGroup(): Seq[TuplePass] =
+    if (selectors.isEmpty) Nil
+    else {
+      val now = task.tuples()
+      for {
+        i <- selectors.indices
+        selector <- selectors(i)
+        if now(i) != ValueFilter.All && task.tupleAdvisors(i).isWorthIt()
+      } yield new TuplePass(selector, now(i), task.spec.tuples(i), task.tupleAdvisors(i), task.report)
+    }
+}
+
+/** One filter of tuples in one row group. */
+final class TuplePass(
+    selector: TupleSelector,
+    filter: ValueFilter,
+    tuple: ScanTuple,
+    advisor: TupleAdvisor,
+    report: ScanReport
+) {
+  private var before, after = 0L
+  private var judged = false
+
+  /** @param vector
+    *   by position in the required schema
+    */
+  def select(vector: Int => ColumnVector, s: Selection): Unit = {
+    before += s.count
+    selector.select(filter, part => vector(tuple.parts(part).ordinal), s)
+    after += s.count
+  }
+
+  /** Tells how much it left out of the rows that pass the columns' own filters. A second pass sees only what the first one
+    * left, and says nothing.
+    */
+  def judge(): Unit = if (!judged) {
+    judged = true
+    if (advisor.judge(before, after)) report.addReason("a filter of tuples let most rows pass and was given up")
+  }
+}
+
+/** Decides for a scan, from what it left out so far, whether a filter of tuples is evaluated in the next row group.
+  *
+  * How much it can leave out depends on which tuples the scanned table has, and that is not known before: where one key
+  * follows from another, the tuples say no more than the single keys.
+  *
+  * Shared by the tasks of a process. Thread-safe.
+  *
+  * @param giveUpSelectivity
+  *   a filter that lets more than this share of rows pass, of those that pass the filters of the single keys, is not worth
+  *   its cost
+  */
+final class TupleAdvisor(giveUpSelectivity: Double) {
+  import TupleAdvisor._
+
+  private var misses = 0
+  private var asked = 0L
+
+  /** Whether to evaluate it in the next row group. */
+  def isWorthIt(): Boolean = synchronized {
+    asked += 1
+    misses < MissesToGiveUp || asked % RetryEvery == 0
+  }
+
+  /** What it did in a row group.
+    *
+    * @return
+    *   whether it is given up by this
+    */
+  def judge(before: Long, after: Long): Boolean = synchronized {
+    val gaveUp = misses >= MissesToGiveUp
+    if (before > 0) misses = if (after > before * giveUpSelectivity) misses + 1 else 0
+    !gaveUp && misses >= MissesToGiveUp
+  }
+}
+
+object TupleAdvisor {
+  private val MissesToGiveUp = 2
+  private val RetryEvery = 16L
+}
