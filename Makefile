@@ -29,7 +29,7 @@ PYTEST := .venv/bin/python -m pytest
 .DELETE_ON_ERROR:
 # Parts share caches and two cores.
 .NOTPARALLEL:
-.PHONY: help demo bench jar wheel venv clean test test-steps format \
+.PHONY: help demo bench bench-coordinator jar wheel venv clean test test-steps format \
   lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect linkage \
   $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
 
@@ -38,6 +38,7 @@ help:
 	@echo "make test    run every test (test-unit, test-jvm, lint, linkage, test-classic, test-local-cluster,"
 	@echo "             test-connect, $(OLDER_SPARKS:%=test-core-%))"
 	@echo "make bench   run the benchmarks"
+	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make venv    set up .venv only"
@@ -50,6 +51,10 @@ demo: $(VENV) $(JAR)
 bench: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/bench.py
 	.venv/bin/python benchmarks/bench_joins.py
+
+# The driver's part of the exchange under the load of a thousand simulated executors.
+bench-coordinator:
+	tools/sbt "jvm/Test/runMain org.dynamicfilters.exchange.CoordinatorLoad"
 
 # ---- set-up
 
