@@ -37,7 +37,8 @@ object JoinPhase {
   * the last partition has reported builds the filter.
   *
   * @param columns
-  *   of a filter of tuples, the states of its single keys; none for a filter of one key
+  *   of a filter of tuples, the states of its single keys: it is complete after them, because they decide whether it is of
+  *   any use. None for a filter of one key
   */
 final class JoinFilterState(
     val filterId: Long,
@@ -147,7 +148,7 @@ final class JoinFilterState(
   }
 
   private def checkComplete(): Unit = phaseNow match {
-    case Building(partitions) if partials.size >= partitions =>
+    case Building(partitions) if partials.size >= partitions && columns.forall(_.isSettled) =>
       if (readyAt == 0L) readyAt = System.nanoTime()
       complete = true
       settle()
@@ -225,4 +226,7 @@ final class JoinFilterState(
       if (isTuple) TupleText.expression(f, column) else f.expression(column)
     case Some(_) => "hidden"
   }
+
+  // Last, when everything else of this object is there.
+  columns.foreach(_.onSettled(() => checkComplete()))
 }

@@ -14,7 +14,8 @@ import java.util.Arrays
  * @param maxFilterBytes
  *   an encoded filter above this is reduced; also what all partitions together may hold while they collect
  * @param tupleShare
- *   tuples of several keys that are a greater share of the combinations of these keys make no filter of their own
+ *   tuples of several keys that are a greater share of the combinations of these keys, or all of them, make no filter of
+ *   their own
  */
 final case class KeyLimits(
     maxRows: Int,

@@ -220,10 +220,22 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
     assert(columns.forall(_.current.isDefined))
   }
 
-  test("while its keys' filters are not known a filter of tuples stands for itself") {
+  test("a filter of tuples that has reported waits for those of its keys, which decide over it") {
+    val states = ofTuples
+    val (tuple, columns) = states
+    (tuple +: columns).foreach(_.started(1))
+    tuple.offer(0, tuples((1L, 7L)), outgrown = false)
+    assert(tuple.current.isEmpty && !tuple.isSettled)
+    offer(states, 0, (1L, 7L))
+    assert(tuple.isSettled && tuple.phase.isInstanceOf[JoinPhase.Disabled])
+  }
+
+  test("where its keys' filters do not come a filter of tuples stands for itself") {
     val (tuple, columns) = ofTuples
     tuple.started(1)
     tuple.offer(0, tuples((1L, 7L)), outgrown = false)
-    assert(tuple.current.isDefined && columns.forall(_.current.isEmpty))
+    columns.head.disable("for a test")
+    columns.last.release()
+    assert(tuple.isSettled && tuple.current.isDefined && columns.forall(_.current.isEmpty))
   }
 }

@@ -192,6 +192,9 @@ class TupleFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(reason(1, Some(1L), Some(1L)).exists(_.contains("leave out as much")))
     assert(reason(90, Some(10L), Some(10L)).exists(_.contains("the 90 tuples are most of the 100 combinations")))
     assert(reason(60, Some(10L), Some(10L)).isEmpty)
+    val never = limits.copy(tupleShare = 1)
+    assert(TupleBuilder.build(Seq(diagonal(99)), never, Seq(Some(10L), Some(10L))).isRight)
+    assert(TupleBuilder.build(Seq(diagonal(100)), never, Seq(Some(10L), Some(10L))).isLeft)
     assert(reason(90, Some(90L), Some(90L)).isEmpty)
     assert(reason(90, None, Some(1L)).isEmpty, "what is not known does not speak against the tuples")
   }
@@ -219,6 +222,14 @@ class TupleFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(built(Seq(1, 5, null), limits, nulls = false).distinct.contains(2))
     assert(built(Nil, limits, nulls = false).distinct.contains(0))
     assert(built((1 to 7).map(_ * 10), limits.copy(maxRows = 3), nulls = false).distinct.isEmpty)
+  }
+
+  test("forms that are not made for tuples lose no row") {
+    val rows = Seq(Seq(1, 1), Seq(7, 9))
+    // What late executors get where the set is too large to be sent.
+    val range = TupleBuilder.build(Seq(diagonal(3)), limits, unknown).toOption.get.filter.asInstanceOf[Members].range
+    Seq(All, range, NullsOnly(TupleHash.domain)).foreach(f => assert(select(twoInts, f, rows) == Seq(0, 1)))
+    assert(select(twoInts, Nothing, rows).isEmpty)
   }
 
   test("vectors of another type lose no row") {
