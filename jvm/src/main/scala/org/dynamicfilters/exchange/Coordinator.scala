@@ -168,7 +168,7 @@ final class Coordinator(
   private def push(b: SharedBound): Unit = synchronized {
     b.scheduled = false
     if (executions.get(b.execution.id).exists(_ eq b.execution)) {
-      b.notBefore = clock() + pace.everyMillis * 1000000
+      b.notBefore = clock() + pace.pauseAfterPush(b.subscribers.size) * 1000000
       val message = b.message
       b.subscribers.foreach(send(_, message))
     }
