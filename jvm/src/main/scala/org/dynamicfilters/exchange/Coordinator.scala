@@ -69,7 +69,7 @@ final class Coordinator(
   }
 
   private val executions = mutable.HashMap.empty[Long, Execution]
-  private val ended = new RecentIds(Coordinator.EndedRemembered)
+  private val ended = new RecentIds()
 
   /** Takes a message of an executor. */
   def received(peer: String, bytes: Array[Byte]): Unit = {
@@ -201,7 +201,6 @@ final class Coordinator(
 }
 
 object Coordinator {
-  private val EndedRemembered = 10000
   private val IdleNanos = 3600L * 1000 * 1000 * 1000
 
   private[exchange] def send(

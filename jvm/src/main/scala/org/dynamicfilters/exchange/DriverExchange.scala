@@ -40,7 +40,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
   }
 
   override def payload(bytes: Array[Byte]): Payload =
-    new DriverExchange.BroadcastPayload(sc.broadcast(bytes), bytes.length)
+    new DriverExchange.BroadcastPayload(sc.broadcast(bytes))
 
   /** An execution ended. */
   def executionEnded(id: Long): Unit = worker.later(0)(coordinator.executionEnded(id))
@@ -50,9 +50,6 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
     connected.asScala.foreach { case (name, peer) =>
       if (peer.executorId == executorId && connected.remove(name, peer)) worker.later(0)(coordinator.peerLost(name))
     }
-
-  /** Executors that made themselves known. */
-  def executors: Int = connected.size
 
   def stop(): Unit = {
     worker.stop()
@@ -65,7 +62,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
 object DriverExchange {
   val EndpointName = "dynamic-filters"
 
-  private final class BroadcastPayload(val broadcast: Broadcast[Array[Byte]], override val bytes: Int) extends Payload {
+  private final class BroadcastPayload(val broadcast: Broadcast[Array[Byte]]) extends Payload {
     // Destroying would fail whoever fetches it just now; its blocks go when nothing refers to it.
     override def release(): Unit = broadcast.unpersist()
   }

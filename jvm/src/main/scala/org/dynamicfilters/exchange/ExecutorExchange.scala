@@ -37,7 +37,7 @@ object ExecutorExchange extends Logging {
 
   private lazy val link = new ExecutorLink(
     LocalExchange.instance,
-    (message, _) =>
+    message =>
       state.get match {
         case State.Connected(wire) => wire.send(message)
         case other => throw new IllegalStateException(s"the exchange is $other")

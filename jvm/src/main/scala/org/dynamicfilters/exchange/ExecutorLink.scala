@@ -73,7 +73,7 @@ final class ExecutorLink(
 
   private def send(message: Array[Byte]): Unit =
     try {
-      driver.send(message, None)
+      driver.send(message)
       counters.add(sent)
       counters.add(sentBytes, message.length.toLong)
     } catch { case _: Exception => counters.add(sendFailed) }

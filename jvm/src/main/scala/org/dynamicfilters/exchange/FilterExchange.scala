@@ -91,7 +91,7 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
 
   private val executions = new ConcurrentHashMap[Long, Execution]()
   // So that a task that outlives its query does not open a new entry that nobody closes.
-  private val ended = new RecentIds(LocalExchange.EndedRemembered)
+  private val ended = new RecentIds()
   @volatile private var link: Option[ExecutorLink] = None
 
   /** From now on what is new here is shared with the cluster; None: no longer. */
@@ -199,7 +199,6 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
 }
 
 object LocalExchange {
-  private val EndedRemembered = 10000
 
   /** The exchange of this process. Idle executions are kept a minute: long enough for the next wave of tasks. */
   val instance: LocalExchange = new LocalExchange(60L * 1000 * 1000 * 1000, () => System.nanoTime())

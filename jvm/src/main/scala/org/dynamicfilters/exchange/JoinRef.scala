@@ -67,25 +67,16 @@ object JoinRef {
       key: Expression,
       limits: KeyLimits
   ): JoinRef =
-    made(IndexedSeq(TuplePart(domain, nullsMatch)), origin, build, Seq(key), limits, Nil)
+    of(IndexedSeq(TuplePart(domain, nullsMatch)), origin, build, Seq(key), limits, Nil)
 
-  /** The filter of the tuples of several keys.
+  /** The filter of one key, or of the tuples of several.
     *
     * @param keys
     *   by part
     * @param columns
-    *   by part, the filter of that key alone
+    *   of several, by part, the filter of that key alone; none for one
     */
-  def tuple(
-      parts: IndexedSeq[TuplePart],
-      origin: String,
-      build: SparkPlan,
-      keys: Seq[Expression],
-      limits: KeyLimits,
-      columns: Seq[JoinRef]
-  ): JoinRef = made(parts, origin, build, keys, limits, columns)
-
-  private def made(
+  def of(
       parts: IndexedSeq[TuplePart],
       origin: String,
       build: SparkPlan,

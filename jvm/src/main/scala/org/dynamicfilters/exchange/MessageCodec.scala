@@ -3,7 +3,7 @@ package org.dynamicfilters.exchange
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
+import com.google.protobuf.ByteString
 import org.dynamicfilters.proto._
 
 /** [[Message]]s as bytes (proto/exchange.proto), and back. Reading never throws. */
@@ -52,7 +52,6 @@ object MessageCodec {
         else if (!m.getUnknownFields.asMap.isEmpty) Left(Refusal.Malformed)
         else read(m).toRight(Refusal.Malformed)
       } catch {
-        case _: InvalidProtocolBufferException => Left(Refusal.Malformed)
         case NonFatal(_) => Left(Refusal.Malformed)
       }
 

@@ -1,7 +1,7 @@
 package org.dynamicfilters.exchange
 
-/** The newest ids that were put in, so many of them. Not thread-safe. */
-final class RecentIds(most: Int) {
+/** The newest ids that were put in, so many of them: of executions that have ended. Not thread-safe. */
+final class RecentIds(most: Int = 10000) {
   private val ids = new java.util.LinkedHashMap[Long, java.lang.Boolean]() {
     override def removeEldestEntry(e: java.util.Map.Entry[Long, java.lang.Boolean]): Boolean = size > most
   }

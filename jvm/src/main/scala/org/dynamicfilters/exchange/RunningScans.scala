@@ -25,7 +25,4 @@ object RunningScans {
   /** Forgets scans whose stages never ran. */
   def executionEnded(id: Long): Unit =
     byRdd.asScala.foreach { case (rdd, scan) => if (scan.executionId == id) ended(rdd) }
-
-  /** Scans that have not ended; for tests of the life cycle. */
-  def size: Int = byRdd.size
 }

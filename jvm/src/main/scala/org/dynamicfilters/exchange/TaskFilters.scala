@@ -4,7 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.Settings
 import org.dynamicfilters.filter.ValueFilter
 
@@ -34,6 +34,10 @@ object TaskFilters {
   /** The SQL execution that the task works for. */
   def executionId(context: TaskContext): Option[Long] =
     Option(context.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
+
+  /** The SQL execution that this thread of the driver works for. */
+  def executionId(sc: SparkContext): Option[Long] =
+    Option(sc.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
 
   /** Whether the task may tell other executors what it learns, and hear of them: Spark puts the session's settings into tasks. */
   def shares(context: TaskContext): Boolean = context.getLocalProperty(Settings.ExchangeEnabled.key) != "false"

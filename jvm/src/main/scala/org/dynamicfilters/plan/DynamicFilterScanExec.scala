@@ -102,7 +102,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     */
   override protected def doPrepare(): Unit = {
     val refs = spec.joins.collect { case (ref, place) if place.waits => ref }
-    val execution = Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption)
+    val execution = TaskFilters.executionId(sparkContext)
     val millis = Settings.get(conf, Settings.JoinWaitTimeout)
     if (refs.nonEmpty && execution.isDefined && millis > 0)
       JoinWaits.await(execution.get, refs, millis) match {
@@ -136,7 +136,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
   /** What gets no task is counted here. */
   private def countLeft(choice: SplitChooser.Choice, accumulator: ScanAccumulator): Unit = if (choice.left.nonEmpty) {
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-    val report = new ScanReport(Option(executionId).flatMap(_.toLongOption).getOrElse(-1L), "driver")
+    val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
     choice.left.foreach { case (_, known) => report.addUnopened(known) }
     accumulator.add(report)
     val set = Seq(
@@ -173,8 +173,9 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
           if (n > 0) metric += n
         }
     )
-    val execution = Option(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)).flatMap(_.toLongOption)
-    execution.foreach(RunningScans.started(_, scanned.id, spec.joins.map(_._1.state)))
+    TaskFilters
+      .executionId(sparkContext)
+      .foreach(RunningScans.started(_, scanned.id, spec.joins.map(_._1.state)))
     scanned
   }
 

@@ -183,8 +183,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     val limits = BuildKeyTapExec.limits(e)
     made.getOrElseUpdate(
       (build, bound, parts.map(_.nullsMatch)),
-      if (keys.size == 1) JoinRef(parts.head.domain, parts.head.nullsMatch, originOf(keys), build, bound.head, limits)
-      else JoinRef.tuple(parts, originOf(keys), build, bound, limits, columns)
+      JoinRef.of(parts, originOf(keys), build, bound, limits, columns)
     )
   }
 

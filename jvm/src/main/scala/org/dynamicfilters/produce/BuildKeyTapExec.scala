@@ -63,7 +63,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     val rows = child.execute()
     val partitions = rows.getNumPartitions
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-    val execution = Option(executionId).flatMap(_.toLongOption)
+    val execution = TaskFilters.executionId(sparkContext)
     val show = Settings.get(conf, Settings.ShowValues)
     taps.foreach { t =>
       t.ref.state.showValues = show

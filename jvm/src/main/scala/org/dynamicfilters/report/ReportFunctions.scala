@@ -146,20 +146,15 @@ private final class ReportReader(session: SparkSession) {
     q.synchronized(q.scans.toSeq).map { s =>
       val r = s.accumulator.value.getOrElse(q.executionId, new ScanReport(q.executionId, ""))
       import ScanCounter._
-      Row(
+      val table = Seq(
         q.executionId,
         s.scanId,
         s.tableName,
         s.filterIds.map(_.toString),
         s.filesTotal,
-        math.max(0L, s.filesTotal - r.filesRead.size),
-        r(RowGroups),
-        r(RowGroupsPruned),
-        r(Rows),
-        r(Rows) - r(RowsOutput),
-        r(RowsOutput),
-        r(BytesTotal),
-        r(BytesRead),
+        math.max(0L, s.filesTotal - r.filesRead.size)
+      )
+      val how = Seq(
         r(LateMaterialized),
         Map(
           "statistics" -> r(ByStatistics),
@@ -168,27 +163,22 @@ private final class ReportReader(session: SparkSession) {
           "page index" -> r(ByPages),
           "rows" -> r(ByRows)
         ),
-        (r.reasons.toMap ++ (if (r(GaveUp) > 0) Map("late materialization gave up" -> r(GaveUp)) else Map.empty))
+        r.reasons.toMap ++ (if (r(GaveUp) > 0) Map("late materialization gave up" -> r(GaveUp)) else Map.empty)
       )
+      Row.fromSeq(table ++ totals(r) ++ how)
     }
+  }
+
+  /** From row_groups_total to bytes_read. */
+  private def totals(r: ScanReport): Seq[Long] = {
+    import ScanCounter._
+    Seq(r(RowGroups), r(RowGroupsPruned), r(Rows), r(Rows) - r(RowsOutput), r(RowsOutput), r(BytesTotal), r(BytesRead))
   }
 
   def executors: Seq[Row] = reports.flatMap { q =>
     q.synchronized(q.scans.toSeq).flatMap { s =>
-      import ScanCounter._
       s.accumulator.byExecutor(q.executionId).map { r =>
-        Row(
-          q.executionId,
-          s.scanId,
-          r.executorId,
-          r(RowGroups),
-          r(RowGroupsPruned),
-          r(Rows),
-          r(Rows) - r(RowsOutput),
-          r(RowsOutput),
-          r(BytesTotal),
-          r(BytesRead)
-        )
+        Row.fromSeq(Seq(q.executionId, s.scanId, r.executorId) ++ totals(r))
       }
     }
   }

@@ -17,11 +17,8 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   */
 final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFilters, context: TaskContext) {
   val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L), SparkEnv.get.executorId)
-  val advisor: LateMaterializationAdvisor = TaskFilters
-    .executionId(context)
-    .flatMap(LocalExchange.instance.shared(_, s"advisor-${spec.scanId}")(newAdvisor))
-    .getOrElse(newAdvisor)
-  private def newAdvisor = new LateMaterializationAdvisor(spec.giveUpSelectivity)
+  val advisor: LateMaterializationAdvisor =
+    shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(spec.giveUpSelectivity))
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val complete = new Array[ValueFilter](spec.columns.size + spec.tuples.size)
 
@@ -52,13 +49,12 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
   }
 
   /** What row groups say of each filter of tuples, shared by the execution's tasks in this process. */
-  val tupleAdvisors: IndexedSeq[TupleAdvisor] = spec.tuples.indices.map { i =>
-    TaskFilters
-      .executionId(context)
-      .flatMap(LocalExchange.instance.shared(_, s"tuples-${spec.scanId}-$i")(newTupleAdvisor))
-      .getOrElse(newTupleAdvisor)
-  }
-  private def newTupleAdvisor = new TupleAdvisor(spec.giveUpSelectivity)
+  val tupleAdvisors: IndexedSeq[TupleAdvisor] =
+    spec.tuples.indices.map(i => shared(s"tuples-${spec.scanId}-$i")(new TupleAdvisor(spec.giveUpSelectivity)))
+
+  /** What the execution's tasks in this process share; the task's own where it has no execution. */
+  private def shared[A <: AnyRef](key: String)(make: => A): A =
+    TaskFilters.executionId(context).flatMap(LocalExchange.instance.shared(_, key)(make)).getOrElse(make)
 
   /** What the driver knows of the task's splits. */
   def know(file: PartitionedFile, learned: LearnedColumns): Unit = splits((file.urlEncodedPath, file.start)) = learned

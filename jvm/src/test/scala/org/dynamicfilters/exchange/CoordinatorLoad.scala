@@ -37,7 +37,6 @@ object CoordinatorLoad {
         true
       }
       override def payload(content: Array[Byte]): Payload = new Payload {
-        override def bytes: Int = content.length
         override def release(): Unit = ()
       }
     }
@@ -85,7 +84,7 @@ object CoordinatorLoad {
       val exchange = new LocalExchange(Long.MaxValue, () => System.nanoTime())
       links(i) = new ExecutorLink(
         exchange,
-        { (message, _) => sent.increment(); driver.received(i, message) },
+        { message => sent.increment(); driver.received(i, message) },
         new Schedule {
           override def later(millis: Long)(work: => Unit): Boolean = {
             pool.schedule((() => work): Runnable, millis, TimeUnit.MILLISECONDS)

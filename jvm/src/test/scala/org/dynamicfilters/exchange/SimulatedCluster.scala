@@ -17,7 +17,6 @@ final class ManualSchedule extends Schedule {
 final case class Trouble(lost: Double = 0, doubled: Double = 0, late: Double = 0)
 
 private final class SimulatedPayload(val content: Array[Byte], onRelease: () => Unit) extends Payload {
-  override def bytes: Int = content.length
   override def release(): Unit = onRelease()
 }
 
@@ -55,7 +54,7 @@ final class SimulatedCluster(
     val counters = new ExchangeCounters
     val link = new ExecutorLink(
       exchange,
-      (message, _) => post(message)(bytes => coordinator.received(name, bytes)),
+      message => post(message)(bytes => coordinator.received(name, bytes)),
       schedule,
       pace,
       counters,
