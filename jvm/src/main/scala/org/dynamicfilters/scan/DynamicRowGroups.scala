@@ -158,12 +158,13 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     if (group.done.isEmpty) {
       // Statistics say as much of a one-sided range as a dictionary does, where there are any.
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
+      val inDictionary = undecided.filter(i => noBounds(i) || filters(i).points.isDefined)
       if (
-        undecided.exists(i =>
-          (noBounds(i) || filters(i).points.isDefined) && !fileColumns(i).dictionaryCouldPass(group.block, filters(i))
-        )
-      ) return Decision.Prune(ByDictionary)
-      if (undecided.exists(i => !fileColumns(i).bloomCouldPass(group.block, filters(i)))) return Decision.Prune(ByBloom)
+        inDictionary.exists(i => excludes(i, task.dictionaryAdvisors, _.dictionaryCouldPass(group.block, filters(i))))
+      )
+        return Decision.Prune(ByDictionary)
+      if (undecided.exists(i => excludes(i, task.bloomAdvisors, _.bloomCouldPass(group.block, filters(i)))))
+        return Decision.Prune(ByBloom)
     }
     val pages =
       if (!columnBytes.hasPageIndex(group.block)) None
@@ -171,6 +172,25 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     if (pages.exists(_.isEmpty)) return Decision.Prune(ByPages)
     if (group.done.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.rowCount - p.count))
     passes.decide(group, filters, pages, learner)
+  }
+
+  /** Looks up what a filter needs where that was of use lately.
+    *
+    * @param column
+    *   position among the filtered columns of the files
+    * @param couldPass
+    *   None where there is nothing to look up
+    */
+  private def excludes(
+      column: Int,
+      advisors: IndexedSeq[StepAdvisor],
+      couldPass: FileColumn => Option[Boolean]
+  ): Boolean = {
+    val advisor = advisors(dataColumns(column)._1)
+    advisor.isWorthIt() && couldPass(fileColumns(column)).exists { passes =>
+      advisor.judge(1, if (passes) 1 else 0)
+      !passes
+    }
   }
 
   override def close(): Unit =

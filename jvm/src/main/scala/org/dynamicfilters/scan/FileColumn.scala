@@ -102,9 +102,9 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
       rows.result()
     }
 
-  /** Whether the chunk's dictionary holds a value that passes; true where the chunk is not dictionary-encoded throughout. */
-  def dictionaryCouldPass(block: BlockMetaData, filter: ValueFilter): Boolean = {
-    val answer = for {
+  /** Whether the chunk's dictionary holds a value that passes; None where the chunk is not dictionary-encoded throughout. */
+  def dictionaryCouldPass(block: BlockMetaData, filter: ValueFilter): Option[Boolean] =
+    for {
       k <- keys
       c <- chunk(block)
       stats <- Option(c.getEncodingStats)
@@ -120,12 +120,10 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
       // A value that says nothing may be any value.
       known.contains(null) || filter.couldPassAny(known.iterator, nulls)
     }
-    answer.getOrElse(true)
-  }
 
-  /** Whether the Parquet bloom filter knows one of the filter's points; true where there are no points or no bloom filter. */
-  def bloomCouldPass(block: BlockMetaData, filter: ValueFilter): Boolean = {
-    val answer = for {
+  /** Whether the Parquet bloom filter knows one of the filter's points; None where there are no points or no bloom filter. */
+  def bloomCouldPass(block: BlockMetaData, filter: ValueFilter): Option[Boolean] =
+    for {
       points <- filter.points
       c <- chunk(block)
       if c.getBloomFilterOffset >= 0
@@ -135,6 +133,4 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
       hashes = points.map(BloomHashes.of(bloom, descriptor.get.getPrimitiveType, domain, _))
       if hashes.forall(_.isDefined)
     } yield hashes.exists(h => bloom.findHash(h.get))
-    answer.getOrElse(true)
-  }
 }

@@ -49,8 +49,16 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
   }
 
   /** What row groups say of each filter of tuples, shared by the execution's tasks in this process. */
-  val tupleAdvisors: IndexedSeq[TupleAdvisor] =
-    spec.tuples.indices.map(i => shared(s"tuples-${spec.scanId}-$i")(new TupleAdvisor(spec.giveUpSelectivity)))
+  val tupleAdvisors: IndexedSeq[StepAdvisor] =
+    spec.tuples.indices.map(i => shared(s"tuples-${spec.scanId}-$i")(new StepAdvisor(spec.giveUpSelectivity)))
+
+  /** What row groups say of looking into dictionaries and bloom filters, by column of the spec. */
+  val dictionaryAdvisors: IndexedSeq[StepAdvisor] = lookUpAdvisors("dictionary")
+  val bloomAdvisors: IndexedSeq[StepAdvisor] = lookUpAdvisors("bloom")
+
+  private def lookUpAdvisors(step: String): IndexedSeq[StepAdvisor] = spec.columns.indices.map { i =>
+    shared(s"$step-${spec.scanId}-$i")(new StepAdvisor(spec.giveUpSelectivity, TaskScan.LookUpsToGiveUp))
+  }
 
   /** What the execution's tasks in this process share; the task's own where it has no execution. */
   private def shared[A <: AnyRef](key: String)(make: => A): A =
@@ -87,6 +95,11 @@ object TaskScan {
 
   /** Files are ordered by the first filter of a scan, if that is a TopK's. */
   val OrderingColumn = 0
+
+  /** Row groups in a row of which a dictionary or bloom filter excluded none before the next ones are read without a look. One
+    * look costs as much as reading a small part of the column, one row group saved pays for many.
+    */
+  private val LookUpsToGiveUp = 4
 
   private val scans = new ConcurrentHashMap[(Long, Long), TaskScan]()
 

@@ -38,7 +38,7 @@ final class TuplePass(
     selector: TupleSelector,
     filter: ValueFilter,
     tuple: ScanTuple,
-    advisor: TupleAdvisor,
+    advisor: StepAdvisor,
     report: ScanReport
 ) {
   private var before, after = 0L
@@ -60,44 +60,4 @@ final class TuplePass(
     judged = true
     if (advisor.judge(before, after)) report.addReason("a filter of tuples let most rows pass and was given up")
   }
-}
-
-/** Decides for a scan, from what it left out so far, whether a filter of tuples is evaluated in the next row group.
-  *
-  * How much it can leave out depends on which tuples the scanned table has, and that is not known before: where one key
-  * follows from another, the tuples say no more than the single keys.
-  *
-  * Shared by the tasks of a process. Thread-safe.
-  *
-  * @param giveUpSelectivity
-  *   a filter that lets more than this share of rows pass, of those that pass the filters of the single keys, is not worth
-  *   its cost
-  */
-final class TupleAdvisor(giveUpSelectivity: Double) {
-  import TupleAdvisor._
-
-  private var misses = 0
-  private var asked = 0L
-
-  /** Whether to evaluate it in the next row group. */
-  def isWorthIt(): Boolean = synchronized {
-    asked += 1
-    misses < MissesToGiveUp || asked % RetryEvery == 0
-  }
-
-  /** What it did in a row group.
-    *
-    * @return
-    *   whether it is given up by this
-    */
-  def judge(before: Long, after: Long): Boolean = synchronized {
-    val gaveUp = misses >= MissesToGiveUp
-    if (before > 0) misses = if (after > before * giveUpSelectivity) misses + 1 else 0
-    !gaveUp && misses >= MissesToGiveUp
-  }
-}
-
-object TupleAdvisor {
-  private val MissesToGiveUp = 2
-  private val RetryEvery = 16L
 }
