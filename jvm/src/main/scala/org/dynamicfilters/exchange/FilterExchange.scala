@@ -128,6 +128,10 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
     )
   }
 
+  /** The bounds of an execution as this process knows them. */
+  def bounds(executionId: Long): Seq[TopKBound] =
+    Option(executions.get(executionId)).fold(Seq.empty[TopKBound])(_.filters.values.asScala.map(_.bound).toSeq)
+
   /** A TopK that tasks here have asked for. */
   def known(executionId: Long, name: FilterName): Option[SharedTopK] =
     Option(executions.get(executionId)).flatMap(e => Option(e.filters.get(name)))
@@ -196,6 +200,9 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
   }
 
   override def liveExecutions: Int = executions.size
+
+  /** Drops everything: the application has ended. */
+  def clear(): Unit = executions.keySet.asScala.foreach(close(_))
 }
 
 object LocalExchange {

@@ -81,7 +81,11 @@ final case class JoinRun(state: JoinFilterState) extends FilterRecord {
       case JoinPhase.Registered =>
         shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
       case JoinPhase.Building(_) =>
-        shown(FilterState.building, if (running) null else "the build side did not finish", 0, ValueFilter.All, 0)
+        val reason =
+          if (state.isIncomplete) JoinFilterState.Incomplete
+          else if (running) null
+          else "the build side did not finish"
+        shown(FilterState.building, reason, 0, ValueFilter.All, 0)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
         shown(FilterState.ready, reduced.orElse(state.sending).orNull, 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)
@@ -208,6 +212,9 @@ final class QueryReports extends Logging {
   /** Notes a join's filter, once. */
   def noteFilter(executionId: String, session: SparkSession, state: JoinFilterState): Unit =
     note(executionId, session)(_.add(JoinRun(state)))
+
+  /** Forgets everything: the application has ended. */
+  def clear(): Unit = synchronized(reports.clear())
 
   private def trim(): Unit = {
     val victim = reports.valuesIterator
