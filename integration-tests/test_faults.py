@@ -14,7 +14,7 @@ import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import Faults, faults
 from spark_dynamic_filters.testing._rows import multiset_difference
 from support import joins, random_queries
-from support.applications import run_application, value
+from support.applications import run_application, standalone_cluster, value
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -58,7 +58,9 @@ _JOIN = "SELECT /*+ {hint}(few) */ p.id, p.k, p.payload, few.n FROM p JOIN few O
 
 
 @pytest.fixture(scope="module")
-def queries(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, t: str, shuffled: str) -> list[Query]:
+def queries(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, t: str, shuffled: str
+) -> list[Query]:
     folder = tmp_path_factory.mktemp("joined")
     joins.view(spark, folder, "p", joins.probe())
     joins.view(spark, folder, "few", joins.build([*joins.within_row_group(3), *joins.within_row_group(11)]))
@@ -295,14 +297,13 @@ def test_executors_are_killed_during_joins(spark: SparkSession, queries: list[Qu
 
 
 @pytest.mark.usefixtures("_processes")
-def test_copies_of_slow_tasks_change_nothing(
-    spark_mode: str, shuffled_path: Path, tmp_path: Path
-) -> None:
+def test_copies_of_slow_tasks_change_nothing(spark_mode: str, shuffled_path: Path, tmp_path: Path) -> None:
     # Speculation is a setting of the application.
     code = """
 from spark_dynamic_filters.testing import faults
-spark = start("local-cluster[2,1,1024]", settings={
+spark = start(sys.argv[3], settings={
     "spark.speculation": "true", "spark.speculation.interval": "50ms", "spark.speculation.quantile": "0.3",
+    "spark.executor.memory": "600m",
     "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "50ms",
     "spark.sql.files.maxPartitionBytes": "64k", "spark.sql.files.openCostInBytes": "64k",
     "spark.sql.shuffle.partitions": "2",
@@ -321,7 +322,9 @@ with faults(spark, seed=5, slow_tasks=0.4, slow=4.0) as happened:
     print("COPIES", happened.seen["speculative_tasks"])
 spark.stop()
 """
-    out = run_application(code, tmp_path, str(shuffled_path))
+    # Spark puts no copy of a task on the same host, and local-cluster has but one.
+    with standalone_cluster(tmp_path) as master:
+        out = run_application(code, tmp_path, str(shuffled_path), master)
     assert value(out, "SAME") == "True"
     assert int(value(out, "SLOW")) > 0
     assert int(value(out, "COPIES")) > 0

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _PREAMBLE = """
@@ -59,6 +63,72 @@ def run_application(code: str, folder: Path, *arguments: str, seconds: float = 1
         raise AssertionError(f"it took more than {seconds} s:\n{_tail(late.stdout)}") from late
     assert done.returncode == 0, _tail(done.stdout)
     return done.stdout
+
+
+@contextmanager
+def standalone_cluster(folder: Path, workers: int = 2, memory: str = "1g") -> Iterator[str]:
+    """A Spark cluster of processes on this machine: a master, and workers of one core.
+
+    Unlike in local-cluster each worker has a host (127.0.0.2, 127.0.0.3, ...): Spark puts the copy of a slow
+    task only where no other attempt of it runs.
+
+    Yields:
+        The master's URL.
+
+    Raises:
+        AssertionError: it did not start within a minute.
+    """
+    from pyspark.find_spark_home import _find_spark_home
+
+    home = _find_spark_home()
+    port = _free_port()
+    url = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    for i in range(workers):
+        own = ["--host", f"127.0.0.{i + 2}", "--work-dir", str(folder / f"work{i}"), "--webui-port", "0"]
+        commands.append([f"{deploy}.worker.Worker", *own, "--cores", "1", "--memory", memory, url])
+    environment = os.environ | {
+        "SPARK_HOME": home,
+        "SPARK_PUBLIC_DNS": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    processes = []
+    try:
+        for i, command in enumerate(commands):
+            with (folder / f"process{i}.log").open("wb") as log:
+                processes.append(
+                    subprocess.Popen(
+                        [str(Path(home, "bin", "spark-class")), *command],
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        env=environment,
+                    )
+                )
+            if i == 0:
+                _wait_for(port)
+        yield url
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+
+
+def _wait_for(port: int) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the master did not start within a minute")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def value(output: str, name: str) -> str:

@@ -179,7 +179,9 @@ def _setting(spark: SparkSession, spec: Mapping[str, object]) -> Iterator[None]:
     except Exception as error:
         # Spark Connect has another exception than a classic session; the plugin's sentence is in both.
         found = re.search(re.escape(_SPEC) + r": ([^\n]*)", str(error))
-        raise ValueError(f"faults: {found[1]}") from error if found else error
+        if found is None:
+            raise
+        raise ValueError(f"faults: {found[1]}") from error
     try:
         yield
     finally:

@@ -19,7 +19,14 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
   private val worker = new Worker("coordinator", DriverExchange.MostWaiting, counters)
 
   val coordinator =
-    new Coordinator(FilterRef, faults.fold[Peers](this)(_.peers(this)), worker, ExchangePace(), counters, () => System.nanoTime())
+    new Coordinator(
+      FilterRef,
+      faults.fold[Peers](this)(_.peers(this)),
+      worker,
+      ExchangePace(),
+      counters,
+      () => System.nanoTime()
+    )
 
   private val close = RpcAccess.serve(
     DriverExchange.EndpointName,

@@ -27,7 +27,9 @@ object FilterBroadcasts {
     */
   def ofScan(sc: SparkContext, executionId: Option[Long], bytes: Array[Byte]): Broadcast[Array[Byte]] = {
     val b = ofExecution(sc, bytes)
-    executionId.foreach(byExecution.computeIfAbsent(_, _ => ConcurrentHashMap.newKeySet[Broadcast[Array[Byte]]]()).add(b))
+    executionId.foreach(
+      byExecution.computeIfAbsent(_, _ => ConcurrentHashMap.newKeySet[Broadcast[Array[Byte]]]()).add(b)
+    )
     b
   }
 

@@ -57,7 +57,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
             report.plan = planText(query)
         }
       }
-      report.state = if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed"
+      report.ended(if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed")
     } finally {
       JoinWaits.executionEnded(e.executionId)
       LocalExchange.instance.close(e.executionId)

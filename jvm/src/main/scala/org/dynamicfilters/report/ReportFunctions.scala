@@ -10,7 +10,6 @@ import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.{Driver, Settings, Version}
 import org.dynamicfilters.exchange.{ExchangeCounters, LocalExchange}
-import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 import org.dynamicfilters.testing.FaultInjection
 
@@ -142,15 +141,11 @@ private final class ReportReader(session: SparkSession) {
       f.filterId.toString,
       f.producer,
       f.columns,
-      f.form,
+      f.filter.form,
       f.state.toString,
       f.reason,
       f.generation,
-      f.filter match {
-        case ValueFilter.All => "true"
-        case ValueFilter.Nothing => "false"
-        case _ => if (showValues) f.expression else "hidden"
-      },
+      if (showValues || !f.filter.hasValues) f.filter.expression else "hidden",
       f.bytes,
       f.waitMillis,
       f.readyMillis.orNull

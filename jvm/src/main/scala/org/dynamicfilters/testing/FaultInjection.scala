@@ -113,14 +113,13 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
 
   /** On the driver, where the keys of a build side's partitions go. */
   def offers(executionId: Long, conf: SQLConf, plain: KeyOffers): KeyOffers =
-    learn(executionId, Settings.get(conf, Settings.FaultsSpec)).fold(plain) { e =>
-      (partition, encoded, outgrown) =>
-        e.way(s"keys of $partition")
-          .pass(
-            () => plain.offer(partition, encoded, outgrown),
-            Some(() => plain.offer(partition, Broken.Bytes, outgrown))
-          )
-  }
+    learn(executionId, Settings.get(conf, Settings.FaultsSpec)).fold(plain) { e => (partition, encoded, outgrown) =>
+      e.way(s"keys of $partition")
+        .pass(
+          () => plain.offer(partition, encoded, outgrown),
+          Some(() => plain.offer(partition, Broken.Bytes, outgrown))
+        )
+    }
 
   /** An executor took over a bound of the cluster's. */
   def adopted(executionId: Long, bound: TopKBound): Unit =

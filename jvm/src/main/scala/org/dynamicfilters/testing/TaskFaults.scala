@@ -22,7 +22,7 @@ private[testing] final class TaskFaults(faults: Faults, executionId: Long, ledge
   /** Registered before those listeners that contribute, hence called after them: Spark calls the last one first. */
   def watch(context: TaskContext): Unit =
     if (context.attemptNumber() == 0 && context.stageAttemptNumber() == 0)
-      context.addTaskCompletionListener[Unit] { c => if (!c.isFailed() && !c.isInterrupted()) completed(c) }
+      context.addTaskCompletionListener[Unit](c => if (!c.isFailed() && !c.isInterrupted()) completed(c))
 
   private def completed(context: TaskContext): Unit = {
     // Stages have other numbers each time.

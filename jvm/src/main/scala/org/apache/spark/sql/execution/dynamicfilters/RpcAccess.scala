@@ -101,8 +101,8 @@ object RpcAccess {
         receiver.received(bytes, Some(() => payload.value.asInstanceOf[Array[Byte]]))
       case _ => receiver.refused()
     }
-    override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
-      case LiveQuestion => context.reply(receiver.live())
+    override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = { case LiveQuestion =>
+      context.reply(receiver.live())
     }
   }
 }
