@@ -53,7 +53,7 @@ object FilterBroadcasts {
     try f(b)
     catch { case NonFatal(_) => }
 
-  /** Blocks of filters that Spark holds anywhere; asks executors. */
+  /** Blocks of filters that Spark holds anywhere. */
   def blocks(): Long = {
     val (held, n) = SqlMetricsAccess.broadcastBlocks(ids.contains(_))
     ids.removeIf(!held.contains(_))

@@ -6,6 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, SqlMetricsAccess}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
@@ -132,7 +133,7 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
   }
 }
 
-object FaultInjection {
+object FaultInjection extends Logging {
   private val EndpointName = "dynamic-filters-faults"
   private val MostExecutions = 1000
   private val MostWaiting = 100000
@@ -175,7 +176,8 @@ object FaultInjection {
   /** On an executor, when it starts. */
   def startExecutor(): Unit =
     if (SparkEnv.get.conf.getBoolean(Settings.FaultsEnabled.key, defaultValue = false))
-      running = Some(new FaultInjection(new RemoteLedger(FaultsAccess.connect(EndpointName)), ownProcess = true))
+      try running = Some(new FaultInjection(new RemoteLedger(FaultsAccess.connect(EndpointName)), ownProcess = true))
+      catch { case NonFatal(e) => logWarning("Dynamic filters: this executor injects no faults", e) }
 
   /** What was injected; empty where nothing can be. On the driver. */
   def counters: Seq[(String, Long)] = driver.fold(Seq.empty[(String, Long)])(_.counters.all)

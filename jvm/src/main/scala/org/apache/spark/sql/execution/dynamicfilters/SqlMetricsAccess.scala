@@ -42,7 +42,8 @@ object SqlMetricsAccess {
   def broadcastBlocks(ofInterest: Long => Boolean): (Set[Long], Long) = {
     val blocks = SparkEnv.get.blockManager.master.getMatchingBlockIds(
       { case b: BroadcastBlockId => ofInterest(b.broadcastId); case _ => false },
-      askStorageEndpoints = true
+      // Executors do not know our classes where they would run this; they tell the driver of each block anyway.
+      askStorageEndpoints = false
     )
     (blocks.iterator.collect { case b: BroadcastBlockId => b.broadcastId }.toSet, blocks.size.toLong)
   }
