@@ -41,12 +41,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--out", type=Path, default=Path("docs/bench/exchange.json"))
     options = parser.parse_args()
+    where = environment()
     spark = session()
     try:
         with tempfile.TemporaryDirectory() as folder:
             result = measure(spark, Path(folder), options.rounds)
     finally:
         spark.stop()
+    result["environment"] = where
     options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     latency = result["ms"]
     print(f"{result['bounds']} bounds from one executor to the other, in {result['queries']} queries")
@@ -123,7 +125,6 @@ def measure(spark: SparkSession, folder: Path, rounds: int) -> dict[str, Any]:
         "rate limits ms": RATE_LIMIT_MS,
         "median beyond rate limit ms": max(0.0, median - RATE_LIMIT_MS),
         "target met": max(0.0, median - RATE_LIMIT_MS) < TARGET_MS,
-        "environment": environment(),
     }
 
 

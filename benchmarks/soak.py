@@ -72,12 +72,13 @@ def main() -> None:
     watchdog = threading.Timer(options.minutes * 60, _too_long, ["the time limit"])
     watchdog.daemon = True
     watchdog.start()
+    where = environment()
     spark = session()
     with tempfile.TemporaryDirectory() as folder:
         tables(spark, Path(folder))
         soak = Soak(spark, queries(), options.seed)
         result = soak.run(options.queries)
-    result["environment"] = environment()
+    result["environment"] = where
     options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     report(result)
     spark.stop()

@@ -71,8 +71,12 @@ final class ExecutorLink(
   }
 
   /** Asks for what the driver knows of a filter, and will know. */
-  def subscribe(executionId: Long, name: FilterName): Unit = {
+  def subscribe(executionId: Long, name: FilterName): Unit =
     schedule.later(0)(send(MessageCodec.encode(Message.Subscribe(executionId, name))))
+
+  /** This process holds something of an execution from now on: it has to hear of its end, or else to sweep. */
+  def joined(executionId: Long): Unit = {
+    schedule.later(0)(send(MessageCodec.encode(Message.Joined(executionId))))
     sweepLater()
   }
 
@@ -159,5 +163,5 @@ final class ExecutorLink(
 }
 
 private object ExecutorLink {
-  val SweepMillis: Long = 30 * 1000
+  val SweepMillis: Long = 10 * 1000
 }

@@ -106,7 +106,9 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
       else if (hasEnded(id)) return None
       else {
         sweep()
-        val made = executions.computeIfAbsent(id, _ => new Execution)
+        var isNew = false
+        val made = executions.computeIfAbsent(id, _ => { isNew = true; new Execution })
+        if (isNew) link.foreach(_.joined(id))
         // It may have ended in between; then nobody else would drop the entry.
         if (hasEnded(id)) drop(id, made)
         made
