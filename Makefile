@@ -29,7 +29,7 @@ PYTEST := .venv/bin/python -m pytest
 .DELETE_ON_ERROR:
 # Parts share caches and two cores.
 .NOTPARALLEL:
-.PHONY: help demo bench bench-coordinator jar wheel venv clean test test-steps format \
+.PHONY: help demo bench bench-coordinator bench-latency soak jar wheel venv clean test test-steps format \
   lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect linkage \
   $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
 
@@ -39,6 +39,8 @@ help:
 	@echo "             test-connect, $(OLDER_SPARKS:%=test-core-%))"
 	@echo "make bench   run the benchmarks"
 	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
+	@echo "make bench-latency       how long a bound takes from one executor to another"
+	@echo "make soak                a thousand queries from eight threads, heaps measured"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make venv    set up .venv only"
@@ -55,6 +57,14 @@ bench: $(VENV) $(JAR)
 # The driver's part of the exchange under the load of a thousand simulated executors.
 bench-coordinator:
 	tools/sbt "jvm/Test/runMain org.dynamicfilters.exchange.CoordinatorLoad"
+
+# How long a bound takes from one executor to another.
+bench-latency: $(VENV) $(JAR)
+	.venv/bin/python benchmarks/bench_exchange.py
+
+# A thousand queries from eight threads; live heaps must stay as they are.
+soak: $(VENV) $(JAR)
+	.venv/bin/python benchmarks/soak.py
 
 # ---- set-up
 

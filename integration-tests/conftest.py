@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from support import tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_dynamic_filters.testing import SparkApplication
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -60,3 +63,17 @@ def shuffled(spark: SparkSession, shuffled_path: Path) -> str:
     """The name of a view of `shuffled_path`."""
     spark.read.parquet(str(shuffled_path)).createOrReplaceTempView("shuffled")
     return "shuffled"
+
+
+@pytest.fixture
+def new_session(spark_application: SparkApplication) -> Iterator[Callable[[], SparkSession]]:
+    """Makes sessions beside the `spark` fixture's; they are closed when the test ends."""
+    made: list[SparkSession] = []
+
+    def make() -> SparkSession:
+        made.append(spark_application.new_session())
+        return made[-1]
+
+    yield make
+    for session in made:
+        spark_application.close_session(session)

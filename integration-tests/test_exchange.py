@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import spark_dynamic_filters as sdf
+from support.applications import run_application, value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -105,8 +107,8 @@ def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: P
     with sdf.conf(spark).override(enabled=False):
         answers["off"] = spark.sql(query).collect()
     settings = {"spark.dynamicFilters.join.waitTimeout": "0s", "spark.sql.autoBroadcastJoinThreshold": "-1"}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
+    for key, text in settings.items():
+        spark.conf.set(key, text)
     try:
         # Nobody waits, so whether the build side or the whole scan is first is chance.
         for _ in range(6):
@@ -121,6 +123,92 @@ def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: P
     finally:
         for key in settings:
             spark.conf.unset(key)
+
+
+def test_bound_crosses_four_executors(tmp_path: Path) -> None:
+    """All good rows are one executor's; the other three skip row groups, and do not without the exchange."""
+    code = """
+from test_exchange import FILES, GROUPS, _run, _write
+spark = start("local-cluster[4,1,1024]", settings={
+    "spark.sql.files.maxPartitionBytes": "64m", "spark.sql.files.openCostInBytes": "64m",
+})
+def others(name, exchange):
+    # What each executor but the best file's skipped; every one of them had whole files.
+    for attempt in range(6):
+        path = _write(folder / f"{name}_{attempt}", best_file=0)
+        spark.read.parquet(path).createOrReplaceTempView("hits")
+        with sdf.conf(spark).override(**{"exchange.enabled": exchange}):
+            rows, executors, _ = _run(spark, spark.sql("SELECT * FROM hits ORDER BY k LIMIT 5000"))
+        assert len(rows) == 5000 and max(r.k for r in rows) < 100
+        rest = [e for e in executors if e.row_groups_total % GROUPS == 0 and e.row_groups_total]
+        if len(executors) == 4 and len(rest) == 3 and min(e.row_groups_total for e in rest) >= 2 * GROUPS:
+            return [e.row_groups_pruned / e.row_groups_total for e in rest]
+    raise AssertionError(f"the work is not spread: {executors}")
+# All processes are warm.
+others("warm", True)
+print("SHARED", json.dumps(others("shared", True)))
+print("ALONE", json.dumps(others("alone", False)))
+spark.stop()
+"""
+    out = run_application(code, tmp_path, seconds=220)
+    shared, alone = (json.loads(value(out, name)) for name in ("SHARED", "ALONE"))
+    assert max(alone) < 0.1, (shared, alone)
+    assert min(shared) > 0.2, (shared, alone)
+
+
+def test_filter_of_64_mib_reaches_running_scans(tmp_path: Path) -> None:
+    code = """
+import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+from spark_dynamic_filters.testing import faults
+spark = start("local-cluster[2,1,2048]", settings={
+    "spark.driver.memory": "3g", "spark.executor.memory": "2g", "spark.driver.maxResultSize": "0",
+    "spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.shuffle.partitions": "4",
+    "spark.sql.files.maxPartitionBytes": "64m", "spark.sql.files.openCostInBytes": "64m",
+    "spark.dynamicFilters.maxFilterBytes": "256m", "spark.dynamicFilters.in.maxValues": "100000000",
+    "spark.dynamicFilters.join.maxBuildRows": "100000000", "spark.dynamicFilters.join.waitTimeout": "0s",
+})
+random = np.random.default_rng(3)
+keys = np.unique(random.integers(0, 1 << 60, 9_500_000)) * 2
+(folder / "keys").mkdir()
+for i, part in enumerate(np.array_split(random.permutation(keys), 2)):
+    pq.write_table(pa.table({"j": part}), folder / "keys" / f"{i}.parquet", compression="none")
+(folder / "fact").mkdir()
+# Odd keys have no match; the tables' sizes on disk say which side is filtered.
+for i in range(30):
+    k = np.concatenate([random.integers(0, 1 << 60, 5_000) * 2 + 1, random.choice(keys, 50)])
+    table = pa.table({"k": random.permutation(k), "id": np.arange(len(k)), "p": ["x" * 1500] * len(k)})
+    path = folder / "fact" / f"{i:02}.parquet"
+    pq.write_table(table, path, row_group_size=500, compression="none", use_dictionary=False)
+for name in ("keys", "fact"):
+    spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+# Without a condition a large build side is not expected to leave anything out.
+few = "(SELECT j FROM keys WHERE j >= 0) AS few"
+query = f"SELECT /*+ MERGE(few) */ count(*), sum(id), sum(length(p)) FROM fact JOIN {few} ON k = j"
+with sdf.conf(spark).override(enabled=False):
+    expected = spark.sql(query).collect()
+with faults(spark, slow_tasks=1.0, slow=1.5):
+    got = spark.sql(query).collect()
+f = [f for f in sdf.filters(spark).collect() if f.producer == "join"][-1]
+s = [s for s in sdf.scans(spark).collect() if s.query_id == f.query_id]
+c = counters(spark)
+print("SAME", got == expected)
+print("BYTES", f.size_bytes, f.form, f.state, f.reason)
+print("BROADCASTS", c["broadcasts"])
+print("PRUNED", sum(x.rows_pruned for x in s), sum(x.rows_total for x in s))
+print("WAITED", f.wait_ms)
+print("GONE", c["payloadsGone"] + c["failures"] + c["undecodable"])
+held = spark.sql("SELECT value FROM dynamic_filter_live() WHERE name = 'broadcast blocks'").head()
+print("BLOCKS", held.value)
+spark.stop()
+"""
+    out = run_application(code, tmp_path, seconds=220)
+    assert value(out, "SAME") == "True"
+    assert int(value(out, "BYTES").split()[0]) >= 64 << 20, value(out, "BYTES")
+    assert value(out, "BROADCASTS") == "1"
+    assert int(value(out, "PRUNED").split()[0]) > 0
+    assert value(out, "WAITED") == "0"
+    assert value(out, "GONE") == "0"
+    assert value(out, "BLOCKS") == "0"
 
 
 def test_nothing_is_left_of_queries(spark: SparkSession, t: str) -> None:

@@ -24,7 +24,11 @@ _DEFAULTS = {
     # Everything stays on this machine, whatever its host name resolves to.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # So that tests can use `faults`.
+    "spark.dynamicFilters.testing.faults.enabled": "true",
 }
+# As many attempts for a task as on a cluster.
+_LOCAL = "local[2, 4]"
 
 
 class SparkApplication(Protocol):
@@ -54,11 +58,11 @@ def start_application(mode: str, config: Mapping[str, str] | None = None) -> Spa
     """
     settings = {**_DEFAULTS, **(config or {})}
     if mode == "classic":
-        return _Driver("local[2]", settings)
+        return _Driver(_LOCAL, settings)
     if mode == "local-cluster":
         return _Driver(_LOCAL_CLUSTER, {"spark.executor.memory": "1g", **settings})
     if mode == "connect":
-        return _Connect(settings)
+        return _Connect({"spark.master": _LOCAL, **settings})
     raise ValueError(f"Spark mode {mode!r}: unknown; valid are {', '.join(MODES)}")
 
 

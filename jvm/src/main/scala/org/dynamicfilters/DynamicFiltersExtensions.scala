@@ -2,9 +2,10 @@ package org.dynamicfilters
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
-import org.dynamicfilters.exchange.{DriverExchange, ExchangeCounters}
+import org.dynamicfilters.exchange._
 import org.dynamicfilters.plan.{DynamicFilterColumnarRule, DynamicFilterRule, SettingsCheck}
-import org.dynamicfilters.report.ReportFunctions
+import org.dynamicfilters.report.{QueryReports, ReportFunctions}
+import org.dynamicfilters.testing.FaultInjection
 
 /** `spark.sql.extensions=org.dynamicfilters.DynamicFiltersExtensions`: enough by itself, for places where plugins cannot be
   * set, as a Spark Connect server in the client's own process.
@@ -36,6 +37,7 @@ object Driver {
   def start(sc: SparkContext, by: Activation.Value): Unit = synchronized {
     if (!running.exists(_.sc eq sc)) {
       stopExchange()
+      FaultInjection.startDriver(sc)
       // In local mode all tasks are in this process.
       val exchange = if (sc.isLocal) None else Some(new DriverExchange(sc, ExchangeCounters.instance))
       running = Some(new Running(sc, by, exchange))
@@ -44,6 +46,23 @@ object Driver {
   }
 
   private def stopExchange(): Unit = running.flatMap(_.exchange).foreach(_.stop())
+
+  /** The application has ended: nothing of it stays. */
+  def stop(sc: SparkContext): Unit = synchronized {
+    if (running.exists(_.sc eq sc)) {
+      stopExchange()
+      FaultInjection.stop()
+      running = None
+      LocalExchange.instance.clear()
+      RunningScans.clear()
+      RunningBuilds.clear()
+      FilterBroadcasts.clear()
+      QueryReports.instance.clear()
+    }
+  }
+
+  /** None in local mode. */
+  def exchange: Option[DriverExchange] = synchronized(running.flatMap(_.exchange))
 
   def activation: Option[Activation.Value] = synchronized(running.map(_.by))
 }

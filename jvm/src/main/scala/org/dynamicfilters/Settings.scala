@@ -2,6 +2,7 @@ package org.dynamicfilters
 
 import org.apache.spark.sql.execution.dynamicfilters.{Setting, SettingsRegistry => R}
 import org.apache.spark.sql.internal.SQLConf
+import org.dynamicfilters.testing.FaultInjection
 
 /** The settings below `spark.dynamicFilters.`, per session and changeable at run time.
   *
@@ -75,6 +76,20 @@ object Settings {
   val ShowValues: Setting[Boolean] =
     R.boolean(Prefix + "report.showValues", default = true, "false: no data values in reports, plans and logs.")
 
+  /** Whether faults can be injected: of the application, when it starts. Not among [[all]], because it is for tests only. */
+  val FaultsEnabled: Setting[Boolean] = R.staticBoolean(
+    Prefix + "testing.faults.enabled",
+    default = false,
+    "For tests: whether sessions may have faults injected into their queries."
+  )
+
+  /** Which faults, see `FaultSpec`. */
+  val FaultsSpec: Setting[String] = R.string(
+    Prefix + "testing.faults.spec",
+    default = "",
+    "For tests: the faults that are injected into this session's queries."
+  )(FaultInjection.checked)
+
   val all: Seq[Setting[_]] = Seq(
     Enabled,
     TopKEnabled,
@@ -93,6 +108,7 @@ object Settings {
     ShowValues
   )
   private val keys: Set[String] = all.map(_.key).toSet
+  private val forTests: Set[String] = Set(FaultsEnabled.key, FaultsSpec.key)
 
   def get[T](conf: SQLConf, setting: Setting[T]): T = setting.read(conf)
 
@@ -100,7 +116,7 @@ object Settings {
     *   a message for a key below the prefix that is no setting, None for any other key
     */
   def refusal(key: String): Option[String] =
-    if (!key.startsWith(Prefix) || keys.contains(key)) None
+    if (!key.startsWith(Prefix) || keys.contains(key) || forTests.contains(key)) None
     else
       Some(
         s"There is no setting $key. Settings below $Prefix are: ${keys.toSeq.sorted.map(_.stripPrefix(Prefix)).mkString(", ")}."

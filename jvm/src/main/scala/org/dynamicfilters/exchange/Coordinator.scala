@@ -79,6 +79,7 @@ final class Coordinator(
       case Left(refusal) => counters.refused(refusal)
       case Right(m: Message.Contributions) => contributed(peer, m)
       case Right(m: Message.Subscribe) => subscribed(peer, m)
+      case Right(m: Message.Joined) => joined(peer, m)
       // What only the driver says.
       case Right(_) => counters.add(refusedMalformed)
     }
@@ -112,6 +113,11 @@ final class Coordinator(
             case None => unknown(peer, m.executionId)
           }
       }
+  }
+
+  private def joined(peer: String, m: Message.Joined): Unit = synchronized {
+    if (ended.contains(m.executionId)) unknown(peer, m.executionId)
+    else execution(m.executionId).peers += peer
   }
 
   /** An executor that asks for what has ended has missed that it did. */

@@ -8,16 +8,25 @@ import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
+import org.dynamicfilters.testing.FaultInjection
 
 /** The driver's end of the exchange of one Spark context: its endpoint, its thread, and the executors it knows. */
 final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends Peers {
   private final class Peer(val executorId: String, val wire: RpcAccess.PeerWire)
 
+  private val faults = FaultInjection.current
   private val connected = new ConcurrentHashMap[String, Peer]()
   private val worker = new Worker("coordinator", DriverExchange.MostWaiting, counters)
 
   val coordinator =
-    new Coordinator(FilterRef, this, worker, ExchangePace(), counters, () => System.nanoTime())
+    new Coordinator(
+      FilterRef,
+      faults.fold[Peers](this)(_.peers(this)),
+      worker,
+      ExchangePace(),
+      counters,
+      () => System.nanoTime()
+    )
 
   private val close = RpcAccess.serve(
     DriverExchange.EndpointName,
@@ -25,7 +34,10 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
       override def registered(peer: String, executorId: String, to: RpcAccess.PeerWire): Unit =
         connected.put(peer, new Peer(executorId, to))
       override def received(peer: String, bytes: Array[Byte]): Unit =
-        worker.later(0)(coordinator.received(peer, bytes))
+        faults match {
+          case None => worker.later(0)(coordinator.received(peer, bytes))
+          case Some(f) => worker.later(0)(f.coordinator(bytes)(coordinator.received(peer, bytes)))
+        }
       override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
     }
   )
@@ -40,7 +52,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
   }
 
   override def payload(bytes: Array[Byte]): Payload =
-    new DriverExchange.BroadcastPayload(sc.broadcast(bytes))
+    new DriverExchange.BroadcastPayload(FilterBroadcasts.ofExecution(sc, bytes))
 
   /** An execution ended. */
   def executionEnded(id: Long): Unit = worker.later(0)(coordinator.executionEnded(id))
@@ -50,6 +62,12 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
     connected.asScala.foreach { case (name, peer) =>
       if (peer.executorId == executorId && connected.remove(name, peer)) worker.later(0)(coordinator.peerLost(name))
     }
+
+  /** What each executor holds, as text, by executor; those that do not answer are left out. Blocks. */
+  def live(): Seq[(String, String)] = connected.values.asScala.toSeq.flatMap { peer =>
+    try Some(peer.executorId -> peer.wire.live())
+    catch { case NonFatal(_) => None }
+  }
 
   def stop(): Unit = {
     worker.stop()
@@ -63,8 +81,7 @@ object DriverExchange {
   val EndpointName = "dynamic-filters"
 
   private final class BroadcastPayload(val broadcast: Broadcast[Array[Byte]]) extends Payload {
-    // Destroying would fail whoever fetches it just now; its blocks go when nothing refers to it.
-    override def release(): Unit = broadcast.unpersist()
+    override def release(): Unit = FilterBroadcasts.destroy(broadcast)
   }
 
   /** Messages of a thousand executors in a second at their usual pace; what is more is dropped. */

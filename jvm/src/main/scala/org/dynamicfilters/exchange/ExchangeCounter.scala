@@ -33,6 +33,9 @@ object ExchangeCounter extends Enumeration {
   /** A filter that came and could not be decoded. */
   val undecodable = Value
 
+  /** Broadcasts that could not be fetched any more. */
+  val payloadsGone = Value
+
   /** Filters that went as Spark broadcasts. */
   val broadcasts = Value
 

@@ -7,6 +7,8 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
+import org.dynamicfilters.report.LiveCounts
+import org.dynamicfilters.testing.FaultInjection
 
 /** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
   * carries a filter: where only the session extension is configured nobody else does.
@@ -30,23 +32,29 @@ object ExecutorExchange extends Logging {
   /** Idempotent, and returns at once. In the driver's own process it does nothing: its tasks share everything already. */
   def start(): Unit =
     if (state.get == State.Stopped && !RpcAccess.isDriver && state.compareAndSet(State.Stopped, State.Connecting)) {
+      FaultInjection.startExecutor()
       // Before there is a connection tasks may mark what is new: the worker sends it after that.
       LocalExchange.instance.connect(Some(link))
       if (!worker.later(0)(connect())) state.set(State.Failed)
     }
 
-  private lazy val link = new ExecutorLink(
-    LocalExchange.instance,
-    message =>
+  private lazy val link = {
+    val wire: Wire = message =>
       state.get match {
         case State.Connected(wire) => wire.send(message)
         case other => throw new IllegalStateException(s"the exchange is $other")
-      },
-    worker,
-    ExchangePace(),
-    counters,
-    () => System.nanoTime()
-  )
+      }
+    val faults = FaultInjection.current
+    new ExecutorLink(
+      LocalExchange.instance,
+      faults.fold(wire)(_.wire(wire)),
+      worker,
+      ExchangePace(),
+      counters,
+      () => System.nanoTime(),
+      faults.fold[(Long, TopKBound) => Unit]((_, _) => ())(f => f.adopted(_, _))
+    )
+  }
 
   private def connect(): Unit = {
     // A process may hold several class loaders of ours, each with its own filters.
@@ -59,6 +67,7 @@ object ExecutorExchange extends Logging {
           override def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
             worker.later(0)(link.received(bytes, payload))
           override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
+          override def live(): String = LiveCounts.text(LiveCounts.ofProcess)
         }
       )
       state.set(State.Connected(wire))

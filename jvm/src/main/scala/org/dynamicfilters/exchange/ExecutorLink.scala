@@ -2,6 +2,8 @@ package org.dynamicfilters.exchange
 
 import java.util.concurrent.atomic.AtomicBoolean
 
+import scala.util.control.NonFatal
+
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 
@@ -13,6 +15,8 @@ import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
   *   the filters of this process
   * @param clock
   *   nanoseconds
+  * @param adopted
+  *   called with execution and bound when a bound of the cluster's was taken over
   */
 final class ExecutorLink(
     exchange: LocalExchange,
@@ -20,7 +24,8 @@ final class ExecutorLink(
     schedule: Schedule,
     pace: ExchangePace,
     counters: ExchangeCounters,
-    clock: () => Long
+    clock: () => Long,
+    adopted: (Long, TopKBound) => Unit = (_, _) => ()
 ) {
 
   /** One TopK's way to the driver. */
@@ -66,8 +71,12 @@ final class ExecutorLink(
   }
 
   /** Asks for what the driver knows of a filter, and will know. */
-  def subscribe(executionId: Long, name: FilterName): Unit = {
+  def subscribe(executionId: Long, name: FilterName): Unit =
     schedule.later(0)(send(MessageCodec.encode(Message.Subscribe(executionId, name))))
+
+  /** This process holds something of an execution from now on: it has to hear of its end, or else to sweep. */
+  def joined(executionId: Long): Unit = {
+    schedule.later(0)(send(MessageCodec.encode(Message.Joined(executionId))))
     sweepLater()
   }
 
@@ -122,7 +131,9 @@ final class ExecutorLink(
       key match {
         case Right(k) if m.partition >= 0 =>
           shared.adopt(TopKBound(m.generation, k, m.partition)) match {
-            case SharedTopK.Outcome.Tightened => counters.add(boundsAdopted)
+            case SharedTopK.Outcome.Tightened =>
+              counters.add(boundsAdopted)
+              adopted(m.executionId, shared.bound)
             case _ => counters.add(boundsNotTighter)
           }
         case _ => counters.add(refusedKeys)
@@ -133,8 +144,8 @@ final class ExecutorLink(
     exchange.late(m.executionId, m.filter.filterId) match {
       case None => counters.add(refusedUnknown)
       case Some(waiting) =>
-        m.encoded.orElse(payload.map(_())) match {
-          case None => counters.add(refusedMalformed)
+        m.encoded.orElse(payload.flatMap(fetched)) match {
+          case None => if (payload.isEmpty) counters.add(refusedMalformed)
           case Some(encoded) =>
             FilterCodec.decode(encoded) match {
               case Right(f) => waiting.filter = f
@@ -144,8 +155,13 @@ final class ExecutorLink(
             }
         }
     }
+
+  /** A broadcast is gone when its execution has ended; an executor that holds it may be lost. */
+  private def fetched(payload: () => Array[Byte]): Option[Array[Byte]] =
+    try Some(payload())
+    catch { case NonFatal(_) => counters.add(payloadsGone); None }
 }
 
 private object ExecutorLink {
-  val SweepMillis: Long = 30 * 1000
+  val SweepMillis: Long = 10 * 1000
 }

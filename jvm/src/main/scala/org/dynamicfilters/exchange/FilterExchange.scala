@@ -106,7 +106,9 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
       else if (hasEnded(id)) return None
       else {
         sweep()
-        val made = executions.computeIfAbsent(id, _ => new Execution)
+        var isNew = false
+        val made = executions.computeIfAbsent(id, _ => { isNew = true; new Execution })
+        if (isNew) link.foreach(_.joined(id))
         // It may have ended in between; then nobody else would drop the entry.
         if (hasEnded(id)) drop(id, made)
         made
@@ -127,6 +129,10 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
       name => link.filter(_ => shares).fold(new SharedTopK(spec))(_.topK(executionId, name, spec))
     )
   }
+
+  /** The bounds of an execution as this process knows them. */
+  def bounds(executionId: Long): Seq[TopKBound] =
+    Option(executions.get(executionId)).fold(Seq.empty[TopKBound])(_.filters.values.asScala.map(_.bound).toSeq)
 
   /** A TopK that tasks here have asked for. */
   def known(executionId: Long, name: FilterName): Option[SharedTopK] =
@@ -196,6 +202,9 @@ final class LocalExchange(idleNanos: Long, clock: () => Long) extends FilterExch
   }
 
   override def liveExecutions: Int = executions.size
+
+  /** Drops everything: the application has ended. */
+  def clear(): Unit = executions.keySet.asScala.foreach(close(_))
 }
 
 object LocalExchange {

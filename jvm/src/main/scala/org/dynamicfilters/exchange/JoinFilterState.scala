@@ -45,13 +45,15 @@ final class JoinFilterState(
     nullsMatch: Boolean,
     limits: KeyLimits,
     columns: Seq[JoinFilterState] = Nil
-) extends Logging {
+) extends KeyOffers
+    with Logging {
   import JoinPhase._
 
   private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
   private val settled = new CountDownLatch(1)
   @volatile private var phaseNow: JoinPhase = Registered
   @volatile private var complete = false
+  @volatile private var incomplete = false
   @volatile private var startedAt = 0L
   @volatile private var readyAt = 0L
   private val waited = new AtomicLong
@@ -136,12 +138,7 @@ final class JoinFilterState(
     }
   }
 
-  /** Takes a partition's keys.
-    *
-    * @param outgrown
-    *   whether it found more keys than it may collect: whoever waits is better off without the filter
-    */
-  def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit = {
+  override def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit = {
     partials.put(partition, encoded)
     if (outgrown) settle()
     checkComplete()
@@ -190,12 +187,22 @@ final class JoinFilterState(
   def disable(reason: String): Unit = {
     synchronized {
       phaseNow match {
-        case Registered | Building(_) if !complete => phaseNow = Disabled(reason)
+        case Registered | Building(_) if !complete =>
+          phaseNow = Disabled(if (incomplete) JoinFilterState.Incomplete else reason)
         case _ =>
       }
     }
     settle()
   }
+
+  /** The build side has ended, whether or not each of its partitions has reported. */
+  def buildEnded(): Unit = {
+    if (phaseNow.isInstanceOf[Building] && !complete) incomplete = true
+    settle()
+  }
+
+  /** Whether the build side ended before each of its partitions had reported. */
+  def isIncomplete: Boolean = incomplete && !complete
 
   /** Lets everybody go on who waits; the filter may still become ready. */
   def release(): Unit = settle()
@@ -229,4 +236,8 @@ final class JoinFilterState(
 
   // Last, when everything else of this object is there.
   columns.foreach(_.onSettled(() => checkComplete()))
+}
+
+object JoinFilterState {
+  val Incomplete = "not every partition of the build side has reported"
 }

@@ -5,12 +5,23 @@ import org.apache.spark.util.AccumulatorV2
 /** The keys of one partition of a build side, encoded. */
 final case class KeyContribution(partition: Int, encoded: Array[Byte], outgrown: Boolean)
 
+/** Where the driver leaves what a build side's partitions report. */
+trait KeyOffers {
+
+  /** Takes a partition's keys; what it reported before is replaced. On the scheduler's thread: it only stores.
+    *
+    * @param outgrown
+    *   whether it found more keys than it may collect: whoever waits is better off without the filter
+    */
+  def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit
+}
+
 /** Carries a build side's keys to the driver with the results of its tasks.
   *
   * An accumulator rather than a message: it comes from successful attempts only, and it has come before the exchange is
   * complete. Its bytes count as part of task results, so they are bounded, see [[KeyAccumulator.budget]].
   */
-final class KeyAccumulator(@transient private val state: JoinFilterState)
+final class KeyAccumulator(@transient private val state: KeyOffers)
     extends AccumulatorV2[KeyContribution, Seq[KeyContribution]] {
   private var contributions = Vector.empty[KeyContribution]
 

@@ -25,6 +25,9 @@ object Message {
   /** To the driver: this executor wants to know what is known of a filter now, and what will be. */
   final case class Subscribe(executionId: Long, filter: FilterName) extends Message
 
+  /** To the driver: this executor holds something of the execution, so it wants to know when that ends. */
+  final case class Joined(executionId: Long) extends Message
+
   /** To executors: a TopK's bound for the whole cluster.
     *
     * @param key

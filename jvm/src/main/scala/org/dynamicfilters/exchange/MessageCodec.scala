@@ -10,7 +10,7 @@ import org.dynamicfilters.proto._
 object MessageCodec {
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val Version = 1
+  val Version = 2
 
   /** What is longer is neither sent nor read: larger filters go as Spark broadcasts. */
   val MaxBytes: Int = 4 * 1024 * 1024
@@ -37,6 +37,7 @@ object MessageCodec {
         b.setJoinFilter(update)
       case Message.Withdrawn(_, filter, reason) =>
         b.setWithdrawn(FilterWithdrawn.newBuilder().setFilter(nameMessage(filter)).setReason(reason.take(MaxReason)))
+      case Message.Joined(_) => b.setJoined(ExecutionJoined.getDefaultInstance)
       case Message.Ended(_) => b.setEnded(ExecutionEndedMessage.getDefaultInstance)
     }
     b.build().toByteArray
@@ -71,6 +72,7 @@ object MessageCodec {
         else Some(Message.Contributions(id, name(m.getContributions.getFilter), parts.flatten.toSeq))
       case ExchangeMessage.BodyCase.SUBSCRIPTION =>
         Some(Message.Subscribe(id, name(m.getSubscription.getFilter)))
+      case ExchangeMessage.BodyCase.JOINED => Some(Message.Joined(id))
       case ExchangeMessage.BodyCase.BOUND =>
         val b = m.getBound
         val key = if (b.hasKey) readKey(b.getKey).map(Some(_)) else Some(None)

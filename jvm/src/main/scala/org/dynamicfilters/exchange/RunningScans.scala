@@ -25,4 +25,8 @@ object RunningScans {
   /** Forgets scans whose stages never ran. */
   def executionEnded(id: Long): Unit =
     byRdd.asScala.foreach { case (rdd, scan) => if (scan.executionId == id) ended(rdd) }
+
+  /** How many there are; for tests of the life cycle. */
+  def live: Int = byRdd.size
+  def clear(): Unit = byRdd.clear()
 }

@@ -13,6 +13,15 @@ import scala.collection.mutable
   */
 final case class Contribution(partition: Int, attempt: Long, keys: Array[AnyRef])
 
+/** Where an attempt leaves the best keys of the rows that it has handed on so far. */
+trait ContributionSink {
+
+  /** @param keys
+    *   at most as many as the TopK's limit, best first, null for SQL NULL; not changed afterwards
+    */
+  def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit
+}
+
 /** The bound of one TopK that all tasks of a process share. On the driver of a cluster the same merges what executors know.
   *
   * Invariants:
@@ -29,7 +38,7 @@ final case class Contribution(partition: Int, attempt: Long, keys: Array[AnyRef]
   * Memory: at most `limit` keys a running partition, and `limit` in all for those that have ended. Thread-safe; readers of
   * `bound` take no lock.
   */
-final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] = None) {
+final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] = None) extends ContributionSink {
   import SharedTopK._
 
   @volatile private var current: TopKBound = TopKBound.none
@@ -41,11 +50,9 @@ final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] 
 
   def bound: TopKBound = current
 
-  /** Takes the best keys of the rows that `attempt` of `partition` has handed on so far.
-    *
-    * @param keys
-    *   at most `limit`, best first, null for SQL NULL; not changed afterwards
-    */
+  override def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit = put(partition, attempt, keys)
+
+  /** Takes the best keys of the rows that `attempt` of `partition` has handed on so far, as [[contribute]]. */
   def put(partition: Int, attempt: Long, keys: Array[AnyRef]): Outcome =
     putAll(Seq(Contribution(partition, attempt, keys)))
 

@@ -7,6 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.Settings
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.testing.FaultInjection
 
 /** The filters of the tasks that run in this process: what links a producer and the scans below it in one task.
   *
@@ -64,7 +65,9 @@ object TaskFilters {
       }
       val before = ofTask.get((ref.id, run)).fold(0)(_.computations)
       // Later computations replace what earlier ones contributed, like later attempts.
-      val task = TaskTopK(shared, partition, context.taskAttemptId() * MaxComputations + before)
+      val attempt = context.taskAttemptId() * MaxComputations + before
+      val sink = FaultInjection.current.fold[ContributionSink](shared)(_.sink(execution, shared))
+      val task = TaskTopK(shared, partition, attempt, sink)
       ofTask((ref.id, run)) = new Part(task, before + 1)
       task
     }

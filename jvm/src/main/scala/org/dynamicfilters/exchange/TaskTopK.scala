@@ -14,7 +14,7 @@ import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
   * Not thread-safe: a task's operators run in one thread. `keys` of SQL NULL are counted only where nulls sort first; else
   * they are the worst rows and not counting them only leaves the bound looser.
   */
-abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt: Long) {
+abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt: Long, sink: ContributionSink) {
   protected val spec: TopKSpec = shared.spec
   protected val limit: Int = spec.limit
   protected val capacity: Int = math.max(TaskTopK.BufferRows, limit)
@@ -71,7 +71,7 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
     val values = bestKeys(limit - nulls)
     val keys = new Array[AnyRef](nulls + values.length)
     System.arraycopy(values, 0, keys, nulls, values.length)
-    shared.put(partition, attempt, keys)
+    sink.contribute(partition, attempt, keys)
     changed = false
     published = System.nanoTime()
     // However large the limit, sharing takes a small part of the task's time.
@@ -128,15 +128,26 @@ object TaskTopK {
   /** How often, in rows offered, an attempt looks at the shared bound. A power of two. */
   private[exchange] val RefreshRows = 256
 
-  def apply(shared: SharedTopK, partition: Int, attempt: Long): TaskTopK = shared.spec.domain match {
-    case d: LongDomain => new LongTaskTopK(shared, d, partition, attempt)
-    case d: ObjectDomain => new ObjectTaskTopK(shared, d, partition, attempt)
-  }
+  def apply(shared: SharedTopK, partition: Int, attempt: Long): TaskTopK = apply(shared, partition, attempt, shared)
+
+  /** @param sink
+    *   what leads to `shared`
+    */
+  def apply(shared: SharedTopK, partition: Int, attempt: Long, sink: ContributionSink): TaskTopK =
+    shared.spec.domain match {
+      case d: LongDomain => new LongTaskTopK(shared, d, partition, attempt, sink)
+      case d: ObjectDomain => new ObjectTaskTopK(shared, d, partition, attempt, sink)
+    }
 }
 
 /** Keys of at most eight bytes: compared as longs, smaller is better (descending order flips the bits). */
-final class LongTaskTopK(shared: SharedTopK, val domain: LongDomain, partition: Int, attempt: Long)
-    extends TaskTopK(shared, partition, attempt) {
+final class LongTaskTopK(
+    shared: SharedTopK,
+    val domain: LongDomain,
+    partition: Int,
+    attempt: Long,
+    sink: ContributionSink
+) extends TaskTopK(shared, partition, attempt, sink) {
   private val flip = if (spec.ascending) 0L else -1L
   private val buffer = new Array[Long](capacity)
   private var buffered = 0
@@ -201,8 +212,13 @@ final class LongTaskTopK(shared: SharedTopK, val domain: LongDomain, partition: 
 }
 
 /** Strings, binaries and wide decimals. */
-final class ObjectTaskTopK(shared: SharedTopK, val domain: ObjectDomain, partition: Int, attempt: Long)
-    extends TaskTopK(shared, partition, attempt) {
+final class ObjectTaskTopK(
+    shared: SharedTopK,
+    val domain: ObjectDomain,
+    partition: Int,
+    attempt: Long,
+    sink: ContributionSink
+) extends TaskTopK(shared, partition, attempt, sink) {
   private val order = spec.order
   private val buffer = new Array[AnyRef](capacity)
   private var buffered = 0

@@ -15,6 +15,7 @@ import org.dynamicfilters.exchange.{JoinRef, JoinWaits, RunningScans, TaskFilter
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, ScanRun}
 import org.dynamicfilters.scan._
+import org.dynamicfilters.testing.FaultInjection
 
 /** A file scan under dynamic filters.
   *
@@ -180,6 +181,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
   }
 
   private def startRun(): ScanAccumulator = {
+    FaultInjection.current.foreach(f => TaskFilters.executionId(sparkContext).foreach(f.started(_, conf)))
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>

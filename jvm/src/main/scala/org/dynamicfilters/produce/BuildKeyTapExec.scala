@@ -14,6 +14,7 @@ import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange._
 import org.dynamicfilters.filter.{KeyLimits, TupleText}
 import org.dynamicfilters.report.QueryReports
+import org.dynamicfilters.testing.FaultInjection
 
 /** A key that is collected, or a tuple of keys.
   *
@@ -83,13 +84,17 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     } else {
       val limits = BuildKeyTapExec.limits(this)
       val collected = taps.map { t =>
-        val accumulator = new KeyAccumulator(t.ref.state)
+        val offers = FaultInjection.current.fold[KeyOffers](t.ref.state)(_.offers(execution.get, conf, t.ref.state))
+        val accumulator = new KeyAccumulator(offers)
         sparkContext.register(accumulator)
         t.ref.state.started(partitions)
         new Collected(t.ref.parts, t.keys, limits, partitions, accumulator)
       }.toArray
       // The index of this RDD's partition, not the task's.
-      rows.mapPartitionsWithIndex((i, it) => new KeyTapIterator(it, i, collected), preservesPartitioning = true)
+      val tapped =
+        rows.mapPartitionsWithIndex((i, it) => new KeyTapIterator(it, i, collected), preservesPartitioning = true)
+      execution.foreach(RunningBuilds.started(_, tapped.id, taps.map(_.ref.state)))
+      tapped
     }
   }
 

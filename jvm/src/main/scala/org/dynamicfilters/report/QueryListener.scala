@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStag
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
-import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{DriverExchange, JoinWaits, LocalExchange, RunningScans, TaskFilters}
+import org.dynamicfilters.{Driver, Settings}
+import org.dynamicfilters.exchange._
 import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 
@@ -57,11 +57,13 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
             report.plan = planText(query)
         }
       }
-      report.state = if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed"
+      report.ended(if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed")
     } finally {
       JoinWaits.executionEnded(e.executionId)
       LocalExchange.instance.close(e.executionId)
       RunningScans.executionEnded(e.executionId)
+      RunningBuilds.executionEnded(e.executionId)
+      FilterBroadcasts.executionEnded(e.executionId)
       exchange.foreach(_.executionEnded(e.executionId))
     }
 
@@ -69,7 +71,11 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
     exchange.foreach(_.executorRemoved(removed.executorId))
 
   override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
-    stage.stageInfo.rddInfos.foreach(rdd => RunningScans.ended(rdd.id))
+    stage.stageInfo.rddInfos.foreach { rdd =>
+      RunningScans.ended(rdd.id)
+      // One that failed is tried again, or its job fails.
+      if (stage.stageInfo.failureReason.isEmpty) RunningBuilds.ended(rdd.id)
+    }
 
   /** A plan that is executed again is not started again: Spark keeps its RDD. Its record is found in the plan. */
   private def note(report: QueryReport, node: SparkPlan): Unit = report.synchronized {
@@ -96,7 +102,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
     query.explainString(ExplainMode.fromString("simple"))
 
   override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
-    exchange.foreach(_.stop())
+    Driver.stop(sc)
     logDebug(
       s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions"
     )

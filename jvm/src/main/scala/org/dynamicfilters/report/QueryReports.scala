@@ -26,8 +26,6 @@ object FilterState extends Enumeration {
   *   how long scans were held back for it
   * @param readyMillis
   *   from the start of the producer to the complete filter, None where that means nothing
-  * @param keys
-  *   of how many keys' tuples the filter is; there may be more columns, as a union has for each of its branches
   */
 final case class FilterView(
     filterId: Long,
@@ -36,19 +34,34 @@ final case class FilterView(
     state: FilterState.Value,
     reason: String,
     generation: Long,
-    filter: ValueFilter,
+    filter: FilterText,
     bytes: Long,
     waitMillis: Long = 0,
-    readyMillis: Option[Long] = None,
-    keys: Int = 1
-) {
-  private def isTuple = keys > 1
-  def form: String = if (isTuple) TupleText.form(filter) else filter.form
+    readyMillis: Option[Long] = None
+)
 
-  /** The condition as in a SQL text. */
-  def expression: String =
-    if (isTuple) TupleText.expression(filter, TupleText.columns(columns.take(keys)))
-    else filter.expression(columns.headOption.getOrElse(""))
+/** What is shown of a filter. Without the filter itself, which may have megabytes.
+  *
+  * @param expression
+  *   the condition as in a SQL text
+  * @param hasValues
+  *   whether that tells values of the data
+  */
+final case class FilterText(form: String, expression: String, hasValues: Boolean)
+
+object FilterText {
+
+  /** @param keys
+    *   of how many keys' tuples the filter is; there may be more columns, as a union has for each of its branches
+    */
+  def of(filter: ValueFilter, columns: Seq[String], keys: Int = 1): FilterText = filter match {
+    case ValueFilter.All => FilterText(filter.form, "true", hasValues = false)
+    case ValueFilter.Nothing => FilterText(filter.form, "false", hasValues = false)
+    case _ if keys > 1 =>
+      val tuple = TupleText.columns(columns.take(keys))
+      FilterText(TupleText.form(filter), TupleText.expression(filter, tuple), hasValues = true)
+    case _ => FilterText(filter.form, filter.expression(columns.headOption.getOrElse("")), hasValues = true)
+  }
 }
 
 /** A filter as reports keep it. */
@@ -58,6 +71,11 @@ trait FilterRecord {
     *   whether the execution has not ended yet
     */
   def view(executionId: Long, running: Boolean): FilterView
+}
+
+/** A filter of an execution that has ended. */
+final case class EndedFilter(last: FilterView) extends FilterRecord {
+  override def view(executionId: Long, running: Boolean): FilterView = last
 }
 
 /** The filter of a join's build side; there is one state in all executions of a plan. */
@@ -71,17 +89,20 @@ final case class JoinRun(state: JoinFilterState) extends FilterRecord {
         s,
         reason,
         generation,
-        f,
+        FilterText.of(f, state.columnNames, state.keys),
         bytes,
         state.waitedMillis,
-        state.readyMillis,
-        state.keys
+        state.readyMillis
       )
     state.phase match {
       case JoinPhase.Registered =>
         shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
       case JoinPhase.Building(_) =>
-        shown(FilterState.building, if (running) null else "the build side did not finish", 0, ValueFilter.All, 0)
+        val reason =
+          if (state.isIncomplete) JoinFilterState.Incomplete
+          else if (running) null
+          else "the build side did not finish"
+        shown(FilterState.building, reason, 0, ValueFilter.All, 0)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
         shown(FilterState.ready, reduced.orElse(state.sending).orNull, 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)
@@ -115,7 +136,8 @@ final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumula
       else if (running) FilterState.building
       else FilterState.registered
     val reason = disabled.getOrElse(if (generation == 0 && !running) "fewer rows than the limit were seen" else null)
-    FilterView(ref.id, ref.producer, columns, state, reason, generation, filter, encodedBytes(executionId))
+    val text = FilterText.of(filter, columns)
+    FilterView(ref.id, ref.producer, columns, state, reason, generation, text, encodedBytes(executionId))
   }
 
   private def encodedBytes(executionId: Long): Long =
@@ -167,6 +189,15 @@ final class QueryReport(val executionId: Long) {
 
   def add(f: FilterRecord): Unit = synchronized(if (!filters.contains(f)) filters += f)
 
+  /** The execution has ended. What joins' filters hold is not kept for the report, only what it shows. */
+  def ended(state: String): Unit = synchronized {
+    this.state = state
+    filters.mapInPlace {
+      case j: JoinRun => EndedFilter(j.view(executionId, running = false))
+      case other => other
+    }
+  }
+
   /** Whether there is anything to show. */
   def isOfInterest: Boolean = synchronized(filters.nonEmpty || scans.nonEmpty || rejected.nonEmpty)
 }
@@ -208,6 +239,9 @@ final class QueryReports extends Logging {
   /** Notes a join's filter, once. */
   def noteFilter(executionId: String, session: SparkSession, state: JoinFilterState): Unit =
     note(executionId, session)(_.add(JoinRun(state)))
+
+  /** Forgets everything: the application has ended. */
+  def clear(): Unit = synchronized(reports.clear())
 
   private def trim(): Unit = {
     val victim = reports.valuesIterator

@@ -10,8 +10,8 @@ import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.{Driver, Settings, Version}
 import org.dynamicfilters.exchange.{ExchangeCounters, LocalExchange}
-import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
+import org.dynamicfilters.testing.FaultInjection
 
 /** The table functions that show filters at work. Each session sees its own queries. */
 object ReportFunctions {
@@ -74,6 +74,20 @@ object ReportFunctions {
     "what became of the driver's messages to and from executors, since the application started"
   )(_.counters)
 
+  private val live = function(
+    "dynamic_filter_live",
+    StructType.fromDDL("executor_id STRING, name STRING, value BIGINT"),
+    "what the driver and each executor hold of running queries now; nothing, apart from the asking query, when none runs"
+  )(_.live)
+
+  private val trace = function(
+    "dynamic_filter_trace",
+    StructType.fromDDL(
+      "executor_id STRING, query_id BIGINT, event STRING, partition INT, key STRING, micros BIGINT"
+    ),
+    "for measurements: contributions to TopKs and bounds that executors took over, where faults of kind trace are injected"
+  )(_.trace)
+
   private val queries = function(
     "dynamic_filter_queries",
     StructType.fromDDL("query_id BIGINT, description STRING, tags ARRAY<STRING>, state STRING, plan STRING"),
@@ -88,7 +102,7 @@ object ReportFunctions {
     "one row: the plugin's version and whether it is active in this session"
   )(_.status)
 
-  val all: Seq[Description] = Seq(filters, scans, executors, queries, counters, status)
+  val all: Seq[Description] = Seq(filters, scans, executors, queries, counters, live, trace, status)
 }
 
 /** Rows are made when the query over them is planned for execution, not when it is analyzed. */
@@ -127,15 +141,11 @@ private final class ReportReader(session: SparkSession) {
       f.filterId.toString,
       f.producer,
       f.columns,
-      f.form,
+      f.filter.form,
       f.state.toString,
       f.reason,
       f.generation,
-      f.filter match {
-        case ValueFilter.All => "true"
-        case ValueFilter.Nothing => "false"
-        case _ => if (showValues) f.expression else "hidden"
-      },
+      if (showValues || !f.filter.hasValues) f.filter.expression else "hidden",
       f.bytes,
       f.waitMillis,
       f.readyMillis.orNull
@@ -183,7 +193,25 @@ private final class ReportReader(session: SparkSession) {
     }
   }
 
-  def counters: Seq[Row] = ExchangeCounters.instance.all.map { case (c, n) => Row(c.toString, n) }
+  def counters: Seq[Row] = {
+    // What Spark's listeners counted is complete only then.
+    if (FaultInjection.current.isDefined) SqlMetricsAccess.listenersCaughtUp(session.sparkContext, 5000)
+    ExchangeCounters.instance.all.map { case (c, n) => Row(c.toString, n) } ++
+      FaultInjection.counters.map { case (name, n) => Row(name, n) }
+  }
+
+  def live: Seq[Row] = {
+    SqlMetricsAccess.listenersCaughtUp(session.sparkContext, 5000)
+    val exchange = Driver.exchange
+    val driver = (LiveCounts.ofProcess ++ LiveCounts.ofDriver(exchange)).map { case (n, v) => Row("driver", n, v) }
+    driver ++ exchange.toSeq.flatMap(_.live()).flatMap { case (executor, text) =>
+      LiveCounts.read(text).map { case (name, n) => Row(executor, name, n) }
+    }
+  }
+
+  def trace: Seq[Row] = FaultInjection.traced.map { e =>
+    Row(e.executorId, e.executionId, e.what, e.partition, if (showValues) e.key else "hidden", e.micros)
+  }
 
   def queries: Seq[Row] = reports.map(q => Row(q.executionId, q.description, q.tags, q.state, q.plan))
 

@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
-import org.dynamicfilters.exchange.{JoinRef, LocalExchange, TaskFilters}
+import org.dynamicfilters.exchange.{FilterBroadcasts, JoinRef, LocalExchange, TaskFilters}
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 
 /** The filters that were complete when a scan was started; they travel with it.
@@ -57,7 +57,8 @@ object ReadyFilters {
       case None => null
       case Some(f) =>
         val bytes = FilterCodec.encode(f)
-        if (bytes.length <= InlineBytes) Left(bytes) else Right(sc.broadcast(bytes))
+        if (bytes.length <= InlineBytes) Left(bytes)
+        else Right(FilterBroadcasts.ofScan(sc, TaskFilters.executionId(sc), bytes))
     }.toArray
   )
 }

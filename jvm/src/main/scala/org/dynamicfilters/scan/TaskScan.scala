@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TopKRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.testing.FaultInjection
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
   *
@@ -134,6 +135,7 @@ object TaskScan {
       scans.put(id, fresh)
       val execution = TaskFilters.executionId(context)
       ExecutorExchange.start()
+      FaultInjection.current.foreach(f => execution.foreach(f.taskStarts(context, _)))
       execution.foreach(LocalExchange.instance.enter)
       context.addTaskCompletionListener[Unit] { _ =>
         scans.remove(id)

@@ -99,6 +99,24 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(c.coordinator.liveExecutions == 0 && c.counters(ExchangeCounter.refusedUnknown) > 0)
   }
 
+  test("an executor whose tasks asked for no filter, only used a complete one, is told of the end too") {
+    val c = new SimulatedCluster(2, source(top3))
+    c.nodes.foreach { n =>
+      n.exchange.enter(1)
+      n.exchange.shared(1, "decoded")(new Object)
+      n.exchange.leave(1)
+    }
+    c.settle()
+    assert(c.nodes.forall(_.exchange.liveExecutions == 1) && c.coordinator.liveExecutions == 1)
+    c.coordinator.executionEnded(1)
+    c.settle()
+    assert(c.nodes.forall(_.exchange.liveExecutions == 0) && c.coordinator.liveExecutions == 0)
+    // One that comes late is told at once.
+    c.nodes.head.link.joined(1)
+    c.settle()
+    assert(c.coordinator.liveExecutions == 0)
+  }
+
   test("an executor that missed the end sweeps by age, or is told when it asks") {
     val lossy = new SimulatedCluster(1, source(top3))
     lossy.coordinator.executionEnded(1)

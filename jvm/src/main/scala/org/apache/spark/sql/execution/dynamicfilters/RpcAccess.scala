@@ -1,8 +1,10 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
+import scala.concurrent.duration.DurationInt
+
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, ThreadSafeRpcEndpoint}
+import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, RpcTimeout, ThreadSafeRpcEndpoint}
 import org.apache.spark.util.RpcUtils
 
 /** Spark's RPC, which is visible only inside its own packages: bytes between executors and the driver.
@@ -24,13 +26,21 @@ object RpcAccess {
   trait ExecutorReceiver {
     def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit
     def refused(): Unit
+
+    /** What this process holds, as text. */
+    def live(): String
   }
 
   /** The way to one executor. */
   final class PeerWire private[dynamicfilters] (ref: RpcEndpointRef) {
     def send(bytes: Array[Byte], payload: Broadcast[Array[Byte]]): Unit =
       if (payload == null) ref.send(bytes) else ref.send((bytes, payload))
+
+    /** Blocks, for at most five seconds; throws if there is no answer. */
+    def live(): String = ref.askSync[String](LiveQuestion, new RpcTimeout(5.seconds, "five seconds"))
   }
+
+  private val LiveQuestion = "live"
 
   /** The way to the driver. */
   final class DriverWire private[dynamicfilters] (ref: RpcEndpointRef, peer: String, stopEndpoint: () => Unit) {
@@ -90,6 +100,9 @@ object RpcAccess {
       case (bytes: Array[Byte], payload: Broadcast[_]) =>
         receiver.received(bytes, Some(() => payload.value.asInstanceOf[Array[Byte]]))
       case _ => receiver.refused()
+    }
+    override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = { case LiveQuestion =>
+      context.reply(receiver.live())
     }
   }
 }

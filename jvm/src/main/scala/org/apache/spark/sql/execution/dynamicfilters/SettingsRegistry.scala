@@ -19,6 +19,18 @@ object SettingsRegistry {
   def boolean(key: String, default: Boolean, doc: String): Setting[Boolean] =
     new Setting(SQLConf.buildConf(key).doc(doc).version(Since).booleanConf.createWithDefault(default))
 
+  /** Of the application: Spark refuses to change it in a session. */
+  def staticBoolean(key: String, default: Boolean, doc: String): Setting[Boolean] =
+    new Setting(SQLConf.buildStaticConf(key).doc(doc).version(Since).internal().booleanConf.createWithDefault(default))
+
+  /** @param check
+    *   returns the text, or throws with what is wrong with it
+    */
+  def string(key: String, default: String, doc: String)(check: String => String): Setting[String] =
+    new Setting(
+      SQLConf.buildConf(key).doc(doc).version(Since).internal().stringConf.transform(check).createWithDefault(default)
+    )
+
   def int(key: String, default: Int, doc: String, takes: String)(valid: Int => Boolean): Setting[Int] =
     new Setting(
       SQLConf.buildConf(key).doc(doc).version(Since).intConf.checkValue(valid, takes).createWithDefault(default)

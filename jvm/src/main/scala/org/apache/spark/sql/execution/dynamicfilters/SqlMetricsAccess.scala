@@ -1,11 +1,12 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
-import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.QueryExecution
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
+import org.apache.spark.storage.BroadcastBlockId
 
 /** Members of Spark that are visible only inside its own packages. */
 object SqlMetricsAccess {
@@ -30,6 +31,22 @@ object SqlMetricsAccess {
 
   /** Bytes that the results of a job may have, 0 for no limit. */
   def maxResultSize(conf: SparkConf): Long = conf.get(org.apache.spark.internal.config.MAX_RESULT_SIZE)
+
+  /** Blocks of broadcasts that Spark holds on the driver or on executors.
+    *
+    * @param ofInterest
+    *   by the broadcast's id
+    * @return
+    *   the ids that have blocks, and how many blocks
+    */
+  def broadcastBlocks(ofInterest: Long => Boolean): (Set[Long], Long) = {
+    val blocks = SparkEnv.get.blockManager.master.getMatchingBlockIds(
+      { case b: BroadcastBlockId => ofInterest(b.broadcastId); case _ => false },
+      // Executors do not know our classes where they would run this; they tell the driver of each block anyway.
+      askStorageEndpoints = false
+    )
+    (blocks.iterator.collect { case b: BroadcastBlockId => b.broadcastId }.toSet, blocks.size.toLong)
+  }
 
   /** Waits until listeners have seen what was posted before, at most `millis`.
     *

@@ -1,0 +1,216 @@
+"""Nothing outlives a query, however it ends: no entry, no wait, no broadcast; and no thread for long."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters.testing import faults
+from support import joins
+from support.applications import run_application, value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(150)
+
+# What tells executors that a query ended is a message, and the listener that sends it has a queue.
+_SOON = 15.0
+_THREADS = 75.0  # ten idle seconds after the last sweep, which comes within ten
+_IDLE = 13.0
+
+
+def _held(spark: SparkSession, ignored: tuple[str, ...] = ("threads",)) -> dict[str, int]:
+    rows = spark.sql("SELECT * FROM dynamic_filter_live()").collect()
+    return {f"{r.executor_id}: {r.name}": r.value for r in rows if r.value and r.name not in ignored}
+
+
+def _assert_nothing_left(
+    spark: SparkSession, *ignored: str, seconds: float = _SOON, every: float = 0.2
+) -> None:
+    until = time.monotonic() + seconds
+    while held := _held(spark, ignored):
+        assert time.monotonic() < until, f"left after {seconds} s: {held}"
+        time.sleep(every)
+
+
+@pytest.fixture(scope="module")
+def joined(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A shuffled join of `p`, which is filtered, with `few`; without what comes after WHERE."""
+    folder = tmp_path_factory.mktemp("joined")
+    joins.view(spark, folder, "p", joins.probe())
+    joins.view(spark, folder, "few", joins.build(joins.within_row_group(3)))
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    return "SELECT /*+ MERGE(few) */ p.id, few.n FROM p JOIN few ON p.k = few.j"
+
+
+def test_after_success(spark: SparkSession, t: str, joined: str, spark_mode: str) -> None:
+    for i in range(3):
+        spark.sql(f"SELECT * FROM {t} ORDER BY c_bigint LIMIT {5 + i}").collect()
+        spark.sql(joined).collect()
+    rows = spark.sql("SELECT * FROM dynamic_filter_live()").collect()
+    names = {r.name for r in rows}
+    assert {"executions", "tasks", "scans", "threads", "waits", "broadcast blocks"} <= names
+    assert len({r.executor_id for r in rows}) == (3 if spark_mode == "local-cluster" else 1)
+    _assert_nothing_left(spark, "threads")
+
+
+def test_after_failure(spark: SparkSession, t: str, joined: str) -> None:
+    broken = "CAST(concat('x', id) AS INT) > 0"
+    for query in (f"SELECT * FROM {t} WHERE {broken} ORDER BY seq LIMIT 5", f"{joined} WHERE p.{broken}"):
+        query = query.replace("p.CAST(concat('x', id)", "CAST(concat('x', p.id)")
+        with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+            spark.sql(query).collect()
+    _assert_nothing_left(spark, "threads")
+
+
+def test_after_cancellation(spark: SparkSession, t: str, joined: str) -> None:
+    for query in (f"SELECT * FROM {t} ORDER BY c_int LIMIT 7", joined):
+        error: list[BaseException] = []
+        thread = threading.Thread(target=_run, args=(spark, query, error))
+        with faults(spark, slow_tasks=1.0, slow=5.0) as happened:
+            thread.start()
+            until = time.monotonic() + 30
+            while not happened.injected["task_slow"]:
+                assert time.monotonic() < until, "no task has run"
+                time.sleep(0.1)
+            spark.interruptAll()
+            thread.join(30)
+        assert not thread.is_alive()
+        assert error, "the query was not cancelled"
+    _assert_nothing_left(spark, "threads")
+
+
+def _run(spark: SparkSession, query: str, error: list[BaseException]) -> None:
+    try:
+        spark.sql(query).collect()
+    except Exception as e:
+        error.append(e)
+
+
+def test_after_faults(spark: SparkSession, t: str, joined: str, spark_mode: str) -> None:
+    with faults(spark, failing_tasks=0.6, late=0.5, fetch_failures=0.3):
+        spark.sql(f"SELECT * FROM {t} ORDER BY c_date LIMIT 7").collect()
+        spark.sql(joined).collect()
+    if spark_mode == "local-cluster":
+        with faults(spark, killed_executors=1) as happened:
+            spark.sql(f"SELECT * FROM {t} ORDER BY c_date LIMIT 7").collect()
+        assert happened.injected["executor_killed"] == 1
+    # Where the word that the query ended was late, the executor has been told again or has closed it already.
+    _assert_nothing_left(spark, "threads")
+
+
+def test_after_the_session_was_closed(
+    spark: SparkSession, all_types_path: Path, new_session: Callable[[], SparkSession], spark_mode: str
+) -> None:
+    session = new_session()
+    session.read.parquet(str(all_types_path)).orderBy("c_int").limit(5).collect()
+    if spark_mode == "connect":
+        session.stop()
+    _assert_nothing_left(spark, "threads")
+    assert sdf.status(spark).active
+
+
+def test_session_that_is_closed_during_a_query(
+    spark: SparkSession, all_types_path: Path, new_session: Callable[[], SparkSession], spark_mode: str
+) -> None:
+    if spark_mode != "connect":
+        pytest.skip("only Spark Connect has sessions that a client closes")
+    from pyspark.errors.exceptions.connect import SparkConnectException
+
+    session = new_session()
+    session.read.parquet(str(all_types_path)).createOrReplaceTempView("t")
+    error: list[BaseException] = []
+    query = "SELECT * FROM t ORDER BY c_int LIMIT 7"
+    thread = threading.Thread(target=_run, args=(session, query, error))
+    # What ends the faults asks the session, which has gone by then.
+    with contextlib.suppress(SparkConnectException), faults(session, slow_tasks=1.0, slow=5.0) as happened:
+        thread.start()
+        until = time.monotonic() + 30
+        while not happened.injected["task_slow"]:
+            assert time.monotonic() < until, "no task has run"
+            time.sleep(0.1)
+        # Not stop(), which waits: the server ends the session's queries.
+        session.client.release_session()  # type: ignore[attr-defined]
+        thread.join(60)
+    session.stop()
+    assert not thread.is_alive()
+    assert error, "the query was not cancelled"
+    _assert_nothing_left(spark, "threads")
+
+
+def test_broadcast_filters_are_gone(spark: SparkSession, spark_mode: str, tmp_path: Path) -> None:
+    """Filters above 64 KiB go with a scan as a broadcast."""
+    r = random.Random(5)
+    joins.view(spark, tmp_path, "big", joins.build(r.sample(range(20_000_000), 60_000)))
+    joins.view(spark, tmp_path, "p2", joins.probe(rows=120_000))
+    many = {"spark.dynamicFilters.in.maxValues": "100000"}
+    with joins.settings(spark, many, joins.FOREVER):
+        run = joins.run(spark, "SELECT /*+ MERGE(big) */ p2.id FROM p2 JOIN big ON p2.k = big.j")
+    assert max(f["size_bytes"] for f in run.filters) > 64 * 1024, run
+    del run
+    if spark_mode == "connect":
+        # The driver's copy goes with the plan, when the server next collects garbage.
+        _assert_nothing_left(spark, "threads", "broadcast blocks")
+        return
+    gc.collect()
+    until = time.monotonic() + 30
+    while _held(spark).get("driver: broadcast blocks"):
+        assert time.monotonic() < until, _held(spark)
+        spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
+        time.sleep(0.5)
+    _assert_nothing_left(spark, "threads")
+
+
+def test_threads_end(spark: SparkSession, t: str, spark_mode: str) -> None:
+    spark.sql(f"SELECT * FROM {t} ORDER BY c_bigint LIMIT 5").collect()
+    if spark_mode == "local-cluster":
+        # One for the exchange, one for late and reordered updates.
+        per_process = [n for k, n in _held(spark, ()).items() if k.endswith("threads")]
+        assert all(n <= 2 for n in per_process), per_process
+    # Each question is a query, of whose end the driver's thread is told.
+    _assert_nothing_left(spark, seconds=_THREADS, every=_IDLE)
+
+
+def test_after_the_driver_has_stopped(spark_mode: str, all_types_path: Path, tmp_path: Path) -> None:
+    if spark_mode != "local-cluster":
+        pytest.skip("an application of its own: once is enough")
+    code = """
+import time
+from pyspark import SparkContext
+spark = start("local-cluster[2,1,1024]")
+df = spark.read.parquet(sys.argv[2])
+df.createOrReplaceTempView("t")
+for i in range(3):
+    df.orderBy("c_int").limit(5 + i).collect()
+    few = "(SELECT * FROM t WHERE id < 9)"
+    spark.sql(f"SELECT /*+ MERGE(b) */ a.id FROM t a JOIN {few} b ON a.id = b.id").collect()
+jvm = SparkContext._jvm
+loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+def module(name):
+    return loader.loadClass(name + "$").getField("MODULE$").get(None)
+exchange = module("org.dynamicfilters.exchange.LocalExchange").instance()
+scans = module("org.dynamicfilters.exchange.RunningScans")
+builds = module("org.dynamicfilters.exchange.RunningBuilds")
+spark.stop()
+def threads():
+    names = [t.getName() for t in jvm.java.lang.Thread.getAllStackTraces().keySet()]
+    return [n for n in names if n.startswith("dynamic-filters-")]
+until = time.monotonic() + 5
+while threads() and time.monotonic() < until:
+    time.sleep(0.1)
+print("THREADS", threads())
+print("ENTRIES", exchange.liveExecutions(), scans.live(), builds.live())
+"""
+    out = run_application(code, tmp_path, str(all_types_path))
+    assert value(out, "THREADS") == "[]"
+    assert value(out, "ENTRIES") == "0 0 0"
