@@ -33,7 +33,8 @@ object JoinKeys {
     * (`ExtractEquiJoinKeys`).
     */
   def of(probe: Seq[Expression], build: Seq[Expression]): Seq[JoinKey] =
-    probe.zip(build).flatMap {
+    // Spark normalizes floating point keys after it has split the pair, so around the coalesce.
+    probe.map(normalized).zip(build.map(normalized)).flatMap {
       case (_: IsNull, _: IsNull) => None
       case (Coalesce(Seq(p, _: Literal)), Coalesce(Seq(b, _: Literal)))
           if hasNullTest(probe, p) && hasNullTest(build, b) =>
@@ -51,7 +52,12 @@ object JoinKeys {
     */
   def plain(e: Expression): Expression = e match {
     case c: Cast if widens(c.child.dataType, c.dataType) => plain(c.child)
-    case KnownFloatingPointNormalized(NormalizeNaNAndZero(x)) => plain(x)
+    case n: KnownFloatingPointNormalized if normalized(n) ne n => plain(normalized(n))
+    case other => other
+  }
+
+  private def normalized(e: Expression): Expression = e match {
+    case KnownFloatingPointNormalized(NormalizeNaNAndZero(x)) => x
     case other => other
   }
 
