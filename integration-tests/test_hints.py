@@ -58,10 +58,10 @@ AVOIDING = {
     "alias": "SELECT /*+ NO_DYNAMIC_FILTER(a) */ * FROM t AS a ORDER BY id LIMIT 5",
     "block": "SELECT /*+ NO_DYNAMIC_FILTER */ * FROM t ORDER BY id LIMIT 5",
     "both_hints": "SELECT /*+ NO_DYNAMIC_FILTER(t), DYNAMIC_FILTER(t) */ * FROM t ORDER BY id LIMIT 5",
-    "both_hints_turned": "SELECT /*+ DYNAMIC_FILTER, NO_DYNAMIC_FILTER(t) */ * FROM t ORDER BY id LIMIT 5",
-    "two_comments": "SELECT /*+ NO_DYNAMIC_FILTER(t) */ /*+ DYNAMIC_FILTER(t) */ id FROM t ORDER BY id LIMIT 5",
+    "both_hints_turned": "SELECT /*+ DYNAMIC_FILTER, NO_DYNAMIC_FILTER(t) */ id FROM t ORDER BY id LIMIT 5",
+    "comments": "SELECT /*+ NO_DYNAMIC_FILTER(t) */ /*+ DYNAMIC_FILTER(t) */ id FROM t ORDER BY 1 LIMIT 5",
     "qualified": "SELECT /*+ NO_DYNAMIC_FILTER(default.log) */ * FROM default.log ORDER BY id LIMIT 5",
-    "end_of_name": "SELECT /*+ NO_DYNAMIC_FILTER(log) */ * FROM spark_catalog.default.log ORDER BY id LIMIT 5",
+    "end": "SELECT /*+ NO_DYNAMIC_FILTER(log) */ id FROM spark_catalog.default.log ORDER BY 1 LIMIT 5",
     "column_pruning": "SELECT /*+ NO_DYNAMIC_FILTER(log) */ id FROM log WHERE grp > 2 ORDER BY id LIMIT 5",
     "nested_column_pruning": (
         "SELECT /*+ NO_DYNAMIC_FILTER(nested) */ id, s.b FROM nested WHERE grp = 3 AND s.a > 5 "
@@ -199,15 +199,14 @@ def test_joins_of_hinted_tables(spark: SparkSession, same_twice: Check) -> None:
 
 @pytest.mark.exhaustive
 def test_correlated_subqueries(spark: SparkSession, same_twice: Check) -> None:
-    for body in (
-        "SELECT {hint} id FROM p WHERE EXISTS (SELECT * FROM few WHERE few.j = p.k AND few.n > 3)",
-        "SELECT {hint} id, (SELECT max(n) FROM few WHERE few.j = p.k) AS m FROM p WHERE k < 450",
-    ):
-        assert same_twice(body.format(hint="/*+ DYNAMIC_FILTER */")).fired()
+    exists = "SELECT {hint} id FROM p WHERE EXISTS (SELECT * FROM few WHERE few.j = p.k AND few.n > 3)"
+    scalar = "SELECT {hint} id, (SELECT max(n) FROM few WHERE few.j = p.k) AS m FROM p WHERE k < 450"
+    assert same_twice(exists.format(hint="/*+ DYNAMIC_FILTER */")).fired()
+    for body in (exists, scalar):
         result = same_twice(body.format(hint="/*+ NO_DYNAMIC_FILTER */"))
         assert result.scans == [], result.analysis
-    inner = "SELECT id FROM p WHERE EXISTS (SELECT /*+ NO_DYNAMIC_FILTER */ * FROM few WHERE few.j = p.k AND n > 3)"
-    assert same_twice(inner).fired()
+    inner = "SELECT /*+ NO_DYNAMIC_FILTER */ * FROM few WHERE few.j = p.k AND n > 3"
+    assert same_twice(f"SELECT id FROM p WHERE EXISTS ({inner})").fired()
 
 
 def _join_filter(result: SameResult) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _tables(spark: SparkSession, t: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _tables(spark: SparkSession, t: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = str(tmp_path_factory.mktemp("days") / "data")
     spark.sql(
         "SELECT CAST(seq DIV 40 AS INT) AS day, IF(seq % 11 = 0, NULL, CAST(seq DIV 90 AS INT)) AS maybe, "
         "concat('k', lpad(seq DIV 50, 4, '0')) AS name, IF(seq < 200, 0.0D, seq DIV 100) AS f, id, grp FROM t"
     ).repartitionByRange(4, "day").write.option("parquet.block.size", 8192).parquet(path)
     spark.read.parquet(path).createOrReplaceTempView("days")
-    yield
 
 
 RANKED = "SELECT id, n FROM (SELECT id, {rank}() OVER (ORDER BY {order}) AS n FROM t) WHERE n <= {limit}"

@@ -23,7 +23,7 @@ def test_latest(spark: SparkSession, assert_same_result: Check) -> None:
 
 
 def test_ties_are_free(assert_same_result: Check) -> None:
-    # Several sales have the same day: which of them are returned is up to Spark, so only the days are compared.
+    # Which of several sales of a day are returned is up to Spark, so only the days are compared.
     assert_same_result("SELECT day, id FROM sales ORDER BY day DESC LIMIT 30", keys=["day"])
 
 

@@ -6,6 +6,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.dynamicfilters.Settings
 
 /** Moves hints into the relations that they are for, as an option of the relation ([[ScanHint.OptionKey]]).
@@ -23,7 +25,7 @@ object HintPlacement extends Rule[LogicalPlan] {
 
   private def place(plan: LogicalPlan, hint: Option[ScanHint], enabled: Boolean): LogicalPlan = plan match {
     case h: DynamicFilterHint => place(h.child, ScanHint.both(hint, Some(h.hint)), enabled)
-    case l: LogicalRelation => if (enabled) hint.fold[LogicalPlan](l)(marked(l, _)) else l
+    case l @ (_: LogicalRelation | _: DataSourceV2Relation) => if (enabled) hint.fold(l)(marked(l, _)) else l
     case other =>
       val below = other.mapChildren(place(_, hint, enabled))
       if (hint.isEmpty) below
@@ -34,18 +36,21 @@ object HintPlacement extends Rule[LogicalPlan] {
         }
   }
 
-  private def marked(l: LogicalRelation, hint: ScanHint): LogicalPlan = l.relation match {
-    case files: HadoopFsRelation =>
-      val known = files.options.get(ScanHint.OptionKey).flatMap(ScanHint.named)
-      val name = ScanHint.both(known, Some(hint)).get.name
-      val withHint = files.copy(options = files.options + (ScanHint.OptionKey -> name))(files.sparkSession)
-      // makeCopy, because the constructor differs between Spark versions.
-      l.makeCopy(l.productIterator.map {
-        case _: HadoopFsRelation => withHint
-        case other => other.asInstanceOf[AnyRef]
-      }.toArray)
-    case _ => l
-  }
+  // makeCopy, because the constructors differ between Spark versions.
+  private def marked(leaf: LogicalPlan, hint: ScanHint): LogicalPlan =
+    leaf.makeCopy(leaf.productIterator.map {
+      case files: HadoopFsRelation =>
+        files.copy(options = files.options + option(files.options.get(ScanHint.OptionKey), hint))(files.sparkSession)
+      case options: CaseInsensitiveStringMap =>
+        val (key, value) = option(Option(options.get(ScanHint.OptionKey)), hint)
+        val all = new java.util.HashMap[String, String](options.asCaseSensitiveMap)
+        all.put(key, value)
+        new CaseInsensitiveStringMap(all)
+      case other => other.asInstanceOf[AnyRef]
+    }.toArray)
+
+  private def option(known: Option[String], hint: ScanHint): (String, String) =
+    ScanHint.OptionKey -> ScanHint.both(known.flatMap(ScanHint.named), Some(hint)).get.name
 }
 
 /** Plans what has not gone through [[HintPlacement]], as where a user excludes that rule: the hint is lost, the query runs. */

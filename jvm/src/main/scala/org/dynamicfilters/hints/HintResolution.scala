@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_EXPRESSION, UNRESOLVED_HINT}
 import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** Resolves `DYNAMIC_FILTER` and `NO_DYNAMIC_FILTER`, in SQL and in `df.hint(...)`.
   *
@@ -73,16 +74,16 @@ object HintResolution extends Rule[LogicalPlan] {
   private def everywhere(plan: LogicalPlan, hint: ScanHint): LogicalPlan = {
     val below =
       if (plan.children.nonEmpty) plan.mapChildren(everywhere(_, hint))
-      else if (mayBeFileScan(plan)) DynamicFilterHint(hint, plan)
+      else if (mayBeFiltered(plan)) DynamicFilterHint(hint, plan)
       else plan
     below.transformExpressionsWithPruning(_.containsPattern(PLAN_EXPRESSION)) { case s: SubqueryExpression =>
       s.withNewPlan(everywhere(s.plan, hint))
     }
   }
 
-  private def mayBeFileScan(leaf: LogicalPlan): Boolean = leaf match {
+  private def mayBeFiltered(leaf: LogicalPlan): Boolean = leaf match {
     case u: UnresolvedRelation => !u.isStreaming
-    case l: LogicalRelation => !l.isStreaming
+    case l @ (_: LogicalRelation | _: DataSourceV2Relation) => !l.isStreaming
     case c: CTERelationRef => !c.isStreaming
     case _: UnresolvedCatalogRelation | _: HiveTableRelation | _: RelationTimeTravel => true
     case _ => false

@@ -3,7 +3,8 @@ package org.dynamicfilters.hints
 import java.util.Locale
 
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
-import org.dynamicfilters.plan.DynamicFilterScanExec
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation}
+import org.dynamicfilters.plan.FilteredScan
 
 /** What a user said of dynamic filters for one table. */
 sealed abstract class ScanHint(val name: String)
@@ -35,12 +36,21 @@ object ScanHint {
   def both(a: Option[ScanHint], b: Option[ScanHint]): Option[ScanHint] =
     if (a.contains(Avoid) || b.contains(Avoid)) Some(Avoid) else a.orElse(b)
 
-  def of(scan: FileSourceScanExec): Option[ScanHint] = scan.relation.options.get(OptionKey).flatMap(named)
+  private def of(scan: FileSourceScanExec): Option[ScanHint] = scan.relation.options.get(OptionKey).flatMap(named)
 
-  /** The hint on a file scan, filtered already or not; None for any other operator. */
+  /** The hint on a scan, filtered already or not; None for any other operator. */
   def on(plan: SparkPlan): Option[ScanHint] = plan match {
     case s: FileSourceScanExec => of(s)
-    case d: DynamicFilterScanExec => on(d.child)
+    case b: BatchScanExec =>
+      // The physical scan has no options; the logical one has, and is found by what both share.
+      b.logicalLink.flatMap(_.collectFirst {
+        case r: DataSourceV2ScanRelation if r.scan eq b.scan => Option(r.relation.options.get(OptionKey)).flatMap(named)
+      }.flatten)
+    case _: FilteredScan => on(plan.children.head)
     case _ => None
   }
+
+  /** Why the scan gets no filter, if that is what a hint says. */
+  def refusal(plan: SparkPlan): Either[String, Unit] =
+    Either.cond(!on(plan).contains(Avoid), (), s"the hint ${Avoid.name} is on the table")
 }

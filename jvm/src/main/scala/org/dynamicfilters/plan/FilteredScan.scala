@@ -7,7 +7,7 @@ import org.dynamicfilters.exchange.{JoinRef, JoinWaits, TaskFilters}
 import org.dynamicfilters.scan.ScanPlace
 
 /** A scan under dynamic filters. */
-trait FilteredScan { this: SparkPlan =>
+trait FilteredScan extends SparkPlan {
 
   /** The filters of joins, and where the scan stands to them. */
   def joinFilters: Seq[(JoinRef, ScanPlace)]

@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.dynamicfilters.api.FilterConsumer
 import org.dynamicfilters.exchange.FilterRef
 import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 
 /** Puts filters into scans that are not Spark's file scans: custom ones, and DataSource V2. */
@@ -39,10 +40,16 @@ object OtherScans {
     } yield done
 
   /** Whether a filter on the column can go into the scan, or why not. */
-  def accepts(scan: SparkPlan, column: Attribute): Either[String, Unit] = KeyDomain.of(column.dataType).flatMap { _ =>
+  def accepts(scan: SparkPlan, column: Attribute): Either[String, Unit] =
+    for {
+      _ <- KeyDomain.of(column.dataType)
+      _ <- ScanHint.refusal(scan)
+      _ <- takes(scan, column)
+    } yield ()
+
+  private def takes(scan: SparkPlan, column: Attribute): Either[String, Unit] =
     scan match {
-      case c: ConsumerScanExec => accepts(c.child, column)
-      case v: V2FilteredScanExec => accepts(v.child, column)
+      case f: FilteredScan => takes(f.children.head, column)
       case b: BatchScanExec =>
         val attributes = b.scan match {
           case s: SupportsRuntimeV2Filtering => s.filterAttributes().map(_.fieldNames().mkString(".")).toSeq
@@ -61,7 +68,6 @@ object OtherScans {
         Either.cond(c.takesFilterOn(column), (), s"the scan takes no filter on ${column.name}")
       case other => Left(PushDown.stops(other))
     }
-  }
 
   private def has(filters: Seq[ApiFilter], f: ApiFilter): Boolean =
     filters.exists(x => (x.ref eq f.ref) && x.column.exprId == f.column.exprId)

@@ -124,9 +124,10 @@ object ScanPlanner {
   }
 
   private def readable(scan: FileSourceScanExec): Either[String, Unit] =
-    if (ScanHint.of(scan).contains(ScanHint.Avoid)) Left(s"the hint ${ScanHint.Avoid.name} is on the table")
-    else if (scan.relation.fileFormat.getClass == classOf[ParquetFileFormat]) Right(())
-    else Left(s"files of format ${scan.relation.fileFormat.toString.takeWhile(_ != '@')} are not filtered yet")
+    ScanHint.refusal(scan).flatMap { _ =>
+      if (scan.relation.fileFormat.getClass == classOf[ParquetFileFormat]) Right(())
+      else Left(s"files of format ${scan.relation.fileFormat.toString.takeWhile(_ != '@')} are not filtered yet")
+    }
 
   private def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =
     scan.output(if (c.isPartitionColumn) scan.requiredSchema.length + c.partitionOrdinal else c.ordinal)
@@ -152,7 +153,7 @@ object ScanPlanner {
       predicates(scan),
       decoding(scan.relation, conf),
       Settings.get(conf, Settings.LateMaterialization),
-      if (ScanHint.of(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
+      if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
     )
 
   private def target(

@@ -17,7 +17,9 @@ import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 /** A DataSource V2 scan that takes filters at run time (`SupportsRuntimeV2Filtering`): it gets those that are complete before
   * it plans its partitions, the same way as Spark's own dynamic partition pruning.
   */
-case class V2FilteredScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) extends UnaryExecNode with FilteredScan {
+case class V2FilteredScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan)
+    extends UnaryExecNode
+    with FilteredScan {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering

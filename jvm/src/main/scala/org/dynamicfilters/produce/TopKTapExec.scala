@@ -29,7 +29,8 @@ import org.dynamicfilters.report.{FilterRun, QueryReports}
   */
 case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[String], child: SparkPlan)
     extends UnaryExecNode {
-  private def columnsOf(filter: Int): Seq[String] = if (filters.size == 1) columns else columns.slice(filter, filter + 1)
+  private def columnsOf(filter: Int): Seq[String] =
+    if (filters.size == 1) columns else columns.slice(filter, filter + 1)
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering

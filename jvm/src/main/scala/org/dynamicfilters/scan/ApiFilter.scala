@@ -43,7 +43,8 @@ private final class ApiColumnFilter(filter: ValueFilter, domain: KeyDomain, name
   override def values: Option[Seq[Any]] =
     filter.points
       .orElse(filter match {
-        case ValueFilter.Members(range, keys) if keys.isExact && !range.nulls => listed(keys).map(_.filter(filter.passes))
+        case ValueFilter.Members(range, keys) if keys.isExact && !range.nulls =>
+          listed(keys).map(_.filter(filter.passes))
         case _ => None
       })
       .map(_.map(domain.toInternal))

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.LongAdder
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LeafNode, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LeafNode, LogicalPlan, Statistics, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution}
 import org.apache.spark.sql.execution.{BinaryExecNode, LeafExecNode, SparkPlan, SparkStrategy, UnaryExecNode}
 
@@ -99,7 +99,9 @@ case class KeepMatching(column: Attribute, key: Attribute, left: LogicalPlan, ri
   override protected def withNewChildrenInternal(l: LogicalPlan, r: LogicalPlan): KeepMatching =
     copy(left = l, right = r)
 }
-case class Blocks(output: Seq[Attribute], blocks: Int, blockSize: Int) extends LeafNode
+case class Blocks(output: Seq[Attribute], blocks: Int, blockSize: Int) extends LeafNode {
+  override def computeStats(): Statistics = Statistics(sizeInBytes = BigInt(blocks) * blockSize * 8)
+}
 
 object ExampleStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
