@@ -117,6 +117,9 @@ final class ScanSpec(
   /** Whether each row that is dropped spares a shuffle too. */
   def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)
 
+  /** Whether it is filtered for a min or max, which needs hardly any row once there is a bound. */
+  val isForAggregate: Boolean = columns.exists(_.ref.producer == "aggregate")
+
   /** The same scan under other filters: another one to whoever looks for it by id. */
   def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec = changed(columns, tuples)
   def withTuples(tuples: IndexedSeq[ScanTuple]): ScanSpec = changed(columns, tuples)
