@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from support import tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_dynamic_filters.testing import SparkApplication
+    from spark_dynamic_filters.testing import SameResult, SparkApplication
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,6 +50,12 @@ def shuffled_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `all_types_path`, all rows in random order: row groups are as good as each other."""
     table = tables.all_types(seed=2, block=None)
     return tables.write(table, tmp_path_factory.mktemp("shuffled"), write_page_index=True)
+
+
+@pytest.fixture
+def same_twice(assert_same_result: Callable[..., SameResult]) -> Callable[..., SameResult]:
+    """`assert_same_result` with filters off and on only: for many queries of one producer."""
+    return functools.partial(assert_same_result, alone=False)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,6 +97,22 @@ def test_dataframe_of_another_session(
             assert_same_result(other.range(5))
     finally:
         spark_application.close_session(other)
+
+
+def test_without_single_producers(t: str, assert_same_result: Check) -> None:
+    assert list(assert_same_result(f"SELECT min(id) FROM {t}", alone=False).rows) == ["off", "on"]
+
+
+@pytest.mark.exhaustive
+def test_the_example_project(tmp_path: Path) -> None:
+    """It has a pytest and a Spark of its own, as its users will have."""
+    project = Path(__file__).parents[1] / "examples" / "tests-of-your-own"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir"]
+    done = subprocess.run(
+        [*command, str(project), str(project)], cwd=tmp_path, capture_output=True, text=True, timeout=150
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
 
 
 def test_session_in_use(spark: SparkSession, spark_mode: str) -> None:

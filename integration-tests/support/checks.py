@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
 
 from spark_dynamic_filters.testing import SameResult
 
 # Direction and place of nulls, as in ORDER BY.
 ORDERS = ("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST")
+
+
+def cases(names: Iterable[str], everywhere: Collection[str]) -> list[Any]:
+    """Parameters for a test: those of `everywhere` run in all modes, the others in the classic mode only."""
+    return [
+        name if name in everywhere else pytest.param(name, marks=pytest.mark.exhaustive) for name in names
+    ]
 
 
 def assert_fired(result: SameResult) -> None:

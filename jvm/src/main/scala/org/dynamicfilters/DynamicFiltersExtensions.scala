@@ -3,6 +3,7 @@ package org.dynamicfilters
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.dynamicfilters.exchange._
+import org.dynamicfilters.hints.{HintPlacement, HintResolution, HintStrategy}
 import org.dynamicfilters.plan.{DynamicFilterColumnarRule, DynamicFilterRule, SettingsCheck}
 import org.dynamicfilters.report.{QueryReports, ReportFunctions}
 import org.dynamicfilters.testing.FaultInjection
@@ -16,6 +17,9 @@ class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectColumnar { session => started(session); new DynamicFilterColumnarRule }
     extensions.injectQueryStagePrepRule(_ => new DynamicFilterRule(adaptive = true))
     extensions.injectCheckRule(_ => SettingsCheck)
+    extensions.injectHintResolutionRule(_ => HintResolution)
+    extensions.injectOptimizerRule(_ => HintPlacement)
+    extensions.injectPlannerStrategy(_ => HintStrategy)
     ReportFunctions.all.foreach(extensions.injectTableFunction)
   }
 

@@ -68,12 +68,13 @@ object FilterRef extends FilterSource {
   override def join(filterId: Long): Option[JoinFilterState] = find(filterId).collect { case j: JoinRef => j.state }
 }
 
-/** The filter of a TopK.
+/** The filter of a TopK, or of a min or max, which is a TopK of one row.
   *
   * @param marker
   *   comes from the producer's canonical form
   */
-final class TopKRef private (id: Long, val marker: String, val spec: TopKSpec) extends FilterRef(id, "topk") {
+final class TopKRef private (id: Long, val marker: String, val spec: TopKSpec, producer: String)
+    extends FilterRef(id, producer) {
   @transient @volatile private var expression: String => String = _
   @transient private var runs = 0L
   @transient @volatile private var lastRun: AnyRef = _
@@ -115,6 +116,6 @@ final class TopKRef private (id: Long, val marker: String, val spec: TopKSpec) e
 }
 
 object TopKRef {
-  def apply(marker: String, spec: TopKSpec): TopKRef =
-    FilterRef.register(new TopKRef(FilterRef.nextId(), marker, spec))
+  def apply(marker: String, spec: TopKSpec, producer: String = "topk"): TopKRef =
+    FilterRef.register(new TopKRef(FilterRef.nextId(), marker, spec, producer))
 }

@@ -116,7 +116,7 @@ final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] 
     c < 0 || (c == 0 && partition < current.partition)
   }
 
-  /** Merges the sorted contributions up to the `limit`-th row. */
+  /** Merges the sorted contributions up to the `limit`-th row, or up to the `limit`-th different key. */
   private def tighten(): Outcome = {
     val heads = new PriorityQueue[Cursor](
       lists.size,
@@ -130,13 +130,16 @@ final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] 
     var last: Cursor = null
     var lastKey: AnyRef = null
     var taken = 0
-    while (taken < spec.limit) {
+    while (taken < spec.limit && !heads.isEmpty) {
       last = heads.poll()
+      val isAnother = taken == 0 || !spec.distinct || spec.order.compare(last.key, lastKey) != 0
       lastKey = last.key
       last.at += 1
       if (last.at < last.keys.length) heads.add(last)
-      taken += 1
+      if (isAnother) taken += 1
     }
+    // Several partitions may hold the same keys.
+    if (taken < spec.limit) return Outcome.NotFull
     cursors.foreach(c => if (c.at < c.keys.length) set(c.partition, java.util.Arrays.copyOf(c.keys, c.at)))
     if (isTighter(lastKey, last.partition)) {
       current = TopKBound(current.generation + 1, lastKey, last.partition)

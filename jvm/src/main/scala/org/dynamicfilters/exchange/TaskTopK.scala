@@ -33,6 +33,21 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
   protected var valuesPass = true
   protected var nullsPass = true
 
+  // Of different keys there may be fewer than `limit` in all. Then counting leads nowhere, and it costs more than the row is
+  // worth: the longer nothing new is found, the fewer rows are counted. A row that is not counted only leaves the bound looser.
+  private var leftOut, between = 0
+
+  /** Whether a row that is needed is handed on without being counted. */
+  final protected def passesUncounted(): Boolean = between > 0 && {
+    leftOut += 1
+    if (leftOut > between) leftOut = 0
+    leftOut != 0
+  }
+
+  /** Tells whether the rows that were counted last held a key that was not known. */
+  final protected def found(news: Boolean): Unit =
+    if (spec.distinct) between = if (news) 0 else math.min(between * 2 + 1, TaskTopK.MaxBetween)
+
   /** The bound of this attempt: the key of its `limit`-th best row, if it has handed on as many. */
   protected def ownWorst: Option[AnyRef]
 
@@ -59,7 +74,7 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
     */
   final def flush(): Unit = {
     changed |= drainBuffer() | pendingNulls > 0
-    nulls = math.min(nulls + pendingNulls, limit)
+    nulls = math.min(nulls + pendingNulls, if (spec.distinct) 1 else limit)
     pendingNulls = 0
     if (changed && System.nanoTime() - published >= pause) publish()
     refresh()
@@ -125,6 +140,9 @@ object TaskTopK {
   /** ... and spends at most one part in so many on it. */
   private[exchange] val WorkPerSharing = 50L
 
+  /** At least one in so many rows is counted. */
+  private[exchange] val MaxBetween = 63
+
   /** How often, in rows offered, an attempt looks at the shared bound. A power of two. */
   private[exchange] val RefreshRows = 256
 
@@ -165,6 +183,7 @@ final class LongTaskTopK(
     if (bounded && (!valuesPass || encoded > maxEncoded)) { dropped += 1; false }
     // Where ties pass, one row more with the bound's own key makes no better bound, and often there are many.
     else if (tiesPass && encoded == maxEncoded) true
+    else if (passesUncounted()) true
     else {
       buffer(buffered) = encoded
       buffered += 1
@@ -183,11 +202,15 @@ final class LongTaskTopK(
     if (any) {
       java.util.Arrays.sort(buffer, 0, buffered)
       val merged = new Array[Long](math.min(limit, best.length + buffered))
-      var b, n = 0
-      while (b + n < merged.length)
-        if (n >= buffered || (b < best.length && best(b) <= buffer(n))) { merged(b + n) = best(b); b += 1 }
-        else { merged(b + n) = buffer(n); n += 1 }
-      best = merged
+      var b, n, m = 0
+      while (m < merged.length && (b < best.length || n < buffered)) {
+        val next =
+          if (n >= buffered || (b < best.length && best(b) <= buffer(n))) { b += 1; best(b - 1) }
+          else { n += 1; buffer(n - 1) }
+        if (!spec.distinct || m == 0 || merged(m - 1) != next) { merged(m) = next; m += 1 }
+      }
+      found(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
+      best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
       buffered = 0
     }
     any
@@ -241,6 +264,7 @@ final class ObjectTaskTopK(
       if (c == 0 && !spec.tiesFree) counts = false
       c < 0 || (inclusive && c == 0)
     })
+    if (needed && counts && passesUncounted()) counts = false
     if (!needed) dropped += 1
     needed
   }
@@ -262,13 +286,15 @@ final class ObjectTaskTopK(
     if (any) {
       java.util.Arrays.sort(buffer, 0, buffered, order)
       val merged = new Array[AnyRef](math.min(limit, best.length + buffered))
-      var b, n = 0
-      while (b + n < merged.length)
-        if (n >= buffered || (b < best.length && order.compare(best(b), buffer(n)) <= 0)) {
-          merged(b + n) = best(b)
-          b += 1
-        } else { merged(b + n) = buffer(n); n += 1 }
-      best = merged
+      var b, n, m = 0
+      while (m < merged.length && (b < best.length || n < buffered)) {
+        val next =
+          if (n >= buffered || (b < best.length && order.compare(best(b), buffer(n)) <= 0)) { b += 1; best(b - 1) }
+          else { n += 1; buffer(n - 1) }
+        if (!spec.distinct || m == 0 || order.compare(merged(m - 1), next) != 0) { merged(m) = next; m += 1 }
+      }
+      found(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
+      best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
       java.util.Arrays.fill(buffer, 0, buffered, null)
       buffered = 0
     }

@@ -4,7 +4,7 @@ import java.util.Comparator
 
 import org.dynamicfilters.filter.{End, KeyDomain, ValueFilter}
 
-/** What a TopK looks for in one column: the `limit` best values of the first sort key.
+/** What a TopK looks for in one column: the rows with the `limit` best values of the first sort key.
   *
   * @param domain
   *   order and representation of the first sort key
@@ -16,8 +16,19 @@ import org.dynamicfilters.filter.{End, KeyDomain, ValueFilter}
   *   whether SQL NULL sorts before every value, whatever the direction
   * @param tiesFree
   *   true if rows with equal first keys are interchangeable, that is, if there is no second sort key
+  * @param distinct
+  *   true if the `limit` best different keys are looked for, not rows: the groups of a GROUP BY, the ranks of a dense_rank.
+  *   Then ties are not free: every row of a key is needed
   */
-final case class TopKSpec(domain: KeyDomain, limit: Int, ascending: Boolean, nullsFirst: Boolean, tiesFree: Boolean) {
+final case class TopKSpec(
+    domain: KeyDomain,
+    limit: Int,
+    ascending: Boolean,
+    nullsFirst: Boolean,
+    tiesFree: Boolean,
+    distinct: Boolean = false
+) {
+  require(!(distinct && tiesFree), "every row of a key is needed, so ties are not free")
 
   /** Best key first; null is SQL NULL. */
   @transient lazy val order: Comparator[AnyRef] =

@@ -3,12 +3,16 @@ package org.dynamicfilters.plan
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec
+import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.Settings
+import org.dynamicfilters.api.{BestRows, FilterProducer}
 import org.dynamicfilters.produce.TopKTapExec
 import org.dynamicfilters.report.Rejected
 
@@ -25,11 +29,14 @@ import org.dynamicfilters.report.Rejected
   *   which of the two places this is
   */
 final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Logging {
+  import DynamicFilterRule.RejectedTag
+
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan)) plan
     else {
-      val sorted = orElseAsIs("TopK", plan)(_.transformUp { case t: TakeOrderedAndProjectExec => topK(t) })
-      orElseAsIs("join", sorted)(joins)
+      val sorted = orElseAsIs("TopK", plan)(topKs)
+      val aggregated = orElseAsIs("aggregate", sorted)(_.transformUp { case a: BaseAggregateExec => aggregate(a) })
+      orElseAsIs("join", aggregated)(joins)
     }
 
   private def orElseAsIs(what: String, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
@@ -47,22 +54,57 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def joins(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.JoinEnabled)) plan
     else if (!adaptive && plan.exists(_.isInstanceOf[QueryStageExec])) plan
-    else if (!plan.exists(_.isInstanceOf[BaseJoinExec])) plan
+    else if (!plan.exists(p => p.isInstanceOf[BaseJoinExec] || p.isInstanceOf[FilterProducer])) plan
     else new JoinPlanner(plan, conf, adaptive)()
 
-  private def topK(t: TakeOrderedAndProjectExec): SparkPlan = t.child match {
-    case _: TopKTapExec => t
-    case _ if !Settings.get(conf, Settings.TopKEnabled) => t
-    case _ =>
-      TopKPlanner.plan(t, conf) match {
-        case Right(child) => t.withNewChildren(Seq(child))
-        case Left(reason) =>
-          t.setTagValue(
-            DynamicFilterRule.RejectedTag,
-            Rejected("topk", t.sortOrder.flatMap(_.references.map(_.name)).take(1), reason)
-          )
-          t
+  private def topKs(plan: SparkPlan): SparkPlan =
+    if (!Settings.get(conf, Settings.TopKEnabled)) plan
+    else {
+      val groups = new GroupTopKPlanner(conf, new SharedExchanges(plan)(_))
+      plan.transformUp {
+        case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
+          producer(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))
+        case p: FilterProducer => p.neededRows.collect { case b: BestRows => b }.foldLeft(p: SparkPlan)(best)
+        case w: WindowGroupLimitExec => WindowLimitPlanner.plan(w, conf).fold[SparkPlan](w)(producer(w, w.orderSpec, _))
       }
+    }
+
+  /** A custom operator that needs the best rows of a child. */
+  private def best(p: SparkPlan, b: BestRows): SparkPlan = {
+    val child = p.children.indexWhere(_.outputSet.contains(b.column))
+    def wanted = TopKPlanner.Wanted(b.column, b.ascending, b.nullsFirst, b.limit, tiesFree = !b.ties, distinct = false)
+    if (child < 0) reject(p, "topk", Seq(b.column.name), "the column comes from none of the operator's children")
+    else if (p.children(child).isInstanceOf[TopKTapExec]) p
+    else
+      TopKPlanner.tapped(p.children(child), wanted, TopKPlanner.marker(p), conf) match {
+        case Right(c) => p.withNewChildren(p.children.updated(child, c))
+        case Left(reason) => reject(p, "topk", Seq(b.column.name), reason)
+      }
+  }
+
+  private def producer(p: SparkPlan, order: Seq[SortOrder], child: Either[String, SparkPlan]): SparkPlan = child match {
+    case Right(c) => p.withNewChildren(Seq(c))
+    case Left(reason) => reject(p, "topk", order.flatMap(_.references.map(_.name)).take(1), reason)
+  }
+
+  private def aggregate(a: BaseAggregateExec): SparkPlan = a.child match {
+    case _: TopKTapExec => a
+    case _ if !Settings.get(conf, Settings.AggregateEnabled) || !AggregatePlanner.isCandidate(a) => a
+    case _ =>
+      AggregatePlanner.plan(a, conf) match {
+        case Right(child) => a.withNewChildren(Seq(child))
+        case Left(reason) => reject(a, "aggregate", AggregatePlanner.columns(a), reason)
+      }
+  }
+
+  private def reject(p: SparkPlan, producer: String, columns: Seq[String], reason: String): SparkPlan = {
+    // When its input runs there is nothing left to plan; the reason is what was found before. The logical operator is what
+    // stays when it is planned anew.
+    val before = if (reason == PushDown.RunsAlready) p.logicalLink.flatMap(_.getTagValue(RejectedTag)) else None
+    val rejected = before.getOrElse(Rejected(producer, columns, reason))
+    p.logicalLink.foreach(_.setTagValue(RejectedTag, rejected))
+    p.setTagValue(RejectedTag, rejected)
+    p
   }
 }
 

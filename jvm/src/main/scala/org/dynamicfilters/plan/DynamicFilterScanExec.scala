@@ -1,6 +1,5 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.SparkException
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, UnsafeProjection}
@@ -10,8 +9,7 @@ import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{JoinRef, JoinWaits, RunningScans, TaskFilters}
+import org.dynamicfilters.exchange.{JoinRef, RunningScans, TaskFilters}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, ScanRun}
 import org.dynamicfilters.scan._
@@ -23,7 +21,7 @@ import org.dynamicfilters.testing.FaultInjection
   * files, partitions and metrics as ever. What changes is the reader in its relation ([[DynamicParquetFormat]]), and, where
   * something is known of the files, the order in which they are read.
   */
-case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends UnaryExecNode {
+case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends UnaryExecNode with FilteredScan {
   import ScanCounter._
 
   override def output: Seq[Attribute] = child.output
@@ -96,22 +94,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     }
   } ++ spec.tuples.map(_.ref.state.current)
 
-  /** Holds the scan's stage back until its filters are ready, where the planner found that worth it.
-    *
-    * Here, because Spark prepares the plan of a shuffle on the thread that submits it, before it takes the exchange's lock:
-    * so neither the adaptive loop nor a cancellation is blocked.
-    */
-  override protected def doPrepare(): Unit = {
-    val refs = spec.joins.collect { case (ref, place) if place.waits => ref }
-    val execution = TaskFilters.executionId(sparkContext)
-    val millis = Settings.get(conf, Settings.JoinWaitTimeout)
-    if (refs.nonEmpty && execution.isDefined && millis > 0)
-      JoinWaits.await(execution.get, refs, millis) match {
-        case JoinWaits.Outcome.QueryEnded =>
-          throw new SparkException("The query ended while a scan was held back for its dynamic filters")
-        case _ =>
-      }
-  }
+  override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
+  override protected def doPrepare(): Unit = awaitFilters()
 
   /** The scan's splits as chosen on the driver; None keeps Spark's own. Bucketed scans keep their partitions. */
   private def chosen(accumulator: ScanAccumulator): Option[ChosenFileScanRDD] =

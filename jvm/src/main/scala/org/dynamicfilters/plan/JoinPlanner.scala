@@ -10,8 +10,10 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
+import org.dynamicfilters.api.{FilterProducer, MatchingRows}
 import org.dynamicfilters.exchange.{JoinRef, TaskFilters}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
+import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.produce.BuildKeyTapExec
 import org.dynamicfilters.report.{QueryReports, Rejected}
 import org.dynamicfilters.scan.ScanPlace
@@ -33,13 +35,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
   private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean]), JoinRef]
-  private lazy val timesUsed: Map[SparkPlan, Int] =
-    plan
-      .collect { case e: Exchange => e.canonicalized; case q: QueryStageExec => q.canonicalized }
-      .groupBy(identity)
-      .map { case (c, same) =>
-        c -> same.size
-      }
+  private val shared = new SharedExchanges(plan)
 
   def apply(): SparkPlan = {
     val planned = BuildSides.share(visit(plan))
@@ -55,15 +51,30 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
           case Left(reason) => reject(j, j.leftKeys ++ j.rightKeys, reason)
         }
       case j: BaseJoinExec => reject(j, j.condition.toSeq, "the join has no equal keys")
+      case p: FilterProducer => p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(matching)
       case other => other
     }
     here.mapChildren(visit)
   }
 
-  private def reject(j: BaseJoinExec, keys: Seq[Expression], reason: String): SparkPlan =
+  /** Filters one child of a custom operator by the keys of another. */
+  private def matching(p: SparkPlan, m: MatchingRows): SparkPlan = {
+    val probe = p.children.indexWhere(_.outputSet.contains(m.column))
+    val build = p.children.indices.indexWhere(i => i != probe && m.key.references.subsetOf(p.children(i).outputSet))
+    val done =
+      if (probe < 0 || build < 0) Left("the operator's column and key do not come from two of its children")
+      else filtered(p.children(probe), p.children(build), Seq(JoinKey(m.column, JoinKeys.plain(m.key), m.nullsMatch)))
+    done match {
+      case Right((sides, _)) =>
+        p.withNewChildren(p.children.updated(probe, sides.probe).updated(build, sides.build))
+      case Left(reason) => reject(p, Seq(m.column), reason)
+    }
+  }
+
+  private def reject(j: SparkPlan, keys: Seq[Expression], reason: String): SparkPlan =
     reject(j, Rejected("join", names(keys).take(1), reason), DynamicFilterRule.RejectedTag)
 
-  private def reject(j: BaseJoinExec, now: Rejected, tag: TreeNodeTag[Rejected]): SparkPlan = {
+  private def reject(j: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): SparkPlan = {
     // When its sides run there is nothing left to plan; the reason is what was found before. The logical join is what stays
     // of a join when it is planned anew.
     val rejected =
@@ -78,7 +89,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
 
   private def filtered(j: BaseJoinExec): Either[String, SparkPlan] =
     for {
-      filterLeft <- decided(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf))
+      filterLeft <- decided(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf, wanted(j)))
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       (probeKeys, buildKeys) = if (filterLeft) (j.leftKeys, j.rightKeys) else (j.rightKeys, j.leftKeys)
       keys = JoinKeys.of(probeKeys, buildKeys)
@@ -187,7 +198,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     )
   }
 
-  private val reach = PushDown.Reach(beyondExchange = true, e => timesUsed.getOrElse(e.canonicalized, 0) > 1)
+  private val reach = PushDown.Reach(beyondExchange = true, shared(_))
 
   private def reachable(probe: SparkPlan, columns: Seq[Attribute]): Either[String, Unit] =
     new PushDown(
@@ -195,6 +206,19 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       reach,
       (scan, cs, _) => Traverse(cs)(ScanPlanner.accepts(scan, _)).map(_ => scan)
     )(probe, columns).map(_ => ())
+
+  /** Whether a side has a scan for which a hint asks for filters, and one of the keys comes from it. */
+  private def wanted(j: BaseJoinExec)(left: Boolean): Boolean = {
+    val (probe, keys) =
+      if (left) (j.left, JoinKeys.of(j.leftKeys, j.rightKeys)) else (j.right, JoinKeys.of(j.rightKeys, j.leftKeys))
+    val hinted = new PushDown(
+      "the join key",
+      reach,
+      (scan, _, _) => Either.cond(ScanHint.on(scan).contains(ScanHint.Use), scan, "")
+    )
+    probe.exists(ScanHint.on(_).contains(ScanHint.Use)) &&
+    keys.exists(k => JoinKeys.column(k).exists(c => hinted(probe, Seq(c)).isRight))
+  }
 
   private def push(probe: SparkPlan, columns: Seq[Attribute], ref: JoinRef): Either[String, SparkPlan] =
     new PushDown(
@@ -225,19 +249,19 @@ object JoinPlanner {
 
   /** The filter of this join's keys in a scan of the probe side that runs already. */
   private def carried(probe: SparkPlan, origin: String): Option[JoinRef] =
-    scans(probe, running = false).iterator.flatMap(_.spec.joins).map(_._1).find(_.origin == origin)
+    scans(probe, running = false).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
 
   /** Filtered scans in stages that run or have run. */
-  private def scans(plan: SparkPlan, running: Boolean): Seq[DynamicFilterScanExec] = plan match {
+  private def scans(plan: SparkPlan, running: Boolean): Seq[FilteredScan] = plan match {
     case q: QueryStageExec => scans(q.plan, running = true)
-    case d: DynamicFilterScanExec if running => Seq(d)
+    case d: FilteredScan if running => Seq(d)
     case other => other.children.flatMap(scans(_, running))
   }
 
   /** Gives up filters that scans wait for and whose build side adaptive execution has planned away. */
   private def dropOrphans(plan: SparkPlan): Unit = {
     val waitedFor =
-      scans(plan, running = false).flatMap(_.spec.joins).collect { case (ref, place) if place.waits => ref }
+      scans(plan, running = false).flatMap(_.joinFilters).collect { case (ref, place) if place.waits => ref }
     if (waitedFor.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
       waitedFor.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>

@@ -11,8 +11,12 @@ import org.dynamicfilters.Settings
 /** Which side of a join is filtered by the keys of the other. */
 object JoinSides {
 
-  /** Whether the left side is filtered (else the right one), or why neither is. */
-  def filterLeft(j: BaseJoinExec, conf: SQLConf): Either[String, Boolean] = {
+  /** Whether the left side is filtered (else the right one), or why neither is.
+    *
+    * @param wanted
+    *   whether a hint asks for filters on the left (else the right) side: then what is expected of them does not count
+    */
+  def filterLeft(j: BaseJoinExec, conf: SQLConf, wanted: Boolean => Boolean): Either[String, Boolean] = {
     val (left, right) = mayLose(j.joinType)
     j match {
       case b: BroadcastHashJoinExec if b.isNullAwareAntiJoin =>
@@ -20,6 +24,7 @@ object JoinSides {
       case b: BroadcastHashJoinExec =>
         val streamsLeft = b.buildSide == BuildRight
         if (!(if (streamsLeft) left else right)) Left(needsAll(j.joinType, streamsLeft))
+        else if (wanted(streamsLeft)) Right(streamsLeft)
         else
           logical(if (streamsLeft) j.right else j.left)
             .map(Estimates.of)
@@ -29,8 +34,9 @@ object JoinSides {
         val candidates = Seq(true -> left, false -> right).collect { case (side, true) => side }
         if (candidates.isEmpty) Left(needsAll(j.joinType, streamsLeft = true))
         else {
-          val refused = candidates.map(side => side -> notWorth(j, side, conf))
-          refused.collectFirst { case (side, None) => side }.toRight(refused.head._2.get)
+          val asked = candidates.filter(wanted)
+          val refused = (if (asked.isEmpty) candidates else asked).map(side => side -> notWorth(j, side, conf))
+          refused.collectFirst { case (side, None) => side }.orElse(asked.headOption).toRight(refused.head._2.get)
         }
       case other => Left(s"the operator ${other.nodeName.trim} is not known")
     }

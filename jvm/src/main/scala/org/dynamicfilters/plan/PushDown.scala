@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.execution.window.WindowExecBase
+import org.dynamicfilters.api.FilterPassThrough
 import org.dynamicfilters.produce.BuildKeyTapExec
 
 /** Takes a filter from its producer down to scans, by attribute id, through the operators that let it pass.
@@ -43,6 +44,15 @@ final class PushDown(
 
   private def down(plan: SparkPlan, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] = plan match {
     case _: FileSourceScanExec | _: DynamicFilterScanExec => toScan(plan, columns, crossed)
+    case OtherScans(scan) => toScan(scan, columns, crossed)
+
+    case p: FilterPassThrough =>
+      Traverse(columns)(c => p.sourceOf(c).toRight(stops(plan))).flatMap { sources =>
+        val child = plan.children.indexWhere(c => sources.forall(has(c, _)))
+        if (child < 0) Left(s"$key is made by ${plan.nodeName.trim}")
+        else
+          down(plan.children(child), sources, crossed).map(c => plan.withNewChildren(plan.children.updated(child, c)))
+      }
 
     case p: ProjectExec =>
       if (!p.projectList.forall(_.deterministic)) Left("a non-deterministic projection is in the way")

@@ -7,7 +7,8 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
-import org.dynamicfilters.produce.BuildKeyTapExec
+import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
+import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 
 /** Whether a task that is retried sees the same again (contract 5). Only operators that are known to be repeatable are.
   *
@@ -47,15 +48,18 @@ object Repeatable {
       case _: SampleExec => Some("the input is not deterministic (a sample)")
       case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
           _: GenerateExec | _: CoalesceExec | _: FileSourceScanExec | _: LocalTableScanExec | _: RangeExec |
-          _: DynamicFilterScanExec | _: OneRowRelationExec =>
+          _: DynamicFilterScanExec | _: OneRowRelationExec | _: FilterPassThrough | _: FilterConsumer |
+          _: ConsumerScanExec =>
         below
       case other if orderMatters => Some(PushDown.stops(other))
+      // What it drops depends on time, but not what its aggregate makes of the rest.
+      case t: TopKTapExec if t.filters.forall(_.producer == "aggregate") => below
       case s: QueryStageExec => check(s.plan, orderMatters)
       // Cached blocks that are lost are computed anew.
       case c: InMemoryTableScanExec => check(c.relation.cachedPlan, orderMatters)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
           _: ShuffledHashJoinExec | _: ExpandExec | _: BuildKeyTapExec | _: WholeStageCodegenExec | _: InputAdapter |
-          _: ColumnarToRowTransition | _: BatchScanExec =>
+          _: ColumnarToRowTransition | _: BatchScanExec | _: V2FilteredScanExec =>
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, orderMatters)
       // The functions are deterministic, else they would have been found above.

@@ -16,6 +16,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange.{FilterRef, JoinRef}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
+import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.scan.{DynamicParquetFormat, ScanColumn, ScanPlace, ScanSpec, ScanTuple, ScanTuplePart}
 
 /** Puts a filter into a file scan. */
@@ -40,13 +41,44 @@ object ScanPlanner {
     case d: DynamicFilterScanExec =>
       val plain = d.child.asInstanceOf[FileSourceScanExec]
       if (d.spec.columns.exists(c => (c.ref eq ref) && columnOf(plain, c).exprId == column.exprId)) Right(d)
-      else if (ref.topK.isDefined && d.spec.topK.isDefined) Left("the scan is filtered by another TopK already")
+      else if (ref.topK.isDefined && d.spec.columns.exists(_.ref.topK.isDefined))
+        Left("the scan is filtered by another TopK already")
       else
         target(plain, column, ref, place).map { added =>
           val columns = if (ref.topK.isDefined) added +: d.spec.columns else d.spec.columns :+ added
           wrap(plain, d.spec.withColumns(columns))
         }
+    case OtherScans(s) => OtherScans.filtered(s, column, ref, place)
     case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
+  }
+
+  /** @param columns
+    *   by filter
+    * @param refs
+    *   filters of one producer, of which a row has to pass only one
+    * @return
+    *   the filtered scan, or why the scan cannot be filtered
+    */
+  def filteredByEither(
+      scan: SparkPlan,
+      columns: Seq[Attribute],
+      refs: Seq[FilterRef],
+      place: ScanPlace,
+      conf: SQLConf
+  ): Either[String, SparkPlan] = {
+    def targets(s: FileSourceScanExec) = Traverse(columns.zip(refs)) { case (column, ref) =>
+      target(s, column, ref, place).map(_.copy(either = true))
+    }
+    scan match {
+      case s: FileSourceScanExec =>
+        readable(s).flatMap(_ => targets(s)).map(cs => wrap(s, specOf(s, cs.toIndexedSeq, conf)))
+      case d: DynamicFilterScanExec =>
+        val plain = d.child.asInstanceOf[FileSourceScanExec]
+        if (refs.forall(r => d.spec.columns.exists(_.ref eq r))) Right(d)
+        else if (d.spec.columns.exists(_.ref.topK.isDefined)) Left("the scan is filtered by another TopK already")
+        else targets(plain).map(cs => wrap(plain, d.spec.withColumns(d.spec.columns ++ cs)))
+      case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
+    }
   }
 
   /** @param scan
@@ -82,17 +114,20 @@ object ScanPlanner {
 
   /** Whether a join's filter on the column can go into the scan, or why not. */
   def accepts(scan: SparkPlan, column: Attribute): Either[String, Unit] = {
-    val plain = scan match {
-      case d: DynamicFilterScanExec => Right(d.child.asInstanceOf[FileSourceScanExec])
-      case s: FileSourceScanExec => readable(s).map(_ => s)
+    def hasColumn(s: FileSourceScanExec) = ordinal(s, column).flatMap(_ => KeyDomain.of(column.dataType)).map(_ => ())
+    scan match {
+      case d: DynamicFilterScanExec => hasColumn(d.child.asInstanceOf[FileSourceScanExec])
+      case s: FileSourceScanExec => readable(s).flatMap(_ => hasColumn(s))
+      case OtherScans(s) => OtherScans.accepts(s, column)
       case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
     }
-    plain.flatMap(ordinal(_, column)).flatMap(_ => KeyDomain.of(column.dataType)).map(_ => ())
   }
 
   private def readable(scan: FileSourceScanExec): Either[String, Unit] =
-    if (scan.relation.fileFormat.getClass == classOf[ParquetFileFormat]) Right(())
-    else Left(s"files of format ${scan.relation.fileFormat.toString.takeWhile(_ != '@')} are not filtered yet")
+    ScanHint.refusal(scan).flatMap { _ =>
+      if (scan.relation.fileFormat.getClass == classOf[ParquetFileFormat]) Right(())
+      else Left(s"files of format ${scan.relation.fileFormat.toString.takeWhile(_ != '@')} are not filtered yet")
+    }
 
   private def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =
     scan.output(if (c.isPartitionColumn) scan.requiredSchema.length + c.partitionOrdinal else c.ordinal)
@@ -107,19 +142,19 @@ object ScanPlanner {
     for {
       _ <- readable(scan)
       where <- target(scan, column, ref, place)
-    } yield {
-      val spec = new ScanSpec(
-        ScanSpec.nextId(),
-        scan.requiredSchema,
-        IndexedSeq(where),
-        IndexedSeq.empty,
-        predicates(scan),
-        decoding(scan.relation, conf),
-        Settings.get(conf, Settings.LateMaterialization),
-        Settings.get(conf, Settings.GiveUp)
-      )
-      wrap(scan, spec)
-    }
+    } yield wrap(scan, specOf(scan, IndexedSeq(where), conf))
+
+  private def specOf(scan: FileSourceScanExec, columns: IndexedSeq[ScanColumn], conf: SQLConf): ScanSpec =
+    new ScanSpec(
+      ScanSpec.nextId(),
+      scan.requiredSchema,
+      columns,
+      IndexedSeq.empty,
+      predicates(scan),
+      decoding(scan.relation, conf),
+      Settings.get(conf, Settings.LateMaterialization),
+      if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
+    )
 
   private def target(
       scan: FileSourceScanExec,
@@ -192,6 +227,8 @@ object ScanPlanner {
     case _ => true
   }
 
+  private val ownOptions = Set(MarkerOption, ScanHint.OptionKey)
+
   /** What changes how stored values are decoded; see [[ScanSpec.decoding]]. */
   private def decoding(relation: HadoopFsRelation, conf: SQLConf): String =
     (Seq(
@@ -202,5 +239,5 @@ object ScanPlanner {
       SQLConf.CASE_SENSITIVE,
       SQLConf.PARQUET_FIELD_ID_READ_ENABLED
     ).map(e => conf.getConfString(e.key, e.defaultValueString)) ++
-      relation.options.filterNot(_._1 == MarkerOption).toSeq.sorted.map(_.toString)).mkString(";")
+      relation.options.filterNot(o => ownOptions.contains(o._1)).toSeq.sorted.map(_.toString)).mkString(";")
 }

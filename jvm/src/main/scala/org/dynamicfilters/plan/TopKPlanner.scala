@@ -1,6 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Ascending, AttributeReference, NullsFirst}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, AttributeReference, Expression, NullsFirst, SortOrder}
 import org.apache.spark.sql.execution.{SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.Settings
@@ -12,31 +12,64 @@ import org.dynamicfilters.scan.ScanPlace
 /** Makes a TopK a producer: a tap under it, and its bound in the scans that its first sort key comes from. */
 object TopKPlanner {
 
+  /** What is wanted of an operator's input: the rows with the first `limit` keys.
+    *
+    * @param key
+    *   the first sort key: only this one makes a filter
+    * @param tiesFree
+    *   see [[TopKSpec]], as `distinct`
+    */
+  final case class Wanted(
+      key: Expression,
+      ascending: Boolean,
+      nullsFirst: Boolean,
+      limit: Int,
+      tiesFree: Boolean,
+      distinct: Boolean
+  )
+  object Wanted {
+    def apply(first: SortOrder, limit: Int, tiesFree: Boolean, distinct: Boolean): Wanted =
+      Wanted(first.child, first.direction == Ascending, first.nullOrdering == NullsFirst, limit, tiesFree, distinct)
+  }
+
   /** @return
     *   the new child of the TopK, or why it produces no filter
     */
-  def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[String, SparkPlan] = {
-    val first = topK.sortOrder.head
+  def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[String, SparkPlan] =
+    tapped(
+      topK.child,
+      Wanted(topK.sortOrder.head, topK.limit, tiesFree = topK.sortOrder.length == 1, distinct = false),
+      marker(topK),
+      conf
+    )
+
+  /** @param input
+    *   each of its rows is a candidate of the TopK
+    * @return
+    *   the input with a tap on it and a filter in its scans, or why there is none
+    */
+  def tapped(input: SparkPlan, wanted: Wanted, marker: String, conf: SQLConf): Either[String, SparkPlan] = {
     val max = Settings.get(conf, Settings.TopKMaxLimit)
     for {
-      _ <- Either.cond(topK.limit > 0, (), "the limit is 0")
-      _ <- Either.cond(topK.limit <= max, (), s"the limit ${topK.limit} is above ${Settings.TopKMaxLimit.key}=$max")
-      key <- first.child match {
+      _ <- Either.cond(wanted.limit > 0, (), "the limit is 0")
+      _ <- Either.cond(wanted.limit <= max, (), s"the limit ${wanted.limit} is above ${Settings.TopKMaxLimit.key}=$max")
+      key <- wanted.key match {
         case a: AttributeReference => Right(a)
         case other => Left(s"the sort key is computed: ${other.sql}")
       }
       domain <- KeyDomain.of(key.dataType)
-      ordinal = topK.child.output.indexWhere(_.exprId == key.exprId)
+      ordinal = input.output.indexWhere(_.exprId == key.exprId)
       _ <- Either.cond(ordinal >= 0, (), s"the sort key ${key.name} is not in the input")
-      _ <- Repeatable.rows(topK.child).toLeft(())
+      _ <- Repeatable.rows(input).toLeft(())
       spec = TopKSpec(
         domain,
-        topK.limit,
-        first.direction == Ascending,
-        first.nullOrdering == NullsFirst,
-        tiesFree = topK.sortOrder.length == 1
+        wanted.limit,
+        wanted.ascending,
+        wanted.nullsFirst,
+        wanted.tiesFree,
+        wanted.distinct
       )
-      ref = TopKRef(marker(topK), spec)
+      ref = TopKRef(marker, spec)
       names = scala.collection.mutable.LinkedHashSet.empty[String]
       pushed <- new PushDown(
         "the sort key",
@@ -47,14 +80,14 @@ object TopKPlanner {
           if (result.isRight) names += column.name
           result
         }
-      )(topK.child, Seq(key))
+      )(input, Seq(key))
     } yield {
-      val node = TopKTapExec(ref, ordinal, names.toSeq, pushed)
-      node.copyTagsFrom(topK.child)
+      val node = TopKTapExec(Seq(ref), Seq(ordinal), names.toSeq, pushed)
+      node.copyTagsFrom(input)
       node
     }
   }
 
   /** Equal for equal TopKs over equal inputs; see [[TopKRef]]. */
-  private def marker(topK: TakeOrderedAndProjectExec): String = f"topk-${topK.canonicalized.hashCode}%08x"
+  def marker(producer: SparkPlan): String = f"topk-${producer.canonicalized.hashCode}%08x"
 }

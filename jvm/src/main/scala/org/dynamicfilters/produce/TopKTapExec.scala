@@ -14,17 +14,23 @@ import org.dynamicfilters.exchange._
 import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.report.{FilterRun, QueryReports}
 
-/** Learns the bound of the TopK above it: counts the rows that pass by and drops those that cannot be among the best.
+/** Learns the bound of the TopK or aggregate above it: counts the rows that pass by and drops those that cannot be among the
+  * best.
   *
-  * Sits directly under `TakeOrderedAndProject`, so that every row it hands on is a candidate of the TopK. Dropping here saves
-  * the copy that Spark makes of each row, even where no scan below could be filtered further.
+  * Every row it hands on is a candidate of the operator above. Dropping here saves the copy that Spark's TopK makes of each
+  * row, even where no scan below could be filtered further.
   *
-  * @param key
-  *   ordinal of the first sort key in the child's output
+  * @param filters
+  *   one, or those of several min and max: a row is needed if one of them needs it
+  * @param keys
+  *   by filter, ordinal of the key in the child's output
   * @param columns
-  *   the scans' names of the key, for reports
+  *   for reports, the scans' names of the key; of several filters, a name for each
   */
-case class TopKTapExec(filter: TopKRef, key: Int, columns: Seq[String], child: SparkPlan) extends UnaryExecNode {
+case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[String], child: SparkPlan)
+    extends UnaryExecNode {
+  private def columnsOf(filter: Int): Seq[String] =
+    if (filters.size == 1) columns else columns.slice(filter, filter + 1)
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
@@ -32,73 +38,106 @@ case class TopKTapExec(filter: TopKRef, key: Int, columns: Seq[String], child: S
     "rowsDropped" -> SqlMetricsAccess.sum(sparkContext, "rows dropped by the bound")
   )
 
-  override def simpleString(maxFields: Int): String =
-    s"TopKFilter ${filter.describe(columns.headOption.getOrElse(output(key).name))}, limit=${filter.spec.limit}"
+  override def nodeName: String = if (filters.head.producer == "topk") "TopKFilter" else "AggregateFilter"
+  override def simpleString(maxFields: Int): String = {
+    val bounds = filters.indices.map(i => filters(i).describe(columnsOf(i).headOption.getOrElse(output(keys(i)).name)))
+    val limit = if (filters.head.producer == "topk") s", limit=${filters.head.spec.limit}" else ""
+    s"$nodeName ${bounds.mkString(" OR ")}$limit"
+  }
 
   override protected def doExecute(): RDD[InternalRow] = {
     // Before the scans below start: they belong to the same run.
-    val run = filter.nextRun()
+    val runs = filters.map(_.nextRun())
     val rows = child.execute()
-    val accumulator = new FilterAccumulator
-    sparkContext.register(accumulator)
-    val started = new FilterRun(filter, columns, accumulator)
-    val show = Settings.get(conf, Settings.ShowValues)
-    filter.started(started, started.lastExpression(_, show))
-    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session)(
-      _.filters += started
-    )
+    val started = filters.indices.map(start)
     if (SqlMetricsAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
       // A retried task would see other rows than those that were counted (contract 5).
-      started.disabled = Some("the input gives other rows when a task is retried")
+      started.foreach(_.disabled = Some("the input gives other rows when a task is retried"))
       rows
     } else {
-      val (ref, ordinal) = (filter, key)
+      val parts = filters.indices.map(i => TopKTapPart(filters(i), runs(i), keys(i), started(i).accumulator)).toArray
       val dropped = longMetric("rowsDropped")
       // The index of this RDD's partition, not the task's: see TaskFilters.start.
       rows.mapPartitionsWithIndex(
-        (partition, it) => TopKTap(it, ref, run, partition, ordinal, accumulator, dropped),
+        (partition, it) => TopKTap(it, parts, partition, dropped),
         preservesPartitioning = true
       )
     }
   }
 
+  private def start(i: Int): FilterRun = {
+    val accumulator = new FilterAccumulator
+    sparkContext.register(accumulator)
+    val started = new FilterRun(filters(i), columnsOf(i), accumulator)
+    val show = Settings.get(conf, Settings.ShowValues)
+    filters(i).started(started, started.lastExpression(_, show))
+    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session)(
+      _.filters += started
+    )
+    started
+  }
+
   override protected def withNewChildInternal(newChild: SparkPlan): TopKTapExec = copy(child = newChild)
 }
+
+/** One filter of a tap, as its tasks get it. */
+private final case class TopKTapPart(ref: TopKRef, run: Long, key: Int, accumulator: FilterAccumulator)
 
 /** The tap in one task. */
 private object TopKTap {
   def apply(
       rows: Iterator[InternalRow],
-      ref: TopKRef,
-      run: Long,
+      parts: Array[TopKTapPart],
       partition: Int,
-      key: Int,
-      accumulator: FilterAccumulator,
       dropped: SQLMetric
   ): Iterator[InternalRow] = {
     val context = TaskContext.get()
-    TaskFilters.start(context, ref, run, partition) match {
-      case None => rows
-      case Some(task) =>
-        val execution = TaskFilters.executionId(context).getOrElse(-1L)
-        context.addTaskCompletionListener[Unit] { c =>
-          if (!c.isFailed() && !c.isInterrupted()) {
-            task.flush()
-            task.publish()
-          }
-          dropped += task.dropped
-          val bound = task.shared.bound
-          val encoded =
-            if (bound.isNone) null else FilterCodec.encode(ref.spec.atLeastAsGoodAs(bound.key, inclusive = true))
-          accumulator.add(FilterSeen(execution, SparkEnv.get.executorId, bound.generation, encoded, task.dropped))
-        }
-        task match {
-          case t: LongTaskTopK =>
-            rows.filter(r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.longFromRow(r, key)))
-          case t: ObjectTaskTopK => rows.filter(acceptObject(t, key))
-        }
-    }
+    val accepting = parts.flatMap(p => start(context, p, partition, dropped, alone = parts.length == 1))
+    // Without an execution, or after its end, there is none.
+    if (accepting.length < parts.length) rows
+    else if (accepting.length == 1) rows.filter(accepting.head)
+    else
+      rows.filter { r =>
+        // Every part counts the row that it needs, also where another one has decided.
+        var needed = false
+        var i = 0
+        while (i < accepting.length) { needed |= accepting(i)(r); i += 1 }
+        if (!needed) dropped += 1
+        needed
+      }
   }
+
+  /** Starts a filter's part in the task.
+    *
+    * @return
+    *   whether the part needs a row; counts it if so
+    */
+  private def start(
+      context: TaskContext,
+      part: TopKTapPart,
+      partition: Int,
+      dropped: SQLMetric,
+      alone: Boolean
+  ): Option[InternalRow => Boolean] =
+    TaskFilters.start(context, part.ref, part.run, partition).map { task =>
+      val execution = TaskFilters.executionId(context).getOrElse(-1L)
+      context.addTaskCompletionListener[Unit] { c =>
+        if (!c.isFailed() && !c.isInterrupted()) {
+          task.flush()
+          task.publish()
+        }
+        if (alone) dropped += task.dropped
+        val bound = task.shared.bound
+        val encoded =
+          if (bound.isNone) null else FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true))
+        part.accumulator.add(FilterSeen(execution, SparkEnv.get.executorId, bound.generation, encoded, task.dropped))
+      }
+      val key = part.key
+      task match {
+        case t: LongTaskTopK => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.longFromRow(r, key))
+        case t: ObjectTaskTopK => acceptObject(t, key)
+      }
+    }
 
   private def acceptObject(t: ObjectTaskTopK, key: Int): InternalRow => Boolean = t.domain.dataType match {
     case _: StringType =>

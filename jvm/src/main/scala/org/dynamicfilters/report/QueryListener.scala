@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.{Driver, Settings}
 import org.dynamicfilters.exchange._
-import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec}
+import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec, FilteredScan}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
@@ -81,7 +81,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
   private def note(report: QueryReport, node: SparkPlan): Unit = report.synchronized {
     node match {
       case t: TopKTapExec =>
-        t.filter.driverRun match {
+        t.filters.map(_.driverRun).foreach {
           case f: FilterRun if !report.filters.contains(f) => report.filters += f
           case _ =>
         }
@@ -92,6 +92,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
           case r: ScanRun if !report.scans.contains(r) => report.scans += r
           case _ =>
         }
+      case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
         other.getTagValue(DynamicFilterRule.RejectedTupleTag).foreach(report.reject)

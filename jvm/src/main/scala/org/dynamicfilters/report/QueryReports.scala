@@ -135,7 +135,8 @@ final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumula
       else if (generation > 0) FilterState.ready
       else if (running) FilterState.building
       else FilterState.registered
-    val reason = disabled.getOrElse(if (generation == 0 && !running) "fewer rows than the limit were seen" else null)
+    val none = if (ref.producer == "aggregate") "no value was seen" else "fewer rows than the limit were seen"
+    val reason = disabled.getOrElse(if (generation == 0 && !running) none else null)
     val text = FilterText.of(filter, columns)
     FilterView(ref.id, ref.producer, columns, state, reason, generation, text, encodedBytes(executionId))
   }

@@ -15,6 +15,20 @@ object BestFirst {
     else if (!b.mayHaveValues) Some(null)
     else Option(if (spec.ascending) b.min else b.max)
 
+  /** Things in the order in which they are read.
+    *
+    * @param orders
+    *   by column; of several, the best by each of them come first, then the second best by each, and so on
+    */
+  def sort[T](things: Seq[T], orders: Seq[(Int, TopKSpec)])(bounds: (T, Int) => ColumnBounds): Seq[T] = {
+    val sorted = orders.map { case (c, spec) => things.sortWith((a, b) => before(bounds(a, c), bounds(b, c), spec)) }
+    if (sorted.size == 1) sorted.head
+    else {
+      val chosen = new java.util.IdentityHashMap[Any, Any]
+      sorted.transpose.flatten.filter(t => chosen.put(t, t) == null)
+    }
+  }
+
   def before(a: ColumnBounds, b: ColumnBounds, spec: TopKSpec): Boolean =
     (bestKey(a, spec), bestKey(b, spec)) match {
       case (Some(x), Some(y)) => spec.order.compare(x, y) < 0

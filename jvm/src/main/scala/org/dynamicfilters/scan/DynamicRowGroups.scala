@@ -34,6 +34,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private val reader = access.fileReader
   private val dataColumns: IndexedSeq[(Int, ScanColumn)] =
     spec.columns.zipWithIndex.collect { case (c, i) if !c.isPartitionColumn => (i, c) }
+  // Among these, by column of the spec; -1 for a partition column.
+  private val dataIndex: IndexedSeq[Int] = spec.columns.indices.map(i => dataColumns.indexWhere(_._1 == i))
   private val fileColumns = dataColumns.map { case (_, c) => new FileColumn(access, c.ordinal, c.domain) }
   private val columnBytes = new ColumnBytes(access)
   private val passes = new FirstPasses(task, access, file, dataColumns, fileColumns, columnBytes)
@@ -45,11 +47,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val groups = reader.getRowGroups.asScala.zipWithIndex.collect {
       case (b, i) if b.getRowCount > 0 => new RowGroup(b, i, boundsOf(b))
     }.toArray
-    val ordered = spec.topK match {
-      case Some(topK) if groups.length > 1 && dataColumns.headOption.exists(_._1 == TaskScan.OrderingColumn) =>
-        groups.sortWith((a, b) => BestFirst.before(a.bounds(0), b.bounds(0), topK))
-      case _ => groups
-    }
+    val orders = spec.orders.collect { case (c, topK) if dataIndex(c) >= 0 => (dataIndex(c), topK) }
+    val ordered =
+      if (groups.length > 1 && orders.nonEmpty) BestFirst.sort(groups.toSeq, orders)(_.bounds(_)) else groups.toSeq
     scala.collection.mutable.ArrayDeque.from(ordered)
   }
   locally {
@@ -147,11 +147,14 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private def decide(group: RowGroup): Decision = {
     val now = task.filters()
-    if (now.contains(ValueFilter.Nothing) || task.tuples().contains(ValueFilter.Nothing))
-      return Decision.Prune(ByStatistics)
-    val filters = dataColumns.map { case (i, _) => now(i) }
+    def excluded(i: Int): Boolean = now(i) == ValueFilter.Nothing || !now(i).couldPass(boundsOf(group, i))
+    if (task.tuples().contains(ValueFilter.Nothing) || spec.excludes(excluded)) return Decision.Prune(ByStatistics)
+    // One of those of which a row has to pass only one says nothing by itself.
+    val filters = dataColumns.map { case (i, c) => if (c.either) ValueFilter.All else now(i) }
     val columns = filters.indices
-    if (columns.exists(i => !filters(i).couldPass(group.bounds(i)))) return Decision.Prune(ByStatistics)
+    val either = EitherFilters.of(
+      spec.either.filterNot(excluded).map(i => EitherFilter(i, now(i), !now(i).allPass(boundsOf(group, i))))
+    )
     // Of a row group whose best rows were handed on, only worse ones are left.
     if (group.done.isDefined && group.rest.exists(r => !filters(0).couldPass(r))) return Decision.Prune(ByRows)
     val undecided = columns.filter(i => filters(i) != ValueFilter.All && !filters(i).allPass(group.bounds(i)))
@@ -168,10 +171,18 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     }
     val pages =
       if (!columnBytes.hasPageIndex(group.block)) None
-      else undecided.flatMap(i => fileColumns(i).rowsOfPages(group.block, filters(i))).reduceOption(_ intersect _)
+      else
+        (undecided.flatMap(i => fileColumns(i).rowsOfPages(group.block, filters(i))) ++ either.flatMap(
+          _.rowsOfPages(i =>
+            Option(dataIndex(i)).filter(_ >= 0).flatMap(d => fileColumns(d).rowsOfPages(group.block, now(i)))
+          )
+        )).reduceOption(_ intersect _)
     if (pages.exists(_.isEmpty)) return Decision.Prune(ByPages)
     if (group.done.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.rowCount - p.count))
-    passes.decide(group, filters, pages, learner)
+    val eitherPass = either.flatMap(
+      _.pass(i => Option(dataIndex(i)).filter(d => d >= 0 && fileColumns(d).isStored).map(dataColumns(_)._2.ordinal))
+    )
+    passes.decide(group, filters, eitherPass, pages, learner)
   }
 
   /** Looks up what a filter needs where that was of use lately.
@@ -192,6 +203,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       !passes
     }
   }
+
+  private def boundsOf(group: RowGroup, column: Int): ColumnBounds =
+    if (dataIndex(column) >= 0) group.bounds(dataIndex(column)) else task.partitionBounds(file, column)
 
   override def close(): Unit =
     try {

@@ -34,7 +34,7 @@ final class FirstPass(
 
   /** @param filters
     *   by position in the required schema
-    * @param tuples
+    * @param ofRows
     *   evaluated after these
     * @param offer
     *   called for each row that passes everything, with the column at `offerField`
@@ -48,7 +48,7 @@ final class FirstPass(
       rows: Option[RowSet],
       indexed: Boolean,
       filters: Seq[(Int, ValueFilter)],
-      tuples: Seq[TuplePass],
+      ofRows: Seq[RowPass],
       offerField: Int,
       offer: (ColumnVector, Int, Long) => Unit,
       see: FirstPass.See
@@ -62,7 +62,7 @@ final class FirstPass(
       if (selection == null || selection.rows.length < n) selection = new Selection(n)
       selection.all(n)
       active.foreach { case (c, filter) => if (selection.count > 0) filter.select(batch.column(c), selection) }
-      tuples.foreach(t => if (selection.count > 0) t.select(f => batch.column(position(f)), selection))
+      ofRows.foreach(t => if (selection.count > 0) t.select(f => batch.column(position(f)), selection))
       predicate.foreach(p => keepMatching(p, batch))
       val offered = if (offer != null) batch.column(position(offerField)) else null
       var i = 0

@@ -31,7 +31,7 @@ final class FirstPasses(
   private val filterFields = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns(_)._2.ordinal).distinct
   private val topK: Option[TopKSpec] =
     dataColumns.headOption
-      .filter { case (i, c) => i == TaskScan.OrderingColumn && filterFields.contains(c.ordinal) }
+      .filter { case (i, c) => i == TaskScan.OrderingColumn && !c.either && filterFields.contains(c.ordinal) }
       .flatMap(_._2.ref.topK)
   private val (cheap, costly) =
     spec.predicates
@@ -58,12 +58,15 @@ final class FirstPasses(
 
   /** @param filters
     *   by filtered column of the files
+    * @param either
+    *   the filters of which a row has to pass only one; those are All in `filters`
     * @param pages
     *   rows that the page index leaves, None for all
     */
   def decide(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
+      either: Option[RowPass],
       pages: Option[RowSet],
       learner: StatisticsLearner
   ): Decision = {
@@ -74,8 +77,8 @@ final class FirstPasses(
         val rows = (p ++ rest).reduce(_ intersect _)
         if (rows.isEmpty) Decision.Prune(ByRows) else Decision.Read(rows)
     }
-    val ofTuples = tuples.ofRowGroup()
-    val bound = filters.exists(f => f != ValueFilter.All) || ofTuples.nonEmpty
+    val ofRows: Seq[RowPass] = either.toSeq ++ tuples.ofRowGroup()
+    val bound = filters.exists(f => f != ValueFilter.All) || ofRows.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
     val splittable = topK.exists(_.limit < group.rowCount / MinRowsPerBest) && bytes.canSkipRows(group.block) &&
       group.done.isEmpty
@@ -89,7 +92,7 @@ final class FirstPasses(
     }
     group.way = Some(true)
     if (group.done.isEmpty) report.add(LateMaterialized, 1)
-    val survivors = run(group, filters, ofTuples, pages, splittable, learner)
+    val survivors = run(group, filters, ofRows, pages, splittable, learner)
     val candidates = pages.map(_.count).getOrElse(group.rowCount)
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
@@ -126,7 +129,7 @@ final class FirstPasses(
   private def run(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
-      tuples: Seq[TuplePass],
+      ofRows: Seq[RowPass],
       pages: Option[RowSet],
       splittable: Boolean,
       learner: StatisticsLearner
@@ -145,17 +148,17 @@ final class FirstPasses(
         rows,
         indexed,
         byField,
-        tuples,
+        ofRows,
         filterFields.headOption.getOrElse(-1),
         offer,
         see
       )
-      tuples.foreach(_.judge())
+      ofRows.foreach(_.judge())
       passing
     }
 
     val second = costly.nonEmpty
-    val bound = byField.exists(_._2 != ValueFilter.All) || tuples.nonEmpty
+    val bound = byField.exists(_._2 != ValueFilter.All) || ofRows.nonEmpty
     val windows = if (second && best.isDefined) KeyWindows.of(topK.get, group.rowCount) else None
     var rows = pages
     if (filterFields.nonEmpty && (bound || !second || windows.isDefined)) {
@@ -195,11 +198,13 @@ final class FirstPasses(
     else
       bytes.read(access.fileReader, group.index, None, Some(rows)).toDouble / math.max(bytes.requested(group.block), 1L)
 
-  /** Whether enough is left to read after the first passes, or enough to shuffle. */
+  /** Whether enough is left to read after the first passes, or enough to do with each row that they leave out: to shuffle it, or
+    * to bring it to an aggregate that needs hardly any.
+    */
   private def worthwhile(group: RowGroup): Boolean = {
     val requested = bytes.requested(group.block)
     val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.of(group.block, _)).sum
-    spec.crossesExchange || requested - first >= first * MinGain
+    spec.crossesExchange || spec.isForAggregate || requested - first >= first * MinGain
   }
 
   override def close(): Unit = opened.foreach { p =>

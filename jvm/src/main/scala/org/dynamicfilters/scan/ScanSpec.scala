@@ -19,6 +19,9 @@ import org.dynamicfilters.filter.{KeyDomain, TuplePart, TupleText}
   *   position in the partition schema, -1 for a column of the files
   * @param place
   *   where the scan stands to the filter's producer
+  * @param either
+  *   whether a row matters as soon as it passes one of the scan's filters that have this flag: they are of one producer, as
+  *   the min and the max of an aggregate
   */
 final case class ScanColumn(
     ref: FilterRef,
@@ -26,7 +29,8 @@ final case class ScanColumn(
     name: String,
     ordinal: Int,
     partitionOrdinal: Int,
-    place: ScanPlace
+    place: ScanPlace,
+    either: Boolean = false
 ) {
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
@@ -96,10 +100,25 @@ final class ScanSpec(
   def marker: String = filters.map { case (ref, at) => s"${ref.marker}:${at.mkString(":")}" }.mkString(",")
 
   /** What the TopK looks for whose filter comes first, if there is one. */
-  def topK: Option[TopKSpec] = columns.headOption.flatMap(_.ref.topK)
+  def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.ref.topK)
+
+  /** Positions of the columns of which a row has to pass only one. */
+  val either: IndexedSeq[Int] = columns.indices.filter(columns(_).either)
+
+  /** Whether no row passes the columns' filters, if each of those excludes the rows that `excluded` says. */
+  def excludes(excluded: Int => Boolean): Boolean =
+    columns.indices.exists(i => !columns(i).either && excluded(i)) || (either.nonEmpty && either.forall(excluded))
+
+  /** What is looked for in which columns: files and row groups are read best first by it. One, or those of `either`. */
+  def orders: Seq[(Int, TopKSpec)] =
+    if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get))
+    else either.flatMap(i => columns(i).ref.topK.map((i, _)))
 
   /** Whether each row that is dropped spares a shuffle too. */
   def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)
+
+  /** Whether it is filtered for a min or max, which needs hardly any row once there is a bound. */
+  val isForAggregate: Boolean = columns.exists(_.ref.producer == "aggregate")
 
   /** The same scan under other filters: another one to whoever looks for it by id. */
   def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec = changed(columns, tuples)
@@ -129,7 +148,11 @@ final class ScanSpec(
       tuples.map(t => (t.ref, t.place))
 
   /** As plans show it. */
-  def describe: String = (columns.map(_.describe) ++ tuples.map(_.describe)).mkString(", ")
+  def describe: String = {
+    val (one, all) = columns.partition(_.either)
+    (Seq(one.map(_.describe).mkString(" OR ")).filter(_.nonEmpty) ++ all.map(_.describe) ++ tuples.map(_.describe))
+      .mkString(", ")
+  }
 
   /** The scan's record on the driver, null before it has started and on executors. */
   @transient @volatile var driverRun: AnyRef = _

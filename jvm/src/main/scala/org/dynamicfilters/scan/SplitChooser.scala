@@ -45,19 +45,16 @@ object SplitChooser {
     val (kept, left) = packedBySpark.flatten.partition { s =>
       spec.columns.indices.forall(i => ready(i).forall(f => f != ValueFilter.Nothing && f.couldPass(s.bounds(i))))
     }
-    val ordering = spec.topK.filter(_ => kept.exists(_.bounds(TaskScan.OrderingColumn) != ColumnBounds.unknown))
+    val orders = spec.orders.filter { case (c, _) => kept.exists(_.bounds(c) != ColumnBounds.unknown) }
     if (left.isEmpty && kept.forall(_.isUnknown)) None
     else {
-      val packed = ordering match {
-        case Some(topK) =>
-          val c = TaskScan.OrderingColumn
-          val best = kept.sortWith((a, b) => BestFirst.before(a.bounds(c), b.bounds(c), topK))
-          pack(best, largest(partitions))
-        case None if left.isEmpty => packedBySpark
-        case None =>
+      val packed =
+        if (orders.nonEmpty) pack(BestFirst.sort(kept, orders)(_.bounds(_)), largest(partitions))
+        else if (left.isEmpty) packedBySpark
+        else {
           val total = kept.map(_.file.length).sum
           pack(kept, math.min(largest(partitions), total / math.max(minParallelism, 1) + 1))
-      }
+        }
       val chosen = packed.zipWithIndex.map { case (splits, i) =>
         new ChosenSplits(FilePartition(i, splits.map(_.file).toArray), splits.map(_.known).toArray)
       }

@@ -5,7 +5,6 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TopKRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
@@ -79,17 +78,20 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
   /** Whether a filter excludes the split before its file is opened: by partition values or by learned statistics. */
   def excludes(file: PartitionedFile): Boolean = {
     val now = filters()
-    tuples().contains(ValueFilter.Nothing) || spec.columns.indices.exists { i =>
+    tuples().contains(ValueFilter.Nothing) || spec.excludes { i =>
       val c = spec.columns(i)
       val bounds =
-        if (c.isPartitionColumn) partitionBounds(file.partitionValues, c)
+        if (c.isPartitionColumn) partitionBounds(file, i)
         else known(file, i).map(FileStatistics.boundsOf(_, c.domain)).getOrElse(ColumnBounds.unknown)
       now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds)
     }
   }
 
-  private def partitionBounds(values: InternalRow, c: ScanColumn): ColumnBounds =
-    ColumnBounds.exact(c.domain.fromRow(values, c.partitionOrdinal))
+  /** The one value that a partition column of the spec has in a file. */
+  def partitionBounds(file: PartitionedFile, column: Int): ColumnBounds = {
+    val c = spec.columns(column)
+    ColumnBounds.exact(c.domain.fromRow(file.partitionValues, c.partitionOrdinal))
+  }
 }
 
 object TaskScan {

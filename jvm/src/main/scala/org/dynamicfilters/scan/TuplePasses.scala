@@ -40,14 +40,11 @@ final class TuplePass(
     tuple: ScanTuple,
     advisor: StepAdvisor,
     report: ScanReport
-) {
+) extends RowPass {
   private var before, after = 0L
   private var judged = false
 
-  /** @param vector
-    *   by position in the required schema
-    */
-  def select(vector: Int => ColumnVector, s: Selection): Unit = {
+  override def select(vector: Int => ColumnVector, s: Selection): Unit = {
     before += s.count
     selector.select(filter, part => vector(tuple.parts(part).ordinal), s)
     after += s.count
@@ -56,7 +53,7 @@ final class TuplePass(
   /** Tells how much it left out of the rows that pass the columns' own filters. A second pass sees only what the first one
     * left, and says nothing.
     */
-  def judge(): Unit = if (!judged) {
+  override def judge(): Unit = if (!judged) {
     judged = true
     if (advisor.judge(before, after)) report.addReason("a filter of tuples let most rows pass and was given up")
   }

@@ -274,8 +274,9 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
           ascending <- Gen.oneOf(true, false)
           nullsFirst <- Gen.oneOf(true, false)
           tiesFree <- Gen.oneOf(true, false)
+          distinct <- if (tiesFree) Gen.const(false) else Gen.oneOf(true, false)
           seed <- Gen.long
-        } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree), parts, seed)
+        } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree, distinct), parts, seed)
         forAll(runs) { case (spec, parts, seed) =>
           val c = new SimulatedCluster(3, source(spec), trouble, seed)
           val random = new java.util.Random(seed)

@@ -40,8 +40,9 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         ascending <- flags
         nullsFirst <- flags
         tiesFree <- flags
+        distinct <- if (tiesFree) Gen.const(false) else Gen.oneOf(true, false)
         seed <- Gen.long
-      } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree), parts, seed)
+      } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree, distinct), parts, seed)
       forAll(runs) { case (s, parts, seed) =>
         val random = new java.util.Random(seed)
         val rows = parts.map(_.map(v => SimulatedRow(t.domain.fromInternal(v), random.nextInt(4))).toIndexedSeq)
@@ -63,6 +64,14 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     t.put(0, 1, keys(4, 5))
     assert(t.put(0, 1, keys(4, 5)) == Outcome.NotFull && t.bound.isNone)
     assert(t.put(0, 1, keys(3, 4, 5)) == Outcome.Tightened && t.bound.key == int.fromInternal(5))
+  }
+
+  test("of different keys one that several partitions hold counts once") {
+    val t = new SharedTopK(TopKSpec(int, 3, ascending = true, nullsFirst = false, tiesFree = false, distinct = true))
+    t.put(0, 1, keys(1, 2))
+    assert(t.put(1, 2, keys(1, 2)) == Outcome.NotFull && t.bound.isNone)
+    assert(t.put(2, 3, keys(2, 7)) == Outcome.Tightened && t.bound.key == int.fromInternal(7))
+    assert(t.put(3, 4, keys(1, 2, 5)) == Outcome.Tightened && t.bound.key == int.fromInternal(5))
   }
 
   test("a retried partition does not count twice") {

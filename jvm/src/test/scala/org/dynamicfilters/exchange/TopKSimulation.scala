@@ -89,7 +89,21 @@ final class TopKSimulation(
     if (c != 0 || spec.tiesFree) c else Integer.compare(a.second, b.second)
   }
 
-  private def best(rows: Iterable[SimulatedRow]): Seq[SimulatedRow] = rows.toSeq.sorted(whole).take(spec.limit)
+  /** Of different keys all rows of the best ones. */
+  private def best(rows: Iterable[SimulatedRow]): Seq[SimulatedRow] = {
+    val sorted = rows.toSeq.sorted(whole)
+    if (!spec.distinct) sorted.take(spec.limit)
+    else sorted.takeWhile(r => keysBefore(sorted, r.key) < spec.limit)
+  }
+
+  private def keysBefore(rows: Iterable[SimulatedRow], key: AnyRef): Int =
+    differentKeys(rows.iterator.map(_.key).filter(spec.order.compare(_, key) < 0))
+
+  private def differentKeys(keys: Iterator[AnyRef]): Int = {
+    val seen = new java.util.TreeSet[AnyRef](spec.order)
+    keys.foreach(seen.add)
+    seen.size
+  }
 
   /** Fails where a bound gets looser or its generation goes back. */
   private def checkBounds(): Unit = processes.indices.foreach { i =>
@@ -100,7 +114,8 @@ final class TopKSimulation(
       partitions.indices.foreach { p =>
         assert(now.filterFor(p, spec).implies(lastBound.filterFor(p, spec)), s"$now does not imply $lastBound")
       }
-      assert(partitions.iterator.flatten.count(r => spec.order.compare(r.key, now.key) <= 0) >= spec.limit)
+      val notWorse = partitions.iterator.flatten.map(_.key).filter(spec.order.compare(_, now.key) <= 0)
+      assert((if (spec.distinct) differentKeys(notWorse) else notWorse.size) >= spec.limit)
       lastBounds(i) = now
     }
   }

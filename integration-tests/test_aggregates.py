@@ -1,0 +1,241 @@
+"""Min and max without grouping: which of them filter their scans, and that the answers stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_dynamic_filters import analyze
+from support import joins, tables
+from support.checks import assert_fired, assert_rejected, assert_row_groups_pruned, cases
+from support.joins import BROADCAST, SHUFFLED, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tables(spark: SparkSession, t: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    folder = tmp_path_factory.mktemp("aggregates")
+    joins.view(spark, folder, "p", joins.probe())
+    joins.view(spark, folder, "few", joins.build(joins.within_row_group(3)))
+    spark.sql("DROP TABLE IF EXISTS parts")
+    spark.sql("CREATE TABLE parts USING parquet PARTITIONED BY (part) AS SELECT id, seq, grp AS part FROM t")
+    yield
+    spark.sql("DROP TABLE IF EXISTS parts")
+
+
+FILTERED = {
+    "min": "SELECT min(seq) FROM t",
+    "max": "SELECT max(seq) FROM t",
+    "unordered": "SELECT min(id), min(id) FROM t",
+    "with_nulls": "SELECT max(c_int) FROM t",
+    "both_ends": "SELECT min(id), max(id) FROM t",
+    "two_columns": "SELECT min(id), max(c_int) FROM t",
+    "four_bounds": "SELECT min(id), max(id), min(c_string), max(c_date) FROM t",
+    "where": "SELECT min(id) FROM t WHERE grp = 3",
+    "where_other_column": "SELECT max(id), min(id) FROM t WHERE c_string LIKE '%1%'",
+    "renamed": "SELECT min(x) FROM (SELECT id AS x, grp AS g FROM t) WHERE g > 2",
+    "having": "SELECT min(id) AS m FROM t HAVING m < 5",
+    "having_nothing": "SELECT min(id) AS m FROM t HAVING m > 5",
+    "expression_of_aggregates": "SELECT max(id) - min(id) + 1 FROM t",
+    "distinct": "SELECT min(DISTINCT id) FROM t",
+    "union": (
+        "SELECT min(x) FROM (SELECT id AS x FROM t UNION ALL SELECT seq + 7 FROM t "
+        "UNION ALL SELECT seq FROM t)"
+    ),
+    "union_both_ends": "SELECT min(x), max(x) FROM (SELECT id AS x FROM t UNION ALL SELECT seq FROM t)",
+    "min_by": "SELECT min_by(c_string, id) FROM t",
+    "max_by_and_max": "SELECT max_by(c_string, id), max(id) FROM t WHERE grp < 7",
+    "scalar_subquery": "SELECT count(*) FROM t WHERE id < (SELECT max(seq) FROM t WHERE grp = 2)",
+    "partition_column": "SELECT max(part) FROM parts",
+    "both_ends_of_a_partition_column": "SELECT min(part), max(part) FROM parts",
+    "partition_column_and_another": "SELECT min(part), max(id) FROM parts",
+    "broadcast_join_below": (
+        "SELECT /*+ BROADCAST(few) */ min(p.id), max(p.id) FROM p JOIN few ON p.k = few.j"
+    ),
+    "exists_below": "SELECT /*+ BROADCAST(few) */ max(p.id) FROM p WHERE k IN (SELECT j FROM few)",
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "case", cases(FILTERED, ("max", "both_ends", "two_columns", "where", "max_by_and_max"))
+)
+def test_filtered(same_twice: Check, case: str) -> None:
+    result = same_twice(FILTERED[case])
+    mine = [f for f in result.filters if f["producer"] == "aggregate"]
+    assert any(f["generation"] > 0 and f["state"] == "ready" for f in mine), result.analysis
+    if case != "scalar_subquery":
+        assert_fired(result)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", tables.TYPES)
+def test_types(same_twice: Check, kind: str) -> None:
+    for calls in (f"min({kind})", f"max({kind})", f"min({kind}), max({kind})"):
+        result = same_twice(f"SELECT {calls} FROM t WHERE grp > 1")
+        assert any(f["generation"] > 0 for f in result.filters), result.analysis
+
+
+def test_only_the_row_groups_with_the_ends_are_read(same_twice: Check) -> None:
+    result = same_twice("SELECT min(seq), max(seq) FROM t")
+    assert_row_groups_pruned(result)
+    plan = result.plan
+    assert "AggregateFilter" in plan
+    assert " OR DynamicFilter#" in plan
+    filters = {f["expression"] for f in result.filters}
+    assert filters == {"seq <= 0", f"seq >= {tables.ROWS - 1}"}
+
+
+@pytest.mark.exhaustive
+def test_nulls_and_no_rows(spark: SparkSession, tmp_path: Path, same_twice: Check) -> None:
+    table = tables.all_types(nulls=1.0).select(["id", "seq", "c_int", "c_string"])
+    spark.read.parquet(str(tables.write(table, tmp_path / "nulls"))).createOrReplaceTempView("nulls")
+    for query in (
+        "SELECT min(c_int), max(c_int) FROM nulls",
+        "SELECT min_by(id, c_int) FROM nulls",
+        "SELECT max(c_string) FROM nulls WHERE seq < 0",
+        "SELECT min(id) FROM t WHERE id < 0",
+    ):
+        same_twice(query)
+    # A NULL matters as little as any other value, once there is one.
+    spark.sql("SELECT IF(id % 900 = 5, id, NULL) AS x, * FROM t").write.parquet(str(tmp_path / "few"))
+    spark.read.parquet(str(tmp_path / "few")).createOrReplaceTempView("few_values")
+    same_twice("SELECT min(x), max(x) FROM few_values")
+
+
+@pytest.mark.exhaustive
+def test_floats(spark: SparkSession, tmp_path: Path, same_twice: Check) -> None:
+    spark.range(4000).selectExpr(
+        "id",
+        "CASE WHEN id % 700 = 3 THEN double('NaN') WHEN id % 500 = 4 THEN -0.0D WHEN id % 500 = 5 THEN 0.0D "
+        "ELSE id / 10D END AS d",
+        "IF(id % 2 = 0, float('NaN'), NULL) AS f",
+    ).write.option("parquet.block.size", 4096).parquet(str(tmp_path / "floats"))
+    spark.read.parquet(str(tmp_path / "floats")).createOrReplaceTempView("floats")
+    for query in (
+        "SELECT min(d) FROM floats",
+        "SELECT max(d) FROM floats",
+        "SELECT min(d), max(d), min(f), max(f) FROM floats",
+        "SELECT max(d) FROM floats WHERE NOT isnan(d)",
+        "SELECT min(d) FROM floats WHERE d > 0",
+    ):
+        same_twice(query)
+
+
+REJECTED = {
+    "count": ("SELECT min(id), count(*) FROM t", ("count needs every row",)),
+    "sum": ("SELECT sum(id), max(id) FROM t", ("sum needs every row",)),
+    "computed": ("SELECT min(id + 1) FROM t", ("computed",)),
+    "one_computed": ("SELECT min(id), max(abs(c_int)) FROM t", ("computed",)),
+    "filter_clause": ("SELECT min(id) FILTER (WHERE grp = 3) FROM t", ("FILTER clause",)),
+    "limit_below": ("SELECT min(id) FROM (SELECT id FROM t ORDER BY seq LIMIT 100)", ("in the way",)),
+    "group_below": ("SELECT max(n) FROM (SELECT grp, count(*) AS n FROM t GROUP BY grp)", ("in the way",)),
+    "window_below": ("SELECT min(n) FROM (SELECT lag(id) OVER (ORDER BY seq) AS n FROM t)", ("in the way",)),
+    "many_columns": (
+        "SELECT "
+        + ", ".join(f"min({c}), max({c})" for c in ("id", "seq", "grp", "c_int", "c_date"))
+        + " FROM t",
+        ("more than 8",),
+    ),
+    "sample": ("SELECT min(id) FROM t TABLESAMPLE (50 PERCENT) REPEATABLE (7)", ("sample",)),
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", REJECTED)
+def test_rejected(same_twice: Check, case: str) -> None:
+    query, words = REJECTED[case]
+    assert_rejected(same_twice(query), *words, producer="aggregate")
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT grp, min(id) FROM t GROUP BY grp", "SELECT count(*), sum(id) FROM t"]
+)
+@pytest.mark.exhaustive
+def test_not_considered(same_twice: Check, query: str) -> None:
+    assert not [f for f in same_twice(query).filters if f["producer"] == "aggregate"]
+
+
+def test_shuffled_join_below(spark: SparkSession, same_twice: Check) -> None:
+    with settings(spark, SHUFFLED):
+        result = same_twice("SELECT min(p.id), max(few.n) FROM p JOIN few ON p.k = few.j")
+        assert_rejected(result, "in the way", producer="aggregate")
+
+
+@pytest.mark.exhaustive
+def test_outer_join_below(spark: SparkSession, same_twice: Check) -> None:
+    with settings(spark, BROADCAST):
+        for query in (
+            "SELECT /*+ BROADCAST(few) */ min(p.k), max(p.k) FROM p LEFT JOIN few ON p.k = few.j",
+            "SELECT /*+ BROADCAST(p) */ min(p.k) FROM few LEFT JOIN p ON p.k = few.j AND p.id > 5",
+        ):
+            same_twice(query)
+
+
+def test_topk_and_aggregate_of_the_same_table(same_twice: Check) -> None:
+    same_twice("SELECT (SELECT min(seq) FROM t), id FROM t ORDER BY id DESC LIMIT 5", ordered=True)
+    same_twice("SELECT (SELECT min(seq) FROM t), (SELECT max(seq) FROM t), (SELECT min(seq) FROM t)")
+
+
+@pytest.mark.exhaustive
+def test_a_join_by_the_result(spark: SparkSession, same_twice: Check) -> None:
+    for mode in (BROADCAST, SHUFFLED):
+        with settings(spark, mode):
+            same_twice("SELECT p.id FROM p JOIN (SELECT max(k) AS m FROM p WHERE g = 3) x ON p.k = x.m")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("codegen", ["true", "false"])
+def test_planner_modes(spark: SparkSession, same_twice: Check, adaptive: str, codegen: str) -> None:
+    group = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
+    with settings(spark, group):
+        assert_fired(same_twice("SELECT min(id), max(c_string) FROM t WHERE grp <> 4"))
+        assert_fired(same_twice("SELECT max(seq) FROM t"))
+
+
+@pytest.mark.exhaustive
+def test_readers(spark: SparkSession, same_twice: Check) -> None:
+    for group in (
+        {"spark.sql.parquet.enableVectorizedReader": "false"},
+        {"spark.dynamicFilters.lateMaterialization.enabled": "false"},
+        {"spark.sql.parquet.columnarReaderBatchSize": "7"},
+    ):
+        with settings(spark, group):
+            same_twice("SELECT min(id), max(c_int), min(c_string) FROM t WHERE c_string LIKE '%a%'")
+
+
+@pytest.mark.exhaustive
+def test_writers(spark: SparkSession, tmp_path: Path, same_twice: Check) -> None:
+    table = tables.all_types(rows=2000).select(["id", "seq", "grp", "c_string", "c_timestamp", "c_double"])
+    for name in ("no_statistics", "int96", "one_big_row_group"):
+        path = tables.write(table, tmp_path / name, **tables.PYARROW_WRITERS[name])
+        spark.read.parquet(str(path)).createOrReplaceTempView(name)
+        for query in (
+            f"SELECT max(c_timestamp), min(c_timestamp), max(c_double) FROM {name}",
+            f"SELECT min(c_timestamp) FROM {name} WHERE c_string LIKE '%1%'",
+        ):
+            same_twice(query)
+
+
+def test_the_switch(spark: SparkSession) -> None:
+    with settings(spark, {"spark.dynamicFilters.aggregate.enabled": "false"}):
+        analysis = analyze(spark.sql("SELECT min(id) FROM t"))
+        assert not analysis.filters
+        assert "AggregateFilter" not in analysis.plan
+
+
+def test_hints(same_twice: Check) -> None:
+    result = same_twice("SELECT /*+ NO_DYNAMIC_FILTER(t) */ min(id), max(seq) FROM t")
+    assert_rejected(result, "the hint NO_DYNAMIC_FILTER", producer="aggregate")
+    calls = ", ".join(f"min({c}), max({c})" for c in ("id", "seq", "grp", "c_int", "c_date"))
+    assert_fired(same_twice(f"SELECT /*+ DYNAMIC_FILTER */ {calls} FROM t"))

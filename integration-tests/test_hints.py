@@ -1,0 +1,239 @@
+"""The hints `DYNAMIC_FILTER` and `NO_DYNAMIC_FILTER`: which scans they are for, and that none gets lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_dynamic_filters import analyze
+from support import joins, tables
+from support.checks import assert_fired, cases
+from support.joins import BROADCAST, SHUFFLED, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+
+AVOIDED = "the hint NO_DYNAMIC_FILTER is on the table"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tables(spark: SparkSession, t: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    folder = tmp_path_factory.mktemp("hints")
+    joins.view(spark, folder, "p", joins.probe())
+    joins.view(spark, folder, "few", joins.build(joins.within_row_group(3)))
+    joins.view(spark, folder, "many", joins.build(i // 2 for i in range(tables.ROWS * 2)))
+    for name in ("log", "nested"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.sql("CREATE TABLE log USING parquet AS SELECT id, seq, grp, c_string FROM t")
+    spark.sql(
+        "CREATE TABLE nested USING parquet PARTITIONED BY (grp) AS "
+        "SELECT id, named_struct('a', seq, 'b', c_string) AS s, grp FROM t"
+    )
+    yield
+    for name in ("log", "nested"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def _reasons(result: SameResult) -> list[str]:
+    return [f["reason"] for f in result.filters if f["state"] == "disabled"]
+
+
+def _assert_avoided(result: SameResult) -> None:
+    assert result.scans == [], result.analysis
+    assert AVOIDED in _reasons(result), result.analysis
+
+
+# TopKs whose filter the hint keeps from the scan.
+AVOIDING = {
+    "table": "SELECT /*+ NO_DYNAMIC_FILTER(t) */ * FROM t ORDER BY id LIMIT 5",
+    "lower_case": "SELECT /*+ no_dynamic_filter(T) */ * FROM t ORDER BY id LIMIT 5",
+    "string": "SELECT /*+ NO_DYNAMIC_FILTER('t') */ * FROM t ORDER BY id LIMIT 5",
+    "alias": "SELECT /*+ NO_DYNAMIC_FILTER(a) */ * FROM t AS a ORDER BY id LIMIT 5",
+    "block": "SELECT /*+ NO_DYNAMIC_FILTER */ * FROM t ORDER BY id LIMIT 5",
+    "both_hints": "SELECT /*+ NO_DYNAMIC_FILTER(t), DYNAMIC_FILTER(t) */ * FROM t ORDER BY id LIMIT 5",
+    "both_hints_turned": "SELECT /*+ DYNAMIC_FILTER, NO_DYNAMIC_FILTER(t) */ id FROM t ORDER BY id LIMIT 5",
+    "comments": "SELECT /*+ NO_DYNAMIC_FILTER(t) */ /*+ DYNAMIC_FILTER(t) */ id FROM t ORDER BY 1 LIMIT 5",
+    "qualified": "SELECT /*+ NO_DYNAMIC_FILTER(default.log) */ * FROM default.log ORDER BY id LIMIT 5",
+    "end": "SELECT /*+ NO_DYNAMIC_FILTER(log) */ id FROM spark_catalog.default.log ORDER BY 1 LIMIT 5",
+    "column_pruning": "SELECT /*+ NO_DYNAMIC_FILTER(log) */ id FROM log WHERE grp > 2 ORDER BY id LIMIT 5",
+    "nested_column_pruning": (
+        "SELECT /*+ NO_DYNAMIC_FILTER(nested) */ id, s.b FROM nested WHERE grp = 3 AND s.a > 5 "
+        "ORDER BY id LIMIT 5"
+    ),
+    "derived_table": (
+        "SELECT /*+ NO_DYNAMIC_FILTER(q) */ * FROM (SELECT id, grp FROM t WHERE grp > 2) q "
+        "ORDER BY id LIMIT 5"
+    ),
+    "hint_within_a_derived_table": (
+        "SELECT * FROM (SELECT /*+ NO_DYNAMIC_FILTER(t) */ id, grp FROM t WHERE grp > 2) ORDER BY id LIMIT 5"
+    ),
+    "table_expression": (
+        "WITH q AS (SELECT id, grp FROM t WHERE grp > 2) "
+        "SELECT /*+ NO_DYNAMIC_FILTER(q) */ * FROM q ORDER BY id LIMIT 5"
+    ),
+    "hint_within_a_table_expression": (
+        "WITH q AS (SELECT /*+ NO_DYNAMIC_FILTER */ id, grp FROM t) SELECT * FROM q ORDER BY id LIMIT 5"
+    ),
+    "scalar_subquery": (
+        "SELECT /*+ NO_DYNAMIC_FILTER */ count(*) FROM log WHERE id <= "
+        "(SELECT max(id) FROM (SELECT id FROM t ORDER BY id LIMIT 9))"
+    ),
+    "hint_within_a_subquery": (
+        "SELECT count(*) FROM log WHERE id <= (SELECT max(id) FROM "
+        "(SELECT /*+ NO_DYNAMIC_FILTER(t) */ id FROM t ORDER BY id LIMIT 9))"
+    ),
+    "beside_a_join_hint": (
+        "SELECT /*+ BROADCAST(d), NO_DYNAMIC_FILTER(t) */ t.id, d.x FROM t JOIN "
+        "(SELECT id AS x FROM range(5)) d ON t.grp = d.x ORDER BY t.id LIMIT 5"
+    ),
+    "union": (
+        "SELECT id FROM (SELECT /*+ NO_DYNAMIC_FILTER */ id FROM t UNION ALL "
+        "SELECT /*+ NO_DYNAMIC_FILTER(log) */ id + 0 FROM log) ORDER BY id LIMIT 5"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", cases(AVOIDING, ("table", "alias", "block", "table_expression")))
+@pytest.mark.core
+def test_no_dynamic_filter(same_twice: Check, case: str) -> None:
+    if case == "union":
+        # The second branch computes its column: without the hint the first alone would be filtered.
+        assert_fired(
+            same_twice(
+                "SELECT id FROM (SELECT id FROM t UNION ALL SELECT id + 0 FROM log) ORDER BY id LIMIT 5"
+            )
+        )
+    _assert_avoided(same_twice(AVOIDING[case]))
+
+
+@pytest.mark.core
+def test_data_frames(spark: SparkSession, all_types_path: Path, same_twice: Check) -> None:
+    files = spark.read.parquet(str(all_types_path))
+    top = files.orderBy("id").limit(5)
+    assert_fired(same_twice(top))
+    _assert_avoided(same_twice(files.hint("NO_DYNAMIC_FILTER").orderBy("id").limit(5)))
+    _assert_avoided(same_twice(top.hint("no_dynamic_filter")))
+    _assert_avoided(same_twice(files.alias("a").hint("NO_DYNAMIC_FILTER", "a").orderBy("id").limit(5)))
+    _assert_avoided(same_twice(spark.table("t").hint("NO_DYNAMIC_FILTER", "t").orderBy("id").limit(5)))
+    _assert_avoided(same_twice(spark.table("log").hint("NO_DYNAMIC_FILTER", "log").orderBy("id").limit(5)))
+
+
+def test_views(spark: SparkSession, same_twice: Check) -> None:
+    spark.sql("CREATE OR REPLACE TEMP VIEW sees_all AS SELECT * FROM log")
+    spark.sql("CREATE OR REPLACE TEMP VIEW hinted AS SELECT /*+ NO_DYNAMIC_FILTER(log) */ * FROM log")
+    spark.sql("CREATE OR REPLACE VIEW stored AS SELECT * FROM log WHERE id IN (SELECT id FROM nested)")
+    try:
+        assert_fired(same_twice("SELECT * FROM sees_all ORDER BY id LIMIT 5"))
+        _assert_avoided(same_twice("SELECT * FROM hinted ORDER BY id LIMIT 5"))
+        for name in ("sees_all", "stored"):
+            hint = f"/*+ NO_DYNAMIC_FILTER({name}) */"
+            _assert_avoided(same_twice(f"SELECT {hint} * FROM {name} ORDER BY id LIMIT 5"))
+        # A view is named as a whole; what is inside has no name outside.
+        assert_fired(same_twice("SELECT /*+ NO_DYNAMIC_FILTER(log) */ * FROM sees_all ORDER BY id LIMIT 5"))
+    finally:
+        spark.sql("DROP VIEW IF EXISTS stored")
+
+
+def test_an_unknown_name_is_ignored(same_twice: Check) -> None:
+    assert_fired(same_twice("SELECT /*+ NO_DYNAMIC_FILTER(nobody) */ * FROM t ORDER BY id LIMIT 5"))
+    # With an alias the name itself is not seen any more, as in Spark's own hints.
+    assert_fired(same_twice("SELECT /*+ NO_DYNAMIC_FILTER(t) */ * FROM t AS a ORDER BY id LIMIT 5"))
+
+
+@pytest.mark.parametrize("hint", ["NO_DYNAMIC_FILTER(1)", "DYNAMIC_FILTER(t, 2.5)"])
+def test_wrong_parameters(spark: SparkSession, hint: str) -> None:
+    from pyspark.errors import AnalysisException
+
+    name = hint.partition("(")[0]
+    with pytest.raises(AnalysisException, match=f"The hint {name} takes names of tables or aliases"):
+        spark.sql(f"SELECT /*+ {hint} */ * FROM t").collect()
+    with pytest.raises(AnalysisException, match=f"The hint {name} takes names of tables or aliases"):
+        spark.table("t").hint(name, 3).collect()
+
+
+def test_hints_switched_off_by_spark(spark: SparkSession, same_twice: Check) -> None:
+    with settings(spark, {"spark.sql.optimizer.disableHints": "true"}):
+        assert_fired(same_twice(AVOIDING["table"]))
+
+
+def test_a_hinted_query_finds_the_cache(spark: SparkSession) -> None:
+    cached = spark.sql("SELECT id, grp FROM log").cache()
+    try:
+        cached.count()
+        for hint in ("", "/*+ NO_DYNAMIC_FILTER(log) */", "/*+ DYNAMIC_FILTER */"):
+            analysis = analyze(spark.sql(f"SELECT {hint} id, grp FROM log"))
+            assert "InMemoryTableScan" in analysis.plan
+    finally:
+        cached.unpersist()
+
+
+@pytest.mark.exhaustive
+def test_self_join(spark: SparkSession, same_twice: Check) -> None:
+    # The same relation twice: the hint stays with its side when Spark gives one of them new attribute ids.
+    query = "SELECT {hint} a.id, b.id FROM log a JOIN log b ON a.id = b.seq WHERE b.id < 40 AND b.seq < 300"
+    with settings(spark, SHUFFLED):
+        plain = same_twice(query.format(hint=""))
+        assert plain.fired()
+        for side, count in (("a", 0), ("b", 1)):
+            result = same_twice(query.format(hint=f"/*+ NO_DYNAMIC_FILTER({side}) */"))
+            assert len(result.scans) == count, result.analysis
+
+
+def test_joins_of_hinted_tables(spark: SparkSession, same_twice: Check) -> None:
+    for mode in (BROADCAST, SHUFFLED):
+        with settings(spark, mode):
+            query = "SELECT {} p.id, few.n FROM p JOIN few ON p.k = few.j"
+            assert_fired(same_twice(query.format("")))
+            for hint in ("NO_DYNAMIC_FILTER(few, p)", "NO_DYNAMIC_FILTER"):
+                result = same_twice(query.format(f"/*+ {hint} */"))
+                assert result.scans == [], result.analysis
+                assert AVOIDED in _reasons(result), result.analysis
+
+
+@pytest.mark.exhaustive
+def test_correlated_subqueries(spark: SparkSession, same_twice: Check) -> None:
+    exists = "SELECT {hint} id FROM p WHERE EXISTS (SELECT * FROM few WHERE few.j = p.k AND few.n > 3)"
+    scalar = "SELECT {hint} id, (SELECT max(n) FROM few WHERE few.j = p.k) AS m FROM p WHERE k < 450"
+    assert same_twice(exists.format(hint="/*+ DYNAMIC_FILTER */")).fired()
+    for body in (exists, scalar):
+        result = same_twice(body.format(hint="/*+ NO_DYNAMIC_FILTER */"))
+        assert result.scans == [], result.analysis
+    inner = "SELECT /*+ NO_DYNAMIC_FILTER */ * FROM few WHERE few.j = p.k AND n > 3"
+    assert same_twice(f"SELECT id FROM p WHERE EXISTS ({inner})").fired()
+
+
+def _join_filter(result: SameResult) -> Row:
+    return next(f for f in result.filters if f["producer"] == "join")
+
+
+def test_dynamic_filter_overrides_estimates(spark: SparkSession, same_twice: Check) -> None:
+    # The build side has more rows than the probe side, and no condition.
+    query = "SELECT {} p.id FROM p JOIN many ON p.k = many.j WHERE p.id >= 0"
+    with settings(spark, SHUFFLED):
+        plain = same_twice(query.format(""))
+        assert "k" not in _join_filter(plain)["columns"] or _join_filter(plain)["state"] == "disabled"
+        forced = same_twice(query.format("/*+ DYNAMIC_FILTER(p) */"))
+        assert _join_filter(forced)["columns"] == ["k"]
+        assert _join_filter(forced)["state"] == "ready"
+        # Correctness is not overridden: every row of the left side is needed.
+        outer = query.format("/*+ DYNAMIC_FILTER(p) */").replace("JOIN", "LEFT JOIN")
+        kept = same_twice(outer)
+        assert "k" not in [c for f in kept.filters if f["state"] != "disabled" for c in f["columns"]]
+
+
+def test_dynamic_filter_does_not_override_switches(spark: SparkSession, same_twice: Check) -> None:
+    query = "SELECT /*+ DYNAMIC_FILTER(t) */ * FROM t ORDER BY id LIMIT 5"
+    assert_fired(same_twice(query))
+    with settings(spark, {"spark.dynamicFilters.topk.enabled": "false"}):
+        assert not analyze(spark.sql(query)).scans
+    with settings(spark, {"spark.dynamicFilters.enabled": "false"}):
+        plan = analyze(spark.sql(query)).plan
+        assert "DynamicFilter" not in plan
+        assert "dynamicfilters" not in plan

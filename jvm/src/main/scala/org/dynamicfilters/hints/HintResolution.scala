@@ -1,0 +1,91 @@
+package org.dynamicfilters.hints
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.analysis._
+import org.apache.spark.sql.catalyst.catalog.{HiveTableRelation, UnresolvedCatalogRelation}
+import org.apache.spark.sql.catalyst.expressions.{Expression, StringLiteral, SubqueryExpression}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_EXPRESSION, UNRESOLVED_HINT}
+import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+
+/** Resolves `DYNAMIC_FILTER` and `NO_DYNAMIC_FILTER`, in SQL and in `df.hint(...)`.
+  *
+  * Runs beside Spark's own rules for hints, before relations are resolved, and follows `ResolveHints` in what a name means: the
+  * alias of a relation, or the end of its name where it has no alias; views, subqueries and table expressions are named
+  * as a whole. A name that is not found gives Spark's own warning. Without a name the hint is for every relation of the
+  * query block, its subqueries included.
+  */
+object HintResolution extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    plan.resolveOperatorsUpWithPruning(_.containsPattern(UNRESOLVED_HINT)) {
+      case h: UnresolvedHint if ScanHint.named(h.name).isDefined => resolve(h, ScanHint.named(h.name).get)
+    }
+
+  private def resolve(h: UnresolvedHint, hint: ScanHint): LogicalPlan =
+    if (h.parameters.isEmpty) everywhere(h.child, hint)
+    else {
+      val names = h.parameters.map(relationName(hint, _)).toSet
+      val found = mutable.HashSet.empty[Seq[String]]
+      val placed = where(h.child, hint) { relation =>
+        val matching = names.filter(isEndOf(_, relation))
+        found ++= matching
+        matching.nonEmpty
+      }
+      conf.hintErrorHandler.hintRelationsNotFound(h.name, h.parameters, names -- found)
+      placed
+    }
+
+  private def relationName(hint: ScanHint, parameter: Expression): Seq[String] = parameter match {
+    case StringLiteral(name) => UnresolvedAttribute.parseAttributeName(name)
+    case a: UnresolvedAttribute => a.nameParts
+    case other =>
+      throw new AnalysisException(
+        "DYNAMIC_FILTER_HINT_PARAMETER",
+        "42601",
+        "The hint <hint> takes names of tables or aliases, as identifiers or strings, but was given <parameter>.",
+        Map("hint" -> hint.name, "parameter" -> other.sql),
+        None,
+        None
+      )
+  }
+
+  /** As in Spark's own hints names are compared as they are written: the current database is not asked. */
+  private def isEndOf(name: Seq[String], relation: Seq[String]): Boolean =
+    name.length <= relation.length &&
+      name.zip(relation.takeRight(name.length)).forall { case (a, b) => conf.resolver(a, b) }
+
+  /** Puts the hint on the relations that are named, no deeper than names of this query block reach. */
+  private def where(plan: LogicalPlan, hint: ScanHint)(isNamed: Seq[String] => Boolean): LogicalPlan = plan match {
+    case u: UnresolvedRelation if isNamed(u.multipartIdentifier) => everywhere(u, hint)
+    case s: SubqueryAlias if isNamed(s.identifier.qualifier :+ s.identifier.name) => everywhere(s, hint)
+    case _: View | _: UnresolvedWith | _: SubqueryAlias => plan
+    case other => other.mapChildren(where(_, hint)(isNamed))
+  }
+
+  /** Puts the hint on each relation of the plan.
+    *
+    * Directly on them, for the analyzer knows what may stand on the path of a correlated subquery, and this node is not among
+    * it.
+    */
+  private def everywhere(plan: LogicalPlan, hint: ScanHint): LogicalPlan = {
+    val below =
+      if (plan.children.nonEmpty) plan.mapChildren(everywhere(_, hint))
+      else if (mayBeFiltered(plan)) DynamicFilterHint(hint, plan)
+      else plan
+    below.transformExpressionsWithPruning(_.containsPattern(PLAN_EXPRESSION)) { case s: SubqueryExpression =>
+      s.withNewPlan(everywhere(s.plan, hint))
+    }
+  }
+
+  private def mayBeFiltered(leaf: LogicalPlan): Boolean = leaf match {
+    case u: UnresolvedRelation => !u.isStreaming
+    case l @ (_: LogicalRelation | _: DataSourceV2Relation) => !l.isStreaming
+    case c: CTERelationRef => !c.isStreaming
+    case _: UnresolvedCatalogRelation | _: HiveTableRelation | _: RelationTimeTravel => true
+    case _ => false
+  }
+}

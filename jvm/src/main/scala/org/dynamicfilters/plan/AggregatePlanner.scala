@@ -1,0 +1,109 @@
+package org.dynamicfilters.plan
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression}
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.internal.SQLConf
+import org.dynamicfilters.exchange.{TopKRef, TopKSpec}
+import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.hints.ScanHint
+import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.scan.ScanPlace
+
+/** Makes min and max without grouping producers: a value that is not better than the best so far cannot matter.
+  *
+  * A min is a TopK of one row. All or nothing: every aggregate of the node must be a min, max, min_by or max_by by a plain
+  * column. A row matters if it matters to one of them, so the filters of several columns are alternatives.
+  */
+object AggregatePlanner {
+
+  /** Whether the operator sees the query's rows, has no groups, and asks for a min or max among other things. */
+  def isCandidate(a: BaseAggregateExec): Boolean =
+    a.groupingExpressions.isEmpty && a.aggregateExpressions.forall(e => e.mode == Partial || e.mode == Complete) &&
+      a.aggregateExpressions.exists(e => extremum(e.aggregateFunction).isDefined)
+
+  /** The columns that are asked for, for reports. */
+  def columns(a: BaseAggregateExec): Seq[String] =
+    a.aggregateExpressions.flatMap(e => extremum(e.aggregateFunction)).flatMap(_.key.references.map(_.name)).distinct
+
+  /** @return
+    *   the new child of the aggregate, or why it produces no filter
+    */
+  def plan(a: BaseAggregateExec, conf: SQLConf): Either[String, SparkPlan] = {
+    val input = a.child
+    val marker = f"aggregate-${a.canonicalized.hashCode}%08x"
+    for {
+      wanted <- Traverse(a.aggregateExpressions)(of).map(merge)
+      _ <- Either.cond(
+        wanted.size <= MaxBounds || input.exists(ScanHint.on(_).contains(ScanHint.Use)),
+        (),
+        s"more than $MaxBounds bounds are not expected to exclude anything"
+      )
+      ordinals <- Traverse(wanted) { w =>
+        val at = input.output.indexWhere(_.exprId == w.column.exprId)
+        Either.cond(at >= 0, at, s"the column ${w.column.name} is not in the input")
+      }
+      specs <- Traverse(wanted)(w =>
+        KeyDomain.of(w.column.dataType).map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree))
+      )
+      _ <- Repeatable.rows(input).toLeft(())
+      refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(s"$marker-$i", spec, "aggregate") }
+      names = mutable.LinkedHashMap.empty[Seq[String], Unit]
+      pushed <- new PushDown(
+        "the aggregated column",
+        PushDown.Reach.withinStage,
+        (scan, columns, _) => {
+          val result =
+            if (refs.size == 1) ScanPlanner.filtered(scan, columns.head, refs.head, ScanPlace.near, conf)
+            else ScanPlanner.filteredByEither(scan, columns, refs, ScanPlace.near, conf)
+          if (result.isRight) names(columns.map(_.name)) = ()
+          result
+        }
+      )(input, wanted.map(_.column))
+    } yield {
+      val columns = if (refs.size == 1) names.keys.flatten.toSeq.distinct else names.keys.head
+      val node = TopKTapExec(refs, ordinals, columns, pushed)
+      node.copyTagsFrom(input)
+      node
+    }
+  }
+
+  /** Above it each row is compared so often, and each bound leaves so few row groups out, that nothing is won. */
+  private val MaxBounds = 8
+
+  private final case class Extremum(key: Expression, ascending: Boolean, tiesFree: Boolean)
+  private final case class Wanted(column: AttributeReference, ascending: Boolean, tiesFree: Boolean)
+
+  // Of rows with equal keys Spark's min_by and max_by return whichever comes last. So all of them pass.
+  private def extremum(f: AggregateFunction): Option[Extremum] = f match {
+    case m: Min => Some(Extremum(m.child, ascending = true, tiesFree = true))
+    case m: Max => Some(Extremum(m.child, ascending = false, tiesFree = true))
+    case m: MinBy => Some(Extremum(m.orderingExpr, ascending = true, tiesFree = false))
+    case m: MaxBy => Some(Extremum(m.orderingExpr, ascending = false, tiesFree = false))
+    case _ => None
+  }
+
+  private def of(e: AggregateExpression): Either[String, Wanted] = {
+    val name = e.aggregateFunction.prettyName
+    for {
+      x <- extremum(e.aggregateFunction).toRight(s"$name needs every row")
+      _ <- Either.cond(e.filter.isEmpty, (), s"$name has a FILTER clause")
+      _ <- Either.cond(!e.isDistinct, (), s"$name is DISTINCT")
+      column <- x.key match {
+        case a: AttributeReference => Right(a)
+        case other => Left(s"the aggregated column is computed: ${other.sql}")
+      }
+    } yield Wanted(column, x.ascending, x.tiesFree)
+  }
+
+  private def merge(all: Seq[Wanted]): Seq[Wanted] =
+    all
+      .groupBy(w => (w.column.exprId, w.ascending))
+      .values
+      .map(same => same.head.copy(tiesFree = same.forall(_.tiesFree)))
+      .toSeq
+      .sortBy(w => (all.indexWhere(_.column.exprId == w.column.exprId), !w.ascending))
+}

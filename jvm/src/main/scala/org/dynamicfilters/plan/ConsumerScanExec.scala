@@ -1,0 +1,48 @@
+package org.dynamicfilters.plan
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.exchange.{JoinRef, RunningScans, TaskFilters}
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters, ScanPlace}
+
+/** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters: waits for them where that is worth it, and
+  * makes them known to the scan's tasks. What the scan makes of them is its own affair.
+  */
+case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) extends UnaryExecNode with FilteredScan {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def supportsColumnar: Boolean = child.supportsColumnar
+  override def vectorTypes: Option[Seq[String]] = child.vectorTypes
+  override def nodeName: String = "DynamicFilterScan"
+  override def simpleString(maxFields: Int): String = s"$nodeName ${filters.mkString(", ")}"
+
+  override def joinFilters: Seq[(JoinRef, ScanPlace)] =
+    filters.map(f => (f.ref, f.place)).collect { case (j: JoinRef, place) => (j, place) }
+  override protected def doPrepare(): Unit = awaitFilters()
+
+  override protected def doExecute(): RDD[InternalRow] = announced(child.execute())
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = announced(child.executeColumnar())
+
+  private def announced[T: ClassTag](rows: RDD[T]): RDD[T] = {
+    val ready: Seq[Option[ValueFilter]] = filters.map(_.ref match {
+      case j: JoinRef => j.state.current
+      case _ => None
+    })
+    val scanned =
+      new ConsumerTaskRDD(rows, filters, filters.map(_.ref.currentRun), ReadyFilters(sparkContext, ready))
+    TaskFilters
+      .executionId(sparkContext)
+      .foreach(RunningScans.started(_, scanned.id, joinFilters.map(_._1.state)))
+    scanned
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): ConsumerScanExec = copy(child = newChild)
+}

@@ -1,0 +1,113 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, NamedExpression}
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.internal.SQLConf
+import org.dynamicfilters.produce.TopKTapExec
+
+/** `GROUP BY k ORDER BY k LIMIT n`, and `SELECT DISTINCT k ... ORDER BY k LIMIT n`: the groups with the n best different keys
+  * are the result, so rows with worse keys cannot matter.
+  *
+  * The tap goes under the lowest aggregate, where rows come from the scan. All of its rows' groups must reach the TopK: a
+  * condition on groups (HAVING) could drop some of those that were counted. Without ORDER BY there is no filter: Spark may
+  * return any groups, also those of which some rows were dropped before the bound was known.
+  */
+final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
+
+  /** @return
+    *   the new child of the TopK, or why it produces no filter; None if it does not sort groups by their key
+    */
+  def plan(topK: TakeOrderedAndProjectExec): Option[Either[String, SparkPlan]] = topK.sortOrder.head.child match {
+    case key: AttributeReference if sortsGroups(topK.child, key) =>
+      val first = topK.sortOrder.head
+      Some(
+        down(topK.child, key)((input, column) =>
+          TopKPlanner.tapped(
+            input,
+            TopKPlanner
+              .Wanted(first, topK.limit, tiesFree = false, distinct = true)
+              .copy(key = column),
+            TopKPlanner.marker(topK),
+            conf
+          )
+        )
+      )
+    case _ => None
+  }
+
+  private def sortsGroups(plan: SparkPlan, key: Attribute): Boolean = plan match {
+    case p: ProjectExec => renamed(p.projectList, key).exists(sortsGroups(p.child, _))
+    case a: BaseAggregateExec => groupedBy(a, key).isDefined
+    case _ => false
+  }
+
+  private def down(plan: SparkPlan, key: Attribute)(
+      tap: (SparkPlan, Attribute) => Either[String, SparkPlan]
+  ): Either[String, SparkPlan] = plan match {
+    case p: ProjectExec =>
+      if (!p.projectList.forall(_.deterministic)) Left("a non-deterministic projection is in the way")
+      else into(p, renamed(p.projectList, key))(down(_, _)(tap))
+    case a: BaseAggregateExec =>
+      if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
+      else
+        into(a, groupedBy(a, key)) { (child, column) =>
+          if (isAboveAggregate(child)) down(child, column)(tap) else tapOnce(child, column)(tap)
+        }
+    case s: SortExec => into(s, Some(key))(down(_, _)(tap))
+    case e: ShuffleExchangeLike =>
+      if (isShared(e)) Left("an exchange is in the way that another part of the query uses too")
+      else down(e.children.head, key)(tap).map(c => e.withNewChildren(Seq(c)))
+    case _: AQEShuffleReadExec | _: QueryStageExec =>
+      Either.cond(isTapped(plan), plan, PushDown.RunsAlready)
+    case other => Left(PushDown.stops(other))
+  }
+
+  private def into(p: UnaryExecNode, column: Option[Attribute])(
+      below: (SparkPlan, Attribute) => Either[String, SparkPlan]
+  ): Either[String, SparkPlan] =
+    column.toRight("the sort key is computed").flatMap(below(p.child, _)).map(c => p.withNewChildren(Seq(c)))
+
+  private def tapOnce(input: SparkPlan, column: Attribute)(
+      tap: (SparkPlan, Attribute) => Either[String, SparkPlan]
+  ): Either[String, SparkPlan] = input match {
+    case t: TopKTapExec => Right(t)
+    case s: SortExec => tapOnce(s.child, column)(tap).map(c => s.withNewChildren(Seq(c)))
+    case other => tap(other, column)
+  }
+
+  private def isAboveAggregate(plan: SparkPlan): Boolean = plan match {
+    case _: BaseAggregateExec | _: AQEShuffleReadExec | _: QueryStageExec => true
+    case s: SortExec => isAboveAggregate(s.child)
+    case e: ShuffleExchangeLike => isAboveAggregate(e.children.head)
+    case _ => false
+  }
+
+  private def isTapped(plan: SparkPlan): Boolean = plan match {
+    case q: QueryStageExec => isTapped(q.plan)
+    case _: TopKTapExec => true
+    case other => other.children.exists(isTapped)
+  }
+
+  private def renamed(list: Seq[NamedExpression], key: Attribute): Option[AttributeReference] =
+    list.find(_.exprId == key.exprId).flatMap {
+      case a: AttributeReference => Some(a)
+      case Alias(a: AttributeReference, _) => Some(a)
+      case _ => None
+    }
+
+  /** The column below the aggregate that a column of its result is a grouping key of. */
+  private def groupedBy(a: BaseAggregateExec, key: Attribute): Option[AttributeReference] =
+    for {
+      result <- renamed(a.resultExpressions, key)
+      group <- a.groupingExpressions.find(_.exprId == result.exprId)
+      column <- group match {
+        case x: AttributeReference => Some(x)
+        // Floats are normalized before they are grouped; a filter does so by itself.
+        case Alias(x, _) => Some(JoinKeys.plain(x)).collect { case c: AttributeReference => c }
+        case _ => None
+      }
+    } yield column
+}

@@ -1,0 +1,66 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.dynamicfilters.api.{ColumnFilter, DynamicFilter}
+import org.dynamicfilters.exchange.{FilterRef, JoinRef}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongSet, ObjectValues, ValueFilter}
+
+/** A filter as a custom scan gets it.
+  *
+  * @param domain
+  *   type of the scan's column
+  */
+final class ApiFilter(val ref: FilterRef, val column: Attribute, val domain: KeyDomain, val place: ScanPlace)
+    extends DynamicFilter {
+  override def id: Long = ref.id
+
+  override def current: ColumnFilter = new ApiColumnFilter(now, domain, column.name)
+
+  private def now: ValueFilter = ConsumerTask.current(ref.id).getOrElse {
+    ref match {
+      // Outside of tasks only a complete filter counts: rows are counted by tasks.
+      case j: JoinRef if j.state != null => j.state.current.map(_.convert(domain)).getOrElse(ValueFilter.All)
+      case _ => ValueFilter.All
+    }
+  }
+
+  // By which rows pass, and not by the column's id: that is normalized in comparisons of plans, where this is an argument.
+  override def equals(other: Any): Boolean = other match {
+    case that: ApiFilter => that.ref == ref && that.column.name == column.name && that.domain == domain
+    case _ => false
+  }
+  override def hashCode: Int = (ref, column.name).hashCode
+  override def toString: String = ref.describe(column.name)
+}
+
+private final class ApiColumnFilter(filter: ValueFilter, domain: KeyDomain, name: String) extends ColumnFilter {
+  override def everythingPasses: Boolean = filter == ValueFilter.All
+  override def nothingPasses: Boolean = filter == ValueFilter.Nothing
+  override def mayMatch(value: Any): Boolean = filter.passes(domain.fromInternal(value))
+  override def mayMatchBetween(min: Any, max: Any, nulls: Boolean): Boolean =
+    filter.couldPass(ColumnBounds(domain.fromInternal(min), domain.fromInternal(max), nulls, mayHaveValues = true))
+
+  override def values: Option[Seq[Any]] =
+    filter.points
+      .orElse(filter match {
+        case ValueFilter.Members(range, keys) if keys.isExact && !range.nulls =>
+          listed(keys).map(_.filter(filter.passes))
+        case _ => None
+      })
+      .map(_.map(domain.toInternal))
+
+  private def listed(keys: KeySet): Option[Seq[AnyRef]] = keys match {
+    case o: ObjectValues => Some(o.sorted.toSeq)
+    case l: LongSet if l.size <= ApiColumnFilter.MostValues => Some(l.toArray.toSeq.map(Long.box))
+    case _ => None
+  }
+
+  override def describe: String = filter.expression(name)
+  override def toString: String = describe
+}
+
+private object ApiColumnFilter {
+
+  /** A bitmap may hold many more than anybody wants to see one by one. */
+  val MostValues = 100000L
+}

@@ -1,0 +1,94 @@
+package org.dynamicfilters.scan
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TopKRef}
+import org.dynamicfilters.filter.ValueFilter
+
+/** The filters of custom scans in one task.
+  *
+  * Nothing of an execution is in the filters that a scan holds (a plan may be executed twice); they find this object through
+  * the running task.
+  */
+private final class ConsumerTask(
+    filters: IndexedSeq[ApiFilter],
+    runs: IndexedSeq[Long],
+    ready: ReadyFilters,
+    context: TaskContext
+) {
+  private val complete = new Array[ValueFilter](filters.size)
+
+  def current(id: Long): Option[ValueFilter] = {
+    val at = filters.indexWhere(_.id == id)
+    if (at < 0) None
+    else if (complete(at) != null) Some(complete(at))
+    else
+      filters(at).ref match {
+        case t: TopKRef => TaskFilters.filter(context, t, runs(at))
+        case j: JoinRef =>
+          // There is one generation only.
+          ready.find(context, j, at).map { f =>
+            complete(at) = f.convert(filters(at).domain)
+            complete(at)
+          }
+        case _ => None
+      }
+  }
+}
+
+object ConsumerTask {
+  private val tasks = new ConcurrentHashMap[(Long, IndexedSeq[Long]), ConsumerTask]()
+  private val byFilter = new ConcurrentHashMap[(Long, Long), ConsumerTask]()
+
+  /** What the running task knows of a filter; None outside of a task, or where nothing is known. */
+  def current(filterId: Long): Option[ValueFilter] =
+    Option(TaskContext.get())
+      .flatMap(c => Option(byFilter.get((c.taskAttemptId(), filterId))))
+      .flatMap(_.current(filterId))
+
+  private[scan] def begin(
+      filters: IndexedSeq[ApiFilter],
+      runs: IndexedSeq[Long],
+      ready: ReadyFilters,
+      context: TaskContext
+  ): Unit = {
+    val key = (context.taskAttemptId(), filters.map(_.id))
+    if (!tasks.containsKey(key)) {
+      val task = new ConsumerTask(filters, runs, ready, context)
+      tasks.put(key, task)
+      filters.foreach(f => byFilter.put((context.taskAttemptId(), f.id), task))
+      val execution = TaskFilters.executionId(context)
+      ExecutorExchange.start()
+      execution.foreach(LocalExchange.instance.enter)
+      context.addTaskCompletionListener[Unit] { _ =>
+        tasks.remove(key)
+        filters.foreach(f => byFilter.remove((context.taskAttemptId(), f.id)))
+        execution.foreach(LocalExchange.instance.leave)
+      }
+    }
+  }
+
+  /** Tasks with entries; for tests of the life cycle. */
+  def live: Int = tasks.size + byFilter.size
+}
+
+/** Announces the filters of a custom scan to each task before the scan's own RDD starts. */
+final class ConsumerTaskRDD[T: ClassTag](
+    prev: RDD[T],
+    filters: IndexedSeq[ApiFilter],
+    runs: IndexedSeq[Long],
+    ready: ReadyFilters
+) extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
+  override protected def getPartitions: Array[Partition] = firstParent[T].partitions
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    firstParent[T].preferredLocations(split)
+
+  override def compute(split: Partition, context: TaskContext): Iterator[T] = {
+    ConsumerTask.begin(filters, runs, ready, context)
+    firstParent[T].iterator(split, context)
+  }
+}
