@@ -15,13 +15,6 @@ from ._errors import missing_protobuf, user_filter_error
 from ._forms import AllOf, Between, Bitmap, Bloom, Everything, Form, IsIn, Nothing
 from ._session import is_connect
 
-try:
-    from ._proto import dynamic_filter_commands_pb2 as pb
-except ImportError as _error:  # classic PySpark alone does not bring protobuf
-    if not (_error.name or "").startswith("google"):
-        raise
-    pb = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -31,9 +24,12 @@ _VERSION = 1
 # Far below the 128 MiB that Spark Connect takes in a message, and below limits that proxies may have.
 PIECE_BYTES = 2 * 1024 * 1024
 
+# The message's full name in proto/.
+_TYPE = "org.dynamicfilters.proto.UserFilterCommand"
+
 _LONG = 1 << 63
 _EPOCH = dt.datetime(1970, 1, 1)
-_EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 # What the driver's errors start with; the rest of the line is for people.
@@ -63,9 +59,14 @@ def close(spark: SparkSession, name: str, token: str) -> None:
 
 
 def _command() -> Any:
-    if pb is None:
-        raise missing_protobuf()
-    return pb.UserFilterCommand(version=_VERSION)
+    # Only here: classic PySpark alone does not bring protobuf, and most users have no filters of their own.
+    try:
+        from ._proto.dynamic_filter_commands_pb2 import UserFilterCommand
+    except ImportError as error:
+        if not (error.name or "").startswith("google"):
+            raise
+        raise missing_protobuf() from error
+    return UserFilterCommand(version=_VERSION)
 
 
 def _send(spark: SparkSession, command: Any) -> None:
@@ -97,7 +98,7 @@ def _by_connect(spark: Any, encoded: bytes) -> None:
     from pyspark.sql.connect import proto
 
     command = proto.Command()
-    command.extension.type_url = "type.googleapis.com/" + pb.UserFilterCommand.DESCRIPTOR.full_name
+    command.extension.type_url = f"type.googleapis.com/{_TYPE}"
     command.extension.value = encoded
     spark.client.execute_command(command)
 

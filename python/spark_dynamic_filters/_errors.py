@@ -64,8 +64,8 @@ def user_filter_error(code: str, message: str) -> DynamicFiltersError:
 def missing_protobuf() -> ImportError:
     """The error where filters of one's own are used without the package that encodes them."""
     return ImportError(
-        "filters of one's own need the protobuf package, which is not installed: pip install 'protobuf>=4.25' "
-        "(PySpark brings it only with pyspark[connect] and pyspark-client)"
+        "filters of one's own need the protobuf package, which is not installed: "
+        "pip install 'protobuf>=4.25' (PySpark brings it only with pyspark[connect] and pyspark-client)"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from dataclasses import dataclass
 from types import TracebackType
@@ -122,7 +123,7 @@ class UserFilter:
         name = self.name.replace("\\", "\\\\").replace("'", "\\'")
         row = sql(
             self._spark,
-            "SELECT name, type, generation, form, expression, values, size_bytes "
+            "SELECT name, type, generation, form, expression, `values`, size_bytes "
             f"FROM dynamic_user_filters() WHERE name = '{name}' AND token = '{self._token}'",
         ).first()
         if row is None:
@@ -139,10 +140,8 @@ class UserFilter:
         if not self._closed:
             self._closed = True
             # Closed by another client of the session: as wanted.
-            try:
+            with contextlib.suppress(FilterClosed, FilterNotFound):
                 _commands.close(self._spark, self.name, self._token)
-            except (FilterClosed, FilterNotFound):
-                pass
 
     def _check_open(self) -> None:
         if self._closed:
@@ -191,7 +190,8 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
     text = type if isinstance(type, str) else getattr(type, "simpleString", lambda: None)()
     if not isinstance(text, str):
         raise TypeError(
-            f"create_filter: the type is a string as in SQL or a pyspark DataType, got {type.__class__.__name__}"
+            "create_filter: the type is a string as in SQL or a pyspark DataType, "
+            f"got {type.__class__.__name__}"
         )
     # The quieter way to find that the plugin is missing.
     conf(spark)

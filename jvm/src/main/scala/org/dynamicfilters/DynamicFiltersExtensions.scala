@@ -1,10 +1,19 @@
 package org.dynamicfilters
 
-import org.apache.spark.SparkContext
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.dynamicfilters.exchange.{DriverExchange, ExchangeCounters}
-import org.dynamicfilters.plan.{DynamicFilterColumnarRule, DynamicFilterRule, SettingsCheck}
+import org.dynamicfilters.connect.ConnectPlugins
+import org.dynamicfilters.plan.{
+  DynamicFilterColumnarRule,
+  DynamicFilterRule,
+  PinUserFilters,
+  PinnedQueryRule,
+  PruneCheck,
+  SettingsCheck
+}
 import org.dynamicfilters.report.ReportFunctions
+import org.dynamicfilters.user.DynamicFilterFunctions
 
 /** `spark.sql.extensions=org.dynamicfilters.DynamicFiltersExtensions`: enough by itself, for places where plugins cannot be
   * set, as a Spark Connect server in the client's own process.
@@ -16,6 +25,11 @@ class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectQueryStagePrepRule(_ => new DynamicFilterRule(adaptive = true))
     extensions.injectCheckRule(_ => SettingsCheck)
     ReportFunctions.all.foreach(extensions.injectTableFunction)
+    extensions.injectCheckRule(_ => PruneCheck)
+    extensions.injectPlanNormalizationRule(_ => PinUserFilters)
+    extensions.injectColumnar(new PinnedQueryRule(_))
+    DynamicFilterFunctions.all.foreach(extensions.injectFunction)
+    Option(SparkEnv.get).foreach(env => ConnectPlugins.register(env.conf))
   }
 
   private def started(session: SparkSession): Unit = Driver.start(session.sparkContext, Activation.Extensions)

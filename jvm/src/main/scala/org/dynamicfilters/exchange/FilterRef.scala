@@ -66,6 +66,8 @@ object FilterRef extends FilterSource {
 
   override def topK(filterId: Long): Option[TopKSpec] = find(filterId).flatMap(_.topK)
   override def join(filterId: Long): Option[JoinFilterState] = find(filterId).collect { case j: JoinRef => j.state }
+  override def user(executionId: Long, filterId: Long): Option[UserFilterState] =
+    UserFollowers.find(executionId, filterId)
 }
 
 /** The filter of a TopK.

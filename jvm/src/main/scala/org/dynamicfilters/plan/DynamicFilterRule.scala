@@ -28,7 +28,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan)) plan
     else {
-      val sorted = orElseAsIs("TopK", plan)(_.transformUp { case t: TakeOrderedAndProjectExec => topK(t) })
+      val used = orElseAsIs("user", plan)(new UserPlanner(_, conf)())
+      val sorted = orElseAsIs("TopK", used)(_.transformUp { case t: TakeOrderedAndProjectExec => topK(t) })
       orElseAsIs("join", sorted)(joins)
     }
 

@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
+import org.apache.spark.sql.execution.dynamicfilters.PinnedQueryExec
 import org.dynamicfilters.produce.BuildKeyTapExec
 
 /** Whether a task that is retried sees the same again (contract 5). Only operators that are known to be repeatable are.
@@ -58,6 +59,7 @@ object Repeatable {
           _: ColumnarToRowTransition | _: BatchScanExec =>
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, orderMatters)
+      case p: PinnedQueryExec => check(p.current, orderMatters)
       // The functions are deterministic, else they would have been found above.
       case p if PythonEvaluation.exists(p.nodeName.startsWith) => below
       case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec =>

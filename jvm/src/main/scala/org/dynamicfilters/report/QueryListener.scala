@@ -11,9 +11,10 @@ import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedC
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{DriverExchange, JoinWaits, LocalExchange, RunningScans, TaskFilters}
-import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec}
+import org.dynamicfilters.exchange.{DriverExchange, JoinWaits, LocalExchange, RunningScans, TaskFilters, UserFollowers}
+import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec, UserPlanner}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.user.UserFilters
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
 final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) extends SparkListener with Logging {
@@ -63,6 +64,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
       LocalExchange.instance.close(e.executionId)
       RunningScans.executionEnded(e.executionId)
       exchange.foreach(_.executionEnded(e.executionId))
+      UserFollowers.ended(e.executionId)
     }
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit =
@@ -89,6 +91,12 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
         other.getTagValue(DynamicFilterRule.RejectedTupleTag).foreach(report.reject)
+        other.getTagValue(UserPlanner.RowsOnlyTag).toSeq.flatten.foreach { rows =>
+          val state = UserFollowers.start(report.executionId, rows.ref)
+          state.addColumn(rows.column)
+          state.addReason(rows.reason)
+          report.add(UserRun(state))
+        }
     }
   }
 
@@ -97,6 +105,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
 
   override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
     exchange.foreach(_.stop())
+    UserFilters.clear()
     logDebug(
       s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions"
     )
