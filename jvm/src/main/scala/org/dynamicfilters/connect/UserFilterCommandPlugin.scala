@@ -19,7 +19,7 @@ class UserFilterCommandPlugin extends CommandPlugin {
     val extension = ProtoAny.parseFrom(command)
     if (!extension.is(classOf[UserFilterCommand])) false
     else {
-      UserFilterCommands.handle(planner.session, extension.getValue.toByteArray)
+      UserFilterCommands.handle(planner.session, extension.getValue)
       true
     }
   }

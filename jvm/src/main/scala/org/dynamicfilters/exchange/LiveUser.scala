@@ -52,7 +52,8 @@ private[exchange] final class LiveUser(
       else {
         val (_, bytes, payload) = message.filter(_._1 == newest.number).getOrElse {
           release()
-          val (bytes, payload) = LateFilterMessage(executionId, FilterName(state.ref.id, newest.number), newest.encoded, peers)
+          val (bytes, payload) =
+            LateFilterMessage(executionId, FilterName(state.ref.id, newest.number), newest.encoded, peers)
           if (payload.isDefined) counters.add(broadcasts)
           val made = (newest.number, bytes, payload)
           message = Some(made)

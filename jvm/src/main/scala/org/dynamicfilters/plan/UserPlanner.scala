@@ -31,13 +31,14 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     case s: FileSourceScanExec => byPartition(s, s)
     case f: FilterExec =>
       val below = visit(f.child)
-      conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) { case (child, (u, column)) =>
-        pushed(child, u, column) match {
-          case Right(filtered) => filtered
-          case Left(reason) =>
-            note(f, u, column, reason)
-            child
-        }
+      conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
+        case (child, (u, column)) =>
+          pushed(child, u, column) match {
+            case Right(filtered) => filtered
+            case Left(reason) =>
+              note(f, u, column, reason)
+              child
+          }
       } match {
         case same if same eq f.child => f
         case changed => f.withNewChildren(Seq(changed))

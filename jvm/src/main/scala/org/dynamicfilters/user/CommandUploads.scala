@@ -1,10 +1,10 @@
 package org.dynamicfilters.user
 
-import java.io.ByteArrayOutputStream
 import java.util.zip.CRC32
 
 import scala.collection.mutable
 
+import com.google.protobuf.ByteString
 import org.dynamicfilters.proto.CommandPart
 
 /** Puts commands together that come in pieces. Bounded: so many commands a session at once, so many bytes a command; what is
@@ -17,8 +17,23 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
   import UserFilterException.Code
 
   private final class Upload(val total: Long, val crc32: Int) {
-    val bytes = new ByteArrayOutputStream()
+    private val sum = new CRC32
+
+    /** A rope: its pieces are not copied. */
+    var bytes: ByteString = ByteString.EMPTY
     var lastUsed: Long = clock()
+
+    def take(data: ByteString): Unit = {
+      data.asReadOnlyByteBufferList.forEach(sum.update(_))
+      bytes = bytes.concat(data)
+    }
+    def isWhole: Boolean = sum.getValue.toInt == crc32
+  }
+
+  /** Finished commands, of which a client may send the last piece again. */
+  private val done = new java.util.LinkedHashMap[(String, String), java.lang.Boolean]() {
+    override def removeEldestEntry(e: java.util.Map.Entry[(String, String), java.lang.Boolean]): Boolean =
+      size > CommandUploads.DoneKept
   }
   // Oldest first.
   private val uploads = mutable.LinkedHashMap.empty[(String, String), Upload]
@@ -26,37 +41,40 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
   /** @return
     *   the command, if this was its last piece
     */
-  def add(sessionId: String, part: CommandPart): Option[Array[Byte]] = synchronized {
+  def add(sessionId: String, part: CommandPart): Option[ByteString] = synchronized {
     sweep()
-    if (part.getTotal < 1 || part.getTotal > maxBytes)
-      throw refused(s"a command of ${part.getTotal} bytes, of which at most $maxBytes are taken")
     val key = (sessionId, part.getUpload)
-    val upload = uploads.getOrElseUpdate(
-      key, {
-        // Room for the new one.
-        while (uploads.keysIterator.count(_._1 == sessionId) >= most)
-          uploads.keysIterator.find(_._1 == sessionId).foreach(uploads.remove)
-        new Upload(part.getTotal, part.getCrc32)
-      }
-    )
-    val data = part.getData
-    if (upload.total != part.getTotal || upload.crc32 != part.getCrc32 || part.getOffset + data.size > upload.total)
-      throw drop(key, "its pieces do not belong together")
-    upload.lastUsed = clock()
-    if (part.getOffset + data.size <= upload.bytes.size) None // sent again
-    else if (part.getOffset != upload.bytes.size)
-      throw drop(key, s"a piece is missing: got byte ${part.getOffset}, expected ${upload.bytes.size}")
+    if (done.containsKey(key)) None
     else {
-      data.writeTo(upload.bytes)
-      Option.when(upload.bytes.size == upload.total) {
-        uploads.remove(key)
-        val all = upload.bytes.toByteArray
-        val sum = new CRC32
-        sum.update(all)
-        if (sum.getValue.toInt != upload.crc32) throw refused("it was damaged on the way")
-        all
+      if (part.getTotal < 1 || part.getTotal > maxBytes)
+        throw refused(s"${part.getTotal} bytes, of which at most $maxBytes are taken")
+      val upload = uploads.getOrElseUpdate(key, started(sessionId, part))
+      if (
+        upload.total != part.getTotal || upload.crc32 != part.getCrc32 ||
+        part.getOffset + part.getData.size > upload.total
+      )
+        throw drop(key, "its pieces do not belong together")
+      upload.lastUsed = clock()
+      if (part.getOffset + part.getData.size <= upload.bytes.size) None // sent again
+      else if (part.getOffset != upload.bytes.size)
+        throw drop(key, s"a piece is missing: got byte ${part.getOffset}, expected ${upload.bytes.size}")
+      else {
+        upload.take(part.getData)
+        Option.when(upload.bytes.size == upload.total) {
+          uploads.remove(key)
+          if (!upload.isWhole) throw refused("it was damaged on the way")
+          done.put(key, true)
+          upload.bytes
+        }
       }
     }
+  }
+
+  private def started(sessionId: String, part: CommandPart): Upload = {
+    // Room for the new one.
+    while (uploads.keysIterator.count(_._1 == sessionId) >= most)
+      uploads.keysIterator.find(_._1 == sessionId).foreach(uploads.remove)
+    new Upload(part.getTotal, part.getCrc32)
   }
 
   private def drop(key: (String, String), why: String): UserFilterException = {
@@ -74,4 +92,8 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
 
   /** Unfinished commands. */
   def live: Int = synchronized { sweep(); uploads.size }
+}
+
+private object CommandUploads {
+  val DoneKept = 1000
 }

@@ -19,7 +19,11 @@ object DynamicFilterFunctions {
 
   val all: Seq[Description] = Seq(
     function(Match, follows = false, "true if the value passes the filter as it is when the query starts, else false"),
-    function(Prune, follows = true, "may drop rows whose value does not pass the filter, which may be updated meanwhile")
+    function(
+      Prune,
+      follows = true,
+      "may drop rows whose value does not pass the filter, which may be updated meanwhile"
+    )
   )
 
   private def function(name: String, follows: Boolean, usage: String): Description = {

@@ -2,7 +2,7 @@ package org.dynamicfilters.user
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.InvalidProtocolBufferException
+import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
@@ -24,7 +24,9 @@ object UserFilterCommands {
     new CommandUploads(MaxBytes, most = 4, idleNanos = 10L * 60 * 1000 * 1000 * 1000, () => System.nanoTime())
 
   /** Throws [[UserFilterException]] if the command is refused; then nothing has changed. */
-  def handle(session: SparkSession, bytes: Array[Byte]): Unit = {
+  def handle(session: SparkSession, bytes: Array[Byte]): Unit = handle(session, ByteString.copyFrom(bytes))
+
+  private[dynamicfilters] def handle(session: SparkSession, bytes: ByteString): Unit = {
     val command =
       try UserFilterCommand.parseFrom(bytes)
       catch { case e: InvalidProtocolBufferException => throw refused(s"no command: ${e.getMessage}") }

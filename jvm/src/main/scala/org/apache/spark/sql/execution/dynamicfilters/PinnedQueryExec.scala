@@ -43,7 +43,10 @@ case class PinnedQueryExec private (first: SparkPlan) extends SparkPlan {
 
   /** The query that runs now, if this is its plan. */
   private def executing: Option[QueryExecution] =
-    TaskFilters.executionId(sparkContext).flatMap(id => Option(SQLExecution.getQueryExecution(id))).filter(_.executedPlan eq this)
+    TaskFilters
+      .executionId(sparkContext)
+      .flatMap(id => Option(SQLExecution.getQueryExecution(id)))
+      .filter(_.executedPlan eq this)
 
   private def refresh(): Unit = executing.foreach { query =>
     synchronized {
