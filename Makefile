@@ -52,6 +52,7 @@ demo: $(VENV) $(JAR)
 bench: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/bench.py
 	.venv/bin/python benchmarks/bench_joins.py
+	.venv/bin/python benchmarks/bench_user.py --out docs/bench/user.json
 
 # The driver's part of the exchange under the load of a thousand simulated executors.
 bench-coordinator:

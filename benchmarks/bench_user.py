@@ -1,4 +1,4 @@
-"""Filters of one's own: millions of ids as a bitmap, as a list and as a join: ``python benchmarks/bench_user.py``.
+"""Filters of one's own: millions of ids as a bitmap, a list and a join: ``python benchmarks/bench_user.py``.
 
 For each layout of the table and each set of ids, one query, ``count`` and sums over the rows of these ids:
 
@@ -6,10 +6,10 @@ For each layout of the table and each set of ids, one query, ``count`` and sums 
 * ``isin``: the same filter updated with a list;
 * ``join``: LEFT SEMI JOIN with a table of the ids, filters off (stock Spark);
 * ``join, filters on``: the same with join filters;
-* ``in list``: Spark's own IN with that many literals, up to ``--most-literals`` of them, and so of fewer ids.
+* ``in list``: Spark's own IN with literals, up to ``--most-literals`` of them, and so of fewer ids.
 
-Answers are compared. Then an update of a running query: a scan that prunes by a filter that everything passes; after a
-fifth of its time the filter gets a bitmap.
+Answers are compared. Then an update of a running query: a scan that prunes by a filter that everything
+passes; after a fifth of its time the filter gets a bitmap.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ from environment import environment
 from progress import step
 
 DEFAULT_DATA = layouts.DEFAULT_DATA.parent / "users"
-QUERY = "SELECT count(*) n, sum(amount) a, sum(score) s, max(visits) v, count(DISTINCT city) c FROM users WHERE {}"
-SEMI = (
-    "SELECT count(*) n, sum(amount) a, sum(score) s, max(visits) v, count(DISTINCT city) c "
-    "FROM users LEFT SEMI JOIN ids ON users.user_id = ids.user_id"
-)
+COLUMNS = "count(*) n, sum(amount) a, sum(score) s, max(visits) v, count(DISTINCT city) c"
+QUERY = f"SELECT {COLUMNS} FROM users WHERE {{}}"
+SEMI = f"SELECT {COLUMNS} FROM users LEFT SEMI JOIN ids ON users.user_id = ids.user_id"
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
 """A table with an id in each row, unique, and sets of a tenth of its ids.
 
-``clustered`` has the ids 0, 1, 2, ... in this order, as a table written as users arrive; ``scattered`` has them in an order
-where every row group holds ids from everywhere. Beside the id there are four payload columns, about 30 bytes a row on disk.
+``clustered`` has the ids 0, 1, 2, ... in this order, as a table written as users arrive; ``scattered`` has
+them in an order where every row group holds ids from everywhere. Beside the id there are four payload
+columns, about 30 bytes a row on disk.
 
-Of the sets, ``recent`` is every second id of the last fifth, so a clustered table has them in a fifth of its row groups;
-``random`` is a tenth of all ids, in every row group of either.
+Of the sets, ``recent`` is every second id of the last fifth, so a clustered table has them in a fifth of its
+row groups; ``random`` is a tenth of all ids, in every row group of either.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ class UserFilterCommandPlugin extends CommandPlugin {
     val extension = ProtoAny.parseFrom(command)
     if (!extension.is(classOf[UserFilterCommand])) false
     else {
+      ConnectSessions.used(planner)
       UserFilterCommands.handle(planner.session, extension.getValue)
       true
     }

@@ -67,7 +67,9 @@ object FilterRef extends FilterSource {
   override def topK(filterId: Long): Option[TopKSpec] = find(filterId).flatMap(_.topK)
   override def join(filterId: Long): Option[JoinFilterState] = find(filterId).collect { case j: JoinRef => j.state }
   override def user(executionId: Long, filterId: Long): Option[UserFilterState] =
-    UserFollowers.find(executionId, filterId)
+    UserFollowers
+      .find(executionId, filterId)
+      .orElse(find(filterId).collect { case u: UserRef => u }.flatMap(UserFollowers.startIfRunning(executionId, _)))
 }
 
 /** The filter of a TopK.

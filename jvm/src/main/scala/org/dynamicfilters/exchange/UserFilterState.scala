@@ -64,6 +64,12 @@ object UserFollowers {
       )
   }
 
+  /** As [[start]], for a plan that is executed again: Spark keeps its RDD, so its scans are not started again. None if the
+    * execution has ended.
+    */
+  def startIfRunning(executionId: Long, ref: UserRef): Option[UserFilterState] =
+    Option.when(SQLExecution.getQueryExecution(executionId) != null)(start(executionId, ref))
+
   def find(executionId: Long, filterId: Long): Option[UserFilterState] =
     Option(executions.get(executionId)).flatMap(e => Option(e.get(filterId)))
 

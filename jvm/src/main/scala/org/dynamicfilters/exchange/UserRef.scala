@@ -43,7 +43,7 @@ object UserRef {
     refs.values.removeIf(_.get == null)
     val key = (generation, follows)
     Option(refs.get(key)).flatMap(w => Option(w.get)).getOrElse {
-      val made = new UserRef(FilterRef.nextId(), generation, follows)
+      val made = FilterRef.register(new UserRef(FilterRef.nextId(), generation, follows))
       refs.put(key, new WeakReference(made))
       made
     }

@@ -11,7 +11,8 @@ import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedC
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{DriverExchange, JoinWaits, LocalExchange, RunningScans, TaskFilters, UserFollowers}
+import org.dynamicfilters.connect.ConnectSessions
+import org.dynamicfilters.exchange.{DriverExchange, JoinWaits, LocalExchange, RunningScans, TaskFilters, UserFollowers, UserRef}
 import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec, UserPlanner}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 import org.dynamicfilters.user.UserFilters
@@ -26,6 +27,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
           report.description = s.description
           report.tags = s.jobTags.toSeq.sorted
         case e: SparkListenerSQLExecutionEnd => ended(e)
+        case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
         case _ =>
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
@@ -84,6 +86,12 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
       case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))
       case s: DynamicFilterScanExec =>
         s.spec.joins.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
+        s.spec.columns.foreach { c =>
+          c.ref match {
+            case u: UserRef => noteUser(report, u, c.name, None)
+            case _ =>
+          }
+        }
         s.spec.driverRun match {
           case r: ScanRun if !report.scans.contains(r) => report.scans += r
           case _ =>
@@ -92,12 +100,16 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
         other.getTagValue(DynamicFilterRule.RejectedTupleTag).foreach(report.reject)
         other.getTagValue(UserPlanner.RowsOnlyTag).toSeq.flatten.foreach { rows =>
-          val state = UserFollowers.start(report.executionId, rows.ref)
-          state.addColumn(rows.column)
-          state.addReason(rows.reason)
-          report.add(UserRun(state))
+          noteUser(report, rows.ref, rows.column, Some(rows.reason))
         }
     }
+  }
+
+  private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[String]): Unit = {
+    val state = UserFollowers.start(report.executionId, ref)
+    state.addColumn(column)
+    reason.foreach(state.addReason)
+    report.add(UserRun(state))
   }
 
   private def planText(query: QueryExecution): String =

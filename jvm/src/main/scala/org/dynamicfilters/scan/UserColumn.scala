@@ -3,7 +3,7 @@ package org.dynamicfilters.scan
 import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
-import org.dynamicfilters.exchange.{LocalExchange, TaskFilters, UserFollowers, UserRef}
+import org.dynamicfilters.exchange.{FilterRef, LocalExchange, TaskFilters, UserRef}
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 
 /** A user's filter on one column of a scan, in one task: what is pinned, or what tightened it since if the scan follows that.
@@ -27,7 +27,7 @@ private[scan] final class UserColumn(domain: KeyDomain) {
     TaskFilters.executionId(context) match {
       case None => ref.generation.filterFor(domain)
       case Some(execution) =>
-        UserFollowers.find(execution, ref.id) match {
+        FilterRef.user(execution, ref.id) match {
           // In the driver's own process.
           case Some(state) => state.newest.filterFor(domain)
           case None =>

@@ -85,6 +85,9 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
   private def refused(why: String): UserFilterException =
     new UserFilterException(Code.InvalidCommand, s"a command in pieces is refused: $why")
 
+  /** Forgets what a session has begun. */
+  def drop(sessionId: String): Unit = synchronized(uploads.filterInPlace((key, _) => key._1 != sessionId))
+
   private def sweep(): Unit = {
     val now = clock()
     uploads.filterInPlace((_, u) => now - u.lastUsed <= idleNanos)

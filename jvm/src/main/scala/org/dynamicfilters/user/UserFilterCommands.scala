@@ -46,6 +46,12 @@ object UserFilterCommands {
     }
   }
 
+  /** A client has closed its session. */
+  def sessionEnded(sessionId: String): Unit = {
+    uploads.drop(sessionId)
+    UserFilters.drop(sessionId)
+  }
+
   private def create(session: SparkSession, c: CreateUserFilter): Unit = {
     def wrong(why: String) = UserFilterException.of(Code.TypeMismatch, c.getName, c.getDataType, why)
     if (c.getName.isEmpty) throw new UserFilterException(Code.InvalidCommand, "a filter without a name")
