@@ -30,7 +30,7 @@ PYTEST := .venv/bin/python -m pytest
 # Parts share caches and two cores.
 .NOTPARALLEL:
 .PHONY: help demo bench bench-coordinator bench-latency soak jar wheel venv clean test test-steps format \
-  lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect linkage \
+  stubs lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect linkage \
   $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
 
 help:
@@ -43,6 +43,7 @@ help:
 	@echo "make soak                a thousand queries from eight threads, heaps measured"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
+	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
 	@echo "make venv    set up .venv only"
 	@echo "make format  format Python and Scala sources"
 	@echo "make clean   remove everything that make has built, the virtual environments included"
@@ -53,6 +54,7 @@ demo: $(VENV) $(JAR)
 bench: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/bench.py
 	.venv/bin/python benchmarks/bench_joins.py
+	.venv/bin/python benchmarks/bench_user.py --out docs/bench/user.json
 
 # The driver's part of the exchange under the load of a thousand simulated executors.
 bench-coordinator:
@@ -99,6 +101,16 @@ $(WHEEL): $(JAR) $(PYTHON_SOURCES) | $(VENV)
 	.venv/bin/python -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist
 	rm -rf python/spark_dynamic_filters/jars
 	touch $@
+
+# Generated Python is committed: users need neither protoc nor this version of it, whose output runs with protobuf 4.25 to 7.
+STUBS_PROTOC := grpcio-tools==1.62.3
+STUBS := python/spark_dynamic_filters/_proto
+
+stubs:
+	[ -x build/stubs-venv/bin/python ] || $(PYTHON) -m venv build/stubs-venv
+	build/stubs-venv/bin/python -m pip install --quiet --disable-pip-version-check "$(STUBS_PROTOC)" "setuptools<81"
+	build/stubs-venv/bin/python -m grpc_tools.protoc -Iproto --python_out=$(STUBS) --pyi_out=$(STUBS) \
+	  proto/dynamic_filter_commands.proto
 
 # ---- tests
 

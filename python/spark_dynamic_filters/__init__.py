@@ -18,26 +18,53 @@ from __future__ import annotations
 from ._analyze import Analysis, analyze
 from ._conf import Conf, conf
 from ._configure import configure
-from ._errors import DynamicFiltersError, PluginNotLoaded, UnknownSetting, VersionMismatch
+from ._errors import (
+    DuplicateFilter,
+    DynamicFiltersError,
+    FilterClosed,
+    FilterNotFound,
+    FilterTypeMismatch,
+    InvalidFilterForm,
+    PluginNotLoaded,
+    UnknownSetting,
+    VersionMismatch,
+)
+from ._forms import Form, between, bitmap, bloom, everything, isin, nothing
 from ._jar import jar_path
 from ._report import filters, scans
 from ._status import Status, status
+from ._user_filters import FilterSnapshot, UserFilter, create_filter
 from ._version import __version__
 
 __all__ = [
     "Analysis",
     "Conf",
+    "DuplicateFilter",
     "DynamicFiltersError",
+    "FilterClosed",
+    "FilterNotFound",
+    "FilterSnapshot",
+    "FilterTypeMismatch",
+    "Form",
+    "InvalidFilterForm",
     "PluginNotLoaded",
     "Status",
     "UnknownSetting",
+    "UserFilter",
     "VersionMismatch",
     "__version__",
     "analyze",
+    "between",
+    "bitmap",
+    "bloom",
     "conf",
     "configure",
+    "create_filter",
+    "everything",
     "filters",
+    "isin",
     "jar_path",
+    "nothing",
     "scans",
     "status",
 ]

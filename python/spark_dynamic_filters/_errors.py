@@ -26,6 +26,49 @@ class UnknownSetting(AttributeError, ValueError):
     """There is no setting of this name below `spark.dynamicFilters.`; the message lists the valid ones."""
 
 
+class FilterNotFound(DynamicFiltersError):
+    """The session has no filter of this name."""
+
+
+class FilterClosed(DynamicFiltersError):
+    """The filter was closed."""
+
+
+class DuplicateFilter(DynamicFiltersError, ValueError):
+    """The session has an open filter of this name already."""
+
+
+class FilterTypeMismatch(DynamicFiltersError, ValueError):
+    """A value, form or column does not fit the filter's type."""
+
+
+class InvalidFilterForm(DynamicFiltersError, ValueError):
+    """What a filter was to be updated with is wrong in itself, as bytes that are no bitmap."""
+
+
+# By what the driver's messages start with.
+_USER_FILTER_ERRORS: dict[str, type[DynamicFiltersError]] = {
+    "NOT_FOUND": FilterNotFound,
+    "CLOSED": FilterClosed,
+    "DUPLICATE": DuplicateFilter,
+    "TYPE_MISMATCH": FilterTypeMismatch,
+    "INVALID_FORM": InvalidFilterForm,
+}
+
+
+def user_filter_error(code: str, message: str) -> DynamicFiltersError:
+    """The error for a refused command on a filter of one's own."""
+    return _USER_FILTER_ERRORS.get(code, DynamicFiltersError)(message)
+
+
+def missing_protobuf() -> ImportError:
+    """The error where filters of one's own are used without the package that encodes them."""
+    return ImportError(
+        "filters of one's own need the protobuf package, which is not installed: "
+        "pip install 'protobuf>=4.25' (PySpark brings it only with pyspark[connect] and pyspark-client)"
+    )
+
+
 def plugin_not_loaded(connect: bool) -> PluginNotLoaded:
     """The error for a session without the plugin, with instructions for this kind of session."""
     flags = f'--jars "$(python -m spark_dynamic_filters jar)" --conf spark.plugins={PLUGIN_CLASS}'

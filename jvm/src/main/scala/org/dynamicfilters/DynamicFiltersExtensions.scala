@@ -1,12 +1,21 @@
 package org.dynamicfilters
 
-import org.apache.spark.SparkContext
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.dynamicfilters.connect.ConnectPlugins
 import org.dynamicfilters.exchange._
 import org.dynamicfilters.hints.{HintPlacement, HintResolution, HintStrategy}
-import org.dynamicfilters.plan.{DynamicFilterColumnarRule, DynamicFilterRule, SettingsCheck}
+import org.dynamicfilters.plan.{
+  DynamicFilterColumnarRule,
+  DynamicFilterRule,
+  PinUserFilters,
+  PinnedQueryRule,
+  PruneCheck,
+  SettingsCheck
+}
 import org.dynamicfilters.report.{QueryReports, ReportFunctions}
 import org.dynamicfilters.testing.FaultInjection
+import org.dynamicfilters.user.DynamicFilterFunctions
 
 /** `spark.sql.extensions=org.dynamicfilters.DynamicFiltersExtensions`: enough by itself, for places where plugins cannot be
   * set, as a Spark Connect server in the client's own process.
@@ -21,6 +30,11 @@ class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectOptimizerRule(_ => HintPlacement)
     extensions.injectPlannerStrategy(_ => HintStrategy)
     ReportFunctions.all.foreach(extensions.injectTableFunction)
+    extensions.injectCheckRule(_ => PruneCheck)
+    extensions.injectPlanNormalizationRule(_ => PinUserFilters)
+    extensions.injectColumnar(new PinnedQueryRule(_))
+    DynamicFilterFunctions.all.foreach(extensions.injectFunction)
+    Option(SparkEnv.get).foreach(env => ConnectPlugins.register(env.conf))
   }
 
   private def started(session: SparkSession): Unit = Driver.start(session.sparkContext, Activation.Extensions)

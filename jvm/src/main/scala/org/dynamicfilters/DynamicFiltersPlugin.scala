@@ -6,6 +6,7 @@ import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.dynamicfilters.connect.ConnectPlugins
 import org.dynamicfilters.exchange.ExecutorExchange
 
 /** `spark.plugins=org.dynamicfilters.DynamicFiltersPlugin`: the one setting that a user needs beside the jar. */
@@ -29,6 +30,7 @@ private class DriverSide extends DriverPlugin with Logging {
     val mine = classOf[DynamicFiltersExtensions].getName
     val others = conf.get(Extensions, "").split(",").map(_.trim).filter(_.nonEmpty)
     if (!others.contains(mine)) conf.set(Extensions, (others :+ mine).mkString(","))
+    ConnectPlugins.register(conf)
     Driver.start(sc, Activation.Plugin)
     Collections.emptyMap()
   }

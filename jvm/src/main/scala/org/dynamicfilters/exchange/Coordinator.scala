@@ -8,6 +8,9 @@ import org.dynamicfilters.exchange.ExchangeCounter._
 trait FilterSource {
   def topK(filterId: Long): Option[TopKSpec]
   def join(filterId: Long): Option[JoinFilterState]
+
+  /** A user's filter, in an execution whose scans follow its updates. */
+  def user(executionId: Long, filterId: Long): Option[UserFilterState] = None
 }
 
 /** The executors, by names under which they made themselves known. */
@@ -51,6 +54,7 @@ final class Coordinator(
   private final class Execution(val id: Long) {
     val bounds = mutable.HashMap.empty[FilterName, SharedBound]
     val joins = mutable.HashMap.empty[Long, LateJoin]
+    val users = mutable.HashMap.empty[Long, LiveUser]
     val peers = mutable.LinkedHashSet.empty[String]
     var lastUsed: Long = clock()
   }
@@ -110,7 +114,11 @@ final class Coordinator(
         case None =>
           filters.join(m.filter.filterId) match {
             case Some(state) => lateJoin(execution(m.executionId), state).subscribe(peer)
-            case None => unknown(peer, m.executionId)
+            case None =>
+              filters.user(m.executionId, m.filter.filterId) match {
+                case Some(state) => liveUser(execution(m.executionId), state).subscribe(peer)
+                case None => unknown(peer, m.executionId)
+              }
           }
       }
   }
@@ -145,6 +153,21 @@ final class Coordinator(
         val made = new LateJoin(e.id, state, peers, pace, counters)
         // Called on the scheduler's thread, among others.
         state.onSettled(() => schedule.later(0)(synchronized(if (executions.contains(e.id)) made.settled())))
+        made
+      }
+    )
+
+  private def liveUser(e: Execution, state: UserFilterState): LiveUser =
+    e.users.getOrElseUpdate(
+      state.ref.id, {
+        val made = new LiveUser(e.id, state, peers, pace, counters, clock)
+        // Called on the thread of whoever updates the filter.
+        state.onTightened { () =>
+          synchronized {
+            if (executions.get(e.id).exists(_ eq e))
+              made.pushAfter.foreach(millis => schedule.later(millis)(synchronized(made.push())))
+          }
+        }
         made
       }
     )
@@ -188,8 +211,10 @@ final class Coordinator(
     ended.add(id)
     executions.remove(id).foreach { e =>
       val message = MessageCodec.encode(Message.Ended(id))
-      (e.peers ++ e.joins.valuesIterator.flatMap(_.peersServed)).foreach(send(_, message))
+      (e.peers ++ e.joins.valuesIterator.flatMap(_.peersServed) ++ e.users.valuesIterator.flatMap(_.peersServed))
+        .foreach(send(_, message))
       e.joins.valuesIterator.foreach(_.release())
+      e.users.valuesIterator.foreach(_.release())
     }
   }
 
@@ -199,6 +224,7 @@ final class Coordinator(
       e.peers -= peer
       e.bounds.valuesIterator.foreach(_.subscribers -= peer)
       e.joins.valuesIterator.foreach(_.forget(peer))
+      e.users.valuesIterator.foreach(_.forget(peer))
     }
   }
 

@@ -148,10 +148,10 @@ final class ExecutorLink(
           case None => if (payload.isEmpty) counters.add(refusedMalformed)
           case Some(encoded) =>
             FilterCodec.decode(encoded) match {
-              case Right(f) => waiting.filter = f
+              case Right(f) => waiting.offer(m.filter.run, f)
               case Left(_) =>
                 counters.add(undecodable)
-                waiting.filter = ValueFilter.All
+                waiting.offer(m.filter.run, ValueFilter.All)
             }
         }
     }

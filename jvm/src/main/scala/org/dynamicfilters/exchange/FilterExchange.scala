@@ -37,8 +37,8 @@ trait FilterExchange {
   /** What the driver knows of a join's filter; None in any other process, and before the build side has started. */
   def joinFilter(executionId: Long, filterId: Long): Option[JoinFilterState]
 
-  /** A join's filter that was not complete when its scan started, and may have come since; None if it has not, or never will.
-    * Asks the driver for it.
+  /** A join's filter that was not complete when its scan started, or a user's that its scan follows, if the driver has sent one
+    * since; None if it has not, or never will. Asks the driver for it.
     */
   def lateFilter(executionId: Long, filterId: Long): Option[ValueFilter]
 
@@ -66,9 +66,20 @@ object ExecutionState {
   case object Closed extends ExecutionState
 }
 
-/** A join's filter that the driver was asked for; null until it comes. */
+/** A filter that the driver was asked for: a join's, or a user's that is updated while scans run. Null until it comes. */
 final class LateFilter {
-  @volatile var filter: ValueFilter = _
+  @volatile private var newest: ValueFilter = _
+  private var generation = -1L
+
+  def filter: ValueFilter = newest
+
+  /** Takes a filter, unless a newer one has come before. */
+  def offer(generation: Long, filter: ValueFilter): Unit = synchronized {
+    if (generation > this.generation) {
+      this.generation = generation
+      newest = filter
+    }
+  }
 }
 
 /** Filters of the executions in this process.

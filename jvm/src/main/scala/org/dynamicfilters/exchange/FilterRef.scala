@@ -66,6 +66,10 @@ object FilterRef extends FilterSource {
 
   override def topK(filterId: Long): Option[TopKSpec] = find(filterId).flatMap(_.topK)
   override def join(filterId: Long): Option[JoinFilterState] = find(filterId).collect { case j: JoinRef => j.state }
+  override def user(executionId: Long, filterId: Long): Option[UserFilterState] =
+    UserFollowers
+      .find(executionId, filterId)
+      .orElse(find(filterId).collect { case u: UserRef => u }.flatMap(UserFollowers.startIfRunning(executionId, _)))
 }
 
 /** The filter of a TopK, or of a min or max, which is a TopK of one row.

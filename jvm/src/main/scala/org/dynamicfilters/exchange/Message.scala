@@ -3,7 +3,7 @@ package org.dynamicfilters.exchange
 /** A filter within an execution.
   *
   * @param run
-  *   of its producer, see [[TopKRef.nextRun]]; 0 for a join
+  *   of its producer, see [[TopKRef.nextRun]]; 0 for a join. Of a user's filter its generation, 0 where that is not known
   */
 final case class FilterName(filterId: Long, run: Long)
 
@@ -41,7 +41,7 @@ object Message {
       partition: Int
   ) extends Message
 
-  /** To executors: a join's filter, which is complete.
+  /** To executors: a join's filter, which is complete, or a generation of a user's.
     *
     * @param encoded
     *   see `FilterCodec`; None where it comes as a broadcast beside the message

@@ -34,7 +34,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan)) plan
     else {
-      val sorted = orElseAsIs("TopK", plan)(topKs)
+      val used = orElseAsIs("user", plan)(new UserPlanner(_, conf)())
+      val sorted = orElseAsIs("TopK", used)(topKs)
       val aggregated = orElseAsIs("aggregate", sorted)(_.transformUp { case a: BaseAggregateExec => aggregate(a) })
       orElseAsIs("join", aggregated)(joins)
     }

@@ -9,9 +9,9 @@ import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.exchange.{JoinRef, RunningScans, TaskFilters}
+import org.dynamicfilters.exchange.{JoinRef, RunningScans, TaskFilters, UserFollowers, UserRef}
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.report.{QueryReports, ScanRun}
+import org.dynamicfilters.report.{QueryReports, ScanRun, UserRun}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.testing.FaultInjection
 
@@ -94,6 +94,16 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     }
   } ++ spec.tuples.map(_.ref.state.current)
 
+  /** These, and users' filters, which travel with the spec. */
+  private def known: IndexedSeq[Option[ValueFilter]] = ready.zipWithIndex.map {
+    case (None, i) if i < spec.columns.size =>
+      spec.columns(i).ref match {
+        case u: UserRef => Some(u.generation.filterFor(spec.columns(i).domain))
+        case _ => None
+      }
+    case (f, _) => f
+  }
+
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
   override protected def doPrepare(): Unit = awaitFilters()
 
@@ -105,7 +115,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
         case files: FileScanRDD =>
           try
             SplitChooser
-              .choose(files.filePartitions, spec, ready, FileStatistics.instance, sparkContext.defaultParallelism)
+              .choose(files.filePartitions, spec, known, FileStatistics.instance, sparkContext.defaultParallelism)
               .map { choice =>
                 countLeft(choice, accumulator)
                 new ChosenFileScanRDD(files, spec, choice.splits)
@@ -164,8 +174,22 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     scanned
   }
 
+  private def startUsers(): Unit =
+    for {
+      execution <- TaskFilters.executionId(sparkContext)
+      c <- spec.columns
+    } c.ref match {
+      case u: UserRef =>
+        val state = UserFollowers.start(execution, u)
+        state.addColumn(c.name)
+        u.started(state)
+        QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
+      case _ =>
+    }
+
   private def startRun(): ScanAccumulator = {
     FaultInjection.current.foreach(f => TaskFilters.executionId(sparkContext).foreach(f.started(_, conf)))
+    startUsers()
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>

@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
+import org.apache.spark.sql.execution.dynamicfilters.PinnedQueryExec
 import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 
@@ -62,6 +63,7 @@ object Repeatable {
           _: ColumnarToRowTransition | _: BatchScanExec | _: V2FilteredScanExec =>
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, orderMatters)
+      case p: PinnedQueryExec => check(p.current, orderMatters)
       // The functions are deterministic, else they would have been found above.
       case p if PythonEvaluation.exists(p.nodeName.startsWith) => below
       case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec =>

@@ -207,7 +207,7 @@ object ScanPlanner {
     val position = scan.output.take(scan.requiredSchema.length).map(_.exprId).zipWithIndex.toMap
     scan.dataFilters
       .filter { p =>
-        p.deterministic && p.references.nonEmpty &&
+        p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) &&
         p.references.forall(r =>
           position.contains(r.exprId) && isFlat(r) && r.name != ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME
         ) &&

@@ -11,9 +11,11 @@ import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedC
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.{Driver, Settings}
+import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange._
-import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec, FilteredScan}
+import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec, FilteredScan, UserPlanner}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.user.UserFilters
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
 final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) extends SparkListener with Logging {
@@ -25,6 +27,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
           report.description = s.description
           report.tags = s.jobTags.toSeq.sorted
         case e: SparkListenerSQLExecutionEnd => ended(e)
+        case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
         case _ =>
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
@@ -65,6 +68,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
       RunningBuilds.executionEnded(e.executionId)
       FilterBroadcasts.executionEnded(e.executionId)
       exchange.foreach(_.executionEnded(e.executionId))
+      UserFollowers.ended(e.executionId)
     }
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit =
@@ -88,6 +92,12 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
       case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))
       case s: DynamicFilterScanExec =>
         s.spec.joins.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
+        s.spec.columns.foreach { c =>
+          c.ref match {
+            case u: UserRef => noteUser(report, u, c.name, None)
+            case _ =>
+          }
+        }
         s.spec.driverRun match {
           case r: ScanRun if !report.scans.contains(r) => report.scans += r
           case _ =>
@@ -96,7 +106,17 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
         other.getTagValue(DynamicFilterRule.RejectedTupleTag).foreach(report.reject)
+        other.getTagValue(UserPlanner.RowsOnlyTag).toSeq.flatten.foreach { rows =>
+          noteUser(report, rows.ref, rows.column, Some(rows.reason))
+        }
     }
+  }
+
+  private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[String]): Unit = {
+    val state = UserFollowers.start(report.executionId, ref)
+    state.addColumn(column)
+    reason.foreach(state.addReason)
+    report.add(UserRun(state))
   }
 
   private def planText(query: QueryExecution): String =
@@ -104,6 +124,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
 
   override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
     Driver.stop(sc)
+    UserFilters.clear()
     logDebug(
       s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions"
     )

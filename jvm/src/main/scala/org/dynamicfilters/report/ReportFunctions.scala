@@ -10,8 +10,10 @@ import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.{Driver, Settings, Version}
 import org.dynamicfilters.exchange.{ExchangeCounters, LocalExchange}
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 import org.dynamicfilters.testing.FaultInjection
+import org.dynamicfilters.user.UserFilters
 
 /** The table functions that show filters at work. Each session sees its own queries. */
 object ReportFunctions {
@@ -94,6 +96,15 @@ object ReportFunctions {
     "one row for each of this session's queries that the report keeps, with the plan as executed where it was asked for"
   )(_.queries)
 
+  private val users = function(
+    "dynamic_user_filters",
+    StructType.fromDDL(
+      "name STRING, type STRING, generation BIGINT, form STRING, expression STRING, values BIGINT, size_bytes BIGINT, " +
+        "token STRING"
+    ),
+    "one row for each open filter that this session's user made, as it is now"
+  )(_.users)
+
   private val status = function(
     "dynamic_filters_status",
     StructType.fromDDL(
@@ -102,7 +113,7 @@ object ReportFunctions {
     "one row: the plugin's version and whether it is active in this session"
   )(_.status)
 
-  val all: Seq[Description] = Seq(filters, scans, executors, queries, counters, live, trace, status)
+  val all: Seq[Description] = Seq(filters, scans, executors, queries, counters, users, live, trace, status)
 }
 
 /** Rows are made when the query over them is planned for execution, not when it is analyzed. */
@@ -211,6 +222,27 @@ private final class ReportReader(session: SparkSession) {
 
   def trace: Seq[Row] = FaultInjection.traced.map { e =>
     Row(e.executorId, e.executionId, e.what, e.partition, if (showValues) e.key else "hidden", e.micros)
+  }
+
+  def users: Seq[Row] = UserFilters.of(SqlMetricsAccess.sessionId(session)).map { f =>
+    val g = f.current
+    Row(
+      f.name,
+      f.typeText,
+      g.number,
+      g.filter.form,
+      g.filter match {
+        case ValueFilter.All => "true"
+        case ValueFilter.Nothing => "false"
+        case _ => if (showValues) g.filter.expression(f.name) else "hidden"
+      },
+      g.filter match {
+        case ValueFilter.Members(_, keys) => keys.size
+        case _ => null
+      },
+      g.sizeBytes,
+      f.token
+    )
   }
 
   def queries: Seq[Row] = reports.map(q => Row(q.executionId, q.description, q.tags, q.state, q.plan))

@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TopKRef}
+import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TopKRef, UserRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.testing.FaultInjection
 
@@ -38,8 +38,11 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
               complete(column)
             case None => ValueFilter.All
           }
+        case u: UserRef => users(column)(u, context)
         case _ => ValueFilter.All
       }
+
+  private lazy val users = spec.columns.map(c => new UserColumn(c.domain))
 
   /** Filters of [[org.dynamicfilters.filter.TupleHash]]es by tuple of the spec, as of now. */
   def tuples(): IndexedSeq[ValueFilter] = spec.tuples.indices.map { i =>

@@ -1,0 +1,202 @@
+"""Bad input to filters of one's own: an error that names the filter and its type, and nothing has changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import spark_dynamic_filters as sdf
+from support.user_filters import ids
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_dynamic_filters.testing._modes import SparkApplication
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
+    with sdf.create_filter(spark, "wanted", "bigint") as made:
+        made.update(sdf.isin([1, 2]))
+        yield made
+
+
+def _bytes(*values: int, large: bool = True) -> bytes:
+    pyroaring = pytest.importorskip("pyroaring")
+    return (pyroaring.BitMap64 if large else pyroaring.BitMap)(values).serialize()
+
+
+MISMATCH, INVALID = sdf.FilterTypeMismatch, sdf.InvalidFilterForm
+
+UPDATES: dict[str, tuple[str, Callable[[], sdf.Form], type[Exception], str]] = {
+    "text for a number": ("bigint", lambda: sdf.isin([1, "2"]), MISMATCH, "'2' is no value"),
+    "fraction for an integer": ("bigint", lambda: sdf.isin([1.0]), MISMATCH, "1.0 is no value"),
+    "number for text": ("string", lambda: sdf.between(1, 2), MISMATCH, "1 is no value"),
+    "too large": ("tinyint", lambda: sdf.isin([1, 128]), MISMATCH, "128 is no value"),
+    "beyond 64 bits": ("bigint", lambda: sdf.isin([1 << 63]), MISMATCH, "9223372036854775808 is no value"),
+    "too exact": ("decimal(10,2)", lambda: sdf.isin([Decimal("1.005")]), MISMATCH, "1.005 is no value"),
+    "too many digits": ("decimal(4,2)", lambda: sdf.isin([100]), MISMATCH, "100 is no value"),
+    "date for a timestamp": ("timestamp", lambda: sdf.isin([dt.date(2020, 1, 1)]), MISMATCH, "a date"),
+    "zone where there is none": (
+        "timestamp_ntz",
+        lambda: sdf.between(dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
+        MISMATCH,
+        "with a time zone",
+    ),
+    "bloom": ("bigint", lambda: sdf.bloom(["x"]), MISMATCH, "'x' is no value"),
+    "second part of a conjunction": (
+        "bigint",
+        lambda: sdf.isin([1]) & sdf.between("a", "b"),
+        MISMATCH,
+        "'a' is no value",
+    ),
+    "bitmap on a string": ("string", lambda: sdf.bitmap(_bytes(1)), MISMATCH, "a bitmap holds integers"),
+    "bitmap on a timestamp": ("timestamp", lambda: sdf.bitmap(_bytes(1)), MISMATCH, "a bitmap holds"),
+    "negative in a 32-bit bitmap": (
+        "int",
+        lambda: sdf.bitmap(_bytes(1, (1 << 32) - 5, large=False)),
+        MISMATCH,
+        "holds 4294967291, which is no int .*no negative numbers",
+    ),
+    "negative in a 64-bit bitmap": (
+        "bigint",
+        lambda: sdf.bitmap(_bytes(1, (1 << 64) - 5)),
+        MISMATCH,
+        "holds 18446744073709551611, which is no bigint",
+    ),
+    "bitmap of larger numbers": ("int", lambda: sdf.bitmap(_bytes(1 << 31)), MISMATCH, "2147483648"),
+    "truncated bitmap": ("bigint", lambda: sdf.bitmap(_bytes(*range(50))[:-3]), INVALID, "bitmap is damaged"),
+    "truncated 32-bit bitmap": (
+        "bigint",
+        lambda: sdf.bitmap(_bytes(*range(50), large=False)[:-3]),
+        INVALID,
+        "bitmap",
+    ),
+    "no bitmap at all": ("bigint", lambda: sdf.bitmap(b"this is no bitmap"), INVALID, "bitmap"),
+    "no bytes": ("bigint", lambda: sdf.bitmap(b""), INVALID, "bitmap"),
+    "bytes after a bitmap": ("bigint", lambda: sdf.bitmap(_bytes(1) + b"x"), INVALID, "bitmap"),
+}
+
+
+@pytest.mark.parametrize("case", UPDATES)
+def test_updates(spark: SparkSession, case: str) -> None:
+    kind, form, error, text = UPDATES[case]
+    bad = form()
+    with sdf.create_filter(spark, "picky", kind) as f:
+        with pytest.raises(error, match=text) as raised:
+            f.update(bad)
+        assert isinstance(raised.value, sdf.DynamicFiltersError)
+        assert f"filter 'picky' of type {kind}" in str(raised.value)
+        assert "\n" not in str(raised.value)
+        assert f.generation == 0
+
+
+@pytest.mark.core
+def test_names(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
+    with pytest.raises(sdf.DuplicateFilter, match="filter 'wanted' of type bigint"):
+        sdf.create_filter(spark, "wanted", "int")
+    with pytest.raises(Exception, match="filter 'nobody' is unknown"):
+        spark.sql(f"SELECT * FROM {t} WHERE dynamic_filter('nobody', seq)").schema  # noqa: B018
+    # As before.
+    assert ids(spark.table(t).where(f.matches("seq")), "seq") == [1, 2]
+    # Any name will do, and finds its way through SQL.
+    for name in ("it's", 'a "b"', "back\\slash", "ä日本", "x.y", "SELECT"):
+        with sdf.create_filter(spark, name, "bigint") as odd:
+            odd.update(sdf.isin([7]))
+            assert ids(spark.table(t).where(odd.matches("seq")), "seq") == [7]
+            assert odd.snapshot().name == name
+
+
+def test_closed(spark: SparkSession, t: str) -> None:
+    f = sdf.create_filter(spark, "short", "bigint")
+    f.update(sdf.isin([1]))
+    df = spark.table(t).where(f.matches("seq"))
+    assert df.count() == 1
+    f.close()
+    f.close()
+    for use in (
+        lambda: f.update(sdf.isin([2])),
+        lambda: f.generation,
+        lambda: f.snapshot(),
+        lambda: f.matches("seq"),
+        lambda: f.prunes("seq"),
+    ):
+        with pytest.raises(sdf.FilterClosed, match="filter 'short' of type bigint is closed"):
+            use()
+    for query in (
+        lambda: df.count(),
+        lambda: df.collect(),
+        lambda: spark.sql(f"SELECT * FROM {t} WHERE dynamic_filter('short', seq)").collect(),
+    ):
+        with pytest.raises(Exception, match="filter 'short' of type bigint is closed"):
+            query()
+    # The name is free again; what the old handle says does not reach the new filter.
+    with sdf.create_filter(spark, "short", "string") as again:
+        assert again.generation == 0
+        f._closed = False
+        with pytest.raises(sdf.FilterClosed, match="'short'"):
+            f.update(sdf.isin([3]))
+        with pytest.raises(sdf.FilterClosed, match="'short'"):
+            f.snapshot()
+        f.close()
+        assert again.generation == 0
+        with pytest.raises(Exception, match="filter 'short' of type string: it was of type bigint"):
+            df.count()
+
+
+def test_columns(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
+    table = spark.table(t)
+    for column in ("c_string", "c_double", "c_decimal_int", "c_date", "c_boolean"):
+        with pytest.raises(Exception, match=f"filter 'wanted' of type bigint: .*{column}.* is of type"):
+            table.where(f.matches(column)).schema  # noqa: B018
+    for text in (
+        "dynamic_filter('wanted')",
+        "dynamic_filter('wanted', seq, 1)",
+        "dynamic_filter(seq, seq)",
+        "dynamic_filter(NULL, seq)",
+        "dynamic_filter(5, seq)",
+    ):
+        with pytest.raises(Exception, match="takes a filter's name"):
+            table.where(text).schema  # noqa: B018
+
+
+@pytest.mark.parametrize("kind", ["array<int>", "struct<a:int>", "variant", "char(3)", "no_such_type", ""])
+def test_types(spark: SparkSession, kind: str) -> None:
+    with pytest.raises(sdf.FilterTypeMismatch, match="filter 'odd' of type"):
+        sdf.create_filter(spark, "odd", kind)
+
+
+def test_arguments(spark: SparkSession, f: sdf.UserFilter) -> None:
+    with pytest.raises(ValueError, match="empty"):
+        sdf.create_filter(spark, "", "bigint")
+    wrong: Any = 5
+    with pytest.raises(TypeError, match="name"):
+        sdf.create_filter(spark, wrong, "bigint")
+    with pytest.raises(TypeError, match="type"):
+        sdf.create_filter(spark, "x", wrong)
+    with pytest.raises(TypeError, match="update"):
+        f.update(wrong)
+    assert f.generation == 1
+
+
+def test_names_belong_to_their_session(
+    spark: SparkSession, spark_application: SparkApplication, t: str, f: sdf.UserFilter, all_types_path: Any
+) -> None:
+    other = spark_application.new_session()
+    try:
+        table = other.read.parquet(str(all_types_path))
+        with pytest.raises(Exception, match="filter 'wanted' is unknown in this session"):
+            table.where("dynamic_filter('wanted', seq)").schema  # noqa: B018
+        assert other.sql("SELECT * FROM dynamic_user_filters()").count() == 0
+        with sdf.create_filter(other, "wanted", "int") as same_name:
+            same_name.update(sdf.isin([3]))
+            assert ids(table.where("dynamic_filter('wanted', seq)"), "seq") == [3]
+            assert ids(spark.table(t).where(f.matches("seq")), "seq") == [1, 2]
+    finally:
+        spark_application.close_session(other)

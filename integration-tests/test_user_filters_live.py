@@ -1,0 +1,156 @@
+"""Updates while queries run: `prunes` follows those that tighten it, `matches` keeps what it started with."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters._analyze import tagged
+from spark_dynamic_filters._report import QueryReport, by_tag
+from support.joins import settings
+from support.user_filters import users
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(150)
+
+GROUPS, ROWS = 40, 60  # of each of two files
+
+# A row takes two milliseconds, in whatever kind of session: so there is time for an update.
+SLOW = (
+    "SELECT count(*) AS n, count(nvl(s, 'x')) AS m FROM "
+    "(SELECT k, reflect('java.lang.Thread', 'sleep', 2L) AS s FROM slow WHERE {condition})"
+)
+ALL = 2 * GROUPS * ROWS
+
+
+@pytest.fixture(scope="module")
+def slow(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    folder: Path = tmp_path_factory.mktemp("slow")
+    for i in range(2):
+        k = np.arange(i * ALL // 2, (i + 1) * ALL // 2)
+        table = pa.table({"k": k, "payload": [format(v, "060d") for v in k]})
+        pq.write_table(table, folder / f"part-{i}.parquet", row_group_size=ROWS)
+    one_file_a_task = {
+        "spark.sql.files.maxPartitionBytes": "64m",
+        "spark.sql.files.openCostInBytes": "64m",
+        # Batches must not hold more than a row group is about to give.
+        "spark.sql.parquet.columnarReaderBatchSize": str(ROWS),
+    }
+    with settings(spark, one_file_a_task):
+        spark.read.parquet(str(folder)).createOrReplaceTempView("slow")
+        yield
+
+
+@pytest.fixture
+def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
+    with sdf.create_filter(spark, "live", "bigint") as made:
+        yield made
+
+
+def _during(
+    spark: SparkSession, condition: str, change: Callable[[], Any], after: float = 1.5
+) -> tuple[int, QueryReport]:
+    """Runs the slow query and, while it runs, `change`."""
+    failures: list[BaseException] = []
+
+    def later() -> None:
+        try:
+            time.sleep(after)
+            change()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=later)
+    with tagged(spark) as tag:
+        thread.start()
+        start = time.monotonic()
+        row = spark.sql(SLOW.format(condition=condition)).collect()[0]
+        seconds = time.monotonic() - start
+        thread.join()
+    assert not failures, failures
+    assert row.n == row.m
+    if row.n == ALL:
+        assert seconds > after + 1, "the query was over before the update"
+    report = by_tag(spark, tag)
+    assert report is not None
+    return row.n, report
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_bitmap_takes_effect_in_a_running_scan(spark: SparkSession, f: sdf.UserFilter) -> None:
+    pyroaring = pytest.importorskip("pyroaring")
+    keep = [0, ALL // 2 - 1, ALL // 2, ALL - 1]
+    n, report = _during(
+        spark,
+        "dynamic_filter_prune('live', k)",
+        lambda: f.update(sdf.bitmap(pyroaring.BitMap64(keep))),
+    )
+    assert len(keep) <= n < 0.8 * ALL, n
+    assert sum(s["row_groups_pruned"] for s in report.scans) > GROUPS // 3, report.scans
+    (used,) = users(report)
+    assert (used["generation"], used["form"]) == (1, "range+bitmap")
+
+
+@pytest.mark.usefixtures("slow")
+def test_what_matches_is_pinned(spark: SparkSession, f: sdf.UserFilter) -> None:
+    n, report = _during(spark, "dynamic_filter('live', k)", lambda: f.update(sdf.isin([5])))
+    assert n == ALL
+    assert [u["generation"] for u in users(report)] == [0]
+    assert spark.table("slow").where(f.matches("k")).count() == 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_only_what_tightens_is_followed(spark: SparkSession, f: sdf.UserFilter) -> None:
+    f.update(sdf.between(0, ALL // 2 - 1))
+
+    def loosen_and_move() -> None:
+        f.update(sdf.everything())
+        f.update(sdf.between(100, ALL - 1))
+
+    n, report = _during(spark, "dynamic_filter_prune('live', k)", loosen_and_move, after=0.8)
+    assert n == ALL // 2
+    assert [u["generation"] for u in users(report)] == [1]
+    # They count from the next query on.
+    count = spark.sql("SELECT count(*) FROM slow WHERE dynamic_filter_prune('live', k)").head()[0]
+    assert count == ALL - 100
+
+
+@pytest.mark.usefixtures("slow")
+def test_bad_updates_and_closing_change_no_running_query(spark: SparkSession, f: sdf.UserFilter) -> None:
+    def spoil() -> None:
+        for bad in (sdf.isin(["x"]), sdf.bitmap(b"not a bitmap"), sdf.between(1.5, 2)):
+            with pytest.raises(sdf.DynamicFiltersError):
+                f.update(bad)
+        with pytest.raises(sdf.DuplicateFilter):
+            sdf.create_filter(spark, "live", "bigint")
+        f.close()
+
+    n, _ = _during(spark, "dynamic_filter_prune('live', k)", spoil)
+    assert n == ALL
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_large_update_reaches_running_scans(spark: SparkSession, f: sdf.UserFilter) -> None:
+    """More than a message between driver and executors may carry."""
+    keep = range(10_000_000, 4_000_000_000, 20_000)
+    n, report = _during(spark, "dynamic_filter_prune('live', k)", lambda: f.update(sdf.isin([7, *keep])))
+    assert 1 <= n < 0.9 * ALL, n
+    assert [u["generation"] for u in users(report)] == [1]
+
+
+def test_nothing_is_left(spark: SparkSession) -> None:
+    assert spark.sql("SELECT * FROM dynamic_user_filters()").count() == 0
+    counters = {r.name: r.value for r in spark.sql("SELECT * FROM dynamic_filter_counters()").collect()}
+    assert counters["failures"] == 0
+    assert counters["undecodable"] == 0

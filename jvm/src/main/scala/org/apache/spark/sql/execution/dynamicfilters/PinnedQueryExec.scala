@@ -1,0 +1,115 @@
+package org.apache.spark.sql.execution.dynamicfilters
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{QueryExecution, SQLExecution, SparkPlan, SparkPlanInfo}
+import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
+import org.apache.spark.util.LazyTry
+import org.dynamicfilters.exchange.TaskFilters
+import org.dynamicfilters.plan.PinUserFilters
+import org.dynamicfilters.user.UserFilters
+
+/** A query that uses users' filters, of which each execution has to see the generations that are in force when it starts.
+  *
+  * Spark plans a DataFrame once, for all times that it is executed, and keeps shuffle files and broadcasts of the time before.
+  * So this node, on top of the plan, compares at the start of each execution what is pinned with what is in force, and plans
+  * the query anew where they differ. Where nobody updated a filter it only hands on.
+  *
+  * Only for the plan that Spark executes as such: as a part of another one (cached data, a subquery) it only hands on too.
+  *
+  * @param first
+  *   the query as it was planned first
+  */
+case class PinnedQueryExec private (first: SparkPlan) extends SparkPlan {
+  import PinnedQueryExec._
+
+  @transient @volatile private var now: SparkPlan = first
+  @transient @volatile private var normalized: LogicalPlan = _
+
+  /** The query as it is planned now. */
+  def current: SparkPlan = now
+
+  // Changes when the query is planned anew: plans that are shown are then the ones that ran.
+  override def children: Seq[SparkPlan] = Seq(now)
+  override def nodeName: String = "PinnedFilters"
+  override def output: Seq[Attribute] = first.output
+  override def outputPartitioning: Partitioning = now.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = now.outputOrdering
+  override protected def doCanonicalize(): SparkPlan = first.canonicalized
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): SparkPlan = over(newChildren.head)
+
+  /** The query that runs now, if this is its plan. */
+  private def executing: Option[QueryExecution] =
+    TaskFilters
+      .executionId(sparkContext)
+      .flatMap(id => Option(SQLExecution.getQueryExecution(id)))
+      .filter(_.executedPlan eq this)
+
+  private def refresh(): Unit = executing.foreach { query =>
+    synchronized {
+      if (normalized == null) normalized = query.normalized
+      val outdated = PinUserFilters.pinsOf(normalized).exists { p =>
+        !UserFilters.current(p.sessionId, p.name).exists(p.pin.contains)
+      }
+      if (outdated) planAnew(query)
+    }
+  }
+
+  private def planAnew(query: QueryExecution): Unit = {
+    val fresh = query.sparkSession.sessionState.executePlan(query.commandExecuted)
+    now = fresh.executedPlan match {
+      case p: PinnedQueryExec => p.first
+      case other => other
+    }
+    normalized = fresh.normalized
+    // Spark keeps the RDD of a plan.
+    executeRdd.set(this, LazyTry(doExecute()))
+    TaskFilters.executionId(sparkContext).foreach { id =>
+      sparkContext.listenerBus.post(
+        SparkListenerSQLAdaptiveExecutionUpdate(id, query.simpleString, SparkPlanInfo.fromSparkPlan(this))
+      )
+    }
+  }
+
+  /** What Spark calls first when an action starts. */
+  override def resetMetrics(): Unit = {
+    refresh()
+    super.resetMetrics()
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = now.execute()
+
+  override def executeCollect(): Array[InternalRow] = {
+    refresh()
+    now.executeCollect()
+  }
+  override def executeToIterator(): Iterator[InternalRow] = {
+    refresh()
+    now.executeToIterator()
+  }
+  override def executeTake(n: Int): Array[InternalRow] = {
+    refresh()
+    now.executeTake(n)
+  }
+  override def executeTail(n: Int): Array[InternalRow] = {
+    refresh()
+    now.executeTail(n)
+  }
+}
+
+object PinnedQueryExec {
+  def over(plan: SparkPlan): PinnedQueryExec = {
+    val made = new PinnedQueryExec(plan)
+    made.copyTagsFrom(plan)
+    made
+  }
+
+  private val executeRdd = {
+    val f = classOf[SparkPlan].getDeclaredField("executeRDD")
+    f.setAccessible(true)
+    f
+  }
+}

@@ -1,0 +1,36 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.expressions.{And, Expression}
+import org.apache.spark.sql.catalyst.plans.InnerLike
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
+import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilterException, UserFilters}
+
+/** Refuses `dynamic_filter_prune` wherever it is not one of the conditions that all rows have to pass.
+  *
+  * It may let rows pass that do not match: under NOT, OR or CASE, in an outer join or as a column that would be a wrong answer.
+  */
+object PruneCheck extends (LogicalPlan => Unit) {
+  override def apply(plan: LogicalPlan): Unit =
+    if (UserFilters.everUsed) plan.foreachWithSubqueries {
+      case f: Filter => refuse(notConjuncts(f.condition))
+      case j: Join if j.joinType.isInstanceOf[InnerLike] => refuse(j.condition.toSeq.flatMap(notConjuncts))
+      case other => refuse(other.expressions)
+    }
+
+  private def notConjuncts(e: Expression): Seq[Expression] = e match {
+    case And(a, b) => notConjuncts(a) ++ notConjuncts(b)
+    case u: DynamicFilterPredicate => Seq(u.child)
+    case other => Seq(other)
+  }
+
+  private def refuse(expressions: Seq[Expression]): Unit =
+    expressions.flatMap(_.collectFirst { case u: DynamicFilterPredicate if u.follows => u }).headOption.foreach { u =>
+      throw UserFilterException.of(
+        UserFilterException.Code.InvalidUse,
+        u.name,
+        u.filterType.catalogString,
+        s"${u.sql} can only be a condition of WHERE or of an inner join, alone or joined to others by AND, because it may let " +
+          "rows pass that do not match; dynamic_filter can stand anywhere"
+      )
+    }
+}

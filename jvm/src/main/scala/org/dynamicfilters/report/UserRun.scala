@@ -1,0 +1,21 @@
+package org.dynamicfilters.report
+
+import org.dynamicfilters.exchange.UserFilterState
+
+/** A user's filter in one execution. */
+final case class UserRun(state: UserFilterState) extends FilterRecord {
+  override def view(executionId: Long, running: Boolean): FilterView = {
+    val g = state.newest
+    FilterView(
+      state.ref.id,
+      "user",
+      state.columnNames,
+      FilterState.ready,
+      state.reason.map(why => s"looked at above the scan only: $why").orNull,
+      g.number,
+      FilterText.of(g.filter, state.columnNames),
+      g.sizeBytes,
+      readyMillis = Some(0)
+    )
+  }
+}

@@ -1,0 +1,83 @@
+package org.dynamicfilters.user
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry.FunctionBuilder
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.types._
+import org.dynamicfilters.filter.KeyDomain
+
+/** The SQL functions that use filters of one's own. */
+object DynamicFilterFunctions {
+  import UserFilterException.Code
+
+  type Description = (FunctionIdentifier, ExpressionInfo, FunctionBuilder)
+
+  val Match = "dynamic_filter"
+  val Prune = "dynamic_filter_prune"
+
+  val all: Seq[Description] = Seq(
+    function(Match, follows = false, "true if the value passes the filter as it is when the query starts, else false"),
+    function(
+      Prune,
+      follows = true,
+      "may drop rows whose value does not pass the filter, which may be updated meanwhile"
+    )
+  )
+
+  private def function(name: String, follows: Boolean, usage: String): Description = {
+    val info = new ExpressionInfo(
+      classOf[DynamicFilterPredicate].getName,
+      null,
+      name,
+      s"_FUNC_(name, column) - $usage",
+      "",
+      "",
+      "",
+      "predicate_funcs",
+      "0.1.0",
+      "",
+      "built-in"
+    )
+    (FunctionIdentifier(name), info, arguments => build(name, follows, arguments))
+  }
+
+  private def build(function: String, follows: Boolean, arguments: Seq[Expression]): Expression = arguments match {
+    case Seq(first, column) =>
+      val sessionId = SqlMetricsAccess.sessionId(SparkSession.active)
+      val name = nameOf(function, first)
+      val f = UserFilters.open(sessionId, name)
+      val filterType = f.domain.dataType
+      val value = if (column.dataType == NullType) Literal(null, filterType) else column
+      if (!fits(filterType, value.dataType))
+        throw UserFilterException.of(
+          Code.TypeMismatch,
+          name,
+          f.typeText,
+          s"${column.sql} is of type ${column.dataType.catalogString}"
+        )
+      DynamicFilterPredicate(name, sessionId, follows, filterType, None, value)
+    case other =>
+      throw new UserFilterException(
+        Code.InvalidUse,
+        s"$function takes a filter's name and a column, $function('name', column); ${other.size} arguments were given"
+      )
+  }
+
+  private def nameOf(function: String, e: Expression): String = {
+    val value = if (e.foldable && e.dataType.isInstanceOf[StringType]) e.eval() else null
+    if (value == null)
+      throw new UserFilterException(Code.InvalidUse, s"$function takes a filter's name first, not ${e.sql}")
+    value.toString
+  }
+
+  /** Of integers any width will do: a number is the same value in each. */
+  private def fits(filter: DataType, column: DataType): Boolean =
+    (filter == column && KeyDomain.of(column).isRight) || (isInteger(filter) && isInteger(column))
+
+  private def isInteger(t: DataType): Boolean = t match {
+    case ByteType | ShortType | IntegerType | LongType => true
+    case _ => false
+  }
+}

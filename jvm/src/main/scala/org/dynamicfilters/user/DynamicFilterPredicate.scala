@@ -1,0 +1,97 @@
+package org.dynamicfilters.user
+
+import java.util.function.{DoublePredicate, LongPredicate, Predicate => JPredicate}
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate, UnaryExpression}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.types.DataType
+import org.dynamicfilters.filter.{KeyDomain, RowTest}
+
+/** `dynamic_filter('name', column)` and `dynamic_filter_prune('name', column)`: whether a value passes a user's filter.
+  *
+  * True or false, never NULL: `NOT` of it is exactly the other rows. Deterministic, because the generation is pinned before a
+  * query is optimized: then the optimizer, every task and every retry see the same.
+  *
+  * @param sessionId
+  *   of the session that the filter's name belongs to
+  * @param follows
+  *   whether scans may use later, tighter generations too
+  * @param filterType
+  *   the filter's type when the query was analyzed
+  * @param pin
+  *   None until the query starts
+  */
+case class DynamicFilterPredicate(
+    name: String,
+    sessionId: String,
+    follows: Boolean,
+    filterType: DataType,
+    pin: Option[Generation],
+    child: Expression
+) extends UnaryExpression
+    with Predicate {
+
+  override def nullable: Boolean = false
+  // What passes is not known before the query starts.
+  override def foldable: Boolean = false
+  override def prettyName: String = if (follows) DynamicFilterFunctions.Prune else DynamicFilterFunctions.Match
+  override def sql: String = s"$prettyName('$name', ${child.sql})"
+  override def toString: String = s"$prettyName($name${pin.fold("")(g => s" $g")}, $child)"
+
+  /** What is pinned; the planner sees to it that there is something. */
+  def generation: Generation =
+    pin.getOrElse(throw new IllegalStateException(s"$sql is evaluated outside of a query"))
+
+  @transient private lazy val domain: KeyDomain = DynamicFilterPredicate.domainOf(child.dataType)
+  @transient private lazy val test: RowTest = generation.testFor(domain)
+  @transient private lazy val nulls: Boolean = generation.filter.passes(null)
+
+  override def eval(input: InternalRow): Any = {
+    val value = child.eval(input)
+    if (value == null) nulls else test.ofObject(value.asInstanceOf[AnyRef])
+  }
+
+  override def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val c = child.genCode(ctx)
+    val v = c.value.toString
+    def call(test: AnyRef, interface: Class[_], value: String): String =
+      s"${ctx.addReferenceObj("dynamicFilter", test, interface.getName)}.test($value)"
+    val (g, t) = (generation, child.dataType)
+    // Only JDK types are named: the class loader of generated code may not know ours.
+    val passes = RowTest.kindOf(t) match {
+      case RowTest.Kind.Booleans => call(new LongTest(g, t), classOf[LongPredicate], s"$v ? 1L : 0L")
+      case RowTest.Kind.Longs => call(new LongTest(g, t), classOf[LongPredicate], s"(long) $v")
+      case RowTest.Kind.Doubles => call(new DoubleTest(g, t), classOf[DoublePredicate], s"(double) $v")
+      case RowTest.Kind.Objects => call(new ObjectTest(g, t), classOf[JPredicate[_]], v)
+    }
+    ev.copy(
+      code = code"""
+        ${c.code}
+        boolean ${ev.value} = ${c.isNull} ? $nulls : $passes;""",
+      isNull = FalseLiteral
+    )
+  }
+
+  override protected def withNewChildInternal(newChild: Expression): DynamicFilterPredicate = copy(child = newChild)
+}
+
+object DynamicFilterPredicate {
+  private[user] def domainOf(dt: DataType): KeyDomain =
+    KeyDomain.of(dt).fold(why => throw new IllegalStateException(why), identity)
+}
+
+/** A generation as generated code asks it; travels with it. */
+private sealed abstract class TravellingTest(generation: Generation, dataType: DataType) extends Serializable {
+  @transient protected lazy val rows: RowTest = generation.testFor(DynamicFilterPredicate.domainOf(dataType))
+}
+private final class LongTest(g: Generation, t: DataType) extends TravellingTest(g, t) with LongPredicate {
+  override def test(value: Long): Boolean = rows.ofLong(value)
+}
+private final class DoubleTest(g: Generation, t: DataType) extends TravellingTest(g, t) with DoublePredicate {
+  override def test(value: Double): Boolean = rows.ofDouble(value)
+}
+private final class ObjectTest(g: Generation, t: DataType) extends TravellingTest(g, t) with JPredicate[AnyRef] {
+  override def test(value: AnyRef): Boolean = rows.ofObject(value)
+}

@@ -1,0 +1,113 @@
+package org.dynamicfilters.user
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.filter.{End, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.proto.{UserBetween, UserForm, UserValue, UserValues}
+
+/** Makes filters of what clients send: plain values, which are checked against the filter's type here. All errors are
+  * [[UserFilterException]]s that name the filter and its type.
+  *
+  * @param mostValues
+  *   more integers than this are held as a bitmap
+  * @param bloomFpp
+  *   false positive rate where the client names none
+  */
+final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFpp: Double) {
+  import UserFilterException.Code
+
+  private val dataType = domain.dataType
+
+  def read(form: UserForm): ValueFilter = form.getFormCase match {
+    case UserForm.FormCase.EVERYTHING => ValueFilter.All
+    case UserForm.FormCase.NOTHING => ValueFilter.Nothing
+    case UserForm.FormCase.BETWEEN => between(form.getBetween)
+    case UserForm.FormCase.VALUES => values(form.getValues)
+    case UserForm.FormCase.BITMAP =>
+      UserForms.bitmap(domain, form.getBitmap.getData.toByteArray, form.getBitmap.getBits) match {
+        case Right(f) => f
+        case Left(UserForms.Refusal.Damaged(reason)) => throw error(Code.InvalidForm, reason)
+        case Left(UserForms.Refusal.Unfit(reason)) => throw error(Code.TypeMismatch, reason)
+      }
+    case UserForm.FormCase.BLOOM =>
+      val fpp = if (form.getBloom.getFpp == 0) bloomFpp else form.getBloom.getFpp
+      if (!(fpp > 0 && fpp < 1)) throw error(Code.InvalidForm, s"a false positive rate of $fpp is not between 0 and 1")
+      val v = form.getBloom.getValues
+      UserForms.bloom(domain, keys(v), v.getNulls, fpp)
+    case UserForm.FormCase.ALL_OF =>
+      form.getAllOf.getPartsList.asScala.map(read).foldLeft(ValueFilter.All: ValueFilter)(_ and _)
+    case _ => throw error(Code.InvalidForm, "a form that this version does not know")
+  }
+
+  private def between(b: UserBetween): ValueFilter = {
+    val lower = Option.when(b.hasLower)(End(key(b.getLower), inclusive = true))
+    val upper = Option.when(b.hasUpper)(End(key(b.getUpper), inclusive = true))
+    ValueFilter.range(domain, lower, upper, nulls = false)
+  }
+
+  private def values(v: UserValues): ValueFilter = UserForms.values(domain, keys(v), v.getNulls, mostValues)
+
+  private def keys(v: UserValues): Iterator[AnyRef] =
+    v.getIntegersList.asScala.iterator.map(integer(_)) ++ v.getOthersList.asScala.iterator.map(key)
+
+  private def key(v: UserValue): AnyRef = (v.getValueCase, dataType) match {
+    case (UserValue.ValueCase.INTEGER, _) => integer(v.getInteger)
+    case (UserValue.ValueCase.FLAG, BooleanType) => domain.fromInternal(v.getFlag)
+    case (UserValue.ValueCase.NUMBER, DoubleType) => domain.fromInternal(v.getNumber)
+    case (UserValue.ValueCase.NUMBER, FloatType) =>
+      val f = v.getNumber.toFloat
+      if (f.isInfinite && !v.getNumber.isInfinite) throw unfit(v.getNumber.toString)
+      domain.fromInternal(f)
+    case (UserValue.ValueCase.DECIMAL, t: DecimalType) => decimal(new java.math.BigDecimal(v.getDecimal), t)
+    case (UserValue.ValueCase.TEXT, StringType) => domain.fromInternal(UTF8String.fromString(v.getText))
+    case (UserValue.ValueCase.DATA, BinaryType) => domain.fromInternal(v.getData.toByteArray)
+    case (UserValue.ValueCase.DATE_DAYS, DateType) => domain.fromInternal(v.getDateDays)
+    case (UserValue.ValueCase.INSTANT_MICROS, TimestampType) => domain.fromInternal(v.getInstantMicros)
+    case (UserValue.ValueCase.LOCAL, TimestampType) => domain.fromInternal(v.getLocal.getInstantMicros)
+    case (UserValue.ValueCase.LOCAL, TimestampNTZType) => domain.fromInternal(v.getLocal.getWallMicros)
+    case (UserValue.ValueCase.DURATION_MICROS, _: DayTimeIntervalType) => domain.fromInternal(v.getDurationMicros)
+    // TIME, known by its name: see LongDomain.
+    case (UserValue.ValueCase.TIME_NANOS, t) if t.typeName.startsWith("time(") => domain.fromInternal(v.getTimeNanos)
+    case _ => throw unfit(shown(v))
+  }
+
+  private def integer(n: Long): AnyRef = dataType match {
+    case ByteType | ShortType | IntegerType | LongType =>
+      val k = Long.box(n)
+      if (domain.isKey(k)) k else throw unfit(n.toString)
+    case DoubleType if n.toDouble.toLong == n && n != Long.MaxValue => domain.fromInternal(n.toDouble)
+    case FloatType if n.toFloat.toLong == n && n != Long.MaxValue => domain.fromInternal(n.toFloat)
+    case t: DecimalType => decimal(java.math.BigDecimal.valueOf(n), t)
+    case _ => throw unfit(n.toString)
+  }
+
+  private def decimal(n: java.math.BigDecimal, t: DecimalType): AnyRef = {
+    val exact =
+      try n.setScale(t.scale)
+      catch { case _: ArithmeticException => throw unfit(n.toString) }
+    if (exact.precision > t.precision) throw unfit(n.toString)
+    domain.fromInternal(Decimal(exact, t.precision, t.scale))
+  }
+
+  private def shown(v: UserValue): String = v.getValueCase match {
+    case UserValue.ValueCase.FLAG => v.getFlag.toString
+    case UserValue.ValueCase.NUMBER => v.getNumber.toString
+    case UserValue.ValueCase.DECIMAL => v.getDecimal
+    case UserValue.ValueCase.TEXT => s"'${v.getText.take(40)}'"
+    case UserValue.ValueCase.DATA => "a binary value"
+    case UserValue.ValueCase.DATE_DAYS => "a date"
+    case UserValue.ValueCase.INSTANT_MICROS => "a timestamp with a time zone"
+    case UserValue.ValueCase.LOCAL => "a timestamp without a time zone"
+    case UserValue.ValueCase.DURATION_MICROS => "a duration"
+    case UserValue.ValueCase.TIME_NANOS => "a time of day"
+    case _ => "an unknown value"
+  }
+
+  private def unfit(value: String): UserFilterException =
+    error(Code.TypeMismatch, s"$value is no value of type ${dataType.catalogString}")
+
+  private def error(code: Code, what: String): UserFilterException =
+    UserFilterException.of(code, name, dataType.catalogString, what)
+}

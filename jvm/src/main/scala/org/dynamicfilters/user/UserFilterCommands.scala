@@ -1,0 +1,74 @@
+package org.dynamicfilters.user
+
+import scala.util.control.NonFatal
+
+import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.dynamicfilters.Settings
+import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.proto.{CreateUserFilter, UpdateUserFilter, UserFilterCommand}
+
+/** Carries out what clients tell of filters of their own (proto/dynamic_filter_commands.proto). Python reaches it through
+  * py4j in classic sessions, and by [[org.dynamicfilters.connect.UserFilterCommandPlugin]] in Spark Connect.
+  */
+object UserFilterCommands {
+  import UserFilterException.Code
+
+  private val Version = 1
+
+  /** Large enough for bitmaps of billions of members. */
+  private val MaxBytes = 512L * 1024 * 1024
+  private val uploads =
+    new CommandUploads(MaxBytes, most = 4, idleNanos = 10L * 60 * 1000 * 1000 * 1000, () => System.nanoTime())
+
+  /** Throws [[UserFilterException]] if the command is refused; then nothing has changed. */
+  def handle(session: SparkSession, bytes: Array[Byte]): Unit = handle(session, ByteString.copyFrom(bytes))
+
+  private[dynamicfilters] def handle(session: SparkSession, bytes: ByteString): Unit = {
+    val command =
+      try UserFilterCommand.parseFrom(bytes)
+      catch { case e: InvalidProtocolBufferException => throw refused(s"no command: ${e.getMessage}") }
+    if (command.getVersion != Version)
+      throw refused(
+        s"a command of version ${command.getVersion}, only $Version is known: client and server must be of one version"
+      )
+    if (!command.getUnknownFields.asMap.isEmpty) throw refused("a command with unknown fields")
+    val sessionId = SqlMetricsAccess.sessionId(session)
+    command.getCommandCase match {
+      case UserFilterCommand.CommandCase.CREATE => create(session, command.getCreate)
+      case UserFilterCommand.CommandCase.UPDATE => update(session, sessionId, command.getUpdate)
+      case UserFilterCommand.CommandCase.CLOSE =>
+        UserFilters.close(sessionId, command.getClose.getName, command.getClose.getToken)
+      case UserFilterCommand.CommandCase.PART => uploads.add(sessionId, command.getPart).foreach(handle(session, _))
+      case _ => throw refused("an unknown command")
+    }
+  }
+
+  /** A client has closed its session. */
+  def sessionEnded(sessionId: String): Unit = {
+    uploads.drop(sessionId)
+    UserFilters.drop(sessionId)
+  }
+
+  private def create(session: SparkSession, c: CreateUserFilter): Unit = {
+    def wrong(why: String) = UserFilterException.of(Code.TypeMismatch, c.getName, c.getDataType, why)
+    if (c.getName.isEmpty) throw new UserFilterException(Code.InvalidCommand, "a filter without a name")
+    val dataType =
+      try CatalystSqlParser.parseDataType(c.getDataType)
+      catch { case NonFatal(_) => throw wrong("there is no such type; write it as in SQL, for example bigint") }
+    val domain = KeyDomain.of(dataType).fold(why => throw wrong(why), identity)
+    UserFilters.create(session, c.getName, domain, c.getToken)
+  }
+
+  private def update(session: SparkSession, sessionId: String, u: UpdateUserFilter): Unit = {
+    val f = UserFilters.find(sessionId, u.getName, u.getToken)
+    val conf = session.sessionState.conf
+    val reader =
+      new FormReader(f.name, f.domain, Settings.get(conf, Settings.InMaxValues), Settings.get(conf, Settings.BloomFpp))
+    f.update(reader.read(u.getForm))
+  }
+
+  private def refused(what: String): UserFilterException = new UserFilterException(Code.InvalidCommand, what)
+}

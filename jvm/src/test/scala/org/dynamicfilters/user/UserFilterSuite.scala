@@ -1,0 +1,116 @@
+package org.dynamicfilters.user
+
+import scala.util.Random
+
+import org.apache.spark.sql.types._
+import org.dynamicfilters.exchange._
+import org.dynamicfilters.filter._
+import org.dynamicfilters.plan.SparkTests
+import org.scalatest.funsuite.AnyFunSuite
+
+/** What executions and executors make of updates. */
+class UserFilterSuite extends AnyFunSuite {
+  private val long = KeyDomain.of(LongType).toOption.get
+  private def between(a: Long, b: Long): ValueFilter =
+    ValueFilter.range(long, Some(End(Long.box(a), true)), Some(End(Long.box(b), true)), nulls = false)
+  private def bitmap(step: Int): ValueFilter =
+    UserForms.values(long, Iterator.range(0, 3000000, step).map(i => Long.box(i.toLong)), nulls = false, 10)
+  private def filter() = UserFilter("f", long, "token", SparkTests.session.sparkContext)
+
+  test("an execution follows updates that tighten its filter, and no others") {
+    val f = filter()
+    f.update(between(0, 100))
+    val ref = UserRef(f.current, follows = true)
+    val state = UserFollowers.start(-1, ref)
+    def now = state.newest.number
+    assert(now == 1)
+    f.update(between(0, 50))
+    assert(now == 2)
+    f.update(between(0, 60)) // wider than the one before
+    assert(now == 2)
+    f.update(between(10, 20))
+    assert(now == 4)
+    f.update(ValueFilter.All)
+    f.update(between(200, 300))
+    assert(now == 4)
+    f.update(ValueFilter.Nothing)
+    assert(now == 7)
+    // Another execution starts with what is in force, also if it was planned before.
+    val later = UserFollowers.start(-2, ref)
+    assert(later.newest.number == 7)
+    UserFollowers.ended(-1)
+    UserFollowers.ended(-2)
+    f.update(ValueFilter.Nothing)
+    assert(now == 7 && UserFollowers.find(-1, ref.id).isEmpty)
+  }
+
+  test("one that does not follow stays") {
+    val f = filter()
+    val state = UserFollowers.start(-3, UserRef(f.current, follows = false))
+    f.update(between(0, 50))
+    assert(state.newest.number == 0)
+    UserFollowers.ended(-3)
+  }
+
+  test("the same generation has the same filter in plans, another one has another") {
+    val f = filter()
+    val first = UserRef(f.current, follows = true)
+    assert(UserRef(f.current, follows = true) eq first)
+    assert(UserRef(f.current, follows = false) != first)
+    f.update(between(0, 50))
+    assert(UserRef(f.current, follows = true) != first)
+  }
+
+  /** Trouble of all kinds: each executor ends with the newest generation, or with an older one where messages are lost. */
+  private def onCluster(trouble: Trouble, seed: Long): Unit = {
+    val f = filter()
+    val ref = UserRef(f.current, follows = true)
+    val state = UserFollowers.start(-4, ref)
+    val source = new FilterSource {
+      override def topK(id: Long): Option[TopKSpec] = None
+      override def join(id: Long): Option[JoinFilterState] = None
+      override def user(e: Long, id: Long): Option[UserFilterState] = Option.when(e == -4 && id == ref.id)(state)
+    }
+    val c = new SimulatedCluster(3, source, trouble, seed)
+    def ask(i: Int) = c.nodes(i).exchange.lateFilter(-4, ref.id)
+    ask(0)
+    c.settle()
+    assert(ask(0).isEmpty)
+    val steps = Seq(between(0, 1000000), bitmap(1).and(between(0, 900000)), bitmap(2).and(between(0, 900000)))
+    val random = new Random(seed)
+    steps.foreach { s =>
+      f.update(s)
+      ask(1)
+      (0 until random.nextInt(8)).foreach(_ => c.step())
+    }
+    ask(2)
+    c.settle()
+    c.settle()
+    assert(state.newest.number == 3)
+    (0 until 3).foreach { i =>
+      val got = ask(i)
+      if (trouble.lost == 0) assert(got.exists(_.implies(steps.last)), s"$seed $i")
+      else got.foreach(g => assert(steps.exists(s => g.implies(s) && s.implies(g))))
+    }
+    c.coordinator.executionEnded(-4)
+    c.settle()
+    assert(c.coordinator.liveExecutions == 0)
+    UserFollowers.ended(-4)
+  }
+
+  test("updates reach the executors that asked") {
+    (1L to 5L).foreach(onCluster(Trouble(), _))
+    (1L to 10L).foreach(onCluster(Trouble(doubled = 0.3, late = 0.5), _))
+    (1L to 10L).foreach(onCluster(Trouble(lost = 0.3, doubled = 0.2, late = 0.3), _))
+  }
+
+  test("a generation travels by itself") {
+    // As executors get it: nothing of the driver is known there.
+    val sc = SparkTests.session.sparkContext
+    assert(sc.isLocal)
+    val f = filter()
+    f.update(between(5, 7))
+    val copy = JavaCopy(f.current)
+    assert(copy eq f.current)
+  }
+}

@@ -1,0 +1,193 @@
+"""Commands to the driver as bytes (proto/dynamic_filter_commands.proto), and their way there."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ._errors import missing_protobuf, user_filter_error
+from ._forms import AllOf, Between, Bitmap, Bloom, Everything, Form, IsIn, Nothing
+from ._session import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Of the schema; the driver refuses any other.
+_VERSION = 1
+
+# Far below the 128 MiB that Spark Connect takes in a message, and below limits that proxies may have.
+PIECE_BYTES = 2 * 1024 * 1024
+
+# The message's full name in proto/.
+_TYPE = "org.dynamicfilters.proto.UserFilterCommand"
+
+_LONG = 1 << 63
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+# What the driver's errors start with; the rest of the line is for people.
+_ERROR = re.compile(r"\[DYNAMIC_FILTER_([A-Z_]+)\] ([^\n]*)")
+
+
+def create(spark: SparkSession, name: str, data_type: str, token: str) -> None:
+    """Makes a filter known to the session."""
+    command = _command()
+    command.create.name, command.create.data_type, command.create.token = name, data_type, token
+    _send(spark, command)
+
+
+def update(spark: SparkSession, name: str, token: str, form: Form) -> None:
+    """Gives a filter its next generation."""
+    command = _command()
+    command.update.name, command.update.token = name, token
+    _write_form(command.update.form, form)
+    _send(spark, command)
+
+
+def close(spark: SparkSession, name: str, token: str) -> None:
+    """Forgets a filter."""
+    command = _command()
+    command.close.name, command.close.token = name, token
+    _send(spark, command)
+
+
+def _command() -> Any:
+    # Only here: classic PySpark alone does not bring protobuf, and most users have no filters of their own.
+    try:
+        from ._proto.dynamic_filter_commands_pb2 import UserFilterCommand
+    except ImportError as error:
+        if not (error.name or "").startswith("google"):
+            raise
+        raise missing_protobuf() from error
+    return UserFilterCommand(version=_VERSION)
+
+
+def _send(spark: SparkSession, command: Any) -> None:
+    encoded = command.SerializeToString()
+    for piece in _pieces(encoded):
+        try:
+            if is_connect(spark):
+                _by_connect(spark, piece)
+            else:
+                _by_gateway(spark, piece)
+        except Exception as error:
+            raise _translated(error) or error from None
+
+
+def _pieces(encoded: bytes) -> Iterator[bytes]:
+    """The command, or parts of it that the driver puts together."""
+    if len(encoded) <= PIECE_BYTES:
+        yield encoded
+        return
+    upload, crc32 = uuid.uuid4().hex, zlib.crc32(encoded)
+    for offset in range(0, len(encoded), PIECE_BYTES):
+        part = _command()
+        part.part.upload, part.part.offset, part.part.total = upload, offset, len(encoded)
+        part.part.crc32, part.part.data = crc32, encoded[offset : offset + PIECE_BYTES]
+        yield part.SerializeToString()
+
+
+def _by_connect(spark: Any, encoded: bytes) -> None:
+    from pyspark.sql.connect import proto
+
+    command = proto.Command()
+    command.extension.type_url = f"type.googleapis.com/{_TYPE}"
+    command.extension.value = encoded
+    spark.client.execute_command(command)
+
+
+def _by_gateway(spark: Any, encoded: bytes) -> None:
+    spark._jvm.org.dynamicfilters.user.UserFilterCommands.handle(spark._jsparkSession, encoded)
+
+
+def _translated(error: Exception) -> Exception | None:
+    """The package's own error for one of the driver's; None for any other."""
+    found = _ERROR.search(str(error))
+    return user_filter_error(found.group(1), found.group(2)) if found else None
+
+
+def _write_form(to: Any, form: Form) -> None:
+    if isinstance(form, Everything):
+        to.everything.SetInParent()
+    elif isinstance(form, Nothing):
+        to.nothing.SetInParent()
+    elif isinstance(form, Between):
+        to.between.SetInParent()
+        if form.lower is not None:
+            _write_value(to.between.lower, form.lower)
+        if form.upper is not None:
+            _write_value(to.between.upper, form.upper)
+    elif isinstance(form, IsIn):
+        _write_values(to.values, form.values)
+    elif isinstance(form, Bitmap):
+        to.bitmap.data, to.bitmap.bits = form.data, form.bits
+    elif isinstance(form, Bloom):
+        _write_values(to.bloom.values, form.values)
+        to.bloom.fpp = form.fpp
+    elif isinstance(form, AllOf):
+        to.all_of.SetInParent()
+        for part in form.parts:
+            _write_form(to.all_of.parts.add(), part)
+    else:
+        raise TypeError(
+            f"update: expected what between, isin, bitmap, bloom, everything or nothing return, "
+            f"got {type(form).__name__}"
+        )
+
+
+def _write_values(to: Any, values: tuple[Any, ...]) -> None:
+    to.SetInParent()
+    present = [v for v in values if v is not None]
+    to.nulls = len(present) < len(values)
+    if all(type(v) is int and -_LONG <= v < _LONG for v in present):
+        to.integers.extend(present)
+    else:
+        for value in present:
+            _write_value(to.others.add(), value)
+
+
+def _write_value(to: Any, value: Any) -> None:
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool):
+        to.flag = value
+    elif isinstance(value, int):
+        if -_LONG <= value < _LONG:
+            to.integer = value
+        else:
+            to.decimal = str(value)
+    elif isinstance(value, float):
+        to.number = value
+    elif isinstance(value, Decimal):
+        to.decimal = str(value)
+    elif isinstance(value, str):
+        to.text = value
+    elif isinstance(value, (bytes, bytearray)):
+        to.data = bytes(value)
+    elif isinstance(value, dt.datetime):  # a datetime is a date too, so before dates
+        _write_time(to, value)
+    elif isinstance(value, dt.date):
+        to.date_days = (value - _EPOCH.date()).days
+    elif isinstance(value, dt.timedelta):
+        to.duration_micros = value // _MICROSECOND
+    elif isinstance(value, dt.time):
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        to.time_nanos = (seconds * 1_000_000 + value.microsecond) * 1_000
+    else:
+        raise TypeError(f"a filter takes no values of type {type(value).__name__} ({value!r})")
+
+
+def _write_time(to: Any, value: dt.datetime) -> None:
+    if value.tzinfo is not None:
+        to.instant_micros = (value - _EPOCH_UTC) // _MICROSECOND
+    else:
+        to.local.wall_micros = (value - _EPOCH) // _MICROSECOND
+        # As PySpark does for a timestamp: in the zone of this process.
+        to.local.instant_micros = int(time.mktime(value.timetuple())) * 1_000_000 + value.microsecond

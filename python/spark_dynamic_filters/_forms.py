@@ -1,0 +1,210 @@
+"""What a filter of one's own may let pass: `between`, `isin`, `bitmap`, `bloom`, `everything`, `nothing`, and
+`&` of these.
+
+Forms hold plain Python values. Whether they fit a filter is known only where they meet one: see
+`UserFilter.update`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+# Shown of a list of values.
+_SHOWN = 5
+
+
+class Form:
+    """Which values pass a filter. Forms do not change, and do not belong to a filter.
+
+    `a & b` is what passes both.
+    """
+
+    __slots__ = ()
+
+    def __and__(self, other: object) -> Form:
+        if not isinstance(other, Form):
+            return NotImplemented
+        return AllOf((*_parts(self), *_parts(other)))
+
+
+@dataclass(frozen=True)
+class Everything(Form):
+    def __repr__(self) -> str:
+        return "everything()"
+
+
+@dataclass(frozen=True)
+class Nothing(Form):
+    def __repr__(self) -> str:
+        return "nothing()"
+
+
+@dataclass(frozen=True)
+class Between(Form):
+    lower: Any
+    upper: Any
+
+    def __repr__(self) -> str:
+        return f"between({self.lower!r}, {self.upper!r})"
+
+
+@dataclass(frozen=True)
+class IsIn(Form):
+    values: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return f"isin({_shown(self.values)})"
+
+
+@dataclass(frozen=True)
+class Bitmap(Form):
+    data: bytes
+    bits: int
+
+    def __repr__(self) -> str:
+        return f"bitmap({len(self.data)} bytes)"
+
+
+@dataclass(frozen=True)
+class Bloom(Form):
+    values: tuple[Any, ...]
+    fpp: float
+
+    def __repr__(self) -> str:
+        return f"bloom({_shown(self.values)}, fpp={self.fpp})"
+
+
+@dataclass(frozen=True)
+class AllOf(Form):
+    parts: tuple[Form, ...]
+
+    def __repr__(self) -> str:
+        return " & ".join(repr(p) for p in self.parts)
+
+
+def everything() -> Form:
+    """Every value passes, and NULL."""
+    return Everything()
+
+
+def nothing() -> Form:
+    """No value passes, nor NULL."""
+    return Nothing()
+
+
+def between(lower: Any = None, upper: Any = None) -> Form:
+    """Values from `lower` to `upper` pass, both included, by Spark's order of the type. NULL does not.
+
+    Args:
+        lower: None for no least value.
+        upper: None for no greatest value.
+
+    Raises:
+        ValueError: both are None; `everything()` says that.
+    """
+    if lower is None and upper is None:
+        raise ValueError("between: give at least one end, or use everything()")
+    return Between(lower, upper)
+
+
+def isin(values: Iterable[Any]) -> Form:
+    """These values pass. NULL does if None is among them.
+
+    Args:
+        values: a list, set, numpy array, pandas Series, pyarrow array or any other iterable. For many
+            integers `bitmap` is smaller.
+
+    Raises:
+        TypeError: no iterable, or a string, of which the characters would be meant.
+    """
+    return IsIn(_plain("isin", values))
+
+
+def bitmap(bits: Any, size: int | None = None) -> Form:
+    """The integers in a roaring bitmap pass; of a date column the days since 1970-01-01. NULL does not.
+
+    Args:
+        bits: a `pyroaring` BitMap, FrozenBitMap, BitMap64 or FrozenBitMap64; or bytes in the portable
+            serialization of a 32-bit or 64-bit roaring bitmap, as these and the JVM's RoaringBitmap write it;
+            or an iterable of integers that are not negative, which needs `pyroaring`.
+        size: 32 or 64, where bytes do not show which of the two they are; None to look.
+
+    Raises:
+        TypeError: none of these.
+        ValueError: a negative integer (no roaring bitmap has them), or one of more than 64 bits.
+        ImportError: integers are given and `pyroaring` is missing.
+    """
+    if size not in (None, 32, 64):
+        raise ValueError(f"bitmap: size is {size!r}; valid are 32, 64 and None")
+    if isinstance(bits, (bytes, bytearray, memoryview)):
+        return Bitmap(bytes(bits), size or 0)
+    kind = type(bits)
+    if kind.__module__.split(".")[0] == "pyroaring":
+        return Bitmap(bytes(bits.serialize()), 64 if kind.__name__.endswith("64") else 32)
+    return Bitmap(bytes(_roaring(bits).serialize()), 64)
+
+
+def _roaring(values: Any) -> Any:
+    numbers = _plain("bitmap", values)
+    wrong = next((v for v in numbers if not _is_integer(v)), None)
+    if wrong is not None or None in numbers:
+        raise TypeError(
+            f"bitmap: {wrong!r} is no integer; give a pyroaring bitmap, its bytes, or integers from 0"
+        )
+    outside = next((v for v in numbers if not 0 <= v < 1 << 64), None)
+    if outside is not None:
+        raise ValueError(f"bitmap: {outside} is not in a roaring bitmap, which has integers from 0 only")
+    try:
+        from pyroaring import BitMap64
+    except ImportError as error:
+        raise ImportError(
+            "bitmap: a bitmap of plain integers is built by pyroaring, which is not installed "
+            "(pip install pyroaring); isin takes integers without it"
+        ) from error
+    return BitMap64(numbers)
+
+
+def bloom(values: Iterable[Any], fpp: float = 0.01) -> Form:
+    """These values pass, and a few others: a Bloom filter, small for many values of any type.
+
+    The server builds it, so the values travel there once. NULL passes if None is among them.
+
+    Args:
+        values: as for `isin`.
+        fpp: share of the other values that pass, aimed at; between 0 and 1.
+
+    Raises:
+        TypeError: no iterable, or a string.
+        ValueError: `fpp` is not between 0 and 1.
+    """
+    if not 0 < fpp < 1:
+        raise ValueError(f"bloom: fpp is {fpp!r}; valid are numbers between 0 and 1, both exclusive")
+    return Bloom(_plain("bloom", values), float(fpp))
+
+
+def _parts(form: Form) -> tuple[Form, ...]:
+    return form.parts if isinstance(form, AllOf) else (form,)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _plain(what: str, values: Any) -> tuple[Any, ...]:
+    """The values as Python's own types."""
+    if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Iterable):
+        raise TypeError(f"{what}: expected several values, got {type(values).__name__}")
+    for conversion in ("to_pylist", "tolist"):  # pyarrow; numpy and pandas
+        convert = getattr(values, conversion, None)
+        if callable(convert):
+            return tuple(convert())
+    # A numpy number among Python's own: item() gives Python's.
+    return tuple(v.item() if type(v).__module__ == "numpy" and hasattr(v, "item") else v for v in values)
+
+
+def _shown(values: tuple[Any, ...]) -> str:
+    first = ", ".join(repr(v) for v in values[:_SHOWN])
+    more = len(values) - _SHOWN
+    return f"[{first}, ... {more} more]" if more > 0 else f"[{first}]"

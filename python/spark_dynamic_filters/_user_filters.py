@@ -1,0 +1,209 @@
+"""Filters of one's own: made here, updated while queries run, used in them by `matches` and `prunes`."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _commands
+from ._conf import conf
+from ._errors import FilterClosed, FilterNotFound
+from ._forms import Form
+from ._session import is_connect, sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+
+@dataclass(frozen=True)
+class FilterSnapshot:
+    """A filter as it was at one moment.
+
+    Attributes:
+        name: of the filter.
+        type: its type as in SQL.
+        generation: 0 when made, one more with each update.
+        form: all | nothing | range | in | bitmap | bloom, joined by "+".
+        expression: the condition as in a SQL text, on a column of the filter's name; "hidden" under
+            `spark.dynamicFilters.report.showValues=false`.
+        values: how many values were put in; None for a form that does not list values.
+        size_bytes: of the encoded filter.
+    """
+
+    name: str
+    type: str
+    generation: int
+    form: str
+    expression: str
+    values: int | None
+    size_bytes: int
+
+
+class UserFilter:
+    """A named filter of one session; made by `create_filter`.
+
+    Queries use it by `matches` and `prunes`, or in SQL as `dynamic_filter('name', column)` and
+    `dynamic_filter_prune('name', column)`. As a context manager it closes itself.
+
+    Attributes:
+        name: as given.
+        type: as given.
+    """
+
+    def __init__(self, spark: SparkSession, name: str, data_type: str, token: str) -> None:
+        self.name = name
+        self.type = data_type
+        self._spark = spark
+        self._token = token
+        self._closed = False
+
+    def update(self, form: Form) -> None:
+        """Replaces what passes; the filter's next generation.
+
+        Queries that start later use it. Running ones keep what they have, but for `prunes`, which follows an
+        update whose values are provably among those that passed before.
+
+        Args:
+            form: made by `between`, `isin`, `bitmap`, `bloom`, `everything`, `nothing`, or `&` of these.
+
+        Raises:
+            FilterClosed: it was closed.
+            FilterTypeMismatch: a value or form does not fit the filter's type.
+            InvalidFilterForm: the form itself is wrong, as bytes that are no bitmap.
+            TypeError: no form.
+        """
+        if not isinstance(form, Form):
+            raise TypeError(
+                "update: expected what between, isin, bitmap, bloom, everything or nothing return, "
+                f"got {type(form).__name__}"
+            )
+        self._check_open()
+        _commands.update(self._spark, self.name, self._token, form)
+
+    def matches(self, column: Column | str) -> Column:
+        """A condition: true for rows whose value passes, false for all others, never NULL.
+
+        Exact. A query uses the generation in force when it starts, for all its tasks, retries included.
+
+        Args:
+            column: a column or its name; of the filter's type, or any integer type if the filter has one.
+        """
+        return self._call("dynamic_filter", column)
+
+    def prunes(self, column: Column | str) -> Column:
+        """A condition for `where` that may drop rows whose value does not pass, early or late or never.
+
+        It drops no row whose value passes all generations that a query sees. Unlike `matches` it follows
+        updates while the query runs, if they only tighten the filter.
+
+        Args:
+            column: as for `matches`.
+        """
+        return self._call("dynamic_filter_prune", column)
+
+    @property
+    def generation(self) -> int:
+        """0 when made, one more with each update. Asks the driver.
+
+        Raises:
+            FilterClosed: it was closed.
+        """
+        return self.snapshot().generation
+
+    def snapshot(self) -> FilterSnapshot:
+        """What is in force now. Asks the driver.
+
+        Raises:
+            FilterClosed: it was closed.
+        """
+        self._check_open()
+        name = self.name.replace("\\", "\\\\").replace("'", "\\'")
+        row = sql(
+            self._spark,
+            "SELECT name, type, generation, form, expression, `values`, size_bytes "
+            f"FROM dynamic_user_filters() WHERE name = '{name}' AND token = '{self._token}'",
+        ).first()
+        if row is None:
+            raise FilterClosed(
+                f"filter '{self.name}' of type {self.type} is closed; create_filter makes a new one"
+            )
+        return FilterSnapshot(**row.asDict())
+
+    def close(self) -> None:
+        """Forgets the filter. Running queries go on with what they have; new ones that name it are refused.
+
+        Closing twice does nothing.
+        """
+        if not self._closed:
+            self._closed = True
+            # Closed by another client of the session: as wanted.
+            with contextlib.suppress(FilterClosed, FilterNotFound):
+                _commands.close(self._spark, self.name, self._token)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FilterClosed(
+                f"filter '{self.name}' of type {self.type} is closed; create_filter makes a new one"
+            )
+
+    def _call(self, function: str, column: Column | str) -> Column:
+        self._check_open()
+        functions = _functions(self._spark)
+        return functions.call_function(function, functions.lit(self.name), column)
+
+    def __enter__(self) -> UserFilter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"UserFilter({self.name!r}, {self.type!r}{', closed' if self._closed else ''})"
+
+
+def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
+    """A new filter of this session; generation 0, which everything passes.
+
+    Args:
+        spark: a classic or Spark Connect session.
+        name: by which SQL knows it; unique among the session's filters that are not closed.
+        type: of the columns that it is for, as in SQL ("bigint", "string", "decimal(10,2)") or a pyspark
+            DataType. An atomic type with an order.
+
+    Raises:
+        DuplicateFilter: the session has an open filter of this name.
+        FilterTypeMismatch: there are no filters of this type.
+        TypeError: name or type is none.
+        ValueError: the name is empty.
+        PluginNotLoaded: the plugin is not active; the message says what to add.
+        ImportError: the `protobuf` package is missing.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"create_filter: the name is a string, got {name.__class__.__name__}")
+    if not name:
+        raise ValueError("create_filter: the name is empty")
+    text = type if isinstance(type, str) else getattr(type, "simpleString", lambda: None)()
+    if not isinstance(text, str):
+        raise TypeError(
+            "create_filter: the type is a string as in SQL or a pyspark DataType, "
+            f"got {type.__class__.__name__}"
+        )
+    # The quieter way to find that the plugin is missing.
+    conf(spark)
+    token = uuid.uuid4().hex
+    _commands.create(spark, name, text, token)
+    return UserFilter(spark, name, text, token)
+
+
+def _functions(spark: SparkSession) -> Any:
+    # By the session's kind: pyspark.sql.functions goes by environment variables.
+    if is_connect(spark):
+        from pyspark.sql.connect.functions import builtin
+    else:
+        from pyspark.sql.functions import builtin
+    return builtin

@@ -1,0 +1,216 @@
+"""Forms and commands of filters of one's own, without a session."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+import time
+import zlib
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters import _commands
+from spark_dynamic_filters._errors import user_filter_error
+from spark_dynamic_filters._proto import dynamic_filter_commands_pb2 as pb
+
+
+def _form(form: sdf.Form) -> Any:
+    encoded = pb.UserForm()
+    _commands._write_form(encoded, form)
+    return pb.UserForm.FromString(encoded.SerializeToString())
+
+
+def _value(value: Any) -> Any:
+    return _form(sdf.between(value)).between.lower
+
+
+def test_each_form_is_told_from_the_others() -> None:
+    forms = {
+        "everything": sdf.everything(),
+        "nothing": sdf.nothing(),
+        "between": sdf.between(1, 2),
+        "values": sdf.isin([1]),
+        "bitmap": sdf.bitmap(b"12345678"),
+        "bloom": sdf.bloom([1]),
+        "all_of": sdf.isin([1]) & sdf.between(1, 2),
+    }
+    assert {name: _form(form).WhichOneof("form") for name, form in forms.items()} == {n: n for n in forms}
+    # Also without values.
+    assert _form(sdf.isin([])).WhichOneof("form") == "values"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3, 1, 2],
+        {1, 2, 3},
+        range(1, 4),
+        (v for v in (1, 2, 3)),
+        np.array([1, 2, 3], np.int32),
+        [np.int64(1), np.int16(2), 3],
+        pd.Series([1, 2, 3]),
+        pa.array([1, 2, 3]),
+    ],
+)
+def test_integers_are_packed_whatever_holds_them(values: Any) -> None:
+    encoded = _form(sdf.isin(values)).values
+    assert sorted(encoded.integers) == [1, 2, 3]
+    assert not encoded.others
+    assert not encoded.nulls
+
+
+def test_none_is_null() -> None:
+    encoded = _form(sdf.isin([1, None])).values
+    assert encoded.nulls
+    assert list(encoded.integers) == [1]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (True, "flag", True),
+        (-5, "integer", -5),
+        (1 << 63, "decimal", str(1 << 63)),
+        (1.5, "number", 1.5),
+        (np.float32(0.5), "number", 0.5),
+        (Decimal("-1.50"), "decimal", "-1.50"),
+        ("ä", "text", "ä"),
+        (b"\0\xff", "data", b"\0\xff"),
+        (dt.date(1969, 12, 31), "date_days", -1),
+        (dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))), "instant_micros", 0),
+        (dt.timedelta(days=-1), "duration_micros", -86_400_000_000),
+        (dt.time(0, 0, 1, 5), "time_nanos", 1_000_005_000),
+    ],
+)
+def test_values(value: Any, kind: str, expected: Any) -> None:
+    encoded = _value(value)
+    assert encoded.WhichOneof("value") == kind
+    assert getattr(encoded, kind) == expected
+
+
+def test_times_without_zone_are_told_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Etc/GMT-2")
+    time.tzset()
+    try:
+        encoded = _value(dt.datetime(1970, 1, 1, 2, 0, 0, 7))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert encoded.local.wall_micros == 7_200_000_007
+    assert encoded.local.instant_micros == 7
+
+
+def test_what_no_form_takes() -> None:
+    with pytest.raises(ValueError, match="everything"):
+        sdf.between()
+    for wrong in ("abc", b"abc", 5):
+        with pytest.raises(TypeError, match="isin"):
+            sdf.isin(wrong)  # type: ignore[arg-type]
+    for fpp in (0, 1, -0.1, float("nan")):
+        with pytest.raises(ValueError, match="fpp"):
+            sdf.bloom([1], fpp=fpp)
+    with pytest.raises(ValueError, match="size"):
+        sdf.bitmap(b"", size=16)
+    with pytest.raises(TypeError, match="dict"):
+        _form(sdf.isin([{}]))
+    with pytest.raises(TypeError):
+        sdf.isin([1]) & 5  # type: ignore[operator]
+
+
+def test_bitmaps() -> None:
+    pyroaring = pytest.importorskip("pyroaring")
+    small, large = pyroaring.BitMap([1, 5]), pyroaring.BitMap64([1, 1 << 40])
+    for bitmap, bits in (
+        (small, 32),
+        (pyroaring.FrozenBitMap(small), 32),
+        (large, 64),
+        (pyroaring.FrozenBitMap64(large), 64),
+    ):
+        encoded = _form(sdf.bitmap(bitmap)).bitmap
+        assert (encoded.data, encoded.bits) == (bitmap.serialize(), bits)
+    assert _form(sdf.bitmap([1, 1 << 40])).bitmap.data == large.serialize()
+    assert _form(sdf.bitmap(np.array([1, 5]))).bitmap.bits == 64
+    for wrong in (-1, 1 << 64):
+        with pytest.raises(ValueError, match=str(wrong)):
+            sdf.bitmap([1, wrong])
+    for wrong in ("x", None, 1.5, True):
+        with pytest.raises(TypeError, match="integer"):
+            sdf.bitmap([1, wrong])
+
+
+def test_conjunctions_are_flat() -> None:
+    form = sdf.isin([1])
+    for i in range(500):
+        form &= sdf.between(i)
+    assert len(_form(form).all_of.parts) == 501
+
+
+def test_text_of_forms() -> None:
+    assert repr(sdf.isin(range(10)) & sdf.between(1, None)) == (
+        "isin([0, 1, 2, 3, 4, ... 5 more]) & between(1, None)"
+    )
+
+
+def test_long_commands_come_in_pieces() -> None:
+    size = 2 * _commands.PIECE_BYTES + 1
+    command = _commands._command()
+    _commands._write_form(command.update.form, sdf.bitmap(bytes(size)))
+    encoded = command.SerializeToString()
+    pieces = [pb.UserFilterCommand.FromString(p).part for p in _commands._pieces(encoded)]
+    assert len(pieces) == 3
+    assert b"".join(p.data for p in pieces) == encoded
+    offset = 0
+    for piece in pieces:
+        assert (piece.offset, piece.total, piece.crc32) == (offset, len(encoded), zlib.crc32(encoded))
+        offset += len(piece.data)
+    assert len({p.upload for p in pieces}) == 1
+    # A short one goes as it is.
+    assert list(_commands._pieces(b"short")) == [b"short"]
+
+
+def test_errors_of_the_driver_become_the_packages_own() -> None:
+    kinds = {
+        "NOT_FOUND": sdf.FilterNotFound,
+        "CLOSED": sdf.FilterClosed,
+        "DUPLICATE": sdf.DuplicateFilter,
+        "TYPE_MISMATCH": sdf.FilterTypeMismatch,
+        "INVALID_FORM": sdf.InvalidFilterForm,
+        "SOMETHING_NEW": sdf.DynamicFiltersError,
+    }
+    for code, kind in kinds.items():
+        error = _commands._translated(RuntimeError(f"java: [DYNAMIC_FILTER_{code}] filter 'f': why\n  at x"))
+        assert type(error) is kind
+        assert str(error) == "filter 'f': why"
+    assert _commands._translated(RuntimeError("something else")) is None
+    assert isinstance(user_filter_error("CLOSED", "x"), sdf.DynamicFiltersError)
+
+
+NO_PROTOBUF = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "google":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters import _commands
+sdf.isin([1])
+try:
+    _commands._command()
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_without_protobuf_the_error_says_what_to_install() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_PROTOBUF], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "pip install 'protobuf" in done.stdout, done.stderr
