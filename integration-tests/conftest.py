@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +18,34 @@ if TYPE_CHECKING:
     from spark_dynamic_filters.testing import SameResult, SparkApplication
 
 
+#: What plans become and how files are read: the modes do not differ in that, so all cases run in the classic
+#: mode, and in the others each test with some of its parameters.
+ENGINE = frozenset(
+    {
+        "test_joins_plans",
+        "test_joins_tuples",
+        "test_joins_types",
+        "test_joins_waiting",
+        "test_topk_plans",
+        "test_topk_types",
+        "test_topk_writers",
+    }
+)
+ONE_IN = {"classic": 1, "local-cluster": 2, "connect": 4}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--spark-mode") == "classic":
-        return
-    exhaustive = [item for item in items if item.get_closest_marker("exhaustive")]
-    config.hook.pytest_deselected(items=exhaustive)
-    items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    mode = config.getoption("--spark-mode")
+    seen: Counter[tuple[str, str]] = Counter()
+    kept, left_out = [], []
+    for item in items:
+        test = (item.path.stem, item.name.partition("[")[0])
+        wanted = seen[test] % ONE_IN[mode] == 0 or item.path.stem not in ENGINE
+        seen[test] += 1
+        exhaustive = mode != "classic" and item.get_closest_marker("exhaustive")
+        (kept if wanted and not exhaustive else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")
