@@ -73,17 +73,20 @@ def test_after_failure(spark: SparkSession, t: str, joined: str) -> None:
     _assert_nothing_left(spark, "threads")
 
 
-def test_after_cancellation(spark: SparkSession, t: str, joined: str) -> None:
+def test_after_cancellation(spark: SparkSession, t: str, joined: str, spark_mode: str) -> None:
     for query in (f"SELECT * FROM {t} ORDER BY c_int LIMIT 7", joined):
         error: list[BaseException] = []
         thread = threading.Thread(target=_run, args=(spark, query, error))
-        with faults(spark, slow_tasks=1.0, slow=5.0) as happened:
+        with faults(spark, slow_tasks=1.0, slow=8.0) as happened:
             thread.start()
             until = time.monotonic() + 30
             while not happened.injected["task_slow"]:
                 assert time.monotonic() < until, "no task has run"
                 time.sleep(0.1)
-            spark.interruptAll()
+            if spark_mode == "connect":
+                spark.interruptAll()
+            else:
+                spark.sparkContext.cancelAllJobs()
             thread.join(30)
         assert not thread.is_alive()
         assert error, "the query was not cancelled"
@@ -133,7 +136,7 @@ def test_session_that_is_closed_during_a_query(
     query = "SELECT * FROM t ORDER BY c_int LIMIT 7"
     thread = threading.Thread(target=_run, args=(session, query, error))
     # What ends the faults asks the session, which has gone by then.
-    with contextlib.suppress(SparkConnectException), faults(session, slow_tasks=1.0, slow=5.0) as happened:
+    with contextlib.suppress(SparkConnectException), faults(session, slow_tasks=1.0, slow=8.0) as happened:
         thread.start()
         until = time.monotonic() + 30
         while not happened.injected["task_slow"]:
