@@ -292,7 +292,7 @@ class Soak:
     def _measure(self) -> dict[str, float]:
         # Queries that have just ended are dropped by listeners.
         self._left()
-        # Spark's broadcasts of a query go when Python, the driver's heap and then Spark's cleaner have dropped
+        # Spark's broadcasts of a query go when Python, the driver's heap and then Spark's cleaner dropped
         # its plan: the least of several measurements is what is really held.
         seen = []
         for _ in range(MEASUREMENTS):
