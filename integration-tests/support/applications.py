@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+LOG = "application.log"
+
 _PREAMBLE = """
 import json, sys
 from pathlib import Path
@@ -39,7 +41,7 @@ def run_application(code: str, folder: Path, *arguments: str, seconds: float = 1
     `arguments` from `sys.argv[2]` on.
 
     Returns:
-        What it printed on both streams: Spark's log is on the second one.
+        What it printed. Spark's log is in `folder`, in `LOG`.
 
     Raises:
         AssertionError: it failed, or took longer than `seconds`.
@@ -47,21 +49,24 @@ def run_application(code: str, folder: Path, *arguments: str, seconds: float = 1
     script = folder / "application.py"
     script.write_text(_PREAMBLE + code, encoding="utf-8")
     tests = Path(__file__).parents[1]
+    path = os.pathsep.join([str(tests), *sys.path])
+    log = folder / LOG
     try:
-        done = subprocess.run(
-            [sys.executable, str(script), str(folder), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=seconds,
-            env=os.environ
-            | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])},
-            cwd=folder,
-            check=False,
-        )
+        # Apart, so that no line of the log runs into one that is printed.
+        with log.open("wb") as errors:
+            done = subprocess.run(
+                [sys.executable, str(script), str(folder), *arguments],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                timeout=seconds,
+                env=os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path},
+                cwd=folder,
+                check=False,
+            )
     except subprocess.TimeoutExpired as late:
-        raise AssertionError(f"it took more than {seconds} s:\n{_tail(late.stdout)}") from late
-    assert done.returncode == 0, _tail(done.stdout)
+        raise AssertionError(f"it took more than {seconds} s:\n{_tail(log)}") from late
+    assert done.returncode == 0, f"{done.stdout}\n{_tail(log)}"
     return done.stdout
 
 
@@ -134,9 +139,9 @@ def _free_port() -> int:
 def value(output: str, name: str) -> str:
     """What the application printed after `name` at the start of a line."""
     found = [line.removeprefix(name).strip() for line in output.splitlines() if line.startswith(name + " ")]
-    assert found, f"nothing is printed for {name}:\n{_tail(output)}"
+    assert found, f"nothing is printed for {name}:\n{output}"
     return found[-1]
 
 
-def _tail(text: str | bytes | None) -> str:
-    return (text.decode(errors="replace") if isinstance(text, bytes) else text or "")[-6000:]
+def _tail(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-6000:]

@@ -17,6 +17,8 @@ import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
   */
 object FilterBroadcasts {
   private val byExecution = new ConcurrentHashMap[Long, java.util.Set[Broadcast[Array[Byte]]]]()
+  // As in RunningScans.
+  private val over = new EndedExecutions
   // What was made and may still have blocks somewhere.
   private val ids = ConcurrentHashMap.newKeySet[Long]()
 
@@ -27,9 +29,10 @@ object FilterBroadcasts {
     */
   def ofScan(sc: SparkContext, executionId: Option[Long], bytes: Array[Byte]): Broadcast[Array[Byte]] = {
     val b = ofExecution(sc, bytes)
-    executionId.foreach(
-      byExecution.computeIfAbsent(_, _ => ConcurrentHashMap.newKeySet[Broadcast[Array[Byte]]]()).add(b)
-    )
+    executionId.foreach { id =>
+      byExecution.computeIfAbsent(id, _ => ConcurrentHashMap.newKeySet[Broadcast[Array[Byte]]]()).add(b)
+      if (over.contains(id)) drop(id)
+    }
     b
   }
 
@@ -41,6 +44,11 @@ object FilterBroadcasts {
   }
 
   def executionEnded(id: Long): Unit = {
+    over.add(id)
+    drop(id)
+  }
+
+  private def drop(id: Long): Unit = {
     val made = byExecution.remove(id)
     if (made != null) made.asScala.foreach(quietly(_)(_.unpersist()))
   }
@@ -63,6 +71,7 @@ object FilterBroadcasts {
   /** The context is gone. */
   def clear(): Unit = {
     byExecution.clear()
+    over.clear()
     ids.clear()
   }
 }

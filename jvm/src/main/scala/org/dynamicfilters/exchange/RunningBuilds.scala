@@ -11,8 +11,13 @@ object RunningBuilds {
   private final case class Build(executionId: Long, filters: Seq[JoinFilterState])
   private val byRdd = new ConcurrentHashMap[Int, Build]()
 
-  def started(executionId: Long, rdd: Int, filters: Seq[JoinFilterState]): Unit =
+  // As in RunningScans.
+  private val over = new EndedExecutions
+
+  def started(executionId: Long, rdd: Int, filters: Seq[JoinFilterState]): Unit = {
     byRdd.put(rdd, Build(executionId, filters))
+    if (over.contains(executionId)) byRdd.remove(rdd)
+  }
 
   /** A stage with this RDD has ended well: Spark has merged the accumulators of all its tasks. */
   def ended(rdd: Int): Unit = {
@@ -21,10 +26,15 @@ object RunningBuilds {
   }
 
   /** Forgets build sides whose stages never ran. */
-  def executionEnded(id: Long): Unit =
+  def executionEnded(id: Long): Unit = {
+    over.add(id)
     byRdd.asScala.foreach { case (rdd, build) => if (build.executionId == id) byRdd.remove(rdd) }
+  }
 
   /** How many there are; for tests of the life cycle. */
   def live: Int = byRdd.size
-  def clear(): Unit = byRdd.clear()
+  def clear(): Unit = {
+    byRdd.clear()
+    over.clear()
+  }
 }

@@ -10,10 +10,13 @@ import scala.jdk.CollectionConverters._
 object RunningScans {
   private final case class Scan(executionId: Long, filters: Seq[JoinFilterState])
   private val byRdd = new ConcurrentHashMap[Int, Scan]()
+  // Of a query that is cancelled, threads that plan its stages may go on for a while.
+  private val over = new EndedExecutions
 
   def started(executionId: Long, rdd: Int, filters: Seq[JoinFilterState]): Unit = if (filters.nonEmpty) {
     byRdd.put(rdd, Scan(executionId, filters))
     filters.foreach(_.scanStarted(rdd))
+    if (over.contains(executionId)) ended(rdd)
   }
 
   /** A stage with this RDD has ended. */
@@ -23,10 +26,15 @@ object RunningScans {
   }
 
   /** Forgets scans whose stages never ran. */
-  def executionEnded(id: Long): Unit =
+  def executionEnded(id: Long): Unit = {
+    over.add(id)
     byRdd.asScala.foreach { case (rdd, scan) => if (scan.executionId == id) ended(rdd) }
+  }
 
   /** How many there are; for tests of the life cycle. */
   def live: Int = byRdd.size
-  def clear(): Unit = byRdd.clear()
+  def clear(): Unit = {
+    byRdd.clear()
+    over.clear()
+  }
 }
