@@ -16,9 +16,10 @@ import org.scalatest.funsuite.AnyFunSuite
 class HintsSuite extends AnyFunSuite with SparkTests {
   override protected def beforeAll(): Unit = {
     super.beforeAll()
-    spark
-      .read
-      .parquet(write(spark.range(0, 900, 1, 2).selectExpr("id", "id % 10 as g", "named_struct('a', id, 'b', 'x') as s")))
+    spark.read
+      .parquet(
+        write(spark.range(0, 900, 1, 2).selectExpr("id", "id % 10 as g", "named_struct('a', id, 'b', 'x') as s"))
+      )
       .createOrReplaceTempView("hinted")
   }
 
@@ -56,7 +57,9 @@ class HintsSuite extends AnyFunSuite with SparkTests {
         Seq(off, Some("DYNAMIC_FILTER"))
     )
     assert(
-      hints("with c as (select id from hinted) select /*+ NO_DYNAMIC_FILTER(x) */ x.id from c x join c y on x.id = y.id") ==
+      hints(
+        "with c as (select id from hinted) select /*+ NO_DYNAMIC_FILTER(x) */ x.id from c x join c y on x.id = y.id"
+      ) ==
         Seq(off, None)
     )
     without(assert(hints("select /*+ NO_DYNAMIC_FILTER */ id from hinted") == Seq(None)))

@@ -32,7 +32,8 @@ class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     } yield (x, y, before, below(lo), above(hi))
     forAll(Gen.listOfN(3, batches)) { three =>
       // The same pass for several batches of different sizes, as in a row group.
-      val filters = EitherFilters.of(IndexedSeq(EitherFilter(0, three.head._4, true), EitherFilter(1, three.head._5, true)))
+      val filters =
+        EitherFilters.of(IndexedSeq(EitherFilter(0, three.head._4, true), EitherFilter(1, three.head._5, true)))
       val pass = filters.flatMap(_.pass(Some(_))).get
       three.foreach { case (x, y, before, _, _) =>
         val (f, g) = (three.head._4, three.head._5)
@@ -69,7 +70,8 @@ class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("the best by each of them are read first, in turns") {
     def bounds(min: Int, max: Int) = ColumnBounds(key(min), key(max), mayHaveNulls = false, mayHaveValues = true)
     val (a, b, c, d) = (bounds(0, 5), bounds(1, 9), bounds(2, 30), bounds(3, 20))
-    val orders = Seq(true, false).map(ascending => (0, TopKSpec(int, 1, ascending, nullsFirst = false, tiesFree = true)))
+    val orders =
+      Seq(true, false).map(ascending => (0, TopKSpec(int, 1, ascending, nullsFirst = false, tiesFree = true)))
     assert(BestFirst.sort(Seq(d, b, a, c), orders)((x, _) => x) == Seq(a, c, b, d))
     assert(BestFirst.sort(Seq(d, b, a, c), orders.take(1))((x, _) => x) == Seq(a, b, c, d))
     assert(BestFirst.sort(Seq.empty[ColumnBounds], orders)((x, _) => x).isEmpty)
