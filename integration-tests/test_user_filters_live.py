@@ -143,7 +143,7 @@ def test_bad_updates_and_closing_change_no_running_query(spark: SparkSession, f:
 @pytest.mark.usefixtures("slow")
 def test_a_large_update_reaches_running_scans(spark: SparkSession, f: sdf.UserFilter) -> None:
     """More than a message between driver and executors may carry."""
-    keep = range(10_000_000, 4_000_000_000, 20_000)
+    keep = range(10_000_000, 4_000_000_000, 10_000)
     n, report = _during(spark, "dynamic_filter_prune('live', k)", lambda: f.update(sdf.isin([7, *keep])))
     assert 1 <= n < 0.9 * ALL, n
     assert [u["generation"] for u in users(report)] == [1]
