@@ -12,7 +12,15 @@ import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.Settings
 import org.dynamicfilters.connect.ConnectSessions
-import org.dynamicfilters.exchange.{DriverExchange, JoinWaits, LocalExchange, RunningScans, TaskFilters, UserFollowers, UserRef}
+import org.dynamicfilters.exchange.{
+  DriverExchange,
+  JoinWaits,
+  LocalExchange,
+  RunningScans,
+  TaskFilters,
+  UserFollowers,
+  UserRef
+}
 import org.dynamicfilters.plan.{DynamicFilterRule, DynamicFilterScanExec, UserPlanner}
 import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
 import org.dynamicfilters.user.UserFilters
