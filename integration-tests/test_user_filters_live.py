@@ -28,7 +28,7 @@ GROUPS, ROWS = 40, 60  # of each of two files
 
 # A row takes two milliseconds, in whatever kind of session: so there is time for an update.
 SLOW = (
-    "SELECT count(*) AS n, count(nvl(s, 'x')) AS m FROM "
+    "SELECT count(*) AS n, max(length(s)) AS m FROM "
     "(SELECT k, reflect('java.lang.Thread', 'sleep', 2L) AS s FROM slow WHERE {condition})"
 )
 ALL = 2 * GROUPS * ROWS
@@ -79,7 +79,6 @@ def _during(
         seconds = time.monotonic() - start
         thread.join()
     assert not failures, failures
-    assert row.n == row.m
     if row.n == ALL:
         assert seconds > after + 1, "the query was over before the update"
     report = by_tag(spark, tag)
@@ -143,7 +142,7 @@ def test_bad_updates_and_closing_change_no_running_query(spark: SparkSession, f:
 @pytest.mark.usefixtures("slow")
 def test_a_large_update_reaches_running_scans(spark: SparkSession, f: sdf.UserFilter) -> None:
     """More than a message between driver and executors may carry."""
-    keep = range(10_000_000, 4_000_000_000, 20_000)
+    keep = range(10_000_000, 4_000_000_000, 10_000)
     n, report = _during(spark, "dynamic_filter_prune('live', k)", lambda: f.update(sdf.isin([7, *keep])))
     assert 1 <= n < 0.9 * ALL, n
     assert [u["generation"] for u in users(report)] == [1]

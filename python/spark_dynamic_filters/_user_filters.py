@@ -120,11 +120,10 @@ class UserFilter:
             FilterClosed: it was closed.
         """
         self._check_open()
-        name = self.name.replace("\\", "\\\\").replace("'", "\\'")
         row = sql(
             self._spark,
             "SELECT name, type, generation, form, expression, `values`, size_bytes "
-            f"FROM dynamic_user_filters() WHERE name = '{name}' AND token = '{self._token}'",
+            f"FROM dynamic_user_filters() WHERE token = '{self._token}'",
         ).first()
         if row is None:
             raise FilterClosed(

@@ -40,6 +40,9 @@ final class UserFilterState(val executionId: Long, val ref: UserRef) extends Fol
   def columnNames: Seq[String] = columns
   def addColumn(name: String): Unit = synchronized(if (!columns.contains(name)) columns :+= name)
 
+  /** Whether plans and reports may show values. */
+  @volatile var showValues: Boolean = true
+
   /** Why rows are only looked at above a scan. */
   def reason: Option[String] = notInScan
   def addReason(why: String): Unit = synchronized(if (notInScan.isEmpty) notInScan = Some(why))

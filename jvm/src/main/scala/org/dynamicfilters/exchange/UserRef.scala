@@ -3,8 +3,6 @@ package org.dynamicfilters.exchange
 import java.lang.ref.WeakReference
 import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.Settings
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.user.Generation
 
@@ -25,7 +23,11 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
 
   override protected def inForce(column: String): String = {
     val state = lastRun
-    if (state == null) "true" else UserRef.expression(state.newest.filter, column)
+    if (state == null) "true"
+    else {
+      val f = state.newest.filter
+      if (f == ValueFilter.All || f == ValueFilter.Nothing || state.showValues) f.expression(column) else "hidden"
+    }
   }
 
   override def equals(other: Any): Boolean = other match {
@@ -36,22 +38,16 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
 }
 
 object UserRef {
-  private val refs = new ConcurrentHashMap[(Generation, Boolean), WeakReference[UserRef]]()
+  private val refs = new ConcurrentHashMap[(Long, Long, Boolean), WeakReference[UserRef]]()
 
   /** The same one for the same generation, as long as some plan holds it: a plan that is planned anew keeps its filters. */
   def apply(generation: Generation, follows: Boolean): UserRef = synchronized {
     refs.values.removeIf(_.get == null)
-    val key = (generation, follows)
+    val key = (generation.filterId, generation.number, follows)
     Option(refs.get(key)).flatMap(w => Option(w.get)).getOrElse {
       val made = FilterRef.register(new UserRef(FilterRef.nextId(), generation, follows))
       refs.put(key, new WeakReference(made))
       made
     }
   }
-
-  /** As in a SQL text, if the session shows values. */
-  def expression(f: ValueFilter, column: String): String =
-    if (f == ValueFilter.All || f == ValueFilter.Nothing || Settings.get(SQLConf.get, Settings.ShowValues))
-      f.expression(column)
-    else "hidden"
 }

@@ -288,9 +288,13 @@ object Bloom {
     case d: ObjectDomain => KeyBytes.hash(KeyBytes.view(d, key))
   }
 
-  /** A filter of distinct codes, at least one, that aims at a false positive rate between 0 and 1. */
-  def of(domain: KeyDomain, codes: Array[Long], fpp: Double): Bloom = {
-    val bits = BloomFilter.create(codes.length.toLong, fpp)
+  /** A filter of distinct codes, at least one, that aims at a false positive rate between 0 and 1.
+    *
+    * @param room
+    *   for how many codes it is made, if not only for these. One of a few words is far worse than it aims at
+    */
+  def of(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom = {
+    val bits = BloomFilter.create(math.max(codes.length, room).toLong, fpp)
     codes.foreach(bits.putLong)
     Bloom(domain, bits, codes.length.toLong)
   }

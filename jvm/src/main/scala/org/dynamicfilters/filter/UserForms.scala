@@ -6,6 +6,9 @@ import org.apache.spark.sql.types._
 object UserForms {
   import ValueFilter._
 
+  /** A bloom filter of fewer values is made as large as for so many: a KiB or two. */
+  private val fewest = 1024
+
   /** Why a form cannot be a filter. */
   sealed trait Refusal {
     def reason: String
@@ -55,13 +58,13 @@ object UserForms {
       val sorted = codes.distinctSorted
       if (sorted.isEmpty) none(d, nulls)
       else
-        members(Bloom.of(long, sorted, fpp), closed(d, Long.box(sorted.head), Long.box(sorted.last), nulls))
+        members(Bloom.of(long, sorted, fpp, fewest), closed(d, Long.box(sorted.head), Long.box(sorted.last), nulls))
     case o: ObjectDomain =>
       val sorted = distinct(o, keys)
       if (sorted.isEmpty) none(d, nulls)
       else {
         val codes = sorted.map(Bloom.code(o, _)).sorted.distinctSorted
-        members(Bloom.of(o, codes, fpp), closed(d, sorted.head, sorted.last, nulls))
+        members(Bloom.of(o, codes, fpp, fewest), closed(d, sorted.head, sorted.last, nulls))
       }
   }
 

@@ -182,6 +182,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
       case u: UserRef =>
         val state = UserFollowers.start(execution, u)
         state.addColumn(c.name)
+        state.showValues = Settings.get(conf, Settings.ShowValues)
         u.started(state)
         QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
       case _ =>

@@ -1,11 +1,16 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
+import java.lang.reflect.Field
+
+import scala.util.control.NonFatal
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{QueryExecution, SQLExecution, SparkPlan, SparkPlanInfo}
+import org.apache.spark.sql.execution.{QueryExecution, SQLExecution, SQLExecutionRDD, SparkPlan, SparkPlanInfo}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
 import org.apache.spark.util.LazyTry
 import org.dynamicfilters.exchange.TaskFilters
@@ -23,11 +28,12 @@ import org.dynamicfilters.user.UserFilters
   * @param first
   *   the query as it was planned first
   */
-case class PinnedQueryExec private (first: SparkPlan) extends SparkPlan {
+case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   import PinnedQueryExec._
 
   @transient @volatile private var now: SparkPlan = first
   @transient @volatile private var normalized: LogicalPlan = _
+  @transient @volatile private var shown = true
 
   /** The query as it is planned now. */
   def current: SparkPlan = now
@@ -58,29 +64,58 @@ case class PinnedQueryExec private (first: SparkPlan) extends SparkPlan {
     }
   }
 
-  private def planAnew(query: QueryExecution): Unit = {
-    val fresh = query.sparkSession.sessionState.executePlan(query.commandExecuted)
-    now = fresh.executedPlan match {
-      case p: PinnedQueryExec => p.first
-      case other => other
+  private def planAnew(query: QueryExecution): Unit =
+    try {
+      val fresh = query.sparkSession.sessionState.executePlan(query.commandExecuted)
+      now = fresh.executedPlan match {
+        case p: PinnedQueryExec => p.first
+        case other => other
+      }
+      normalized = fresh.normalized
+      shown = false
+      forgetRdds(query, doExecute())
+    } catch {
+      // Spark does not let everything that is asked of a plan fail.
+      case NonFatal(e) =>
+        forgetRdds(query, throw e)
+        throw e
     }
-    normalized = fresh.normalized
-    // Spark keeps the RDD of a plan.
-    executeRdd.set(this, LazyTry(doExecute()))
-    TaskFilters.executionId(sparkContext).foreach { id =>
-      sparkContext.listenerBus.post(
-        SparkListenerSQLAdaptiveExecutionUpdate(id, query.simpleString, SparkPlanInfo.fromSparkPlan(this))
-      )
+
+  /** Spark keeps the RDD of a plan and of a query. */
+  private def forgetRdds(query: QueryExecution, fresh: => RDD[InternalRow]): Unit = {
+    executeRdd.set(this, LazyTry(fresh))
+    toRdd.set(query, LazyTry(new SQLExecutionRDD(execute(), query.sparkSession.sessionState.conf)))
+  }
+
+  /** Tells Spark's UI of the plan that runs. */
+  private def show(): Unit = if (!shown) {
+    shown = true
+    executing.foreach { query =>
+      TaskFilters.executionId(sparkContext).foreach { id =>
+        sparkContext.listenerBus.post(
+          SparkListenerSQLAdaptiveExecutionUpdate(id, query.simpleString, SparkPlanInfo.fromSparkPlan(this))
+        )
+      }
     }
+  }
+
+  /** What Spark reads of the plan at the start of each execution, also where only the query's RDD is used. */
+  override def metrics: Map[String, SQLMetric] = {
+    refresh()
+    Map.empty
   }
 
   /** What Spark calls first when an action starts. */
   override def resetMetrics(): Unit = {
     refresh()
+    show()
     super.resetMetrics()
   }
 
-  override protected def doExecute(): RDD[InternalRow] = now.execute()
+  override protected def doExecute(): RDD[InternalRow] = {
+    show()
+    now.execute()
+  }
 
   override def executeCollect(): Array[InternalRow] = {
     refresh()
@@ -107,8 +142,11 @@ object PinnedQueryExec {
     made
   }
 
-  private val executeRdd = {
-    val f = classOf[SparkPlan].getDeclaredField("executeRDD")
+  private val executeRdd = field(classOf[SparkPlan], "executeRDD")
+  private val toRdd = field(classOf[QueryExecution], "lazyToRdd")
+
+  private def field(c: Class[_], name: String): Field = {
+    val f = c.getDeclaredField(name)
     f.setAccessible(true)
     f
   }
