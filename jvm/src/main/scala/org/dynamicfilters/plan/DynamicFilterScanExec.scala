@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange.{JoinRef, RunningScans, TaskFilters, UserFollowers, UserRef}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, ScanRun, UserRun}
