@@ -139,7 +139,7 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
     Seq("NO_DYNAMIC_FILTER" -> 10, "DYNAMIC_FILTER" -> 3).foreach { case (hint, partitions) =>
       assert(planned(source.hint(hint).join(broadcast(few), col("n") === col("j")).orderBy("n")) == partitions)
     }
-    // A bound is not complete before the partitions are planned, and no filter goes to columns that the source does not name.
+    // A bound is not complete before the partitions are planned, and no filter goes to columns it does not name.
     checkSame(source.orderBy("n").limit(3))
     assert(seen().reasons.exists(_.contains("BatchScan example is in the way")), seen())
     checkSame(source.join(broadcast(table.select(col("s").as("x"))), col("text") === col("x")))
