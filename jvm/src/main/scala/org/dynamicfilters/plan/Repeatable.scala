@@ -47,6 +47,8 @@ object Repeatable {
       case r: ReusedExchangeExec => check(r.child, orderMatters)
       case p if p.expressions.exists(!_.deterministic) => Some(s"the input is not deterministic (${p.nodeName.trim})")
       case _: SampleExec => Some("the input is not deterministic (a sample)")
+      case d: DynamicFilterScanExec if d.spec.followsUpdates =>
+        Some("the scan follows updates of a filter of the user's own")
       case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
           _: GenerateExec | _: CoalesceExec | _: FileSourceScanExec | _: LocalTableScanExec | _: RangeExec |
           _: DynamicFilterScanExec | _: OneRowRelationExec | _: FilterPassThrough | _: FilterConsumer |

@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.types.StructType
-import org.dynamicfilters.exchange.{FilterRef, JoinRef, TopKSpec}
+import org.dynamicfilters.exchange.{FilterRef, JoinRef, TopKSpec, UserRef}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart, TupleText}
 
 /** One filter on one column of a scan.
@@ -119,6 +119,12 @@ final class ScanSpec(
 
   /** Whether it is filtered for a min or max, which needs hardly any row once there is a bound. */
   val isForAggregate: Boolean = columns.exists(_.ref.producer == "aggregate")
+
+  /** Whether rows may be missing in a retry that were there before: a user's filter was tightened meanwhile. */
+  def followsUpdates: Boolean = columns.exists(_.ref match {
+    case u: UserRef => u.follows
+    case _ => false
+  })
 
   /** The same scan under other filters: another one to whoever looks for it by id. */
   def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec = changed(columns, tuples)

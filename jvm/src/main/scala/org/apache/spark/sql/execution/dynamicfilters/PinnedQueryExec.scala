@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.{QueryExecution, SQLExecution, SQLExecutio
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
 import org.apache.spark.util.LazyTry
-import org.dynamicfilters.exchange.TaskFilters
+import org.dynamicfilters.exchange.{RecentIds, TaskFilters}
 import org.dynamicfilters.plan.PinUserFilters
 import org.dynamicfilters.user.UserFilters
 
@@ -34,6 +34,7 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   @transient @volatile private var now: SparkPlan = first
   @transient @volatile private var normalized: LogicalPlan = _
   @transient @volatile private var shown = true
+  @transient private lazy val begun = new RecentIds(most = 1000)
 
   /** The query as it is planned now. */
   def current: SparkPlan = now
@@ -54,13 +55,18 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       .flatMap(id => Option(SQLExecution.getQueryExecution(id)))
       .filter(_.executedPlan eq this)
 
-  private def refresh(): Unit = executing.foreach { query =>
-    synchronized {
+  /** At the start of an execution only: Spark Connect asks for metrics at its end too. One that fails is tried again. */
+  private def refresh(): Unit = for {
+    id <- TaskFilters.executionId(sparkContext)
+    query <- executing
+  } synchronized {
+    if (!begun.contains(id)) {
       if (normalized == null) normalized = query.normalized
       val outdated = PinUserFilters.pinsOf(normalized).exists { p =>
         !UserFilters.current(p.sessionId, p.name).exists(p.pin.contains)
       }
       if (outdated) planAnew(query)
+      begun.add(id)
     }
   }
 
