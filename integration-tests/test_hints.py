@@ -121,7 +121,6 @@ def test_data_frames(spark: SparkSession, all_types_path: Path, same_twice: Chec
     _assert_avoided(same_twice(files.hint("NO_DYNAMIC_FILTER").orderBy("id").limit(5)))
     _assert_avoided(same_twice(top.hint("no_dynamic_filter")))
     _assert_avoided(same_twice(files.alias("a").hint("NO_DYNAMIC_FILTER", "a").orderBy("id").limit(5)))
-    _assert_avoided(same_twice(spark.table("t").hint("NO_DYNAMIC_FILTER", "t").orderBy("id").limit(5)))
     _assert_avoided(same_twice(spark.table("log").hint("NO_DYNAMIC_FILTER", "log").orderBy("id").limit(5)))
 
 
