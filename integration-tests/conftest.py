@@ -31,7 +31,7 @@ ENGINE = frozenset(
         "test_topk_writers",
     }
 )
-ONE_IN = {"classic": 1, "local-cluster": 2, "connect": 4}
+ONE_IN = {"classic": 1, "local-cluster": 3, "connect": 5}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
