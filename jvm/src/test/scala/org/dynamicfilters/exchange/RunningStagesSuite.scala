@@ -9,7 +9,11 @@ class RunningStagesSuite extends AnyFunSuite with BeforeAndAfterEach {
   private val limits = KeyLimits(maxRows = 10, inMaxValues = 10, bloomFpp = 0.01, maxFilterBytes = 1024)
   private def state = new JoinFilterState(1, nullsMatch = false, limits)
 
-  override protected def afterEach(): Unit = {
+  // Before as well: queries of other suites in this process have ended, with the same execution ids.
+  override protected def beforeEach(): Unit = clear()
+  override protected def afterEach(): Unit = clear()
+
+  private def clear(): Unit = {
     RunningScans.clear()
     RunningBuilds.clear()
   }
