@@ -30,7 +30,7 @@ PYTEST := .venv/bin/python -m pytest
 # Parts share caches and two cores.
 .NOTPARALLEL:
 .PHONY: help demo bench bench-coordinator bench-latency soak jar wheel venv clean test test-steps format \
-  stubs lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect linkage \
+  stubs lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect test-large linkage \
   $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
 
 help:
@@ -155,6 +155,10 @@ test-unit: $(VENV) $(JAR)
 
 test-classic test-local-cluster test-connect: test-%: $(VENV) $(JAR)
 	$(PYTEST) integration-tests --spark-mode=$* --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
+
+# Not a part of make test: 64 MiB from executor to executor take minutes.
+test-large: $(VENV) $(JAR)
+	$(PYTEST) integration-tests -m large --spark-mode=local-cluster --junit-xml=$(REPORTS)/large.xml $(PYTEST_ARGS)
 
 $(OLDER_SPARKS:%=test-core-%): test-core-%: .venv-%/.ready $(WHEEL)
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)

@@ -43,7 +43,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         wanted = seen[test] % ONE_IN[mode] == 0 or item.path.stem not in ENGINE
         seen[test] += 1
         exhaustive = mode != "classic" and item.get_closest_marker("exhaustive")
-        (kept if wanted and not exhaustive else left_out).append(item)
+        large = item.get_closest_marker("large") and "large" not in config.option.markexpr
+        (kept if wanted and not exhaustive and not large else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
 

@@ -156,6 +156,7 @@ spark.stop()
     assert min(shared) > 0.2, (shared, alone)
 
 
+@pytest.mark.large
 @pytest.mark.timeout(330)
 def test_filter_of_64_mib_reaches_running_scans(tmp_path: Path) -> None:
     code = """

@@ -272,8 +272,9 @@ def test_undecodable_messages_are_counted_and_dropped(spark: SparkSession, queri
     before = _refused(spark)
     _check_all(spark, queries * 2, undecodable=1.0)
     after = _refused(spark)
-    assert after["refusedMalformed"] > before["refusedMalformed"], (before, after)
-    assert after["refusedOtherVersion"] > before["refusedOtherVersion"], (before, after)
+    # In which way a message is spoilt is left to chance, and there may be few of them.
+    refused = [name for name in after if name.startswith("refused")]
+    assert sum(after[name] - before[name] for name in refused) > 0, (before, after)
     assert after["failures"] == before["failures"], (before, after)
 
 
