@@ -41,6 +41,7 @@ help:
 	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
 	@echo "make bench-latency       how long a bound takes from one executor to another"
 	@echo "make soak                a thousand queries from eight threads, heaps measured"
+	@echo "make test-large          tests that take minutes, apart from make test"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
