@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support import tables
+from support import joins, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +60,10 @@ def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         # What a first pass costs is measured, and over row groups of some hundred rows that is noise: a test
         # that asserts that rows were skipped must not depend on it.
         "spark.dynamicFilters.selectivity.giveUp": "1",
+        # One driver lives through all modules, and in local mode a task without memory ends it. Each hash
+        # table that Spark broadcasts for a bigint key takes a page: 32 MiB by default, more of a larger heap.
+        "spark.driver.memory": "2g",
+        "spark.buffer.pageSize": "2m",
     }
 
 
@@ -94,6 +98,16 @@ def shuffled(spark: SparkSession, shuffled_path: Path) -> str:
     """The name of a view of `shuffled_path`."""
     spark.read.parquet(str(shuffled_path)).createOrReplaceTempView("shuffled")
     return "shuffled"
+
+
+@pytest.fixture(params=[(a, c) for c in ("true", "false") for a in ("true", "false")], ids="-".join)
+def planner_mode(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    """A test under it runs with adaptive execution and generated code on and off."""
+    adaptive, codegen = request.param
+    with joins.settings(
+        spark, {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
+    ):
+        yield
 
 
 @pytest.fixture

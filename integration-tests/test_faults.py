@@ -270,11 +270,14 @@ def test_slow_coordinator(spark: SparkSession, queries: list[Query]) -> None:
 @pytest.mark.usefixtures("_processes")
 def test_undecodable_messages_are_counted_and_dropped(spark: SparkSession, queries: list[Query]) -> None:
     before = _refused(spark)
-    _check_all(spark, queries * 2, undecodable=1.0)
-    after = _refused(spark)
-    # In which way a message is spoilt is left to chance, and there may be few of them.
-    refused = [name for name in after if name.startswith("refused")]
-    assert sum(after[name] - before[name] for name in refused) > 0, (before, after)
+    # In which way a message is spoilt is left to chance, and a query may end before it has sent any.
+    for seed in range(5):
+        _check_all(spark, queries * 2, seed=seed, undecodable=1.0)
+        after = _refused(spark)
+        if any(after[name] > before[name] for name in after if name.startswith("refused")):
+            break
+    else:
+        pytest.fail(f"nothing was refused: {before}, {after}")
     assert after["failures"] == before["failures"], (before, after)
 
 

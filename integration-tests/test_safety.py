@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import spark_dynamic_filters as sdf
-from support.applications import run_application, value
+from support.applications import LOG, run_application, value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +98,9 @@ spark = start("local-cluster[2,1,1024]", settings={
     "spark.ui.enabled": "true", "spark.ui.port": "0", "spark.executor.syncLogLevel.enabled": "true",
     "spark.dynamicFilters.report.showValues": sys.argv[3], "spark.sql.shuffle.partitions": "2",
 })
-spark.sparkContext.setLogLevel("INFO")
+# A shell's log shows warnings only until the level changes, and INFO is what Spark takes it for.
+for level in ("WARN", "INFO"):
+    spark.sparkContext.setLogLevel(level)
 data = Path(sys.argv[2])
 for name in ("fact", "few"):
     spark.read.parquet(str(data / name)).createOrReplaceTempView(name)
@@ -125,8 +127,11 @@ spark.stop()
     assert int(value(out, "BUILT")) >= 2
     assert int(value(out, "PLANS")) > 0
     assert value(out, "LOGS") == "2 True"
+    log = (tmp_path / LOG).read_text(encoding="utf-8", errors="replace")
+    assert "INFO" in log
     for v in hidden:
         assert value(out, f"VALUE {v}") == "ui=False logs=False"
+        assert v not in log, [line for line in log.splitlines() if v in line][:5]
 
 
 @pytest.mark.usefixtures("_once")
