@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-import spark_dynamic_filters as sdf
+import clusters
 from environment import environment
 
 RATE_LIMIT_MS = 40.0  # 20 on the way to the driver, 20 on the way back
@@ -64,17 +64,13 @@ def main() -> None:
 def session() -> SparkSession:
     """Two executors, and faults enabled for their trace."""
     settings = {
-        "spark.executor.memory": "1g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.files.maxPartitionBytes": "256m",
         "spark.sql.files.openCostInBytes": "256m",
         "spark.dynamicFilters.testing.faults.enabled": "true",
         # Reading in two passes would skip what is to be found.
         "spark.dynamicFilters.lateMaterialization.enabled": "false",
     }
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("bench: exchange")
-    spark = sdf.configure(builder.config(map=settings)).getOrCreate()
+    spark = clusters.session("bench: exchange", settings)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

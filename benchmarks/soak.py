@@ -33,6 +33,7 @@ from pyspark import InheritableThread
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+import clusters
 import spark_dynamic_filters as sdf
 from environment import environment
 
@@ -93,9 +94,6 @@ def session() -> SparkSession:
     """Two executors of one core. Spark's own records of past queries are short: else no heap is flat."""
     settings = {
         "spark.driver.memory": "1g",
-        "spark.executor.memory": "1g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",
         "spark.ui.retainedTasks": "1000",
@@ -105,8 +103,7 @@ def session() -> SparkSession:
         "spark.sql.files.openCostInBytes": "64k",
         "spark.dynamicFilters.report.retainedQueries": "50",
     }
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("soak")
-    spark = sdf.configure(builder.config(map=settings)).getOrCreate()
+    spark = clusters.session("soak", settings)
     spark.sparkContext.setLogLevel("OFF")
     # PySpark logs the error of each query that fails.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

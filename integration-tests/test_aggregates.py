@@ -194,13 +194,10 @@ def test_a_join_by_the_result(spark: SparkSession, same_twice: Check) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-@pytest.mark.parametrize("codegen", ["true", "false"])
-def test_planner_modes(spark: SparkSession, same_twice: Check, adaptive: str, codegen: str) -> None:
-    group = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
-    with settings(spark, group):
-        assert_fired(same_twice("SELECT min(id), max(c_string) FROM t WHERE grp <> 4"))
-        assert_fired(same_twice("SELECT max(seq) FROM t"))
+@pytest.mark.usefixtures("planner_mode")
+def test_planner_modes(same_twice: Check) -> None:
+    assert_fired(same_twice("SELECT min(id), max(c_string) FROM t WHERE grp <> 4"))
+    assert_fired(same_twice("SELECT max(seq) FROM t"))
 
 
 @pytest.mark.exhaustive

@@ -199,17 +199,10 @@ def test_row_based_reader(spark: SparkSession, assert_same_result: Check) -> Non
         spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-@pytest.mark.parametrize("codegen", ["true", "false"])
-def test_planner_modes(spark: SparkSession, assert_same_result: Check, adaptive: str, codegen: str) -> None:
-    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-    spark.conf.set("spark.sql.codegen.wholeStage", codegen)
-    try:
-        assert_fired(assert_same_result(SHAPES["broadcast_inner_join"], ordered=True))
-        assert_row_groups_pruned(assert_same_result("SELECT * FROM t ORDER BY seq LIMIT 10", ordered=True))
-    finally:
-        spark.conf.unset("spark.sql.adaptive.enabled")
-        spark.conf.unset("spark.sql.codegen.wholeStage")
+@pytest.mark.usefixtures("planner_mode")
+def test_planner_modes(assert_same_result: Check) -> None:
+    assert_fired(assert_same_result(SHAPES["broadcast_inner_join"], ordered=True))
+    assert_row_groups_pruned(assert_same_result("SELECT * FROM t ORDER BY seq LIMIT 10", ordered=True))
 
 
 def test_without_late_materialization(spark: SparkSession, assert_same_result: Check) -> None:

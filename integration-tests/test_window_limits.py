@@ -151,14 +151,11 @@ def test_an_exchange_used_twice(same_twice: Check) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-@pytest.mark.parametrize("codegen", ["true", "false"])
-def test_planner_modes(spark: SparkSession, same_twice: Check, adaptive: str, codegen: str) -> None:
-    group = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
-    with settings(spark, group):
-        assert_fired(same_twice(GROUPS["last_days"], ordered=True))
-        assert_fired(same_twice(GROUPS["text"], ordered=True))
-        assert_fired(same_twice(RANKED.format(rank="rank", order="id", limit=10)))
+@pytest.mark.usefixtures("planner_mode")
+def test_planner_modes(same_twice: Check) -> None:
+    assert_fired(same_twice(GROUPS["last_days"], ordered=True))
+    assert_fired(same_twice(GROUPS["text"], ordered=True))
+    assert_fired(same_twice(RANKED.format(rank="rank", order="id", limit=10)))
 
 
 @pytest.mark.exhaustive

@@ -71,22 +71,15 @@ def test_tasks_fail_by_default_where_spark_tries_again(master: str, fails: bool)
     assert ("failingTasks" in _spec(_Counted(master))) == fails
 
 
-def test_impossible_faults() -> None:
-    with (
-        pytest.raises(ValueError, match=r"failing_tasks.*local\[2, 4\]"),
-        faults(
-            _Counted("local[2]"),  # type: ignore[arg-type]
-            failing_tasks=0.5,
-        ),
-    ):
-        pass
-    with (
-        pytest.raises(ValueError, match=r"killed_executors.*local-cluster"),
-        faults(
-            _Counted("local[2, 4]"),  # type: ignore[arg-type]
-            killed_executors=1,
-        ),
-    ):
+@pytest.mark.parametrize(
+    ("master", "fault", "message"),
+    [
+        ("local[2]", {"failing_tasks": 0.5}, r"failing_tasks.*local\[2, 4\]"),
+        ("local[2, 4]", {"killed_executors": 1}, r"killed_executors.*local-cluster"),
+    ],
+)
+def test_impossible_faults(master: str, fault: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message), faults(_Counted(master), **fault):  # type: ignore[arg-type]
         pass
 
 

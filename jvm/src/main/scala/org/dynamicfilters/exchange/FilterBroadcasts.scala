@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
   */
 object FilterBroadcasts {
   private val byExecution = new ConcurrentHashMap[Long, java.util.Set[Broadcast[Array[Byte]]]]()
-  // As in RunningScans.
+  // As in RunningStages.
   private val over = new EndedExecutions
   // What was made and may still have blocks somewhere.
   private val ids = ConcurrentHashMap.newKeySet[Long]()

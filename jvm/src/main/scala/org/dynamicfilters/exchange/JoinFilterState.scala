@@ -229,9 +229,8 @@ final class JoinFilterState(
 
   def expression(column: String): String = current match {
     case None => "true"
-    case Some(f) if showValues || f == ValueFilter.All || f == ValueFilter.Nothing =>
-      if (isTuple) TupleText.expression(f, column) else f.expression(column)
-    case Some(_) => "hidden"
+    case Some(f) if isTuple && showValues => TupleText.expression(f, column)
+    case Some(f) => f.shown(column, showValues)
   }
 
   // Last, when everything else of this object is there.

@@ -16,7 +16,6 @@ private[exchange] final class LateJoin(
     pace: ExchangePace,
     counters: ExchangeCounters
 ) {
-  import LateJoin._
 
   /** All who ever asked, and those of them who have not got it. */
   private val subscribers = mutable.LinkedHashSet.empty[String]
@@ -66,21 +65,16 @@ private[exchange] final class LateJoin(
     state.sending = Some(s"not sent to running scans: $reason")
   }
 
-  private def encoded(filter: ValueFilter, bytes: Int): (Array[Byte], Option[Payload]) =
-    if (bytes.toLong * subscribers.size > pace.fanOutBytes) {
+  private def encoded(filter: ValueFilter, bytes: Int): (Array[Byte], Option[Payload]) = {
+    val fits = bytes.toLong * subscribers.size <= pace.fanOutBytes
+    if (!fits)
       withhold(
         withheldBytes,
         s"$bytes bytes to ${subscribers.size} executors are more than ${pace.fanOutBytes}; they get its range"
       )
-      (update(Some(FilterCodec.encode(rangeOf(filter)))), None)
-    } else if (bytes <= InlineBytes) (update(Some(FilterCodec.encode(filter))), None)
-    else {
-      counters.add(broadcasts)
-      (update(None), Some(peers.payload(FilterCodec.encode(filter))))
-    }
-
-  private def update(encoded: Option[Array[Byte]]): Array[Byte] =
-    MessageCodec.encode(Message.JoinFilter(executionId, name, encoded))
+    val sent = FilterCodec.encode(if (fits) filter else rangeOf(filter))
+    LateFilterMessage(executionId, name, sent, peers, counters)
+  }
 
   private def rangeOf(filter: ValueFilter): ValueFilter = filter match {
     case ValueFilter.Members(range, _) => range
@@ -88,10 +82,4 @@ private[exchange] final class LateJoin(
   }
 
   def release(): Unit = message.flatMap(_._2).foreach(_.release())
-}
-
-private object LateJoin {
-
-  /** Larger filters go as a Spark broadcast: each executor fetches it once, from whoever has it. */
-  val InlineBytes: Int = 1 << 20
 }

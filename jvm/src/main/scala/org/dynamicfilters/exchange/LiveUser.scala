@@ -53,8 +53,7 @@ private[exchange] final class LiveUser(
         val (_, bytes, payload) = message.filter(_._1 == newest.number).getOrElse {
           release()
           val (bytes, payload) =
-            LateFilterMessage(executionId, FilterName(state.ref.id, newest.number), newest.encoded, peers)
-          if (payload.isDefined) counters.add(broadcasts)
+            LateFilterMessage(executionId, FilterName(state.ref.id, newest.number), newest.encoded, peers, counters)
           val made = (newest.number, bytes, payload)
           message = Some(made)
           made
@@ -68,17 +67,4 @@ private[exchange] final class LiveUser(
   }
 
   def release(): Unit = message.flatMap(_._3).foreach(_.release())
-}
-
-/** A filter as a message, with what is too large for it beside it. */
-private[exchange] object LateFilterMessage {
-  def apply(
-      executionId: Long,
-      name: FilterName,
-      encoded: Array[Byte],
-      peers: Peers
-  ): (Array[Byte], Option[Payload]) =
-    if (encoded.length <= LateJoin.InlineBytes)
-      (MessageCodec.encode(Message.JoinFilter(executionId, name, Some(encoded))), None)
-    else (MessageCodec.encode(Message.JoinFilter(executionId, name, None)), Some(peers.payload(encoded)))
 }

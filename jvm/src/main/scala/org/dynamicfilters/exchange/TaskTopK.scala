@@ -44,9 +44,9 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
     leftOut != 0
   }
 
-  /** Tells whether the rows that were counted last held a key that was not known. */
+  /** Tells, where different keys are looked for, whether the rows that were counted last held one that was not known. */
   final protected def found(news: Boolean): Unit =
-    if (spec.distinct) between = if (news) 0 else math.min(between * 2 + 1, TaskTopK.MaxBetween)
+    between = if (news) 0 else math.min(between * 2 + 1, TaskTopK.MaxBetween)
 
   /** The bound of this attempt: the key of its `limit`-th best row, if it has handed on as many. */
   protected def ownWorst: Option[AnyRef]
@@ -209,7 +209,7 @@ final class LongTaskTopK(
           else { n += 1; buffer(n - 1) }
         if (!spec.distinct || m == 0 || merged(m - 1) != next) { merged(m) = next; m += 1 }
       }
-      found(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
+      if (spec.distinct) found(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
       best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
       buffered = 0
     }
@@ -293,7 +293,7 @@ final class ObjectTaskTopK(
           else { n += 1; buffer(n - 1) }
         if (!spec.distinct || m == 0 || order.compare(merged(m - 1), next) != 0) { merged(m) = next; m += 1 }
       }
-      found(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
+      if (spec.distinct) found(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
       best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
       java.util.Arrays.fill(buffer, 0, buffered, null)
       buffered = 0

@@ -3,7 +3,7 @@ package org.dynamicfilters.exchange
 import java.lang.ref.WeakReference
 import java.util.concurrent.ConcurrentHashMap
 
-import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.user.Generation
 
 /** A user's filter in plans: the generation that was in force when the query started.
@@ -24,10 +24,7 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
   override protected def inForce(column: String): String = {
     val state = lastRun
     if (state == null) "true"
-    else {
-      val f = state.newest.filter
-      if (f == ValueFilter.All || f == ValueFilter.Nothing || state.showValues) f.expression(column) else "hidden"
-    }
+    else state.newest.filter.shown(column, state.showValues)
   }
 
   override def equals(other: Any): Boolean = other match {

@@ -48,6 +48,11 @@ sealed trait ValueFilter extends Serializable {
   /** The condition as users read it in a plan: `true`, `k <= 50`, `50 <= k <= 1000`, `k = 5`, `(k < 10 OR k IS NULL)`. */
   def expression(column: String): String
 
+  /** The same for whoever may not see values of the data unless `showValues`. */
+  final def shown(column: String, showValues: Boolean): String =
+    if (showValues || this == ValueFilter.All || this == ValueFilter.Nothing) expression(column)
+    else ValueFilter.Hidden
+
   /** What passes both. Throws IllegalArgumentException if the two are filters of different types. */
   def and(other: ValueFilter): ValueFilter
 
@@ -59,6 +64,9 @@ sealed trait ValueFilter extends Serializable {
 }
 
 object ValueFilter {
+
+  /** In place of a condition whose values are not shown. */
+  val Hidden = "hidden"
 
   /** Everything passes: nothing is known yet. */
   case object All extends ValueFilter {

@@ -4,30 +4,16 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.exchange.{JoinRef, RunningScans, TaskFilters}
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters, ScanPlace}
+import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters}
 
 /** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters: waits for them where that is worth it, and
   * makes them known to the scan's tasks. What the scan makes of them is its own affair.
   */
-case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) extends UnaryExecNode with FilteredScan {
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override def supportsColumnar: Boolean = child.supportsColumnar
-  override def vectorTypes: Option[Seq[String]] = child.vectorTypes
-  override def nodeName: String = "DynamicFilterScan"
-  override def simpleString(maxFields: Int): String = s"$nodeName ${filters.mkString(", ")}"
-
-  override def joinFilters: Seq[(JoinRef, ScanPlace)] =
-    filters.map(f => (f.ref, f.place)).collect { case (j: JoinRef, place) => (j, place) }
-  override protected def doPrepare(): Unit = awaitFilters()
-
+case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) extends ApiFilteredScan {
   override protected def doExecute(): RDD[InternalRow] = announced(child.execute())
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = announced(child.executeColumnar())
 

@@ -99,12 +99,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   }
 
   private def reject(p: SparkPlan, producer: String, columns: Seq[String], reason: String): SparkPlan = {
-    // When its input runs there is nothing left to plan; the reason is what was found before. The logical operator is what
-    // stays when it is planned anew.
-    val before = if (reason == PushDown.RunsAlready) p.logicalLink.flatMap(_.getTagValue(RejectedTag)) else None
-    val rejected = before.getOrElse(Rejected(producer, columns, reason))
-    p.logicalLink.foreach(_.setTagValue(RejectedTag, rejected))
-    p.setTagValue(RejectedTag, rejected)
+    DynamicFilterRule.reject(p, Rejected(producer, columns, reason), RejectedTag)
     p
   }
 }
@@ -116,6 +111,23 @@ object DynamicFilterRule {
 
   /** Why a join makes no filter of the tuples of its keys, beside those of single keys. */
   val RejectedTupleTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejectedTuple")
+
+  /** Reasons that say only that planning comes too late. */
+  private val TooLate = Set(PushDown.RunsAlready, BuildSides.RanWithoutTap)
+
+  /** Notes on an operator why it produces no filter.
+    *
+    * @return
+    *   what was noted: of an operator whose inputs run, of which nothing is left to plan, what was found before
+    */
+  def reject(p: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): Rejected = {
+    // The logical operator is what stays when it is planned anew.
+    val before = if (TooLate.contains(now.reason)) p.logicalLink.flatMap(_.getTagValue(tag)) else None
+    val rejected = before.getOrElse(now)
+    p.logicalLink.foreach(_.setTagValue(tag, rejected))
+    p.setTagValue(tag, rejected)
+    rejected
+  }
 }
 
 /** Hooks the rule in where adaptive execution does not. */

@@ -2,9 +2,8 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, UnsafeProjection}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -22,14 +21,8 @@ import org.dynamicfilters.testing.FaultInjection
   * files, partitions and metrics as ever. What changes is the reader in its relation ([[DynamicParquetFormat]]), and, where
   * something is known of the files, the order in which they are read.
   */
-case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends UnaryExecNode with FilteredScan {
+case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends FilteredScan {
   import ScanCounter._
-
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override def supportsColumnar: Boolean = child.supportsColumnar
-  override def vectorTypes: Option[Seq[String]] = child.vectorTypes
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "filesPruned" -> SqlMetricsAccess.sum(sparkContext, "file splits never opened"),
@@ -41,7 +34,6 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
     "bytesRead" -> SqlMetricsAccess.size(sparkContext, "bytes read")
   )
 
-  override def nodeName: String = "DynamicFilterScan"
   override def simpleString(maxFields: Int): String = s"$nodeName ${spec.describe}"
   override def verboseStringWithOperatorId(): String =
     s"""
@@ -106,7 +98,6 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Unary
   }
 
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
-  override protected def doPrepare(): Unit = awaitFilters()
 
   /** The scan's splits as chosen on the driver; None keeps Spark's own. Bucketed scans keep their partitions. */
   private def chosen(accumulator: ScanAccumulator): Option[ChosenFileScanRDD] =

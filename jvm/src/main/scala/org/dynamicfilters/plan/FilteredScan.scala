@@ -1,23 +1,31 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.SparkException
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.UnaryExecNode
 import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange.{JoinRef, JoinWaits, TaskFilters}
-import org.dynamicfilters.scan.ScanPlace
+import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 
-/** A scan under dynamic filters. */
-trait FilteredScan extends SparkPlan {
+/** A scan under dynamic filters. To the operators above it is the scan itself. */
+trait FilteredScan extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def supportsColumnar: Boolean = child.supportsColumnar
+  override def vectorTypes: Option[Seq[String]] = child.vectorTypes
+  override def nodeName: String = "DynamicFilterScan"
 
   /** The filters of joins, and where the scan stands to them. */
   def joinFilters: Seq[(JoinRef, ScanPlace)]
 
   /** Holds the scan's stage back until its filters are ready, where the planner found that worth it.
     *
-    * To be called by `doPrepare`, because Spark prepares the plan of a shuffle on the thread that submits it, before it takes
-    * the exchange's lock: so neither the adaptive loop nor a cancellation is blocked.
+    * Here, because Spark prepares the plan of a shuffle on the thread that submits it, before it takes the exchange's lock:
+    * so neither the adaptive loop nor a cancellation is blocked.
     */
-  protected def awaitFilters(): Unit = {
+  override protected def doPrepare(): Unit = {
     val refs = joinFilters.collect { case (ref, place) if place.waits => ref }
     val execution = TaskFilters.executionId(session.sparkContext)
     val millis = Settings.get(conf, Settings.JoinWaitTimeout)
@@ -28,4 +36,13 @@ trait FilteredScan extends SparkPlan {
         case _ =>
       }
   }
+}
+
+/** A scan that is not Spark's own file scan. */
+trait ApiFilteredScan extends FilteredScan {
+  def filters: IndexedSeq[ApiFilter]
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${filters.mkString(", ")}"
+  override def joinFilters: Seq[(JoinRef, ScanPlace)] =
+    filters.map(f => (f.ref, f.place)).collect { case (j: JoinRef, place) => (j, place) }
 }

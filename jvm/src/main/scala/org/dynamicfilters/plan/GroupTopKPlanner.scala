@@ -92,11 +92,7 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
   }
 
   private def renamed(list: Seq[NamedExpression], key: Attribute): Option[AttributeReference] =
-    list.find(_.exprId == key.exprId).flatMap {
-      case a: AttributeReference => Some(a)
-      case Alias(a: AttributeReference, _) => Some(a)
-      case _ => None
-    }
+    list.find(_.exprId == key.exprId).flatMap(PushDown.handedOn)
 
   /** The column below the aggregate that a column of its result is a grouping key of. */
   private def groupedBy(a: BaseAggregateExec, key: Attribute): Option[AttributeReference] =

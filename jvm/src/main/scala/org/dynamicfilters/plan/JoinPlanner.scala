@@ -75,15 +75,9 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     reject(j, Rejected("join", names(keys).take(1), reason), DynamicFilterRule.RejectedTag)
 
   private def reject(j: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): SparkPlan = {
-    // When its sides run there is nothing left to plan; the reason is what was found before. The logical join is what stays
-    // of a join when it is planned anew.
-    val rejected =
-      if (!Running.contains(now.reason)) now
-      else j.logicalLink.flatMap(_.getTagValue(tag)).getOrElse(now)
-    j.logicalLink.foreach(_.setTagValue(tag, rejected))
+    val rejected = DynamicFilterRule.reject(j, now, tag)
     val execution = j.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
     QueryReports.instance.note(execution, j.session)(_.reject(rejected))
-    j.setTagValue(tag, rejected)
     j
   }
 
@@ -236,9 +230,6 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
 }
 
 object JoinPlanner {
-
-  /** Reasons that say only that planning comes too late. */
-  private val Running = Set(PushDown.RunsAlready, BuildSides.RanWithoutTap)
 
   /** Both sides of a join. */
   private final case class Sides(probe: SparkPlan, build: SparkPlan)

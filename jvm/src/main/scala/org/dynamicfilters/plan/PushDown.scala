@@ -112,30 +112,26 @@ final class PushDown(
 
   /** What a column of a projection is below it. */
   private def source(list: Seq[NamedExpression], column: Attribute): Either[String, Attribute] =
-    list.find(_.exprId == column.exprId) match {
-      case Some(a: AttributeReference) => Right(a)
-      case Some(Alias(a: AttributeReference, _)) => Right(a)
-      case Some(other) => Left(s"$key is computed: ${other.sql}")
-      case None => Left(s"$key ${column.name} is not in the projection below")
-    }
+    found(list, column, "projection")
+
+  private def found(list: Seq[NamedExpression], column: Attribute, where: String): Either[String, AttributeReference] =
+    list
+      .find(_.exprId == column.exprId)
+      .toRight(s"$key ${column.name} is not in the $where below")
+      .flatMap(handedOn(_))
+
+  private def handedOn(e: NamedExpression): Either[String, AttributeReference] =
+    PushDown.handedOn(e).toRight(s"$key is computed: ${e.sql}")
 
   /** Groups whose key the filter excludes are dropped as a whole, so the others keep all their rows. */
-  private def grouping(a: BaseAggregateExec, column: Attribute): Either[String, Attribute] = {
-    val result = a.resultExpressions.find(_.exprId == column.exprId) match {
-      case Some(x: AttributeReference) => Right(x)
-      case Some(Alias(x: AttributeReference, _)) => Right(x)
-      case Some(other) => Left(s"$key is computed: ${other.sql}")
-      case None => Left(s"$key ${column.name} is not in the aggregate below")
-    }
-    result.flatMap { x =>
-      a.groupingExpressions.find(_.exprId == x.exprId) match {
-        case Some(g: AttributeReference) => Right(g)
-        case Some(Alias(g: AttributeReference, _)) => Right(g)
-        case Some(other) => Left(s"$key is computed: ${other.sql}")
-        case None => Left("an aggregate is in the way that does not group by the key")
-      }
-    }
-  }
+  private def grouping(a: BaseAggregateExec, column: Attribute): Either[String, Attribute] =
+    for {
+      x <- found(a.resultExpressions, column, "aggregate")
+      g <- a.groupingExpressions
+        .find(_.exprId == x.exprId)
+        .toRight("an aggregate is in the way that does not group by the key")
+      grouped <- handedOn(g)
+    } yield grouped
 
   private def inPartitions(w: UnaryExecNode, by: Seq[Expression], columns: Seq[Attribute], crossed: Boolean) =
     if (columns.forall(c => by.exists { case a: Attribute => a.exprId == c.exprId; case _ => false }))
@@ -203,6 +199,13 @@ final class PushDown(
 
 object PushDown {
   val RunsAlready = "the probe side runs already"
+
+  /** The column that an expression of a projection hands on as it is; None if it computes something. */
+  def handedOn(e: NamedExpression): Option[AttributeReference] = e match {
+    case a: AttributeReference => Some(a)
+    case Alias(a: AttributeReference, _) => Some(a)
+    case _ => None
+  }
 
   /** How far a filter may go down.
     *

@@ -4,33 +4,19 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
-import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
+import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.V2Predicates
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.exchange.JoinRef
-import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
+import org.dynamicfilters.scan.ApiFilter
 
 /** A DataSource V2 scan that takes filters at run time (`SupportsRuntimeV2Filtering`): it gets those that are complete before
   * it plans its partitions, the same way as Spark's own dynamic partition pruning.
   */
-case class V2FilteredScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan)
-    extends UnaryExecNode
-    with FilteredScan {
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override def supportsColumnar: Boolean = child.supportsColumnar
-  override def vectorTypes: Option[Seq[String]] = child.vectorTypes
-  override def nodeName: String = "DynamicFilterScan"
-  override def simpleString(maxFields: Int): String = s"$nodeName ${filters.mkString(", ")}"
-
-  override def joinFilters: Seq[(JoinRef, ScanPlace)] =
-    filters.map(f => (f.ref, f.place)).collect { case (j: JoinRef, place) => (j, place) }
-  override protected def doPrepare(): Unit = awaitFilters()
+case class V2FilteredScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) extends ApiFilteredScan {
 
   /** The scan that plans its partitions after it was told the filters. A copy, because the original may have planned them
     * already, when Spark asked how its data is partitioned.

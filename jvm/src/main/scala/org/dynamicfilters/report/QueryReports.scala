@@ -151,8 +151,7 @@ final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumula
   /** The filter in force, as in a SQL text. */
   def expression(executionId: Long, column: String, showValues: Boolean): String = {
     val (_, filter) = current(executionId)
-    if (showValues || filter == ValueFilter.All || filter == ValueFilter.Nothing) filter.expression(column)
-    else "hidden"
+    filter.shown(column, showValues)
   }
 
   /** The same in the newest execution. */

@@ -156,7 +156,7 @@ private final class ReportReader(session: SparkSession) {
       f.state.toString,
       f.reason,
       f.generation,
-      if (showValues || !f.filter.hasValues) f.filter.expression else "hidden",
+      if (showValues || !f.filter.hasValues) f.filter.expression else ValueFilter.Hidden,
       f.bytes,
       f.waitMillis,
       f.readyMillis.orNull
@@ -221,7 +221,7 @@ private final class ReportReader(session: SparkSession) {
   }
 
   def trace: Seq[Row] = FaultInjection.traced.map { e =>
-    Row(e.executorId, e.executionId, e.what, e.partition, if (showValues) e.key else "hidden", e.micros)
+    Row(e.executorId, e.executionId, e.what, e.partition, if (showValues) e.key else ValueFilter.Hidden, e.micros)
   }
 
   def users: Seq[Row] = UserFilters.of(SqlMetricsAccess.sessionId(session)).map { f =>
@@ -231,11 +231,7 @@ private final class ReportReader(session: SparkSession) {
       f.typeText,
       g.number,
       g.filter.form,
-      g.filter match {
-        case ValueFilter.All => "true"
-        case ValueFilter.Nothing => "false"
-        case _ => if (showValues) g.filter.expression(f.name) else "hidden"
-      },
+      g.filter.shown(f.name, showValues),
       g.filter match {
         case ValueFilter.Members(_, keys) => keys.size
         case _ => null

@@ -6,7 +6,7 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
-import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TopKRef}
+import org.dynamicfilters.exchange.{ExecutorExchange, LocalExchange, TaskFilters}
 import org.dynamicfilters.filter.ValueFilter
 
 /** The filters of custom scans in one task.
@@ -20,23 +20,11 @@ private final class ConsumerTask(
     ready: ReadyFilters,
     context: TaskContext
 ) {
-  private val complete = new Array[ValueFilter](filters.size)
+  private val now = new CurrentFilters(filters.size, runs, ready, context)
 
   def current(id: Long): Option[ValueFilter] = {
     val at = filters.indexWhere(_.id == id)
-    if (at < 0) None
-    else if (complete(at) != null) Some(complete(at))
-    else
-      filters(at).ref match {
-        case t: TopKRef => TaskFilters.filter(context, t, runs(at))
-        case j: JoinRef =>
-          // There is one generation only.
-          ready.find(context, j, at).map { f =>
-            complete(at) = f.convert(filters(at).domain)
-            complete(at)
-          }
-        case _ => None
-      }
+    if (at < 0) None else now(at, filters(at).ref, filters(at).domain)
   }
 }
 

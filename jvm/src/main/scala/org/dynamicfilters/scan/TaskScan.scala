@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TopKRef, UserRef}
+import org.dynamicfilters.exchange.{ExecutorExchange, LocalExchange, TaskFilters, UserRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.testing.FaultInjection
 
@@ -20,35 +20,24 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
   val advisor: LateMaterializationAdvisor =
     shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(spec.giveUpSelectivity))
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
-  private val complete = new Array[ValueFilter](spec.columns.size + spec.tuples.size)
+  private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 
   /** Filters by column of the spec, as of now. */
   def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(filter)
 
-  private def filter(column: Int): ValueFilter =
-    if (complete(column) != null) complete(column)
-    else
-      spec.columns(column).ref match {
-        case t: TopKRef => TaskFilters.filter(context, t, runs(column)).getOrElse(ValueFilter.All)
-        case j: JoinRef =>
-          ready.find(context, j, column) match {
-            case Some(f) =>
-              // There is one generation only.
-              complete(column) = f.convert(spec.columns(column).domain)
-              complete(column)
-            case None => ValueFilter.All
-          }
-        case u: UserRef => users(column)(u, context)
-        case _ => ValueFilter.All
-      }
+  private def filter(column: Int): ValueFilter = {
+    val c = spec.columns(column)
+    c.ref match {
+      case u: UserRef => users(column)(u, context)
+      case other => current(column, other, c.domain).getOrElse(ValueFilter.All)
+    }
+  }
 
   private lazy val users = spec.columns.map(c => new UserColumn(c.domain))
 
   /** Filters of [[org.dynamicfilters.filter.TupleHash]]es by tuple of the spec, as of now. */
   def tuples(): IndexedSeq[ValueFilter] = spec.tuples.indices.map { i =>
-    val at = spec.columns.size + i
-    if (complete(at) == null) complete(at) = ready.find(context, spec.tuples(i).ref, at).orNull
-    if (complete(at) == null) ValueFilter.All else complete(at)
+    current.join(spec.columns.size + i, spec.tuples(i).ref)(identity).getOrElse(ValueFilter.All)
   }
 
   /** What row groups say of each filter of tuples, shared by the execution's tasks in this process. */

@@ -1,0 +1,38 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.TaskContext
+import org.dynamicfilters.exchange.{FilterRef, JoinRef, TaskFilters, TopKRef}
+import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+
+/** The filters of a scan in one task, as of now.
+  *
+  * @param size
+  *   how many filters the scan has
+  * @param runs
+  *   by filter, see `TopKRef.nextRun`
+  */
+private[scan] final class CurrentFilters(
+    size: Int,
+    runs: IndexedSeq[Long],
+    ready: ReadyFilters,
+    context: TaskContext
+) {
+  private val complete = new Array[ValueFilter](size)
+
+  /** The filter of a TopK or a join; None where nothing is known, and for others.
+    *
+    * @param domain
+    *   type of the scan's column
+    */
+  def apply(at: Int, ref: FilterRef, domain: KeyDomain): Option[ValueFilter] = ref match {
+    case t: TopKRef => TaskFilters.filter(context, t, runs(at))
+    case j: JoinRef => join(at, j)(_.convert(domain))
+    case _ => None
+  }
+
+  /** A join's filter. There is one generation only, so `convert` is asked once. */
+  def join(at: Int, ref: JoinRef)(convert: ValueFilter => ValueFilter): Option[ValueFilter] = {
+    if (complete(at) == null) ready.find(context, ref, at).foreach(f => complete(at) = convert(f))
+    Option(complete(at))
+  }
+}
