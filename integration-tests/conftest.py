@@ -61,7 +61,7 @@ def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         # that asserts that rows were skipped must not depend on it.
         "spark.dynamicFilters.selectivity.giveUp": "1",
         # One driver lives through all modules, and in local mode a task without memory ends it. Each hash
-        # table that Spark broadcasts for a bigint key takes a page: 32 MiB by default, more of a larger heap.
+        # table that Spark broadcasts for a bigint key takes a page: 32 MiB by default, until it is collected.
         "spark.driver.memory": "2g",
         "spark.buffer.pageSize": "2m",
     }

@@ -76,6 +76,7 @@ def test_tasks_fail_by_default_where_spark_tries_again(master: str, fails: bool)
     [
         ("local[2]", {"failing_tasks": 0.5}, r"failing_tasks.*local\[2, 4\]"),
         ("local[2, 4]", {"killed_executors": 1}, r"killed_executors.*local-cluster"),
+        ("local[2, 4]", {"fetch_failures": 0.1}, r"fetch_failures.*local-cluster"),
     ],
 )
 def test_impossible_faults(master: str, fault: dict[str, float], message: str) -> None:

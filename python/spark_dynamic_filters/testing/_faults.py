@@ -129,7 +129,7 @@ def faults(
             contributed. Needs executors of their own (local-cluster, or a cluster that replaces executors).
         kill_best: whether only executors are killed whose rows make a TopK's bound at that time.
         fetch_failures: share of map tasks whose shuffle files are gone when they have ended, so that Spark
-            computes them again when they are asked for.
+            computes them again when they are asked for. Needs executors of their own.
         slow_coordinator: seconds that the driver takes for each message.
 
     Yields:
@@ -207,10 +207,19 @@ def _check_possible(spark: SparkSession, named: Mapping[str, float]) -> None:
             f"faults: failing_tasks: with master {_master(spark)} Spark gives each task one attempt, so a "
             "failing task fails the query; use local[2, 4] or a cluster"
         )
-    if named.get("killedExecutors") and _master(spark).startswith("local") and not _local_cluster(spark):
+    if not _master(spark).startswith("local") or _local_cluster(spark):
+        return
+    if named.get("killedExecutors"):
         raise ValueError(
             f"faults: killed_executors: with master {_master(spark)} there are no executors but the driver; "
             "use local-cluster or a cluster"
+        )
+    # Seen in Spark 4.1 to 4.3: the block manager that files could not be fetched from is struck off, and the
+    # driver's own cannot register again, so that no broadcast is ever removed and the heap fills up.
+    if named.get("fetchFailures"):
+        raise ValueError(
+            f"faults: fetch_failures: with master {_master(spark)} Spark does not recover from them: it "
+            "keeps the broadcasts of all later queries; use local-cluster or a cluster"
         )
 
 
