@@ -37,7 +37,7 @@ class JoinBenchmark:
         self.options = options
         self.results = join_report.Results(environment())
         if options.keep:
-            self.results.keep(options.out, without=options.parts)
+            self.results.keep(options.out)
         self.registered: dict[str, Path] = {}
 
     def run(self) -> join_report.Results:
@@ -135,7 +135,7 @@ class JoinBenchmark:
         for one in measured:
             seconds = ", ".join(f"{variant} {one.median(variant):.3f} s" for variant in variants)
             print(f"{case.part}, {one.name}, {one.label}: {seconds}; {one.forms or 'no filter'}", flush=True)
-        self.results.measured += measured
+        self.results.add(measured)
 
     def _repeats(self, case: Case) -> int:
         return self.options.pairs if case.part in (USELESS, TAP) else self.options.repeats
@@ -221,7 +221,7 @@ def _options() -> argparse.Namespace:
         help="largest build side of Spark's own filters (default: %(default)s)",
     )
     add("--only-data", action="store_true", help="make the tables, measure nothing")
-    add("--keep", action="store_true", help="keep in the report what an earlier run measured of other parts")
+    add("--keep", action="store_true", help="keep in the report what only an earlier run has measured")
     add(
         "--data",
         type=Path,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tables
-from join_queries import CLUSTERED, STAR, TAP, TPCH, USELESS
+from join_queries import CLUSTERED, PARTS, STAR, TAP, TPCH, USELESS
 from join_results import Measured, figures, sums
 from join_runs import BLOOM, OURS
 from runs import ORACLE, STOCK
@@ -27,12 +27,18 @@ class Results:
     measured: list[Measured] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def keep(self, folder: Path, without: Sequence[str]) -> None:
-        """Takes over what an earlier run measured, but for the parts ``without``."""
+    def keep(self, folder: Path) -> None:
+        """Takes over what an earlier run measured, as long as this one does not measure it again."""
         file = folder / f"{NAME}.json"
         if file.exists():
-            earlier = (Measured.from_dict(values) for values in json.loads(file.read_text())["measured"])
-            self.measured += [one for one in earlier if one.part not in without]
+            self.add([Measured.from_dict(values) for values in json.loads(file.read_text())["measured"]])
+
+    def add(self, measured: Sequence[Measured]) -> None:
+        """Adds what was measured, in place of what is there of the same."""
+        new = {(one.part, one.name, one.label) for one in measured}
+        self.measured = [one for one in self.measured if (one.part, one.name, one.label) not in new]
+        self.measured += measured
+        self.measured.sort(key=lambda one: (PARTS.index(one.part), one.size))
 
     def write(self, folder: Path) -> None:
         """Writes the JSON and Markdown; called after every query, so that a long run loses nothing."""
