@@ -47,8 +47,11 @@ def main() -> None:
     parser.add_argument("--most-literals", type=int, default=10_000, help="literals of Spark's own IN")
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder for the tables")
     parser.add_argument("--out", type=Path, default=None, help="JSON file for the results")
+    parser.add_argument("--only-updates", action="store_true", help="keep the rest of the file")
     options = parser.parse_args()
     results: dict[str, Any] = {"environment": environment(), "rows": options.rows, "queries": []}
+    if options.only_updates and options.out and options.out.exists():
+        results["queries"] = json.loads(options.out.read_text(encoding="utf-8"))["queries"]
     for layout in user_tables.LAYOUTS:
         user_tables.users(options.data, options.rows, layout)
     spark = runs.session("benchmark of users' filters")
@@ -57,7 +60,7 @@ def main() -> None:
             folder = user_tables.users(options.data, options.rows, layout)
             runs.warm_page_cache(folder)
             runs.register(spark, "users", folder)
-            for which in user_tables.SETS:
+            for which in () if options.only_updates else user_tables.SETS:
                 runs.register(spark, "ids", user_tables.id_table(options.data, options.rows, which))
                 results["queries"].append(_compare(spark, options, layout, which))
                 _print(results["queries"][-1])

@@ -319,6 +319,20 @@ def test_prunes(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
     assert set(ids(in_sql, "seq")) >= {10, 20, 3_500}
 
 
+def test_prunes_drops_rows_where_nothing_else_is_read(
+    spark: SparkSession, f: sdf.UserFilter, tmp_path: Path
+) -> None:
+    # Each row group has a row that is wanted, and skipping the others spares no bytes: only rows that the
+    # operators above need not see.
+    spark.range(20_000).write.option("parquet.block.row.count.limit", "1000").parquet(str(tmp_path / "ids"))
+    wanted = list(range(0, 20_000, 500))
+    f.update(sdf.isin(wanted))
+    df = spark.read.parquet(str(tmp_path / "ids")).where(f.prunes("id"))
+    found, report = reported(spark, lambda: df.selectExpr("count(*)", "sum(hash(id))").collect()[0][0])
+    assert len(wanted) <= found < 2_000
+    assert_in_scan(report)
+
+
 @pytest.mark.parametrize(
     "text",
     [

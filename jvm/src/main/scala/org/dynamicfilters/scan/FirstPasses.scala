@@ -198,13 +198,13 @@ final class FirstPasses(
     else
       bytes.read(access.fileReader, group.index, None, Some(rows)).toDouble / math.max(bytes.requested(group.block), 1L)
 
-  /** Whether enough is left to read after the first passes, or enough to do with each row that they leave out: to shuffle it, or
-    * to bring it to an aggregate that needs hardly any.
+  /** Whether enough is left to read after the first passes, or enough to do with each row that they leave out: to shuffle it, to
+    * bring it to an aggregate that needs hardly any, or what a user who asks for pruning knows of.
     */
   private def worthwhile(group: RowGroup): Boolean = {
     val requested = bytes.requested(group.block)
     val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.of(group.block, _)).sum
-    spec.crossesExchange || spec.isForAggregate || requested - first >= first * MinGain
+    spec.crossesExchange || spec.isForAggregate || spec.followsUpdates || requested - first >= first * MinGain
   }
 
   override def close(): Unit = opened.foreach { p =>
