@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--most-literals", type=int, default=10_000, help="literals of Spark's own IN")
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder for the tables")
     parser.add_argument("--out", type=Path, default=None, help="JSON file for the results")
-    parser.add_argument("--only-updates", action="store_true", help="keep the rest of the file")
+    parser.add_argument(
+        "--only-updates", action="store_true", help="measure only these, keep the rest of --out"
+    )
     options = parser.parse_args()
     results: dict[str, Any] = {"environment": environment(), "rows": options.rows, "queries": []}
     if options.only_updates and options.out and options.out.exists():

@@ -63,11 +63,11 @@ def one_file_a_task(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.files.openCostInBytes", "64m")
 
 
-def _pruned_elsewhere(spark: SparkSession, folder: Path, enough: float = 0.0) -> float:
+def _pruned_elsewhere(spark: SparkSession, folder: Path, enough: float = -1.0) -> float:
     """The share of row groups skipped by the executor that has not read the best file; the best of five runs.
 
     Which tasks an executor gets is chance, and the bound may come when it has done them all: the first run
-    that skips `enough` is the last.
+    that skips more than `enough` is the last.
     """
     shares: list[float] = []
     for attempt in range(5):
@@ -81,7 +81,7 @@ def _pruned_elsewhere(spark: SparkSession, folder: Path, enough: float = 0.0) ->
         others = [e for e in executors if e.row_groups_total % GROUPS == 0]
         if others and others[0].row_groups_total >= 4 * GROUPS:
             shares.append(float(others[0].row_groups_pruned / others[0].row_groups_total))
-            if shares[-1] >= enough:
+            if shares[-1] > enough:
                 break
     return max(shares) if shares else pytest.fail(f"one executor did all the work: {executors}")
 
@@ -93,7 +93,7 @@ def test_bound_crosses_executors(spark: SparkSession, tmp_path: Path) -> None:
         alone = _pruned_elsewhere(spark, tmp_path / "alone")
     # By itself it skips little, and most with what it hears.
     assert alone < 0.1, alone
-    assert shared >= 0.25, shared
+    assert shared > 0.25, shared
     assert _counter(spark, "received") > 0
     assert _counter(spark, "sent") > 0
 

@@ -82,7 +82,7 @@ def _short_waits(spark: SparkSession) -> None:
     spark.conf.set("spark.dynamicFilters.join.waitTimeout", "20s")
 
 
-def _check_all(spark: SparkSession, queries: list[Query], **kinds: float) -> Faults:
+def _check_all(spark: SparkSession, queries: list[Query], **kinds: float | None) -> Faults:
     with faults(spark, **kinds) as happened:  # type: ignore[arg-type]
         for query in queries:
             query.check(spark)
@@ -145,7 +145,7 @@ def test_random_queries_with_random_faults(
         reordered=0.15,
         undecodable=0.1,
         failing_tasks=0.3,
-        **({"fetch_failures": 0.2} if spark_mode == "local-cluster" else {}),
+        fetch_failures=0.2 if spark_mode == "local-cluster" else None,
     )
     assert happened.total > 0, happened
 

@@ -101,8 +101,8 @@ def _run(spark: SparkSession, query: str, error: list[BaseException]) -> None:
 
 
 def test_after_faults(spark: SparkSession, t: str, joined: str, spark_mode: str) -> None:
-    lost_files = {"fetch_failures": 0.3} if spark_mode == "local-cluster" else {}
-    with faults(spark, failing_tasks=0.6, late=0.5, **lost_files):
+    lost_files = 0.3 if spark_mode == "local-cluster" else None
+    with faults(spark, failing_tasks=0.6, late=0.5, fetch_failures=lost_files):
         spark.sql(f"SELECT * FROM {t} ORDER BY c_date LIMIT 7").collect()
         spark.sql(joined).collect()
     if spark_mode == "local-cluster":

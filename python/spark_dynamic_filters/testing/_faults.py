@@ -207,15 +207,15 @@ def _check_possible(spark: SparkSession, named: Mapping[str, float]) -> None:
             f"faults: failing_tasks: with master {_master(spark)} Spark gives each task one attempt, so a "
             "failing task fails the query; use local[2, 4] or a cluster"
         )
-    if not _master(spark).startswith("local") or _local_cluster(spark):
+    if not _master(spark).startswith("local") or _master(spark).startswith("local-cluster"):
         return
     if named.get("killedExecutors"):
         raise ValueError(
             f"faults: killed_executors: with master {_master(spark)} there are no executors but the driver; "
             "use local-cluster or a cluster"
         )
-    # Seen in Spark 4.1 to 4.3: the block manager that files could not be fetched from is struck off, and the
-    # driver's own cannot register again, so that no broadcast is ever removed and the heap fills up.
+    # Seen in Spark 4.1.4 and 4.3.0: the block manager that files could not be fetched from is struck off and
+    # the driver's own cannot register again, so that no broadcast is ever removed and the heap fills up.
     if named.get("fetchFailures"):
         raise ValueError(
             f"faults: fetch_failures: with master {_master(spark)} Spark does not recover from them: it "
@@ -225,10 +225,6 @@ def _check_possible(spark: SparkSession, named: Mapping[str, float]) -> None:
 
 def _master(spark: SparkSession) -> str:
     return str(spark.conf.get("spark.master", ""))
-
-
-def _local_cluster(spark: SparkSession) -> bool:
-    return _master(spark).startswith("local-cluster")
 
 
 def _one_attempt(spark: SparkSession) -> bool:
