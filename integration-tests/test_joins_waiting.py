@@ -6,10 +6,12 @@ The cap of most waits here is far above what a query may take: who waits for not
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import spark_dynamic_filters as sdf
@@ -35,6 +37,12 @@ SLOW_BUILD = (
     "LEFT SEMI JOIN (SELECT n FROM b WHERE slow(n, {seconds}) = n) s ON b.n = s.n)"
 )
 SLOW_JOIN = "SELECT p.id, x.n FROM p JOIN " + SLOW_BUILD + " x ON p.k = x.j"
+# The same from larger files, with one comparison of which nothing is known (of two columns: Spark does not
+# infer it for the other side).
+UNPROMISING_JOIN = (
+    "SELECT p.id, x.n FROM large p JOIN (SELECT /*+ BROADCAST(s) */ b.* FROM wide b "
+    "LEFT SEMI JOIN (SELECT n FROM wide WHERE slow(n, {seconds}) > -j) s ON b.n = s.n) x ON p.k = x.j"
+)
 FAILURES = {
     "raise_error": "(SELECT * FROM b WHERE IF(n = 7, raise_error('boom'), n) IS NOT NULL)",
     "python_function": "(SELECT * FROM b WHERE failing(n) IS NOT NULL)",
@@ -47,6 +55,8 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
     folder = tmp_path_factory.mktemp("waiting")
     joins.view(spark, folder, "p", joins.probe())
     joins.view(spark, folder, "b", joins.build(joins.within_row_group(3)))
+    joins.view(spark, folder, "large", _padded(joins.probe(), 70 << 20))
+    joins.view(spark, folder, "wide", _padded(joins.build(joins.within_row_group(3)), 5 << 20))
     joins.view(spark, folder, "none", joins.build([]))
     joins.view(spark, folder, "many", joins.build(range(0, 600, 2)))
     for i in range(6):
@@ -67,6 +77,13 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
     spark.udf.register("failing", failing, "bigint")
     # Python workers are up before the first test looks at the clock.
     spark.sql("SELECT slow(1, 0.0), failing(1)").collect()
+
+
+def _padded(table: pa.Table, size: int) -> pa.Table:
+    """Adds a column of so many bytes: what the files' size makes the planner expect."""
+    cell = size // table.num_rows
+    padding = [random.Random(i).randbytes(cell) for i in range(table.num_rows)]
+    return table.append_column("padding", pa.array(padding, pa.binary()))
 
 
 def _expected(spark: SparkSession, query: str) -> list[tuple]:
@@ -109,6 +126,17 @@ def test_default_wait_lets_the_filter_arrive(spark: SparkSession) -> None:
     run = _run(spark, SLOW_JOIN.format(seconds=3.0), joins.SHUFFLED, expected=QUICK_JOIN)
     joins.assert_row_groups_pruned(run, "k")
     assert 1_500 <= _waited(run) < 10_000, str(run)
+
+
+def test_wait_that_may_cost_more_than_the_filter_gives_is_short(spark: SparkSession) -> None:
+    query, quick = (UNPROMISING_JOIN.format(seconds=seconds) for seconds in (3.0, 0.0))
+    run = _run(spark, query, joins.SHUFFLED, expected=quick)
+    assert _waited(run) < 1_000, str(run)
+    # Who asks for the filter gets it.
+    asked = query.replace("SELECT", "SELECT /*+ DYNAMIC_FILTER(p) */", 1)
+    run = _run(spark, asked, joins.SHUFFLED, expected=quick)
+    joins.assert_row_groups_pruned(run, "k")
+    assert _waited(run) >= 1_500, str(run)
 
 
 def test_wait_ends_with_the_filter(spark: SparkSession) -> None:

@@ -42,30 +42,30 @@ object JoinWaits {
     case object QueryEnded extends Outcome
   }
 
-  /** Waits for filters, all under one deadline.
+  /** Waits for filters.
     *
-    * @param millis
-    *   the longest time
+    * @param waits
+    *   with the longest time for each, in milliseconds from now
     */
-  def await(executionId: Long, refs: Seq[JoinRef], millis: Long): Outcome =
+  def await(executionId: Long, waits: Seq[(JoinRef, Long)]): Outcome =
     MaxWaiting.keys.find(Thread.currentThread.getName.startsWith(_)) match {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
         try
           if (waiting(pool).incrementAndGet() > MaxWaiting(pool)) Outcome.TooManyWaiting
-          else wait(executionId, refs, millis)
+          else wait(executionId, waits)
         finally waiting(pool).decrementAndGet()
     }
 
-  private def wait(executionId: Long, refs: Seq[JoinRef], millis: Long): Outcome =
+  private def wait(executionId: Long, refs: Seq[(JoinRef, Long)]): Outcome =
     waitsOf(executionId) match {
       case None => Outcome.QueryEnded
       case Some(waits) =>
-        val deadline = System.nanoTime() + millis * 1000000L
-        refs.foreach { r =>
+        val from = System.nanoTime()
+        refs.foreach { case (r, millis) =>
           waits.waiting.put(r.id, r)
           followStarted(r, waits)
-          if (!waits.ended) r.state.await(deadline)
+          if (!waits.ended) r.state.await(from + millis * 1000000L)
         }
         if (waits.ended) Outcome.QueryEnded else Outcome.Over
     }

@@ -17,6 +17,14 @@ import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
   */
 final case class Estimate(rows: Double, selectivity: Double)
 
+/** Rows and bytes, by the statistics of tables. */
+final case class Reading(rows: Double, bytes: BigInt) {
+  def +(other: Reading): Reading = Reading(rows + other.rows, bytes + other.bytes)
+}
+object Reading {
+  val none: Reading = Reading(0, 0)
+}
+
 object Estimates {
 
   // Shares of rows that a condition leaves, as rough as textbooks have them (Selinger et al., 1979).
@@ -60,6 +68,13 @@ object Estimates {
     case l: LocalLimit => of(l.child)
     case other if other.children.size == 1 => of(other.children.head)
     case other => Estimate((other.stats.sizeInBytes / width(other)).toDouble, 1)
+  }
+
+  /** What reading the tables of a plan takes that have not been read. */
+  def reading(plan: LogicalPlan): Reading = plan match {
+    case _: LogicalQueryStage => Reading.none
+    case leaf: LeafNode => Reading(of(leaf).rows, leaf.stats.sizeInBytes)
+    case other => other.children.map(reading).foldLeft(Reading.none)(_ + _)
   }
 
   private def atMost(plan: UnaryNode, rows: Option[Long]): Estimate = {

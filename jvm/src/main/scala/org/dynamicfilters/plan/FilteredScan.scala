@@ -26,11 +26,13 @@ trait FilteredScan extends UnaryExecNode {
     * so neither the adaptive loop nor a cancellation is blocked.
     */
   override protected def doPrepare(): Unit = {
-    val refs = joinFilters.collect { case (ref, place) if place.waits => ref }
+    val longest = Settings.get(conf, Settings.JoinWaitTimeout)
+    val waits = joinFilters
+      .map { case (ref, place) => ref -> place.holdBack.millis(longest) }
+      .filter { case (_, millis) => millis > 0 }
     val execution = TaskFilters.executionId(session.sparkContext)
-    val millis = Settings.get(conf, Settings.JoinWaitTimeout)
-    if (refs.nonEmpty && execution.isDefined && millis > 0)
-      JoinWaits.await(execution.get, refs, millis) match {
+    if (waits.nonEmpty && execution.isDefined)
+      JoinWaits.await(execution.get, waits) match {
         case JoinWaits.Outcome.QueryEnded =>
           throw new SparkException("The query ended while a scan was held back for its dynamic filters")
         case _ =>

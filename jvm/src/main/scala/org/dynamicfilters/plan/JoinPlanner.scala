@@ -16,7 +16,7 @@ import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.produce.BuildKeyTapExec
 import org.dynamicfilters.report.{QueryReports, Rejected}
-import org.dynamicfilters.scan.ScanPlace
+import org.dynamicfilters.scan.{HoldBack, ScanPlace}
 
 /** Makes joins producers: a tap under the exchange of the build side, and its filter in the scans that the probe key comes from.
   *
@@ -157,8 +157,10 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       )
       (newBuild, ref) = tapped
       _ = running.filterNot(_ eq ref).foreach(_.state.follow(ref.state))
-      newProbe <- attributes.map(push(sides.probe, _, ref)).getOrElse(Right(sides.probe)).left.flatMap { reason =>
-        if (running.isDefined) Right(sides.probe) else Left(reason)
+      holdBack = if (mayWait) Waiting.forSides(sides.probe, sides.build, hinted(sides.probe, keys)) else HoldBack.No
+      newProbe <- attributes.map(push(sides.probe, _, ref, holdBack)).getOrElse(Right(sides.probe)).left.flatMap {
+        reason =>
+          if (running.isDefined) Right(sides.probe) else Left(reason)
       }
     } yield (Sides(newProbe, newBuild), ref)
     if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
@@ -205,21 +207,30 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
   private def wanted(j: BaseJoinExec)(left: Boolean): Boolean = {
     val (probe, keys) =
       if (left) (j.left, JoinKeys.of(j.leftKeys, j.rightKeys)) else (j.right, JoinKeys.of(j.rightKeys, j.leftKeys))
-    val hinted = new PushDown(
+    hinted(probe, keys)
+  }
+
+  private def hinted(probe: SparkPlan, keys: Seq[JoinKey]): Boolean = {
+    val asks = new PushDown(
       "the join key",
       reach,
       (scan, _, _) => Either.cond(ScanHint.on(scan).contains(ScanHint.Use), scan, "")
     )
     probe.exists(ScanHint.on(_).contains(ScanHint.Use)) &&
-    keys.exists(k => JoinKeys.column(k).exists(c => hinted(probe, Seq(c)).isRight))
+    keys.exists(k => JoinKeys.column(k).exists(c => asks(probe, Seq(c)).isRight))
   }
 
-  private def push(probe: SparkPlan, columns: Seq[Attribute], ref: JoinRef): Either[String, SparkPlan] =
+  private def push(
+      probe: SparkPlan,
+      columns: Seq[Attribute],
+      ref: JoinRef,
+      holdBack: HoldBack
+  ): Either[String, SparkPlan] =
     new PushDown(
       "the join key",
       reach,
       (scan, cs, crossed) => {
-        val place = ScanPlace(crossed, waits = crossed && mayWait)
+        val place = ScanPlace(crossed, if (crossed) holdBack else HoldBack.No)
         val result =
           if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs.head, ref, place, conf)
@@ -252,7 +263,9 @@ object JoinPlanner {
   /** Gives up filters that scans wait for and whose build side adaptive execution has planned away. */
   private def dropOrphans(plan: SparkPlan): Unit = {
     val waitedFor =
-      scans(plan, running = false).flatMap(_.joinFilters).collect { case (ref, place) if place.waits => ref }
+      scans(plan, running = false).flatMap(_.joinFilters).collect {
+        case (ref, place) if place.holdBack != HoldBack.No => ref
+      }
     if (waitedFor.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
       waitedFor.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>

@@ -86,5 +86,6 @@ object JoinSides {
 
   private val UnselectiveRows = 100000
 
-  private def logical(plan: SparkPlan): Option[LogicalPlan] = plan.find(_.logicalLink.isDefined).flatMap(_.logicalLink)
+  /** What is expected of a side. */
+  def logical(plan: SparkPlan): Option[LogicalPlan] = plan.find(_.logicalLink.isDefined).flatMap(_.logicalLink)
 }

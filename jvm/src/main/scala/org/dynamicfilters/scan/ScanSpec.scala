@@ -55,14 +55,14 @@ final case class ScanTuplePart(part: TuplePart, name: String, ordinal: Int, part
   *
   * @param crossesExchange
   *   an exchange lies between: each row that is dropped is not shuffled either
-  * @param waits
-  *   the scan's stage is held back for the filter
+  * @param holdBack
+  *   how long the scan's stage is held back for the filter
   */
-final case class ScanPlace(crossesExchange: Boolean, waits: Boolean)
+final case class ScanPlace(crossesExchange: Boolean, holdBack: HoldBack)
 object ScanPlace {
 
   /** In the same task as the producer. */
-  val near: ScanPlace = ScanPlace(crossesExchange = false, waits = false)
+  val near: ScanPlace = ScanPlace(crossesExchange = false, HoldBack.No)
 }
 
 /** What the planner knows of a filtered scan; the same for every execution of the plan.

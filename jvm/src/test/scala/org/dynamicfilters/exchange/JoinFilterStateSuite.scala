@@ -126,7 +126,7 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
   }
 
   test("nothing waits on a thread that does not submit a shuffle") {
-    assert(JoinWaits.await(987654, Seq(ref("a")), 10000) == JoinWaits.Outcome.NotAllowedHere)
+    assert(JoinWaits.await(987654, Seq(ref("a") -> 10000L)) == JoinWaits.Outcome.NotAllowedHere)
   }
 
   test("whoever waits when the query ends learns that it ended") {
@@ -134,7 +134,7 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
       val id = 987655L
       val r = ref("a")
       @volatile var outcome: JoinWaits.Outcome = null
-      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(r), 15000), "shuffle-exchange-test")
+      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(r -> 15000L)), "shuffle-exchange-test")
       t.start()
       Thread.sleep(200)
       JoinWaits.executionEnded(id)
@@ -148,7 +148,7 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
     failAfter(20.seconds) {
       val id = 987656L
       def waits(r: JoinRef)(meanwhile: => Unit): Unit = {
-        val t = new Thread(() => JoinWaits.await(id, Seq(r), 15000), "shuffle-exchange-test")
+        val t = new Thread(() => JoinWaits.await(id, Seq(r -> 15000L)), "shuffle-exchange-test")
         t.start()
         Thread.sleep(200)
         meanwhile

@@ -1,0 +1,45 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkPlan
+import org.dynamicfilters.scan.HoldBack
+
+/** How long a probe side that lies below an exchange is held back for the filter of its build side.
+  *
+  * What is at stake: while a build side of few tasks runs, slots are idle that could read the probe side. Held back, the query
+  * loses what these slots would have read and the join needs. Not held back, it loses the work on rows that they read and the
+  * filter would have dropped, and splits that the driver would have left out. So waiting pays unless most rows pass, and costs
+  * little where the build side is read in no time. Measured on a join of 10M rows with a tenth as many keys on its build side, all
+  * of which match, two cores: 4.54 and 5.19 s held back, 4.30 and 4.73 s not; where the filter leaves one row group, 0.70 s held
+  * back, 1.15 s not.
+  */
+object Waiting {
+
+  def forSides(probe: SparkPlan, build: SparkPlan, hinted: Boolean): HoldBack =
+    (JoinSides.logical(probe), JoinSides.logical(build)) match {
+      case (Some(p), Some(b)) if !hinted => forPlans(p, b)
+      case _ => HoldBack.UntilReady
+    }
+
+  private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan): HoldBack = {
+    val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
+    if (
+      toRead.bytes <= SmallBytes || first.rows <= toRead.rows * SmallShare || Estimates
+        .of(build)
+        .selectivity <= Selective
+    )
+      HoldBack.UntilReady
+    else HoldBack.Briefly
+  }
+
+  /** Less than this is read by one core in a second or so: no time to save. */
+  private val SmallBytes = BigInt(64L << 20)
+
+  /** What a useless filter may cost. */
+  private val SmallShare = 0.03
+
+  /** A row that passes is worth as much as the downstream work on one that does not, which is about that of reading it: the two
+    * are even at a half. One comparison, of which nothing is known, counts as a third and should not decide that.
+    */
+  private val Selective = 0.2
+}
