@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ENGINE = frozenset(
     {
         "test_joins_plans",
+        "test_joins_sources",
         "test_joins_tuples",
         "test_joins_types",
         "test_joins_waiting",

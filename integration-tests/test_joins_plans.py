@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from support import joins, tables
 from support.joins import Comparer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 STRATEGIES = {"broadcast": joins.BROADCAST, "shuffled": joins.SHUFFLED}
 
@@ -394,155 +393,8 @@ def test_explain_runs_nothing(spark: SparkSession, compare: Comparer) -> None:
             assert "[k: true]" in plan
 
 
-def test_partition_column(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    spark.table("p").write.partitionBy("g").parquet(str(tmp_path / "by_g"))
-    spark.read.parquet(str(tmp_path / "by_g")).createOrReplaceTempView("by_g")
-    queries = {
-        "inner": "SELECT x.id FROM by_g x JOIN (SELECT h, n FROM b WHERE n IN (3, 4)) y ON x.g = y.h",
-        "semi": "SELECT x.id FROM by_g x WHERE x.g IN (SELECT h FROM b WHERE n = 3)",
-        "both": "SELECT x.id FROM by_g x JOIN b ON x.g = b.h AND x.k = b.j WHERE b.n IN (3, 4)",
-    }
-    # Spark's own partition pruning does the same work where it applies.
-    for own_pruning in ("true", "false"):
-        pruning = {"spark.sql.optimizer.dynamicPartitionPruning.enabled": own_pruning}
-        for settings in STRATEGIES.values():
-            for name, query in queries.items():
-                run = compare(query, settings, pruning, expected=name).on
-                if own_pruning == "false":
-                    joins.assert_pruned(run, "g")
-                    assert sum(s["files_pruned"] for s in run.scans_with("g")) > 0, str(run)
-
-
-def test_partition_column_with_nulls(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    spark.sql("SELECT *, IF(g = 0, NULL, CAST(g AS STRING)) AS part FROM p").write.partitionBy(
-        "part"
-    ).parquet(str(tmp_path / "parted"))
-    spark.read.schema("k BIGINT, id BIGINT, payload STRING, part STRING").parquet(
-        str(tmp_path / "parted")
-    ).createOrReplaceTempView("parted")
-    off = {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}
-    for how in ("=", "<=>"):
-        query = (
-            "SELECT x.id FROM parted x "
-            f"JOIN (SELECT IF(n = 1, NULL, '7') AS part FROM b WHERE n < 3) y ON x.part {how} y.part"
-        )
-        for settings in STRATEGIES.values():
-            result = compare(query, off, settings)
-            assert result.off.rows
-
-
-def test_bucketed_tables(spark: SparkSession, compare: Comparer) -> None:
-    for name, source, key in (("bucketed_p", "p", "k"), ("bucketed_b", "b", "j")):
-        spark.sql(f"DROP TABLE IF EXISTS {name}")
-        spark.table(source).write.bucketBy(4, key).sortBy(key).saveAsTable(name)
-    try:
-        # No exchange is needed on either side.
-        for settings in STRATEGIES.values():
-            assert compare(
-                "SELECT p.id, b.n FROM bucketed_p p JOIN bucketed_b b ON p.k = b.j", settings
-            ).off.rows
-    finally:
-        spark.sql("DROP TABLE bucketed_p")
-        spark.sql("DROP TABLE bucketed_b")
-
-
-def test_cached_probe(spark: SparkSession, compare: Comparer) -> None:
-    cached = spark.sql("SELECT k, id, payload FROM p").cache()
-    try:
-        cached.count()
-        cached.createOrReplaceTempView("cached_p")
-        for settings in STRATEGIES.values():
-            run = compare("SELECT x.id FROM cached_p x JOIN b ON x.k = b.j", settings).on
-            joins.assert_not_pruned(run, "k")
-            joins.assert_reason(run, "cached")
-    finally:
-        cached.unpersist()
-
-
-def test_joins_that_are_cached_have_all_their_rows(spark: SparkSession, compare: Comparer) -> None:
-    # What a cache keeps serves other queries too.
-    cached = spark.sql("SELECT p.id, p.k, b.n FROM p JOIN b ON p.k = b.j").cache()
-    try:
-        first = cached.count()
-        assert cached.where("k IS NOT NULL").count() == first
-        cached.createOrReplaceTempView("cached_join")
-        compare("SELECT c.id FROM cached_join c JOIN (SELECT j FROM b WHERE n < 3) x ON c.k = x.j")
-        assert cached.count() == first
-    finally:
-        cached.unpersist()
-
-
-def test_observed_metrics_are_not_changed(spark: SparkSession, compare: Comparer) -> None:
-    from pyspark.sql import Observation
-
-    def observed() -> tuple[DataFrame, Observation]:
-        observation = Observation()
-        frame = spark.table("p").observe(observation, F.count(F.lit(1)).alias("rows"))
-        return frame.join(spark.table("b"), F.col("k") == F.col("j")).select("id"), observation
-
-    for settings in STRATEGIES.values():
-        with joins.settings(spark, settings):
-            frame, observation = observed()
-            rows = frame.collect()
-        assert len(rows) > 0
-        assert observation.get["rows"] == tables.ROWS
-
-
-def test_python_functions(spark: SparkSession, compare: Comparer) -> None:
-    spark.udf.register("plus_one", lambda v: None if v is None else v + 1, "bigint")
-    spark.udf.register("anything", F.udf(lambda v: v, "bigint").asNondeterministic())
-    for settings in STRATEGIES.values():
-        on_build = "SELECT p.id FROM p JOIN (SELECT plus_one(j) AS j FROM b) x ON p.k = x.j"
-        joins.assert_row_groups_pruned(compare(on_build, settings).on, "k")
-        on_probe = "SELECT x.id FROM (SELECT plus_one(k) AS k, id, payload FROM p) x JOIN b ON x.k = b.j"
-        joins.assert_not_pruned(compare(on_probe, settings).on, "k")
-    not_deterministic = "SELECT p.id FROM p JOIN (SELECT anything(j) AS j FROM b) x ON p.k = x.j"
-    run = compare(not_deterministic, joins.SHUFFLED).on
-    joins.assert_not_pruned(run, "k")
-    joins.assert_reason(run, "not deterministic")
-
-
-def test_other_formats(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    spark.table("p").write.orc(str(tmp_path / "orc"))
-    spark.read.orc(str(tmp_path / "orc")).createOrReplaceTempView("orc_p")
-    for settings in STRATEGIES.values():
-        run = compare("SELECT x.id FROM orc_p x JOIN b ON x.k = b.j", settings).on
-        joins.assert_not_pruned(run, "k")
-        joins.assert_reason(run, "format")
-
-
 def test_no_filter_from_the_larger_side(compare: Comparer) -> None:
     # The join kind allows one direction only, and it is from the larger side to the smaller one.
     run = compare("SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j", joins.SHUFFLED).on
     joins.assert_not_pruned(run, "j", "k")
     joins.assert_reason(run, "not expected to be smaller")
-
-
-def test_writing_a_join(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    ids = {}
-    for enabled in (False, True):
-        target = str(tmp_path / str(enabled))
-        with sdf.conf(spark).override(enabled=enabled), joins.settings(spark, joins.SHUFFLED):
-            spark.sql("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j").write.parquet(target)
-        ids[enabled] = sorted(row["id"] for row in spark.read.parquet(target).collect())
-    assert ids[True] == ids[False]
-    assert ids[True]
-
-
-def test_without_late_materialization_and_vectorized_reader(compare: Comparer) -> None:
-    query = "SELECT p.id, p.payload, b.n FROM p JOIN b ON p.k = b.j"
-    plain = {"spark.dynamicFilters.lateMaterialization.enabled": "false"}
-    for settings in STRATEGIES.values():
-        joins.assert_row_groups_pruned(compare(query, plain, settings).on, "k")
-        compare(query, {"spark.sql.parquet.enableVectorizedReader": "false"}, settings)
-        compare(query, {"spark.sql.codegen.wholeStage": "false"}, settings)
-
-
-def test_with_sparks_own_bloom_filter(compare: Comparer) -> None:
-    own = {
-        "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
-        "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "1",
-    }
-    query = "SELECT p.id, x.n FROM p JOIN (SELECT * FROM b WHERE n < 9) x ON p.k = x.j"
-    for settings in STRATEGIES.values():
-        assert compare(query, own, settings).off.rows

@@ -44,6 +44,12 @@ def _assert_nothing_left(
         time.sleep(every)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_from_before(spark: SparkSession) -> None:
+    """Faults of other modules lose words that queries ended; executors drop those queries after a minute."""
+    _assert_nothing_left(spark, "threads", seconds=_THREADS)
+
+
 @pytest.fixture(scope="module")
 def joined(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A shuffled join of `p`, which is filtered, with `few`; without what comes after WHERE."""

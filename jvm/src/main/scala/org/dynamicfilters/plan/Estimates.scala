@@ -1,6 +1,16 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{And, EqualTo, Expression, In, InSet, IsNotNull}
+import org.apache.spark.sql.catalyst.expressions.{
+  And,
+  EqualTo,
+  Expression,
+  In,
+  InSet,
+  IsNotNull,
+  Like,
+  RLike,
+  StringPredicate
+}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
@@ -88,7 +98,8 @@ object Estimates {
     Least,
     conjuncts(condition).map {
       case _: IsNotNull => 1.0
-      case _: EqualTo | _: In | _: InSet => Equality
+      // A pattern leaves fewer rows than a comparison, too: PostgreSQL takes the same share for it as for an equality.
+      case _: EqualTo | _: In | _: InSet | _: StringPredicate | _: Like | _: RLike => Equality
       case _ => Other
     }.product
   )

@@ -83,11 +83,17 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private var current: RowGroup = _
   private var since = 0L
+  private var measured = false
 
   /** The row group before has gone all its way: tells what it cost. */
   private def settle(next: RowGroup): Unit = {
     val now = System.nanoTime()
-    if (current != null) current.way.foreach(late => task.advisor.spent(late, current.rowCount, now - since))
+    if (current != null)
+      current.way.foreach { late =>
+        task.advisor.spent(late, current.isFirst, current.rowCount, now - since)
+        measured = true
+      }
+    if (next != null) next.isFirst = !measured
     current = next
     since = now
   }
@@ -228,6 +234,9 @@ final class RowGroup(val block: BlockMetaData, val index: Int, val bounds: Array
 
   /** Rows already handed on, if the row group comes in two parts. */
   var done: Option[RowSet] = None
+
+  /** Whether none of its file has been read before. */
+  var isFirst = false
 
   /** Whether the filter's columns were read first; None where that was not in question. */
   var way: Option[Boolean] = None

@@ -86,7 +86,7 @@ final class FirstPasses(
     if (!spec.lateMaterialization || !anything) return plainly
     if (!worthwhile(group)) return plainly
     // The second part of a row group is found as the first was: its rows are known one by one.
-    if (group.done.isEmpty && !task.advisor.prefersLate()) {
+    if (group.done.isEmpty && !task.advisor.prefersLate(group.isFirst)) {
       group.way = Some(false)
       return plainly
     }

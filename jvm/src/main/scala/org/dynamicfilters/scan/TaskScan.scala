@@ -18,7 +18,12 @@ import org.dynamicfilters.testing.FaultInjection
 final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFilters, context: TaskContext) {
   val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L), SparkEnv.get.executorId)
   val advisor: LateMaterializationAdvisor =
-    shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(spec.giveUpSelectivity))
+    shared(s"advisor-${spec.scanId}")(
+      new LateMaterializationAdvisor(
+        spec.giveUpSelectivity,
+        if (spec.crossesExchange) LateMaterializationAdvisor.NanosPerShuffledRow else 0
+      )
+    )
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 

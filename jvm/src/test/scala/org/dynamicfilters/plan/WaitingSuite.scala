@@ -26,6 +26,7 @@ class WaitingSuite extends AnyFunSuite with SparkTests {
   test("a large probe side waits for a build side that few rows are expected to pass") {
     assert(holdBack(rows(large), rows(large / 10, "id = 5")) == UntilReady)
     assert(holdBack(rows(large), rows(large / 10, "id > 5 AND id < 50")) == UntilReady)
+    assert(holdBack(rows(large), rows(large / 10, "CAST(id AS STRING) LIKE '%77%'")) == UntilReady)
   }
 
   test("all that the build side reads counts") {

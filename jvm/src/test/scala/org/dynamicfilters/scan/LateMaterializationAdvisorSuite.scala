@@ -5,14 +5,14 @@ import org.scalatest.funsuite.AnyFunSuite
 class LateMaterializationAdvisorSuite extends AnyFunSuite {
   private def advisor = new LateMaterializationAdvisor(giveUpSelectivity = 0.6)
 
-  test("the first row group is tried late")(assert(advisor.prefersLate() && !advisor.gaveUp))
+  test("the first row group is tried late")(assert(advisor.prefersLate(first = false) && !advisor.gaveUp))
 
   test("while whole pages are left out there is no doubt") {
     val a = advisor
     (1 to 50).foreach { _ =>
-      assert(a.prefersLate())
+      assert(a.prefersLate(first = false))
       a.judge(0.01, 0.1, selects = true)
-      a.spent(late = true, 100, 1000000)
+      a.spent(late = true, first = false, 100, 1000000)
     }
     assert(!a.gaveUp)
   }
@@ -23,37 +23,80 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     assert(!a.gaveUp)
     a.judge(0.9, 0.1, selects = true)
     assert(a.gaveUp)
-    val again = (1 to 160).count(_ => a.prefersLate())
+    val again = (1 to 160).count(_ => a.prefersLate(first = false))
     assert(again == 10)
     a.judge(0.1, 0.0, selects = true)
-    assert(!a.gaveUp && a.prefersLate())
+    assert(!a.gaveUp && a.prefersLate(first = false))
   }
+
+  // Where all pages are read anyway.
+  private def scattered(nanosPerRowLater: Double = 0) = {
+    val a = new LateMaterializationAdvisor(giveUpSelectivity = 0.6, nanosPerRowLater)
+    a.judge(0.3, 1.0, selects = true)
+    a
+  }
+  private def spend(a: LateMaterializationAdvisor, late: Boolean, nanosPerRow: Long*): Unit =
+    nanosPerRow.foreach(n => a.spent(late, first = false, 100, n * 100))
 
   test("where all pages are read anyway, the cheaper way is taken") {
     Seq(true, false).foreach { lateIsCheaper =>
-      val a = advisor
-      a.judge(0.3, 1.0, selects = true)
-      a.spent(late = true, 100, if (lateIsCheaper) 1000L else 100000L)
+      val a = scattered()
+      assert(a.prefersLate(first = false))
+      val nanos = if (lateIsCheaper) 10L else 1000L
+      spend(a, late = true, nanos, nanos)
       // Nothing is known of the other way yet.
-      assert(!a.prefersLate())
-      (1 to 2).foreach(_ => a.spent(late = false, 100, 10000L))
-      val late = (1 to 160).count(_ => a.prefersLate())
-      assert(if (lateIsCheaper) late == 150 else late == 10)
+      assert(!a.prefersLate(first = false) && !a.gaveUp)
+      spend(a, late = false, 100, 100)
+      val late = (1 to 160).count(_ => a.prefersLate(first = false))
+      assert(late == (if (lateIsCheaper) 150 else 10))
+      assert(a.gaveUp != lateIsCheaper)
+    }
+  }
+
+  test("what disturbed one measurement does not count") {
+    val a = scattered()
+    spend(a, late = true, 50, 5000)
+    spend(a, late = false, 100, 110)
+    assert(a.prefersLate(first = false))
+    // What was once cheap is forgotten.
+    spend(a, late = true, 200, 200, 200, 200)
+    assert(!a.prefersLate(first = false))
+  }
+
+  test("the first row group of a file is compared with others of that kind only") {
+    val a = scattered()
+    (1 to 2).foreach(_ => a.spent(late = true, first = true, 100, 100000))
+    assert(a.prefersLate(first = false))
+    spend(a, late = true, 50, 50)
+    spend(a, late = false, 100, 100)
+    assert(a.prefersLate(first = false) && !a.gaveUp)
+    // Nothing is known of such a row group that is read plainly.
+    assert(!a.prefersLate(first = true))
+    (1 to 2).foreach(_ => a.spent(late = false, first = true, 100, 10000))
+    assert(!a.prefersLate(first = true) && a.prefersLate(first = false) && a.gaveUp)
+  }
+
+  test("a row that is not shuffled spares more than the scan's stage shows") {
+    Seq(0.0 -> false, 100.0 -> true).foreach { case (later, prefersLate) =>
+      val a = scattered(later)
+      spend(a, late = true, 150, 150)
+      spend(a, late = false, 100, 100)
+      assert(a.prefersLate(first = false) == prefersLate)
     }
   }
 
   test("row groups without rows tell nothing of the cost") {
-    val a = advisor
-    a.judge(0.3, 1.0, selects = true)
-    (1 to 3).foreach(_ => a.spent(late = false, 0, 10))
-    assert(!a.prefersLate())
+    val a = scattered()
+    spend(a, late = true, 100, 100)
+    (1 to 3).foreach(_ => a.spent(late = false, first = false, 0, 10))
+    assert(!a.prefersLate(first = false))
   }
 
   test("a pass before the first bound is forgiven, but not for ever") {
     val a = advisor
     (1 to 2).foreach { _ =>
       a.judge(1.0, 1.0, selects = false)
-      assert(a.prefersLate() && !a.gaveUp)
+      assert(a.prefersLate(first = false) && !a.gaveUp)
     }
     (1 to 2).foreach(_ => a.judge(1.0, 1.0, selects = false))
     assert(a.gaveUp)
@@ -62,9 +105,9 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
   test("with a share of 1 it never gives up, whatever it costs") {
     val a = new LateMaterializationAdvisor(giveUpSelectivity = 1)
     (1 to 50).foreach { _ =>
-      assert(a.prefersLate())
+      assert(a.prefersLate(first = false))
       a.judge(1.0, 1.0, selects = true)
-      a.spent(late = true, 100, 1000000)
+      a.spent(late = true, first = false, 100, 1000000)
     }
     assert(!a.gaveUp)
   }
