@@ -26,7 +26,7 @@ from runs import ORACLE, STOCK
 
 DEFAULT_DATA = layouts.DEFAULT_DATA.parent / "joins"
 LEAST_ROUNDS = 3  # also when the time for a query is used up
-SLOW_SECONDS = 20.0  # a query that takes longer than this is run once before it is measured, others twice
+SLOW_SECONDS = 5.0  # a query that takes longer than this is run once before it is measured, others twice
 
 
 class JoinBenchmark:
