@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 
 import spark_dynamic_filters as sdf
 from support import joins, tables
-from support.joins import Comparer
+from support.joins import STRATEGIES, Comparer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STRATEGIES = {"broadcast": joins.BROADCAST, "shuffled": joins.SHUFFLED}
 
 # Queries whose filters have to reach the scans of these columns.
 PASSES: dict[str, tuple[str, tuple[str, ...]]] = {

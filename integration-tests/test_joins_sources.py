@@ -10,12 +10,10 @@ from pyspark.sql import functions as F
 
 import spark_dynamic_filters as sdf
 from support import joins, tables
-from support.joins import Comparer
+from support.joins import STRATEGIES, Comparer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-STRATEGIES = {"broadcast": joins.BROADCAST, "shuffled": joins.SHUFFLED}
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pytest
 
 from support import joins, tables
-from support.joins import Comparer
+from support.joins import STRATEGIES, Comparer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STRATEGIES = {"broadcast": joins.BROADCAST, "shuffled": joins.SHUFFLED}
 
 # Spark normalizes keys of these types before it compares them.
 FLOATS = ("c_float", "c_double")

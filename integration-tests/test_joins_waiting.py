@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pytest
 
 import spark_dynamic_filters as sdf
 from support import joins
-from support.joins import FOREVER
+from support.joins import FOREVER, STRATEGIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(170)
 
 WAIT = "spark.dynamicFilters.join.waitTimeout"
-STRATEGIES = {"broadcast": joins.BROADCAST, "shuffled": joins.SHUFFLED}
 PLANS = [(strategy, adaptive) for strategy in STRATEGIES for adaptive in joins.ADAPTIVE]
 
 # Seconds that a query over these tables takes at most, on a machine that does other work too.
@@ -55,8 +55,6 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
     folder = tmp_path_factory.mktemp("waiting")
     joins.view(spark, folder, "p", joins.probe())
     joins.view(spark, folder, "b", joins.build(joins.within_row_group(3)))
-    joins.view(spark, folder, "large", _padded(joins.probe(), 70 << 20))
-    joins.view(spark, folder, "wide", _padded(joins.build(joins.within_row_group(3)), 5 << 20))
     joins.view(spark, folder, "none", joins.build([]))
     joins.view(spark, folder, "many", joins.build(range(0, 600, 2)))
     for i in range(6):
@@ -81,8 +79,8 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
 
 def _padded(table: pa.Table, size: int) -> pa.Table:
     """Adds a column of so many bytes: what the files' size makes the planner expect."""
-    cell = size // table.num_rows
-    padding = [random.Random(i).randbytes(cell) for i in range(table.num_rows)]
+    values, cell = random.Random(1), size // table.num_rows
+    padding = [values.randbytes(cell) for _ in range(table.num_rows)]
     return table.append_column("padding", pa.array(padding, pa.binary()))
 
 
@@ -128,9 +126,12 @@ def test_default_wait_lets_the_filter_arrive(spark: SparkSession) -> None:
     assert 1_500 <= _waited(run) < 10_000, str(run)
 
 
-def test_wait_that_may_cost_more_than_the_filter_gives_is_short(spark: SparkSession) -> None:
+def test_wait_that_may_cost_more_than_the_filter_gives_is_short(spark: SparkSession, tmp_path: Path) -> None:
+    joins.view(spark, tmp_path, "large", _padded(joins.probe(), 70 << 20))
+    joins.view(spark, tmp_path, "wide", _padded(joins.build(joins.within_row_group(3)), 5 << 20))
     query, quick = (UNPROMISING_JOIN.format(seconds=seconds) for seconds in (3.0, 0.0))
     run = _run(spark, query, joins.SHUFFLED, expected=quick)
+    joins.assert_ready(run, "k")
     assert _waited(run) < 1_000, str(run)
     # Who asks for the filter gets it.
     asked = query.replace("SELECT", "SELECT /*+ DYNAMIC_FILTER(p) */", 1)

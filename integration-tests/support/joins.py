@@ -39,6 +39,7 @@ FOREVER = {"spark.dynamicFilters.join.waitTimeout": "60s"}
 ADAPTIVE = {"on": {"spark.sql.adaptive.enabled": "true"}, "off": {"spark.sql.adaptive.enabled": "false"}}
 BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "10m"}
 SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+STRATEGIES = {"broadcast": BROADCAST, "shuffled": SHUFFLED}
 FEW_TASKS = {"spark.sql.shuffle.partitions": "2", "spark.sql.files.maxPartitionBytes": "64m"}
 
 

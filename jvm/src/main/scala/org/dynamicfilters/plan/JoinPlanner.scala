@@ -116,8 +116,10 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       keys: Seq[JoinKey]
   ): Either[String, (Sides, Option[String])] = {
     var sides = Sides(probe, build)
+    // The same for all keys, and asked for only where a scan lies below an exchange.
+    lazy val holdBack = Waiting.forSides(probe, build)
     def add(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
-      filtered(sides, keys, columns).map { case (done, ref) =>
+      filtered(sides, keys, columns, holdBack).map { case (done, ref) =>
         sides = done
         ref
       }
@@ -136,11 +138,14 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     *
     * @param columns
     *   by key of several, the filter of that key alone
+    * @param holdBack
+    *   of scans without a hint
     */
   private def filtered(
       sides: Sides,
       keys: Seq[JoinKey],
-      columns: Seq[JoinRef]
+      columns: Seq[JoinRef],
+      holdBack: => HoldBack
   ): Either[String, (Sides, JoinRef)] = {
     val running = carried(sides.probe, originOf(keys))
     val result = for {
@@ -157,7 +162,6 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       )
       (newBuild, ref) = tapped
       _ = running.filterNot(_ eq ref).foreach(_.state.follow(ref.state))
-      holdBack = if (mayWait) Waiting.forSides(sides.probe, sides.build, hinted(sides.probe, keys)) else HoldBack.No
       newProbe <- attributes.map(push(sides.probe, _, ref, holdBack)).getOrElse(Right(sides.probe)).left.flatMap {
         reason =>
           if (running.isDefined) Right(sides.probe) else Left(reason)
@@ -207,30 +211,29 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
   private def wanted(j: BaseJoinExec)(left: Boolean): Boolean = {
     val (probe, keys) =
       if (left) (j.left, JoinKeys.of(j.leftKeys, j.rightKeys)) else (j.right, JoinKeys.of(j.rightKeys, j.leftKeys))
-    hinted(probe, keys)
-  }
-
-  private def hinted(probe: SparkPlan, keys: Seq[JoinKey]): Boolean = {
-    val asks = new PushDown(
+    val hinted = new PushDown(
       "the join key",
       reach,
-      (scan, _, _) => Either.cond(ScanHint.on(scan).contains(ScanHint.Use), scan, "")
+      (scan, _, _) => Either.cond(asksForFilters(scan), scan, "")
     )
-    probe.exists(ScanHint.on(_).contains(ScanHint.Use)) &&
-    keys.exists(k => JoinKeys.column(k).exists(c => asks(probe, Seq(c)).isRight))
+    probe.exists(asksForFilters) && keys.exists(k => JoinKeys.column(k).exists(c => hinted(probe, Seq(c)).isRight))
   }
 
   private def push(
       probe: SparkPlan,
       columns: Seq[Attribute],
       ref: JoinRef,
-      holdBack: HoldBack
+      holdBack: => HoldBack
   ): Either[String, SparkPlan] =
     new PushDown(
       "the join key",
       reach,
       (scan, cs, crossed) => {
-        val place = ScanPlace(crossed, if (crossed) holdBack else HoldBack.No)
+        val wait =
+          if (!crossed || !mayWait) HoldBack.No
+          else if (asksForFilters(scan)) HoldBack.UntilReady
+          else holdBack
+        val place = ScanPlace(crossed, wait)
         val result =
           if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs.head, ref, place, conf)
@@ -244,6 +247,8 @@ object JoinPlanner {
 
   /** Both sides of a join. */
   private final case class Sides(probe: SparkPlan, build: SparkPlan)
+
+  private def asksForFilters(scan: SparkPlan): Boolean = ScanHint.on(scan).contains(ScanHint.Use)
 
   private def originOf(keys: Seq[JoinKey]): String = keys.map(_.origin).mkString(" AND ")
 

@@ -86,6 +86,6 @@ object JoinSides {
 
   private val UnselectiveRows = 100000
 
-  /** What is expected of a side. */
+  /** The logical plan of a side, if Spark has kept it. */
   def logical(plan: SparkPlan): Option[LogicalPlan] = plan.find(_.logicalLink.isDefined).flatMap(_.logicalLink)
 }

@@ -15,21 +15,17 @@ import org.dynamicfilters.scan.HoldBack
   */
 object Waiting {
 
-  def forSides(probe: SparkPlan, build: SparkPlan, hinted: Boolean): HoldBack =
+  /** By what is expected of the two sides; a hint on the scan overrules it. */
+  def forSides(probe: SparkPlan, build: SparkPlan): HoldBack =
     (JoinSides.logical(probe), JoinSides.logical(build)) match {
-      case (Some(p), Some(b)) if !hinted => forPlans(p, b)
+      case (Some(p), Some(b)) => forPlans(p, b)
       case _ => HoldBack.UntilReady
     }
 
   private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan): HoldBack = {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
-    if (
-      toRead.bytes <= SmallBytes || first.rows <= toRead.rows * SmallShare || Estimates
-        .of(build)
-        .selectivity <= Selective
-    )
-      HoldBack.UntilReady
-    else HoldBack.Briefly
+    val costsLittle = toRead.bytes <= SmallBytes || first.rows <= toRead.rows * SmallShare
+    if (costsLittle || Estimates.of(build).selectivity <= Selective) HoldBack.UntilReady else HoldBack.Briefly
   }
 
   /** Less than this is read by one core in a second or so: no time to save. */

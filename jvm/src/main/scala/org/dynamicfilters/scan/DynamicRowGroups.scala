@@ -235,7 +235,7 @@ final class RowGroup(val block: BlockMetaData, val index: Int, val bounds: Array
   /** Rows already handed on, if the row group comes in two parts. */
   var done: Option[RowSet] = None
 
-  /** Whether none of its file has been read before. */
+  /** Whether nothing of its split has been measured before it. */
   var isFirst = false
 
   /** Whether the filter's columns were read first; None where that was not in question. */

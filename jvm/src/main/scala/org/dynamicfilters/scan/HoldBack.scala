@@ -1,32 +1,28 @@
 package org.dynamicfilters.scan
 
-/** How long the stage of a scan is held back for a join's filter. */
-sealed trait HoldBack {
+/** How long the stage of a scan is held back for a join's filter.
+  *
+  * @param most
+  *   in milliseconds, if the setting allows that long
+  */
+sealed abstract class HoldBack(most: Long) {
 
   /** @param longest
     *   what the setting allows, in milliseconds
     */
-  def millis(longest: Long): Long
+  final def millis(longest: Long): Long = math.min(longest, most)
 }
 
 object HoldBack {
 
   /** The filter is there by itself, or comes when it comes. */
-  case object No extends HoldBack {
-    override def millis(longest: Long): Long = 0
-  }
+  case object No extends HoldBack(0)
 
   /** Until the build side's job has surely been submitted. Spark gives slots to older jobs first, so from then on the scan only
     * gets slots that the build side leaves idle, and takes the filter up when it comes.
     */
-  case object Briefly extends HoldBack {
-    override def millis(longest: Long): Long = math.min(longest, BriefMillis)
-  }
+  case object Briefly extends HoldBack(100)
 
   /** Until the filter is ready or will not come. */
-  case object UntilReady extends HoldBack {
-    override def millis(longest: Long): Long = longest
-  }
-
-  private val BriefMillis = 100L
+  case object UntilReady extends HoldBack(Long.MaxValue)
 }

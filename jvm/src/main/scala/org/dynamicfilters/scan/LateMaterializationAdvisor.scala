@@ -8,7 +8,7 @@ package org.dynamicfilters.scan
   * other is tried again now and then, because a bound that tightens changes the picture.
   *
   * Of the last measurements the least counts: what adds to them (code that is not compiled yet, another task on the core)
-  * says nothing of the way. The first row group of a file also pays for what is opened and made with it, here and above the
+  * says nothing of the way. The first row group of a split also pays for what is opened and made with it, here and above the
   * scan, two to ten times what the next one takes; as it was always read late, that once stood against late
   * materialization. It is compared with its like only.
   *
@@ -34,15 +34,15 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, nanosPerRowLat
   /** Whether to read filter columns first in the next row group.
     *
     * @param first
-    *   whether it is the first that is read of its file
+    *   whether nothing of its split has been measured yet
     */
   def prefersLate(first: Boolean): Boolean = synchronized {
     decisions += 1
     val costs = of(first)
     if (judged == 0 || neverGivesUp) true
     else if (misses >= MissesToGiveUp) decisions % RetryEvery == 0
-    else if (touched < ClearlyGood || costs.late.samples < MinSamples) true
-    else if (costs.plain.samples < MinSamples) false
+    else if (touched < ClearlyGood || !costs.late.isKnown) true
+    else if (!costs.plain.isKnown) false
     else (decisions % RetryEvery == 0) != isCheaper(costs)
   }
 
@@ -53,10 +53,9 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, nanosPerRowLat
 
   /** Whether the last judgement stopped late materialization; for reports. */
   def gaveUp: Boolean = synchronized {
-    def costsMore(c: Costs) = c.late.samples >= MinSamples && c.plain.samples >= MinSamples && !isCheaper(c)
-    !neverGivesUp && (misses >= MissesToGiveUp || (touched >= ClearlyGood && (costsMore(ofFirst) || costsMore(
-      ofOthers
-    ))))
+    def costsMore(c: Costs) = c.late.isKnown && c.plain.isKnown && !isCheaper(c)
+    val scattered = touched >= ClearlyGood
+    !neverGivesUp && (misses >= MissesToGiveUp || scattered && (costsMore(ofFirst) || costsMore(ofOthers)))
   }
 
   /** What a first pass found.
@@ -98,6 +97,7 @@ object LateMaterializationAdvisor {
   private val MissesToGiveUp = 2
   private val EarlyForgiven = 2
   private val MinSamples = 2
+  private val Remembered = 4
 
   /** Late materialization must be cheaper by this factor: it is the riskier way. */
   private val Margin = 0.95
@@ -113,11 +113,12 @@ object LateMaterializationAdvisor {
 
   /** The least of the last measurements. */
   private final class Cost {
-    private val recent = Array.fill(4)(Double.MaxValue)
-    var samples = 0L
+    private val recent = Array.fill(Remembered)(Double.MaxValue)
+    private var samples = 0L
+    def isKnown: Boolean = samples >= MinSamples
     def perRow: Double = recent.min
     def add(nanosPerRow: Double): Unit = {
-      recent((samples % recent.length).toInt) = nanosPerRow
+      recent((samples % Remembered).toInt) = nanosPerRow
       samples += 1
     }
   }

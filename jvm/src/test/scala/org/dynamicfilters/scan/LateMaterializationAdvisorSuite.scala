@@ -63,7 +63,7 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     assert(!a.prefersLate(first = false))
   }
 
-  test("the first row group of a file is compared with others of that kind only") {
+  test("the first row group of a split is compared with others of that kind only") {
     val a = scattered()
     (1 to 2).foreach(_ => a.spent(late = true, first = true, 100, 100000))
     assert(a.prefersLate(first = false))
