@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: once, in the classic mode of the newest, and elsewhere each test with some of its parameters.
 ENGINE = frozenset(
     {
+        "test_joins_batches",
         "test_joins_plans",
         "test_joins_sources",
         "test_joins_tuples",

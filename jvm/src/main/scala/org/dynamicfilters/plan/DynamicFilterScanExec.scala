@@ -30,9 +30,13 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
     "rowGroupsPruned" -> SqlMetricsAccess.sum(sparkContext, "row groups pruned"),
     "rows" -> SqlMetricsAccess.sum(sparkContext, "rows without dynamic filters"),
     "rowsPruned" -> SqlMetricsAccess.sum(sparkContext, "rows pruned"),
+    "rowsDropped" -> SqlMetricsAccess.sum(sparkContext, "rows dropped after they were read"),
     "lateMaterialized" -> SqlMetricsAccess.sum(sparkContext, "row groups read in two passes"),
     "bytesRead" -> SqlMetricsAccess.size(sparkContext, "bytes read")
   )
+
+  // Spark compiles code against these classes, and batches that lost rows have other vectors.
+  override def vectorTypes: Option[Seq[String]] = if (spec.crossesExchange) None else child.vectorTypes
 
   override def simpleString(maxFields: Int): String = s"$nodeName ${spec.describe}"
   override def verboseStringWithOperatorId(): String =
@@ -145,6 +149,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
       (Some(RowGroupsPruned), None, m("rowGroupsPruned")),
       (Some(Rows), None, m("rows")),
       (Some(Rows), Some(RowsOutput), m("rowsPruned")),
+      (Some(RowsDropped), None, m("rowsDropped")),
       (Some(LateMaterialized), None, m("lateMaterialized")),
       (Some(BytesRead), None, m("bytesRead"))
     ).map { case (plus, minus, metric) => (plus.map(_.id), minus.map(_.id), metric) }

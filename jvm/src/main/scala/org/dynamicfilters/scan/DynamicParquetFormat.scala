@@ -149,14 +149,15 @@ final class DynamicFileIterator(
     inner.hasNext
   }
 
-  override def next(): AnyRef = {
-    val element = inner.next()
-    element match {
-      case batch: ColumnarBatch => returned += batch.numRows
-      case _ => returned += 1
+  override def next(): AnyRef =
+    inner.next() match {
+      case batch: ColumnarBatch =>
+        returned += batch.numRows
+        groups.tested(batch)
+      case row =>
+        returned += 1
+        row
     }
-    element
-  }
 
   override def close(): Unit =
     if (!closed) {

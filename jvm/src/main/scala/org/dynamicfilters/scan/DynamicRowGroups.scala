@@ -11,12 +11,14 @@ import org.apache.spark.TaskKilledException
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 
 /** Decides, row group by row group and always with the newest filters, what of a split is read.
   *
   * In this order, each step only where the ones before left something: statistics, dictionary, bloom filter, page index,
-  * first pass over the filter's columns, first pass over the query's own predicates. The row groups come best first by the
+  * first pass over the filter's columns, first pass over the query's own predicates. What is read without a first pass may
+  * still lose rows before they are handed on ([[BatchTest]]). The row groups come best first by the
   * filter's order.
   *
   * A row group of which many rows pass a TopK is handed on in two parts: first its `limit` best rows, and the rest only if it
@@ -80,6 +82,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     }
     null
   }
+
+  /** What to hand on of a batch of the row group that was returned last. */
+  def tested(batch: ColumnarBatch): ColumnarBatch =
+    if (!spec.crossesExchange || failed || current.isTested) batch else passes.ofBatches(batch)
 
   private var current: RowGroup = _
   private var since = 0L
@@ -237,6 +243,9 @@ final class RowGroup(val block: BlockMetaData, val index: Int, val bounds: Array
 
   /** Whether nothing of its split has been measured before it. */
   var isFirst = false
+
+  /** Whether what is read of it was found row by row. */
+  var isTested = false
 
   /** Whether the filter's columns were read first; None where that was not in question. */
   var way: Option[Boolean] = None

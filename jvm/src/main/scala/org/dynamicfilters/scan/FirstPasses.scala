@@ -40,6 +40,18 @@ final class FirstPasses(
 
   private val tuples = new TuplePasses(task, file, filterFields.contains)
 
+  /** For what is read without a first pass. */
+  val ofBatches: BatchTest = {
+    val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
+    new BatchTest(
+      () => task.filters(),
+      columns.collect { case (i, c) if !c.either => (i, c.ordinal) },
+      () => tuples.ofRowGroup(),
+      task.batchAdvisor,
+      report
+    )
+  }
+
   private lazy val overFilters =
     new FirstPass(access, spec.requiredSchema, filterFields, cheap, file.start, file.length)
   private lazy val overPredicates = {
@@ -115,6 +127,7 @@ final class FirstPasses(
           )
           val chosen = RowSet.of(best.rows)
           task.advisor.judge(chosen.count.toDouble / math.max(candidates, 1), byteShare(group, chosen), selects)
+          group.isTested = true
           Decision.ReadFirst(chosen)
         case None =>
           val before = task.advisor.gaveUp
@@ -122,7 +135,10 @@ final class FirstPasses(
           if (!before && task.advisor.gaveUp) report.add(GaveUp, 1)
           if (!bytes.canSkipRows(group.block)) Decision.ReadAll
           else if (share > ReadAllShare) plainly
-          else Decision.Read(rows)
+          else {
+            group.isTested = true
+            Decision.Read(rows)
+          }
       }
   }
 

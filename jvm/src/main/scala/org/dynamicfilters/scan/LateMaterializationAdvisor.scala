@@ -16,16 +16,13 @@ package org.dynamicfilters.scan
   *
   * @param giveUpSelectivity
   *   a first pass that lets more than this share of rows through counts as lost, whatever it cost; 1 never gives up
-  * @param nanosPerRowLater
-  *   what a row that passes costs after the scan's own stage
   */
-final class LateMaterializationAdvisor(giveUpSelectivity: Double, nanosPerRowLater: Double = 0) {
+final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
   import LateMaterializationAdvisor._
 
   private val neverGivesUp = giveUpSelectivity >= 1
   private val (ofFirst, ofOthers) = (new Costs, new Costs)
   private var touched = 0.0
-  private var passing = 0.0
   private var judged = 0L
   private var misses = 0
   private var early = 0
@@ -48,8 +45,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, nanosPerRowLat
 
   private def of(first: Boolean): Costs = if (first) ofFirst else ofOthers
 
-  private def isCheaper(costs: Costs): Boolean =
-    costs.late.perRow + passing * nanosPerRowLater < costs.plain.perRow * Margin + nanosPerRowLater
+  private def isCheaper(costs: Costs): Boolean = costs.late.perRow < costs.plain.perRow * Margin
 
   /** Whether the last judgement stopped late materialization; for reports. */
   def gaveUp: Boolean = synchronized {
@@ -71,9 +67,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, nanosPerRowLat
   def judge(rowShare: Double, byteShare: Double, selects: Boolean): Unit = synchronized {
     if (!selects && rowShare > giveUpSelectivity && early < EarlyForgiven) early += 1
     else {
-      def averaged(before: Double, now: Double) = if (judged == 0) now else before + (now - before) * Weight
-      touched = averaged(touched, byteShare)
-      passing = averaged(passing, rowShare)
+      touched = if (judged == 0) byteShare else touched + (byteShare - touched) * Weight
       judged += 1
       misses = if (rowShare > giveUpSelectivity) misses + 1 else 0
     }
@@ -86,11 +80,6 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, nanosPerRowLat
 }
 
 object LateMaterializationAdvisor {
-
-  /** Of a row that is shuffled: to fetch it, to sort it and to join it. Measured in TPC-H's query 5 with 6M rows: 1.24 to 1.43
-    * seconds of task time; half of that, because not every row is joined.
-    */
-  val NanosPerShuffledRow = 100.0
 
   /** Below this share of bytes read there is no doubt. */
   private val ClearlyGood = 0.5

@@ -24,6 +24,9 @@ object ScanCounter extends Enumeration {
   /** Compressed bytes of the columns asked for; those of them that were read, the first passes included. */
   val BytesTotal, BytesRead = Value
 
+  /** Rows that were read, and then left out of what was handed on. */
+  val RowsDropped = Value
+
   /** Row groups read in two passes, and times that a task stopped doing so because it did not pay. */
   val LateMaterialized, GaveUp = Value
 

@@ -18,12 +18,7 @@ import org.dynamicfilters.testing.FaultInjection
 final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFilters, context: TaskContext) {
   val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L), SparkEnv.get.executorId)
   val advisor: LateMaterializationAdvisor =
-    shared(s"advisor-${spec.scanId}")(
-      new LateMaterializationAdvisor(
-        spec.giveUpSelectivity,
-        if (spec.crossesExchange) LateMaterializationAdvisor.NanosPerShuffledRow else 0
-      )
-    )
+    shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(spec.giveUpSelectivity))
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 
@@ -48,6 +43,9 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
   /** What row groups say of each filter of tuples, shared by the execution's tasks in this process. */
   val tupleAdvisors: IndexedSeq[StepAdvisor] =
     spec.tuples.indices.map(i => shared(s"tuples-${spec.scanId}-$i")(new StepAdvisor(spec.giveUpSelectivity)))
+
+  /** What batches say of looking at their rows one by one. */
+  val batchAdvisor: StepAdvisor = shared(s"batches-${spec.scanId}")(new StepAdvisor(spec.giveUpSelectivity))
 
   /** What row groups say of looking into dictionaries and bloom filters, by column of the spec. */
   val dictionaryAdvisors: IndexedSeq[StepAdvisor] = lookUpAdvisors("dictionary")

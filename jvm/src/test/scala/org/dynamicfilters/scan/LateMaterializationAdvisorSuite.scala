@@ -30,8 +30,8 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
   }
 
   // Where all pages are read anyway.
-  private def scattered(nanosPerRowLater: Double = 0) = {
-    val a = new LateMaterializationAdvisor(giveUpSelectivity = 0.6, nanosPerRowLater)
+  private def scattered() = {
+    val a = new LateMaterializationAdvisor(giveUpSelectivity = 0.6)
     a.judge(0.3, 1.0, selects = true)
     a
   }
@@ -74,15 +74,6 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     assert(!a.prefersLate(first = true))
     (1 to 2).foreach(_ => a.spent(late = false, first = true, 100, 10000))
     assert(!a.prefersLate(first = true) && a.prefersLate(first = false) && a.gaveUp)
-  }
-
-  test("a row that is not shuffled spares more than the scan's stage shows") {
-    Seq(0.0 -> false, 100.0 -> true).foreach { case (later, prefersLate) =>
-      val a = scattered(later)
-      spend(a, late = true, 150, 150)
-      spend(a, late = false, 100, 100)
-      assert(a.prefersLate(first = false) == prefersLate)
-    }
   }
 
   test("row groups without rows tell nothing of the cost") {

@@ -1,0 +1,114 @@
+"""Rows that were read in full, and are dropped before they go into an exchange."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from support import joins, tables
+from support.joins import Comparer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PLAIN = {"spark.dynamicFilters.lateMaterialization.enabled": "false"}
+
+#: Some of every row group: none can be skipped as a whole.
+SCATTERED = range(5, joins.KEYS, 50)
+
+#: Beside the atomic types of `t`, what Spark reads through the children of a vector.
+NESTED = (
+    "struct(c_int, c_string, struct(c_date, c_binary) AS inner) AS s",
+    "array(c_date, c_date) AS a",
+    "array(struct(id, c_string)) AS structs",
+    "map(id, struct(c_string, c_double)) AS m",
+    "make_dt_interval(0, 0, 0, id) AS i",
+)
+
+
+@pytest.fixture(scope="module")
+def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Tables: probe p with key k, build few with keys of every row group, build most with nearly all keys."""
+    folder = tmp_path_factory.mktemp("batches")
+    joins.view(spark, folder, "p", joins.probe())
+    joins.view(spark, folder, "few", joins.build(SCATTERED))
+    joins.view(spark, folder, "most", joins.build(k for k in range(joins.KEYS) if k % 50))
+    return Comparer(spark)
+
+
+def _output(run: joins.Run, column: str = "k") -> tuple[int, int]:
+    """Rows that the filtered scan handed on, and rows of its table."""
+    (scan,) = run.scans_with(column)
+    return scan["rows_output"], scan["rows_total"]
+
+
+@pytest.mark.core
+def test_rows_that_do_not_match_are_not_shuffled(compare: Comparer) -> None:
+    query = "SELECT p.id, p.payload, few.n FROM p JOIN few ON p.k = few.j"
+    run = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN).on
+    joins.assert_ready(run, "k")
+    assert _output(run) == (len(run.rows), tables.ROWS), run
+
+
+def test_in_the_same_stage_as_the_join_they_are_not_looked_at_twice(compare: Comparer) -> None:
+    query = "SELECT p.id, p.payload, few.n FROM p JOIN few ON p.k = few.j"
+    run = compare(query, joins.BROADCAST, PLAIN).on
+    joins.assert_ready(run, "k")
+    assert _output(run) == (tables.ROWS, tables.ROWS), run
+
+
+def test_filters_of_several_columns(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
+    # Every key has two rows of `p`, of which one has this `g`.
+    rows = range(6, tables.ROWS, 37)
+    pairs = {
+        "j": [i * joins.KEYS // tables.ROWS for i in rows],
+        "h": pa.array([i % 10 for i in rows], pa.int32()),
+    }
+    joins.view(spark, tmp_path, "pairs", pa.table(pairs))
+    query = "SELECT p.id FROM p JOIN pairs ON p.k = pairs.j AND p.g = pairs.h"
+    run = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN).on
+    by_key = compare(query.replace("p.g", "abs(p.g)"), joins.SHUFFLED, joins.FOREVER, PLAIN).on
+    assert _output(run)[0] == len(run.rows) < _output(by_key)[0] < tables.ROWS, f"{run}\n{by_key}"
+
+
+@pytest.mark.core
+def test_all_types_and_nested_ones(spark: SparkSession, t: str, tmp_path: Path, compare: Comparer) -> None:
+    spark.table(t).selectExpr("*", *NESTED).write.parquet(str(tmp_path / "wide"))
+    spark.read.parquet(str(tmp_path / "wide")).createOrReplaceTempView("wide")
+    query = "SELECT w.* FROM wide w JOIN (SELECT id FROM t WHERE id % 7 = 3) b ON w.id = b.id"
+    for name, settings in {
+        "plain": {},
+        "off-heap": {"spark.sql.columnVector.offheap.enabled": "true"},
+        "nested not vectorized": {"spark.sql.parquet.enableNestedColumnVectorizedReader": "false"},
+        "rows": {"spark.sql.parquet.enableVectorizedReader": "false"},
+        "no batches": {"spark.sql.codegen.maxFields": "10"},
+    }.items():
+        run = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN, settings, expected="types").on
+        assert run.rows, name
+        if name in ("plain", "off-heap"):
+            assert _output(run, "id")[0] == len(run.rows), f"{name}:\n{run}"
+
+
+def test_columns_that_files_do_not_store(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
+    spark.table("p").write.partitionBy("g").parquet(str(tmp_path / "by_g"))
+    schema = "k BIGINT, id BIGINT, gone STRING, g INT"
+    spark.read.schema(schema).parquet(str(tmp_path / "by_g")).select(
+        "*", "_metadata.row_index", "_metadata.file_size"
+    ).createOrReplaceTempView("by_g")
+    query = "SELECT x.* FROM by_g x JOIN few ON x.k = few.j"
+    run = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN).on
+    assert _output(run)[0] == len(run.rows) < _output(run)[1], run
+
+
+def test_filter_that_lets_most_rows_pass_is_given_up(spark: SparkSession, compare: Comparer) -> None:
+    query = "SELECT p.id, most.n FROM p JOIN most ON p.k = most.j"
+    gives_up = {"spark.dynamicFilters.selectivity.giveUp": "0.6"}
+    always = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN).on
+    given_up = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN, gives_up).on
+    assert _output(always)[0] == len(always.rows)
+    assert len(always.rows) < _output(given_up)[0] < tables.ROWS, given_up
+    (scan,) = given_up.scans_with("k")
+    assert any("most rows that were read pass" in reason for reason in scan["reasons"]), scan

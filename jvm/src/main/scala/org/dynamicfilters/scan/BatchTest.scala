@@ -1,0 +1,83 @@
+package org.dynamicfilters.scan
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.filter.{Selection, ValueFilter}
+
+/** Leaves rows out of batches that were read in full, with the newest filters. For scans below an exchange: a row that is
+  * dropped after it was read is still not shuffled, sorted and fetched, which costs far more than to look at its key.
+  *
+  * So late materialization need not be chosen for the sake of the exchange where a plain read is cheaper, and filters that
+  * come while a row group is read are used in its next batch.
+  *
+  * @param filters
+  *   by column of the spec, as of now
+  * @param columns
+  *   the filtered columns that the file has: position among the spec's columns, and in the batch
+  * @param ofRows
+  *   what looks at several columns, as of now; evaluated after the filters
+  */
+final class BatchTest(
+    filters: () => IndexedSeq[ValueFilter],
+    columns: IndexedSeq[(Int, Int)],
+    ofRows: () => Seq[RowPass],
+    advisor: StepAdvisor,
+    report: ScanReport
+) extends Logging {
+  import ScanCounter._
+
+  private var selection: Selection = _
+  private var selected: SelectedBatch = _
+  private var failed = false
+
+  /** The batch or, valid until its next one, a view of its rows that pass; maybe of none. */
+  def apply(batch: ColumnarBatch): ColumnarBatch =
+    if (failed || batch.numRows == 0) batch
+    else
+      try test(batch)
+      catch {
+        case NonFatal(e) =>
+          failed = true
+          report.add(Fallbacks, 1)
+          report.addReason(s"${e.getClass.getSimpleName} while testing rows")
+          logWarning("Dynamic filters: failure while testing rows that were read; those of the file's rest all pass", e)
+          batch
+      }
+
+  private def test(batch: ColumnarBatch): ColumnarBatch = {
+    val now = filters()
+    val active = columns.filter { case (i, _) => now(i) != ValueFilter.All }
+    val passes = ofRows()
+    if ((active.isEmpty && passes.isEmpty) || !advisor.isWorthIt()) batch
+    else {
+      val n = batch.numRows
+      if (selection == null || selection.rows.length < n) {
+        selection = new Selection(n)
+        selected = null
+      }
+      selection.all(n)
+      active.foreach { case (i, at) => if (selection.count > 0) now(i).select(batch.column(at), selection) }
+      passes.foreach { p =>
+        if (selection.count > 0) p.select(batch.column, selection)
+        p.judge()
+      }
+      if (advisor.judge(n, selection.count)) report.addReason(BatchTest.GivenUp)
+      if (selection.count == n) batch else view(batch)
+    }
+  }
+
+  private def view(batch: ColumnarBatch): ColumnarBatch = {
+    val dropped = (batch.numRows - selection.count).toLong
+    report.add(RowsDropped, dropped)
+    report.add(RowsOutput, -dropped)
+    // The reader fills the same batch again and again.
+    if (selected == null || (selected.batch ne batch)) selected = new SelectedBatch(batch, selection)
+    selected.get
+  }
+}
+
+private[scan] object BatchTest {
+  val GivenUp = "most rows that were read pass the filters: they are not looked at one by one"
+}

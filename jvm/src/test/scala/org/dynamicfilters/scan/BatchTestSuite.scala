@@ -1,0 +1,144 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
+import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.filter.{End, KeyDomain, Selection, ValueFilter}
+import org.scalatest.funsuite.AnyFunSuite
+
+class BatchTestSuite extends AnyFunSuite {
+  import ScanCounter._
+
+  private val domain = KeyDomain.of(LongType).toOption.get
+  private def atMost(x: Long): ValueFilter =
+    ValueFilter.Range(domain, None, Some(End(Long.box(x), inclusive = true)), nulls = false)
+
+  private class Fixture(giveUp: Double = 0.6) {
+    val report = new ScanReport(1, "driver")
+    var filter: ValueFilter = ValueFilter.All
+    var passes = Seq.empty[RowPass]
+    var asked = 0
+    val test = new BatchTest(
+      () => { asked += 1; IndexedSeq(filter) },
+      IndexedSeq((0, 0)),
+      () => passes,
+      new StepAdvisor(giveUp),
+      report
+    )
+  }
+
+  /** Numbers from 0 in the first column, as text in the second. */
+  private def batch(rows: Int): ColumnarBatch = {
+    val vectors = Array(new OnHeapColumnVector(rows, LongType), new OnHeapColumnVector(rows, StringType))
+    (0 until rows).foreach { i =>
+      vectors(0).putLong(i, i.toLong)
+      vectors(1).putByteArray(i, i.toString.getBytes)
+    }
+    new ColumnarBatch(vectors.toArray[ColumnVector], rows)
+  }
+
+  private def texts(b: ColumnarBatch): Seq[String] = (0 until b.numRows).map(b.column(1).getUTF8String(_).toString)
+
+  test("rows that do not pass are left out, with all their columns") {
+    val f = new Fixture()
+    val b = batch(10)
+    assert(f.test(b) eq b)
+    f.filter = atMost(3)
+    assert(texts(f.test(b)) == Seq("0", "1", "2", "3"))
+    // A view, made once for a batch that the reader fills again and again.
+    val first = f.test(b)
+    f.filter = atMost(1)
+    assert((f.test(b) eq first) && texts(first) == Seq("0", "1"))
+    assert(f.report(RowsDropped) == 6 + 6 + 8 && f.report(RowsOutput) == -20)
+    assert(texts(b).size == 10)
+  }
+
+  test("a batch of which nothing passes is empty; one of which all pass is the reader's own") {
+    val f = new Fixture(giveUp = 1)
+    val b = batch(10)
+    f.filter = ValueFilter.Nothing
+    assert(f.test(b).numRows == 0)
+    f.filter = atMost(100)
+    assert(f.test(b) eq b)
+    assert(f.test(batch(0)).numRows == 0)
+  }
+
+  test("batches of other sizes and other files") {
+    val f = new Fixture()
+    f.filter = atMost(2)
+    Seq(5, 3, 4000, 8).foreach(n => assert(texts(f.test(batch(n))) == Seq("0", "1", "2")))
+  }
+
+  test("what looks at several columns comes after the filters") {
+    val f = new Fixture()
+    f.filter = atMost(5)
+    var (seen, judged) = (0, 0)
+    f.passes = Seq(new RowPass {
+      override def select(vector: Int => ColumnVector, s: Selection): Unit = {
+        seen = s.count
+        s.count = s.count.min(2)
+        assert(vector(1).getUTF8String(s.rows(1)) == UTF8String.fromString("1"))
+      }
+      override def judge(): Unit = judged += 1
+    })
+    assert(texts(f.test(batch(10))) == Seq("0", "1") && seen == 6 && judged == 1)
+    f.filter = ValueFilter.All
+    assert(texts(f.test(batch(10))) == Seq("0", "1") && seen == 10)
+  }
+
+  test("it is given up where most rows pass, says so, and is tried again now and then") {
+    val f = new Fixture()
+    f.filter = atMost(7)
+    val whole = (1 to 162).count { _ =>
+      val b = batch(10)
+      f.test(b) eq b
+    }
+    assert(whole == 150)
+    assert(f.report.reasons == Map(BatchTest.GivenUp -> 1))
+  }
+
+  test("a failure lets all rows pass from then on, is counted and has a reason") {
+    val f = new Fixture()
+    f.filter = atMost(3)
+    val broken = new ColumnarBatch(Array.empty[ColumnVector], 10)
+    assert(f.test(broken) eq broken)
+    val b = batch(10)
+    assert((f.test(b) eq b) && f.asked == 1)
+    assert(f.report(Fallbacks) == 1 && f.report.reasons.keys.head.contains("while testing rows"))
+  }
+
+  test("a view reads values of every kind from the row that it stands for") {
+    val struct = new StructType().add("a", IntegerType).add("b", new StructType().add("c", StringType))
+    val v = new OnHeapColumnVector(4, struct)
+    (0 until 4).foreach { i =>
+      v.getChild(0).putInt(i, i * 10)
+      v.getChild(1).getChild(0).putByteArray(i, s"c$i".getBytes)
+    }
+    v.putNull(1)
+    val numbers = new OnHeapColumnVector(4, ArrayType(IntegerType))
+    (0 until 4).foreach { i =>
+      numbers.arrayData().appendInt(i)
+      numbers.putArray(i, i, 1)
+    }
+    val decimals = new OnHeapColumnVector(4, DecimalType(30, 2))
+    (0 until 4).foreach(i => decimals.putDecimal(i, Decimal(i * 100L + 1, 30, 2), 30))
+    val intervals = new OnHeapColumnVector(4, CalendarIntervalType)
+    (0 until 4).foreach(i => intervals.putInterval(i, new org.apache.spark.unsafe.types.CalendarInterval(i, 2, 3)))
+    val s = new Selection(4)
+    s.all(4)
+    s.rows(0) = 1
+    s.rows(1) = 3
+    s.count = 2
+    val view = new SelectedBatch(new ColumnarBatch(Array[ColumnVector](v, numbers, decimals, intervals), 4), s).get
+    assert(view.numRows == 2)
+    def both[T](f: InternalRow => T): Seq[T] = Seq(f(view.getRow(0)), f(view.getRow(1)))
+    assert(both(_.isNullAt(0)) == Seq(true, false))
+    assert(view.getRow(1).getStruct(0, 2).getInt(0) == 30)
+    assert(view.getRow(1).getStruct(0, 2).getStruct(1, 1).getUTF8String(0) == UTF8String.fromString("c3"))
+    assert(both(_.getArray(1).getInt(0)) == Seq(1, 3))
+    assert(both(_.getDecimal(2, 30, 2).toString) == Seq("1.01", "3.01"))
+    assert(both(_.getInterval(3).months) == Seq(1, 3))
+  }
+}
