@@ -152,7 +152,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "join.maxBuildRows",
         "integer",
-        "1000000",
+        "2000000",
         "Above it the build side gives range and bloom only, then nothing.",
         minimum=1,
     ),

@@ -36,7 +36,7 @@ object Settings {
   )
   val JoinMaxBuildRows: Setting[Int] = R.int(
     Prefix + "join.maxBuildRows",
-    1000000,
+    2000000,
     "Above it the build side gives range and bloom only, then nothing.",
     "a number of rows of at least 1"
   )(_ >= 1)

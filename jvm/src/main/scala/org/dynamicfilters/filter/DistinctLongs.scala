@@ -1,23 +1,38 @@
 package org.dynamicfilters.filter
 
 /**
+ * How many longs to keep.
+ *
+ * @param keys
+ *   at most 2^29
+ * @param sentBytes
+ *   how many bytes [[KeyCodec.longs]] of them may take. A table is closed as soon as its members, evenly spread between their
+ *   ends, would take more
+ * @param memory
+ *   how many bytes the bits, or half of the slots of the table, may take
+ */
+private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long) {
+
+  /** A table has two slots of eight bytes for each member when it is full. */
+  private[filter] def keysOfTable: Int = math.max(DistinctLongs.firstLook, math.min(keys, memory / 16)).toInt.min(keys)
+}
+
+/**
  * A growing set of longs: a hash table at first, one bit a number once the members turn out to lie close to each other, as
  * surrogate keys do. A bit costs a few nanoseconds wherever it lies, a slot of a large table a cache miss and its share of
  * many copies: measured with a million distinct keys, 125 ns a key in a table.
- *
- * @param mostKeys
- *   at most 2^29
  */
-private[filter] final class DistinctLongs(mostKeys: Int) {
+private[filter] final class DistinctLongs(most: DistinctLimits) {
   import DistinctLongs._
 
   // One of the two is there.
-  private var table = new LongHashSet(mostKeys)
+  private var table = new LongHashSet(most.keysOfTable)
   private var bits: LongBits = _
   // The size of the table at which to look whether bits would do, and the ends of what is in it.
   private var nextLook = firstLook
   private var least = Long.MaxValue
   private var greatest = Long.MinValue
+  private var mayBeDense = true
 
   def size: Int = if (bits != null) bits.size else table.size
 
@@ -41,38 +56,52 @@ private[filter] final class DistinctLongs(mostKeys: Int) {
   /** The members, ascending. */
   def sorted: Array[Long] = if (bits != null) bits.sorted else table.sorted
 
-  private def roomForLast(x: Long): Boolean = bits.size <= mostKeys || { bits.remove(x); false }
+  private def roomForLast(x: Long): Boolean = bits.size <= most.keys || { bits.remove(x); false }
 
   private def look(): Unit = {
-    nextLook = if (nextLook > mostKeys / 2) Int.MaxValue else nextLook * 2
-    bits = spanning(least, greatest, table.size)
+    nextLook = if (nextLook > most.keysOfTable / 2) Int.MaxValue else nextLook * 2
+    if (mayBeDense) bits = spanning(least, greatest, table.size)
     if (bits != null) {
       table.foreach(x => bits.add(x))
       table = null
-    }
+    } else if (sentBytes > most.sentBytes) table.close()
+  }
+
+  private def sentBytes: Long = {
+    val span = greatest - least
+    // The difference is negative if it overflows.
+    table.size.toLong * KeyCodec.sizeOfStep(if (span < 0) Long.MaxValue else span / table.size)
   }
 
   private def addBeyond(x: Long): Boolean = {
     val members = bits.sorted
-    bits = spanning(math.min(x, members.head), math.max(x, members.last), members.length)
-    if (bits != null) members.foreach(bits.add)
+    val wider = spanning(math.min(x, members.head), math.max(x, members.last), members.length)
+    if (wider != null) {
+      members.foreach(wider.add)
+      bits = wider
+      add(x)
+    } else if (members.length >= most.keysOfTable) false
     else {
-      // Numbers far from the others may come again and again: no second look.
-      nextLook = Int.MaxValue
-      table = new LongHashSet(mostKeys)
+      // Numbers far from the others may come again and again.
+      mayBeDense = false
+      least = members.head
+      greatest = members.last
+      bits = null
+      table = new LongHashSet(most.keysOfTable)
       members.foreach(table.add)
+      add(x)
     }
-    add(x)
   }
 
   /** Empty bits from lo to hi and some more on both sides; null if they are too many for so many members. */
   private def spanning(lo: Long, hi: Long, members: Int): LongBits = {
     val span = hi - lo
-    val most = math.min(mostKeys * mostBytesPerKey, math.max(alwaysBytes, members * mostBytesPerKey)) * 8
+    val bytes = math.max(alwaysBytes, members * mostBytesPerKey)
+    val mostBits = math.min(bytes, math.max(leastMemory, math.min(most.memory, mostMemory))) * 8
     // The difference is negative if it overflows.
-    if (span < 0 || span >= most) null
+    if (span < 0 || span >= mostBits) null
     else {
-      val margin = math.min(span / 2, most - span)
+      val margin = math.min(span / 2, mostBits - span)
       val from = if (lo < Long.MinValue + margin) Long.MinValue else lo - margin
       val to = if (hi > Long.MaxValue - margin) Long.MaxValue else hi + margin
       new LongBits(from, to)
@@ -90,6 +119,10 @@ private object DistinctLongs {
 
   /** So many bytes stay within the processor's second cache, however few their members. */
   val alwaysBytes: Long = 1L << 20
+
+  /** Of the bits, whatever the limit; and what an array can have. */
+  val leastMemory: Long = 1L << 15
+  val mostMemory: Long = 1L << 33
 }
 
 /** One bit for each number from one to another, both included; these are at most 2^36 apart. */

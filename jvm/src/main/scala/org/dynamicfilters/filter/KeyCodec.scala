@@ -2,7 +2,7 @@ package org.dynamicfilters.filter
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, Message}
+import com.google.protobuf.{ByteString, CodedOutputStream, Message}
 
 import org.apache.spark.sql.types.DataType
 
@@ -40,6 +40,20 @@ private[filter] object KeyCodec {
     }
     b.build()
   }
+
+  /** How many bytes [[longs]] of them takes, but for a few. */
+  def sizeOf(sorted: Array[Long]): Long = {
+    var bytes = 0L
+    var i = 1
+    while (i < sorted.length) {
+      bytes += sizeOfStep(sorted(i) - sorted(i - 1))
+      i += 1
+    }
+    bytes
+  }
+
+  /** How many bytes a number takes that lies so far above the one before. */
+  def sizeOfStep(step: Long): Int = CodedOutputStream.computeUInt64SizeNoTag(step)
 
   /** Ascending and distinct numbers. */
   def readLongs(p: PackedLongs): Either[String, Array[Long]] =

@@ -28,19 +28,23 @@ object KeyCollector {
    */
   def apply(domain: KeyDomain, limits: KeyLimits, partitions: Int): KeyCollector = domain match {
     case d: LongDomain =>
-      val most = limits.keysPerPartition(partitions)
+      val most = DistinctLimits(
+        limits.numbersPerPartition(partitions),
+        limits.sentPerPartition(partitions),
+        limits.maxFilterBytes
+      )
       d.kind match {
         case LongDomain.IntKind => new IntKeys(d, most)
         case LongDomain.LongKind => new LongKeys(d, most)
         case _ => new CodeKeys(d, most)
       }
     case d: ObjectDomain =>
-      new ObjectKeys(d, limits.inMaxValues, limits.bytesPerPartition(partitions), limits.keysPerPartition(partitions))
+      new ObjectKeys(d, limits.inMaxValues, limits.bytesPerPartition(partitions), limits.hashesPerPartition(partitions))
   }
 }
 
 /** Of keys that are longs; a class for each common getter, so that no row asks for its type. */
-private[filter] sealed abstract class NumberKeys(domain: LongDomain, mostKeys: Int) extends KeyCollector {
+private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: DistinctLimits) extends KeyCollector {
   protected final var rows = 0L
   protected final var hasNulls = false
 
@@ -48,8 +52,9 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, mostKeys: I
   private var min = Long.MaxValue
   private var max = Long.MinValue
   private var last = 0L
-  // null once there were too many.
-  private var keys = new DistinctLongs(mostKeys)
+  // null once there were too many; then the number of those that were not.
+  private var keys = new DistinctLongs(most)
+  private var kept = 0L
 
   /** Adjacent rows often have the same key, as in data that was sorted or joined. */
   protected final def addCode(code: Long): Unit =
@@ -57,33 +62,40 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, mostKeys: I
       last = code
       if (code < min) min = code
       if (code > max) max = code
-      if (keys != null && !keys.add(code)) keys = null
+      if (keys != null && !keys.add(code)) {
+        kept = keys.size
+        keys = null
+      }
     }
 
   override final def outgrown: Boolean = keys == null
 
   override final def result(): KeyPartial = {
-    val found: KeyPartial.Keys = if (outgrown) KeyPartial.Outgrown(mostKeys) else KeyPartial.Longs(keys.sorted)
+    val found: KeyPartial.Keys = if (outgrown) KeyPartial.Outgrown(kept) else sendable(keys.sorted)
     if (min > max) KeyPartial(domain, rows, hasNulls, null, null, found)
     else KeyPartial(domain, rows, hasNulls, Long.box(min), Long.box(max), found)
   }
+
+  private def sendable(sorted: Array[Long]): KeyPartial.Keys =
+    if (KeyCodec.sizeOf(sorted) <= most.sentBytes) KeyPartial.Longs(sorted)
+    else KeyPartial.Outgrown(sorted.length - 1L)
 }
 
-private final class IntKeys(domain: LongDomain, mostKeys: Int) extends NumberKeys(domain, mostKeys) {
+private final class IntKeys(domain: LongDomain, most: DistinctLimits) extends NumberKeys(domain, most) {
   override def add(row: SpecializedGetters, ordinal: Int): Unit = {
     rows += 1
     if (row.isNullAt(ordinal)) hasNulls = true else addCode(row.getInt(ordinal).toLong)
   }
 }
 
-private final class LongKeys(domain: LongDomain, mostKeys: Int) extends NumberKeys(domain, mostKeys) {
+private final class LongKeys(domain: LongDomain, most: DistinctLimits) extends NumberKeys(domain, most) {
   override def add(row: SpecializedGetters, ordinal: Int): Unit = {
     rows += 1
     if (row.isNullAt(ordinal)) hasNulls = true else addCode(row.getLong(ordinal))
   }
 }
 
-private final class CodeKeys(domain: LongDomain, mostKeys: Int) extends NumberKeys(domain, mostKeys) {
+private final class CodeKeys(domain: LongDomain, most: DistinctLimits) extends NumberKeys(domain, most) {
   override def add(row: SpecializedGetters, ordinal: Int): Unit = {
     rows += 1
     if (row.isNullAt(ordinal)) hasNulls = true else addCode(domain.longFromRow(row, ordinal))

@@ -25,14 +25,31 @@ final case class KeyLimits(
     tupleShare: Double = 0.6
 ) {
 
-  /** How many keys one of so many partitions may keep. */
-  private[filter] def keysPerPartition(partitions: Int): Int =
-    math.max(1024L, math.min(maxRows.toLong, bytesPerPartition(partitions) / 8)).min(KeyLimits.mostKeys).toInt
+  /** How many keys one of so many partitions may keep as hashes: each takes eight bytes when it is sent. */
+  private[filter] def hashesPerPartition(partitions: Int): Int = bounded(bytesPerPartition(partitions) / 8)
+
+  /**
+   * How many keys that are numbers one of so many partitions may keep. When they are sent, each takes a byte at least, and as
+   * many as its distance from the one before needs: [[sentPerPartition]] bounds these. To sort and encode them takes some 24
+   * bytes each for a moment.
+   */
+  private[filter] def numbersPerPartition(partitions: Int): Int =
+    bounded(math.min(bytesPerPartition(partitions), maxFilterBytes / 8))
+
+  /** How many bytes the numbers of one of so many partitions may take when they are sent. */
+  private[filter] def sentPerPartition(partitions: Int): Long =
+    math.max(KeyLimits.alwaysKeys * 8, bytesPerPartition(partitions))
+
+  private def bounded(keys: Long): Int =
+    math.max(KeyLimits.alwaysKeys, math.min(maxRows.toLong, keys)).min(KeyLimits.mostKeys).toInt
 
   private[filter] def bytesPerPartition(partitions: Int): Long = maxFilterBytes / math.max(1, partitions)
 }
 
 object KeyLimits {
+
+  /** So few are kept whatever the limits are: they cost nothing. */
+  private val alwaysKeys = 1024L
 
   /** Half a table of 2^30 slots, the largest array with a power of two. */
   private val mostKeys = 1L << 29

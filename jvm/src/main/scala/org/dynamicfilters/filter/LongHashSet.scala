@@ -9,13 +9,16 @@ import java.util.function.LongConsumer
  * @param mostKeys
  *   at most 2^29
  */
-private[filter] final class LongHashSet(mostKeys: Int) {
+private[filter] final class LongHashSet(private var mostKeys: Int) {
   // Zero is a free slot; the number zero is kept apart.
   private var slots = new Array[Long](64)
   private var hasZero = false
   private var used = 0
 
   def size: Int = if (hasZero) used + 1 else used
+
+  /** From now on it refuses what is not a member. */
+  def close(): Unit = mostKeys = size
 
   /** False if it is a member more than there may be; then it is not added. */
   def add(x: Long): Boolean =

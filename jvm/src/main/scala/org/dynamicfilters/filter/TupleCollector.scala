@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, partitions: Int) {
   private val domains = parts.map(_.domain).toArray
   private val nullsMatch = parts.map(_.nullsMatch).toArray
-  private val most = limits.keysPerPartition(partitions)
+  private val most = limits.hashesPerPartition(partitions)
   private var rows = 0L
   private var last = 0L
   // null once there were too many.

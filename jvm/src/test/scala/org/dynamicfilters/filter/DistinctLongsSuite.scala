@@ -9,8 +9,11 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val most = 1 << 20
 
-  private def of(xs: Iterable[Long], mostKeys: Int = most): DistinctLongs = {
-    val set = new DistinctLongs(mostKeys)
+  private def upTo(keys: Int, sentBytes: Long = Long.MaxValue, memory: Long = 32L << 20): DistinctLimits =
+    DistinctLimits(keys, sentBytes, memory)
+
+  private def of(xs: Iterable[Long], limits: DistinctLimits = upTo(most)): DistinctLongs = {
+    val set = new DistinctLongs(limits)
     xs.foreach(set.add)
     set
   }
@@ -44,7 +47,7 @@ class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("refuses a number more than there may be, and knows the others still") {
     forAll(runs, Gen.choose(1, 12000), minSuccessful(60)) { (xs, mostKeys) =>
-      val set = new DistinctLongs(mostKeys)
+      val set = new DistinctLongs(upTo(mostKeys))
       val known = scala.collection.mutable.HashSet.empty[Long]
       xs.foreach { x =>
         val added = set.add(x)
@@ -69,5 +72,26 @@ class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val set = of((0L until 10000L) ++ Seq(Long.MaxValue) ++ (10000L until 60000L) ++ Seq(Long.MinValue))
     assert(!set.isDense)
     assert(set.sorted.toSeq == Seq(Long.MinValue) ++ (0L until 60000L) ++ Seq(Long.MaxValue))
+  }
+
+  test("more numbers go into bits than into a table of that memory") {
+    val memory = 64L << 10
+    assert(of((0L until 100000L).map(_ * 2), upTo(most, memory = memory)).size == 100000)
+    assert(of((0L until 100000L).map(_ * 1000003L), upTo(most, memory = memory)).size == memory / 16)
+    // Back from bits to the table is no way for so many.
+    val set = of((0L until 100000L) :+ Long.MaxValue, upTo(most, memory = memory))
+    assert(set.isDense && set.sorted.toSeq == (0L until 100000L))
+  }
+
+  test("a table is closed once its members would take too many bytes when they are sent") {
+    val step = 1L << 40 // six bytes
+    assert(of((0L until 100000L).map(_ * step), upTo(most, sentBytes = 60000)).size == 16384)
+    assert(of((0L until 100000L).map(_ * 10000), upTo(most, sentBytes = 200000)).size == 100000)
+  }
+
+  test("numbers as far apart as longs can be take ten bytes when they are sent") {
+    val ends = Seq(Long.MinValue, Long.MaxValue)
+    assert(of(ends ++ (0L until 5000L), upTo(most, sentBytes = 20000)).size == 4096)
+    assert(of((0L until 5000L) ++ ends ++ (5000L until 9000L), upTo(most, sentBytes = 20000)).size < 5010)
   }
 }

@@ -161,9 +161,33 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("the partitions share the budget") {
     val l = limits.copy(maxFilterBytes = 80000 * 8)
-    assert(!ints(1 to 4000, l, partitions = 20).outgrown)
-    assert(ints(1 to 4001, l, partitions = 20).outgrown)
+    // One byte each: 32,000 for a partition.
+    assert(!ints(1 to 32000, l, partitions = 20).outgrown)
+    assert(ints(1 to 32001, l, partitions = 20).outgrown)
+    // Hashes take eight.
+    val in = l.copy(inMaxValues = 100)
+    assert(!strings((1 to 4000).map(_.toString), in, partitions = 20).outgrown)
+    assert(strings((1 to 4001).map(_.toString), in, partitions = 20).outgrown)
     assert(!ints(1 to 1024, l, partitions = 100000).outgrown)
+  }
+
+  test("numbers may be as many as can be sent") {
+    val l = limits.copy(maxFilterBytes = 640000)
+    def longs(n: Int, step: Long): KeyPartial = collect(Values.longs, (1 to n).map(_ * step), l, partitions = 20)
+    assert(!longs(16000, step = 300).outgrown)
+    // Two bytes each.
+    val tooMany = longs(17000, step = 300)
+    assert(tooMany.keys == KeyPartial.Outgrown(16999) && tooMany.max == Long.box(17000 * 300L))
+    assert(tooMany.encode.length < 100)
+    // Six: the table is closed long before it is full.
+    assert(longs(10000, step = 1L << 40).keys == KeyPartial.Outgrown(8192))
+    assert(!longs(1024, step = 1L << 53).outgrown)
+  }
+
+  test("one partition takes an eighth of its limit in numbers at most") {
+    val l = limits.copy(maxFilterBytes = 160000)
+    assert(!ints(1 to 20000, l).outgrown)
+    assert(ints(1 to 20001, l).keys == KeyPartial.Outgrown(20000))
   }
 
   test("strings become hashes when they take too many bytes, then only the range is left") {
