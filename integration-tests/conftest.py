@@ -29,6 +29,7 @@ ENGINE = frozenset(
         "test_joins_tuples_plans",
         "test_joins_types",
         "test_joins_waiting",
+        "test_joins_worth",
         "test_topk_plans",
         "test_topk_types",
         "test_topk_writers",

@@ -390,10 +390,3 @@ def test_explain_runs_nothing(spark: SparkSession, compare: Comparer) -> None:
                 plan = spark.sql(f"EXPLAIN FORMATTED {query}").collect()[0][0]
             assert "DynamicFilter#" in plan
             assert "[k: true]" in plan
-
-
-def test_no_filter_from_the_larger_side(compare: Comparer) -> None:
-    # The join kind allows one direction only, and it is from the larger side to the smaller one.
-    run = compare("SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j", joins.SHUFFLED).on
-    joins.assert_not_pruned(run, "j", "k")
-    joins.assert_reason(run, "not expected to be smaller")

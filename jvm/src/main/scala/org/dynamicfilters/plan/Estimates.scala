@@ -56,18 +56,7 @@ object Estimates {
     case f: Filter =>
       val (below, kept) = (of(f.child), share(f.condition))
       Estimate(below.rows * kept, below.selectivity * kept)
-    case j: Join =>
-      val (l, r) = (of(j.left), of(j.right))
-      j.joinType match {
-        case _: InnerLike =>
-          // Each row of the side with more finds its one partner, if that one is left.
-          val (most, other) = if (l.rows / l.selectivity >= r.rows / r.selectivity) (l, r) else (r, l)
-          Estimate(most.rows * other.selectivity, math.max(Least * Least, l.selectivity * r.selectivity))
-        case LeftSemi => Estimate(l.rows * r.selectivity, l.selectivity * r.selectivity)
-        case LeftAnti | LeftOuter | LeftSingle | ExistenceJoin(_) => l
-        case RightOuter => r
-        case _ => Estimate(l.rows + r.rows, 1)
-      }
+    case j: Join => joined(j.joinType, of(j.left), of(j.right))
     case a: Aggregate =>
       val below = of(a.child)
       if (a.groupingExpressions.isEmpty) Estimate(1, below.selectivity) else below.copy(rows = below.rows * Groups)
@@ -78,6 +67,18 @@ object Estimates {
     case l: LocalLimit => of(l.child)
     case other if other.children.size == 1 => of(other.children.head)
     case other => Estimate((other.stats.sizeInBytes / width(other)).toDouble, 1)
+  }
+
+  /** What a join of two sides is expected to give. */
+  def joined(kind: JoinType, l: Estimate, r: Estimate): Estimate = kind match {
+    case _: InnerLike =>
+      // Each row of the side with more finds its one partner, if that one is left.
+      val (most, other) = if (l.rows / l.selectivity >= r.rows / r.selectivity) (l, r) else (r, l)
+      Estimate(most.rows * other.selectivity, math.max(Least * Least, l.selectivity * r.selectivity))
+    case LeftSemi => Estimate(l.rows * r.selectivity, l.selectivity * r.selectivity)
+    case LeftAnti | LeftOuter | LeftSingle | ExistenceJoin(_) => l
+    case RightOuter => r
+    case _ => Estimate(l.rows + r.rows, 1)
   }
 
   /** What reading the tables of a plan takes that have not been read. */

@@ -26,8 +26,8 @@ object JoinSides {
         if (!(if (streamsLeft) left else right)) Left(needsAll(j.joinType, streamsLeft))
         else if (wanted(streamsLeft)) Right(streamsLeft)
         else
-          logical(if (streamsLeft) j.right else j.left)
-            .map(Estimates.of)
+          BuildEstimates
+            .of(if (streamsLeft) j.right else j.left)
             .flatMap(notSelective(_, conf))
             .toLeft(streamsLeft)
       case _: SortMergeJoinExec | _: ShuffledHashJoinExec =>
@@ -69,7 +69,7 @@ object JoinSides {
   /** Why filtering one side of a shuffled join by the other is not expected to pay; None if it is. */
   private def notWorth(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[String] = {
     val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
-    (logical(probe).map(Estimates.of), logical(build).map(Estimates.of)) match {
+    (logical(probe).map(Estimates.of), BuildEstimates.of(build)) match {
       case (Some(p), Some(b)) =>
         if (b.rows > p.rows) Some("the build side is not expected to be smaller") else notSelective(b, conf)
       case _ => None

@@ -18,14 +18,17 @@ object Waiting {
   /** By what is expected of the two sides; a hint on the scan overrules it. */
   def forSides(probe: SparkPlan, build: SparkPlan): HoldBack =
     (JoinSides.logical(probe), JoinSides.logical(build)) match {
-      case (Some(p), Some(b)) => forPlans(p, b)
+      case (Some(p), Some(b)) => forPlans(p, b, BuildEstimates.of(build).fold(1.0)(_.selectivity))
       case _ => HoldBack.UntilReady
     }
 
-  private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan): HoldBack = {
+  /** @param selectivity
+    *   share of the build side's keys that is expected to be left
+    */
+  private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan, selectivity: Double): HoldBack = {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
     val costsLittle = toRead.bytes <= SmallBytes || first.rows <= toRead.rows * SmallShare
-    if (costsLittle || Estimates.of(build).selectivity <= Selective) HoldBack.UntilReady else HoldBack.Briefly
+    if (costsLittle || selectivity <= Selective) HoldBack.UntilReady else HoldBack.Briefly
   }
 
   /** Less than this is read by one core in a second or so: no time to save. */

@@ -11,8 +11,10 @@ class WaitingSuite extends AnyFunSuite with SparkTests {
 
   private def rows(n: Long, condition: String = "true"): DataFrame = spark.range(n).where(condition).toDF()
 
-  private def holdBack(probe: DataFrame, build: DataFrame): HoldBack =
-    Waiting.forPlans(probe.queryExecution.optimizedPlan, build.queryExecution.optimizedPlan)
+  private def holdBack(probe: DataFrame, build: DataFrame): HoldBack = {
+    val plan = build.queryExecution.optimizedPlan
+    Waiting.forPlans(probe.queryExecution.optimizedPlan, plan, Estimates.of(plan).selectivity)
+  }
 
   test("a large probe side waits for a build side that is read in no time") {
     assert(holdBack(rows(large), rows(large / 100, "id > 5")) == UntilReady)

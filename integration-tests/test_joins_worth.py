@@ -1,0 +1,79 @@
+"""Joins whose filters are not made, because they are not expected to pay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support import joins
+from support.joins import Comparer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: A build side without a condition that has more rows than this is not expected to leave anything out.
+FEW = {"spark.dynamicFilters.join.maxBuildRows": "100"}
+NOT_SELECTIVE = "not expected to be selective"
+
+
+@pytest.fixture(scope="module")
+def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Tables: probe p (key k); builds b with keys of one row group, and often, with several rows a key."""
+    folder = tmp_path_factory.mktemp("worth")
+    joins.view(spark, folder, "p", joins.probe())
+    joins.view(spark, folder, "b", joins.build(joins.within_row_group(3)))
+    joins.view(spark, folder, "often", joins.build(n % 301 for n in range(1_500)))
+    return Comparer(spark)
+
+
+def test_no_filter_from_the_larger_side(compare: Comparer) -> None:
+    # The join kind allows one direction only, and it is from the larger side to the smaller one.
+    run = compare("SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j", joins.SHUFFLED).on
+    joins.assert_not_pruned(run, "j", "k")
+    joins.assert_reason(run, "not expected to be smaller")
+
+
+def test_no_filter_from_a_table_without_a_condition(compare: Comparer) -> None:
+    query = "SELECT p.id FROM p JOIN often o ON p.k = o.j"
+    run = compare(query, joins.SHUFFLED, FEW).on
+    joins.assert_not_pruned(run, "k")
+    joins.assert_reason(run, NOT_SELECTIVE)
+    joins.assert_pruned(compare(f"{query} WHERE o.h = 3", joins.SHUFFLED, FEW).on, "k")
+
+
+HAVING = "SELECT p.id FROM p JOIN (SELECT j FROM often {} GROUP BY j HAVING count(*) > 4) o ON p.k = o.j"
+
+
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+def test_having_leaves_no_key_out_that_was_collected_before_it(compare: Comparer, adaptive: str) -> None:
+    run = compare(HAVING.format(""), joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive]).on
+    assert run.rows
+    joins.assert_not_pruned(run, "k")
+    joins.assert_reason(run, NOT_SELECTIVE)
+    where = compare(
+        HAVING.format("WHERE h = 3"), joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive], joins.FOREVER
+    ).on
+    joins.assert_ready(where, "k")
+
+
+def test_having_before_a_broadcast(compare: Comparer) -> None:
+    # The keys are collected after it.
+    run = compare(HAVING.format(""), joins.BROADCAST, FEW).on
+    joins.assert_pruned(run, "k")
+
+
+def test_having_on_the_other_side_of_a_join_before(compare: Comparer) -> None:
+    query = (
+        "SELECT p.id FROM p JOIN (SELECT x.j FROM often x LEFT SEMI JOIN "
+        "(SELECT j FROM often GROUP BY j HAVING count(*) > 4) y ON x.j = y.j) o ON p.k = o.j"
+    )
+    run = compare(query, joins.SHUFFLED, FEW).on
+    joins.assert_not_pruned(run, "k")
+    joins.assert_reason(run, NOT_SELECTIVE)
+
+
+def test_a_hint_asks_for_it_all_the_same(compare: Comparer) -> None:
+    query = HAVING.format("").replace("SELECT p.id", "SELECT /*+ DYNAMIC_FILTER(p) */ p.id")
+    run = compare(query, joins.SHUFFLED, joins.FOREVER).on
+    joins.assert_pruned(run, "k")

@@ -1,0 +1,31 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.joins.BaseJoinExec
+
+/** What is expected of the keys that a build side collects, which is what goes into its exchanges.
+  *
+  * A condition that comes after them, as HAVING does after an aggregate, leaves fewer rows for the join, but not for the
+  * filter: TPC-H's query 18 once collected 1.5M order keys for a HAVING that leaves 57 of them.
+  */
+object BuildEstimates {
+
+  /** @return
+    *   None if nothing is known of the side
+    */
+  def of(build: SparkPlan): Option[Estimate] = below(build).orElse(JoinSides.logical(build).map(Estimates.of))
+
+  /** None without an exchange. */
+  private def below(plan: SparkPlan): Option[Estimate] = plan match {
+    case e: Exchange => JoinSides.logical(e.children.head).map(Estimates.of)
+    case q: QueryStageExec => JoinSides.logical(q).map(Estimates.of)
+    case _: SortExec | _: FilterExec | _: ProjectExec | _: AQEShuffleReadExec | _: BaseAggregateExec =>
+      below(plan.children.head)
+    case j: BaseJoinExec if below(j.left).isDefined || below(j.right).isDefined =>
+      for (l <- of(j.left); r <- of(j.right)) yield Estimates.joined(j.joinType, l, r)
+    case _ => None
+  }
+}
