@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support import joins
+from support import joins, tables
 from support.joins import Comparer
 
 if TYPE_CHECKING:
@@ -77,3 +78,17 @@ def test_a_hint_asks_for_it_all_the_same(compare: Comparer) -> None:
     query = HAVING.format("").replace("SELECT p.id", "SELECT /*+ DYNAMIC_FILTER(p) */ p.id")
     run = compare(query, joins.SHUFFLED, joins.FOREVER).on
     joins.assert_pruned(run, "k")
+
+
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_where_statistics_say_that_all_rows_pass_nothing_is_read_first(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, strategy: str
+) -> None:
+    joins.view(spark, tmp_path, "all_ids", joins.build(range(tables.ROWS)))
+    joins.view(spark, tmp_path, "some_ids", joins.build(range(610, 640, 2)))
+    query = "SELECT /*+ DYNAMIC_FILTER(p) */ p.id, p.payload FROM p JOIN {} x ON p.id = x.j WHERE p.v < 5"
+    for build, late in (("all_ids", 0), ("some_ids", 1)):
+        run = compare(query.format(build), joins.STRATEGIES[strategy], joins.FOREVER).on
+        joins.assert_ready(run, "id")
+        (scan,) = run.scans_with("id")
+        assert scan["row_groups_late_materialized"] == late, f"{build}:\n{run}"

@@ -194,7 +194,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val eitherPass = either.flatMap(
       _.pass(i => Option(dataIndex(i)).filter(d => d >= 0 && fileColumns(d).isStored).map(dataColumns(_)._2.ordinal))
     )
-    passes.decide(group, filters, eitherPass, pages, learner)
+    // A filter that all rows are known to pass is none here.
+    val undecidedOnly = columns.map(i => if (undecided.contains(i)) filters(i) else ValueFilter.All)
+    passes.decide(group, undecidedOnly, eitherPass, pages, learner)
   }
 
   /** Looks up what a filter needs where that was of use lately.

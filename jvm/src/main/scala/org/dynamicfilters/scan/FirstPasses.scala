@@ -38,6 +38,9 @@ final class FirstPasses(
       .filter(p => ordinalsOf(p).forall(bytes.isStored))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
+  // A TopK gets its bound from the rows that pass these predicates: they are worth a pass before there is one.
+  private val onlyForJoins = spec.columns.forall(_.ref.producer == "join")
+
   private val tuples = new TuplePasses(task, file, filterFields.contains)
 
   /** For what is read without a first pass. */
@@ -96,6 +99,8 @@ final class FirstPasses(
       group.done.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return plainly
+    // Nothing but the query's own predicates would stop a row: without us Spark would not read their columns first either.
+    if (!bound && onlyForJoins) return plainly
     if (!worthwhile(group)) return plainly
     // The second part of a row group is found as the first was: its rows are known one by one.
     if (group.done.isEmpty && !task.advisor.prefersLate(group.isFirst)) {
