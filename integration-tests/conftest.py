@@ -35,7 +35,7 @@ ENGINE = frozenset(
         "test_topk_writers",
     }
 )
-ONE_IN = {"classic": 1, "local-cluster": 4, "connect": 5}
+ONE_IN = {"classic": 1, "local-cluster": 6, "connect": 6}
 ONE_IN_OF_CORE = 3
 
 
