@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PLAIN = {"spark.dynamicFilters.lateMaterialization.enabled": "false"}
 
+JOIN = "SELECT p.id, p.payload, few.n FROM p JOIN few ON p.k = few.j"
+
 #: Some of every row group: none can be skipped as a whole.
 SCATTERED = range(5, joins.KEYS, 50)
 
@@ -47,15 +49,13 @@ def _output(run: joins.Run, column: str = "k") -> tuple[int, int]:
 
 @pytest.mark.core
 def test_rows_that_do_not_match_are_not_shuffled(compare: Comparer) -> None:
-    query = "SELECT p.id, p.payload, few.n FROM p JOIN few ON p.k = few.j"
-    run = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN).on
+    run = compare(JOIN, joins.SHUFFLED, joins.FOREVER, PLAIN).on
     joins.assert_ready(run, "k")
     assert _output(run) == (len(run.rows), tables.ROWS), run
 
 
 def test_in_the_same_stage_as_the_join_they_are_not_looked_at_twice(compare: Comparer) -> None:
-    query = "SELECT p.id, p.payload, few.n FROM p JOIN few ON p.k = few.j"
-    run = compare(query, joins.BROADCAST, PLAIN).on
+    run = compare(JOIN, joins.BROADCAST, PLAIN).on
     joins.assert_ready(run, "k")
     assert _output(run) == (tables.ROWS, tables.ROWS), run
 
@@ -103,7 +103,7 @@ def test_columns_that_files_do_not_store(spark: SparkSession, tmp_path: Path, co
     assert _output(run)[0] == len(run.rows) < _output(run)[1], run
 
 
-def test_filter_that_lets_most_rows_pass_is_given_up(spark: SparkSession, compare: Comparer) -> None:
+def test_filter_that_lets_most_rows_pass_is_given_up(compare: Comparer) -> None:
     query = "SELECT p.id, most.n FROM p JOIN most ON p.k = most.j"
     gives_up = {"spark.dynamicFilters.selectivity.giveUp": "0.6"}
     always = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN).on

@@ -92,3 +92,12 @@ def test_where_statistics_say_that_all_rows_pass_nothing_is_read_first(
         joins.assert_ready(run, "id")
         (scan,) = run.scans_with("id")
         assert scan["row_groups_late_materialized"] == late, f"{build}:\n{run}"
+
+
+@pytest.mark.timeout(60)
+def test_what_is_expected_of_many_joins_is_known_at_once(spark: SparkSession, compare: Comparer) -> None:
+    tables_of = " ".join(f"JOIN often o{i} ON p.k = o{i}.j" for i in range(32))
+    with joins.settings(spark, joins.SHUFFLED):
+        plan = spark.sql(f"EXPLAIN SELECT p.id FROM p {tables_of} WHERE o0.h = 3").collect()[0][0]
+    assert plan.count("SortMergeJoin") == 32
+    assert "DynamicFilter#" in plan

@@ -9,12 +9,12 @@ package org.dynamicfilters.filter
  *   how many bytes [[KeyCodec.longs]] of them may take. A table is closed as soon as its members, evenly spread between their
  *   ends, would take more
  * @param memory
- *   how many bytes the bits, or half of the slots of the table, may take
+ *   how many bytes the bits may take, or a table that is full
  */
 private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long) {
 
   /** A table has two slots of eight bytes for each member when it is full. */
-  private[filter] def keysOfTable: Int = math.max(DistinctLongs.firstLook, math.min(keys, memory / 16)).toInt.min(keys)
+  private[filter] val keysOfTable: Int = math.max(DistinctLongs.firstLook, math.min(keys, memory / 16)).toInt.min(keys)
 }
 
 /**

@@ -16,16 +16,24 @@ object BuildEstimates {
   /** @return
     *   None if nothing is known of the side
     */
-  def of(build: SparkPlan): Option[Estimate] = below(build).orElse(JoinSides.logical(build).map(Estimates.of))
+  def of(build: SparkPlan): Option[Estimate] = below(build).orElse(planned(build))
+
+  private def planned(side: SparkPlan): Option[Estimate] = JoinSides.logical(side).map(Estimates.of)
 
   /** None without an exchange. */
   private def below(plan: SparkPlan): Option[Estimate] = plan match {
-    case e: Exchange => JoinSides.logical(e.children.head).map(Estimates.of)
-    case q: QueryStageExec => JoinSides.logical(q).map(Estimates.of)
+    case e: Exchange => planned(e.children.head)
+    case q: QueryStageExec => planned(q)
     case _: SortExec | _: FilterExec | _: ProjectExec | _: AQEShuffleReadExec | _: BaseAggregateExec =>
       below(plan.children.head)
-    case j: BaseJoinExec if below(j.left).isDefined || below(j.right).isDefined =>
-      for (l <- of(j.left); r <- of(j.right)) yield Estimates.joined(j.joinType, l, r)
+    case j: BaseJoinExec =>
+      // Each side once: joins lie below joins.
+      (below(j.left), below(j.right)) match {
+        case (None, None) => None
+        case (left, right) =>
+          for (l <- left.orElse(planned(j.left)); r <- right.orElse(planned(j.right)))
+            yield Estimates.joined(j.joinType, l, r)
+      }
     case _ => None
   }
 }

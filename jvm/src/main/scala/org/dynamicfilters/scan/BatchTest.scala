@@ -28,7 +28,7 @@ final class BatchTest(
 ) extends Logging {
   import ScanCounter._
 
-  private var selection: Selection = _
+  private val selector = new RowSelector
   private var selected: SelectedBatch = _
   private var failed = false
 
@@ -48,32 +48,24 @@ final class BatchTest(
 
   private def test(batch: ColumnarBatch): ColumnarBatch = {
     val now = filters()
-    val active = columns.filter { case (i, _) => now(i) != ValueFilter.All }
+    val active = columns.collect { case (i, at) if now(i) != ValueFilter.All => (at, now(i)) }
     val passes = ofRows()
     if ((active.isEmpty && passes.isEmpty) || !advisor.isWorthIt()) batch
     else {
       val n = batch.numRows
-      if (selection == null || selection.rows.length < n) {
-        selection = new Selection(n)
-        selected = null
-      }
-      selection.all(n)
-      active.foreach { case (i, at) => if (selection.count > 0) now(i).select(batch.column(at), selection) }
-      passes.foreach { p =>
-        if (selection.count > 0) p.select(batch.column, selection)
-        p.judge()
-      }
+      val selection = selector.select(n, batch.column, active, passes)
+      passes.foreach(_.judge())
       if (advisor.judge(n, selection.count)) report.addReason(BatchTest.GivenUp)
-      if (selection.count == n) batch else view(batch)
+      if (selection.count == n) batch else view(batch, selection)
     }
   }
 
-  private def view(batch: ColumnarBatch): ColumnarBatch = {
+  private def view(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
     val dropped = (batch.numRows - selection.count).toLong
     report.add(RowsDropped, dropped)
     report.add(RowsOutput, -dropped)
     // The reader fills the same batch again and again.
-    if (selected == null || (selected.batch ne batch)) selected = new SelectedBatch(batch, selection)
+    if (selected == null || !selected.isOf(batch, selection)) selected = new SelectedBatch(batch, selection)
     selected.get
   }
 }

@@ -30,7 +30,7 @@ final class FirstPass(
     predicates.reduceOption(And(_, _)).map { p =>
       Predicate.create(p.transform { case b: BoundReference => b.copy(ordinal = position(b.ordinal)) })
     }
-  private var selection: Selection = _
+  private val selector = new RowSelector
 
   /** @param filters
     *   by position in the required schema
@@ -55,15 +55,12 @@ final class FirstPass(
   ): RowSet = {
     if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
     val passing = new RowSet.Builder
-    val active = filters.collect { case (f, filter) if filter != ValueFilter.All => (position(f), filter) }
+    val active = filters.filter(_._2 != ValueFilter.All)
     reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
       val n = batch.numRows
       if (see != null) see(f => batch.column(position(f)), n, numbers)
-      if (selection == null || selection.rows.length < n) selection = new Selection(n)
-      selection.all(n)
-      active.foreach { case (c, filter) => if (selection.count > 0) filter.select(batch.column(c), selection) }
-      ofRows.foreach(t => if (selection.count > 0) t.select(f => batch.column(position(f)), selection))
-      predicate.foreach(p => keepMatching(p, batch))
+      val selection = selector.select(n, f => batch.column(position(f)), active, ofRows)
+      predicate.foreach(p => keepMatching(p, batch, selection))
       val offered = if (offer != null) batch.column(position(offerField)) else null
       var i = 0
       while (i < selection.count) {
@@ -76,7 +73,7 @@ final class FirstPass(
     passing.result()
   }
 
-  private def keepMatching(p: BasePredicate, batch: ColumnarBatch): Unit = {
+  private def keepMatching(p: BasePredicate, batch: ColumnarBatch, selection: Selection): Unit = {
     var kept = 0
     var i = 0
     while (i < selection.count) {

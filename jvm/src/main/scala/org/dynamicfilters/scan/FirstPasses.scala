@@ -38,13 +38,10 @@ final class FirstPasses(
       .filter(p => ordinalsOf(p).forall(bytes.isStored))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
-  // A TopK gets its bound from the rows that pass these predicates: they are worth a pass before there is one.
-  private val onlyForJoins = spec.columns.forall(_.ref.producer == "join")
-
   private val tuples = new TuplePasses(task, file, filterFields.contains)
 
   /** For what is read without a first pass. */
-  val ofBatches: BatchTest = {
+  lazy val ofBatches: BatchTest = {
     val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
     new BatchTest(
       () => task.filters(),
@@ -100,7 +97,8 @@ final class FirstPasses(
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return plainly
     // Nothing but the query's own predicates would stop a row: without us Spark would not read their columns first either.
-    if (!bound && onlyForJoins) return plainly
+    // (A TopK gets its bound from the rows that pass them: they are worth a pass before there is one.)
+    if (!bound && spec.isForJoinsOnly) return plainly
     if (!worthwhile(group)) return plainly
     // The second part of a row group is found as the first was: its rows are known one by one.
     if (group.done.isEmpty && !task.advisor.prefersLate(group.isFirst)) {

@@ -120,6 +120,8 @@ final class ScanSpec(
   /** Whether it is filtered for a min or max, which needs hardly any row once there is a bound. */
   val isForAggregate: Boolean = columns.exists(_.ref.producer == "aggregate")
 
+  val isForJoinsOnly: Boolean = columns.forall(_.ref.producer == "join")
+
   /** Whether rows may be missing in a retry that were there before: a user's filter was tightened meanwhile. */
   def followsUpdates: Boolean = columns.exists(_.ref match {
     case u: UserRef => u.follows

@@ -8,10 +8,13 @@ import org.dynamicfilters.filter.Selection
 /** The selected rows of a batch as a batch of their own. Nothing is copied: a row's number is looked up with every value. Valid
   * until the batch or the selection changes.
   */
-final class SelectedBatch(val batch: ColumnarBatch, selection: Selection) {
+final class SelectedBatch(batch: ColumnarBatch, selection: Selection) {
   private val view = new ColumnarBatch(
     Array.tabulate[ColumnVector](batch.numCols)(i => new SelectedVector(batch.column(i), selection.rows))
   )
+
+  def isOf(otherBatch: ColumnarBatch, otherSelection: Selection): Boolean =
+    (otherBatch eq batch) && (otherSelection eq selection)
 
   def get: ColumnarBatch = {
     view.setNumRows(selection.count)
