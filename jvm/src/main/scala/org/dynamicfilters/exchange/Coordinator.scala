@@ -21,6 +21,9 @@ trait Peers {
 
   /** Makes bytes that are too many for a message ready for all peers. */
   def payload(bytes: Array[Byte]): Payload
+
+  /** The same for what belongs to a plan, which an execution may outlive: it is not released. */
+  def keptPayload(executionId: Long, bytes: Array[Byte]): Payload = payload(bytes)
 }
 
 /** Does work later, one piece after the other. */
@@ -121,6 +124,43 @@ final class Coordinator(
               }
           }
       }
+  }
+
+  /** Answers an executor's question: what to reply, and what goes beside it; None to what is no question. */
+  def asked(bytes: Array[Byte]): Option[(Array[Byte], Option[Payload])] = {
+    counters.add(ExchangeCounter.received)
+    counters.add(receivedBytes, bytes.length.toLong)
+    MessageCodec.decode(bytes) match {
+      case Left(refusal) => counters.refused(refusal); None
+      case Right(m: Message.SnapshotRequest) =>
+        val table = Snapshots.find(m.table)
+        if (table.isEmpty) counters.add(refusedUnknown)
+        table.map { t =>
+          val snapshot = t.take(m.partition, Option.when(m.executionId >= 0)(m.executionId))
+          val wire =
+            if (snapshot.number == 0) SnapshotWire(None, None)
+            else t.wire(snapshot.number)(encoded(m.executionId, t, _))
+          (
+            MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, snapshot.number, wire.content)),
+            wire.payload
+          )
+        }
+      case Right(_) => counters.add(refusedMalformed); None
+    }
+  }
+
+  private def encoded(executionId: Long, table: Snapshots, snapshot: Snapshot): SnapshotWire = {
+    val bytes = SnapshotCodec.encode(snapshot.filters, table.topKs)
+    if (bytes.length <= Coordinator.InlineSnapshotBytes) SnapshotWire(Some(bytes), None)
+    else {
+      counters.add(ExchangeCounter.broadcasts)
+      SnapshotWire(None, Some(peers.keptPayload(executionId, bytes)))
+    }
+  }
+
+  /** The bound of a TopK as the driver knows it. */
+  def bound(executionId: Long, name: FilterName): TopKBound = synchronized {
+    executions.get(executionId).flatMap(_.bounds.get(name)).fold(TopKBound.none)(_.merged.bound)
   }
 
   private def joined(peer: String, m: Message.Joined): Unit = synchronized {
@@ -234,6 +274,9 @@ final class Coordinator(
 
 object Coordinator {
   private val IdleNanos = 3600L * 1000 * 1000 * 1000
+
+  /** Sent in every answer; what is larger each executor fetches once. */
+  private val InlineSnapshotBytes = 16 * 1024
 
   private[exchange] def send(
       peers: Peers,

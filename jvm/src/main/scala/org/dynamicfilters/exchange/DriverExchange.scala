@@ -38,14 +38,32 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
           case None => worker.later(0)(coordinator.received(peer, bytes))
           case Some(f) => worker.later(0)(f.coordinator(bytes)(coordinator.received(peer, bytes)))
         }
+      override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
+        def nothing(): Unit = reply(Array.emptyByteArray, null)
+        // Building a filter takes too long for Spark's threads. An empty answer is none, and spares whoever asks the wait.
+        val will = worker.later(0) {
+          try
+            coordinator.asked(bytes) match {
+              case Some((answer, payload)) => reply(answer, payload.map(broadcastOf).orNull)
+              case None => nothing()
+            }
+          catch { case NonFatal(e) => nothing(); throw e }
+        }
+        if (!will) nothing()
+      }
       override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
     }
   )
 
+  private def broadcastOf(p: Payload): Broadcast[Array[Byte]] = p match {
+    case b: DriverExchange.BroadcastPayload => b.broadcast
+    case other => throw new IllegalStateException(s"no broadcast: $other")
+  }
+
   override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = {
     val to = connected.get(peer)
     to != null && {
-      val large = payload.collect { case p: DriverExchange.BroadcastPayload => p.broadcast }.orNull
+      val large = payload.map(broadcastOf).orNull
       try { to.wire.send(message, large); true }
       catch { case NonFatal(_) => false }
     }
@@ -53,6 +71,9 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
 
   override def payload(bytes: Array[Byte]): Payload =
     new DriverExchange.BroadcastPayload(FilterBroadcasts.ofExecution(sc, bytes))
+
+  override def keptPayload(executionId: Long, bytes: Array[Byte]): Payload =
+    new DriverExchange.BroadcastPayload(FilterBroadcasts.ofScan(sc, Option.when(executionId >= 0)(executionId), bytes))
 
   /** An execution ended. */
   def executionEnded(id: Long): Unit = worker.later(0)(coordinator.executionEnded(id))

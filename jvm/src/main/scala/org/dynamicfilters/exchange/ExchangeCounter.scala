@@ -42,6 +42,9 @@ object ExchangeCounter extends Enumeration {
   /** Filters that were not sent: too many bytes for so many executors; too late, since nobody reads any more. */
   val withheldBytes, withheldLate = Value
 
+  /** Snapshots of filters that the driver did not give in time, and those that were not asked for after that. */
+  val snapshotsUnanswered, snapshotsUnasked = Value
+
   /** Work that ended in an exception. */
   val failures = Value
 }

@@ -1,7 +1,7 @@
 package org.dynamicfilters.exchange
 
 import java.util.UUID
-import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 
 import scala.util.control.NonFatal
 
@@ -82,6 +82,82 @@ object ExecutorExchange extends Logging {
         )
     }
   }
+
+  /** Asks the driver for the snapshot of a partition. Blocks the task, for [[AskMillis]] at most; after an answer that did not
+    * come, further tasks do not ask for a while.
+    *
+    * @return
+    *   None if there is no answer
+    */
+  def snapshot(execution: Option[Long], table: SnapshotsRef, partition: Int): Option[Snapshot] = {
+    start()
+    if (System.nanoTime() < silentUntil.get) { counters.add(ExchangeCounter.snapshotsUnasked); None }
+    else {
+      val deadline = System.nanoTime() + AskMillis * 1000000
+      val answer =
+        try
+          connected(deadline).map { wire =>
+            val request = MessageCodec.encode(Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition))
+            counters.add(ExchangeCounter.sent)
+            counters.add(ExchangeCounter.sentBytes, request.length.toLong)
+            val ask = (m: Array[Byte]) => wire.ask(m, math.max(1L, (deadline - System.nanoTime()) / 1000000))
+            FaultInjection.current.fold(ask)(_.asks(ask))(request)
+          }
+        catch {
+          case e: InterruptedException => throw e
+          case NonFatal(_) =>
+            if (System.nanoTime() >= deadline) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
+            None
+        }
+      val snapshot = answer.flatMap { case (bytes, payload) => read(execution, table, bytes, payload) }
+      if (snapshot.isEmpty) counters.add(ExchangeCounter.snapshotsUnanswered)
+      snapshot
+    }
+  }
+
+  /** A task's first question may come before the connection. */
+  private def connected(deadline: Long): Option[RpcAccess.DriverWire] = {
+    while (state.get == State.Connecting && System.nanoTime() < deadline) Thread.sleep(1)
+    Option(state.get).collect { case State.Connected(wire) => wire }
+  }
+
+  private def read(
+      execution: Option[Long],
+      table: SnapshotsRef,
+      bytes: Array[Byte],
+      payload: Option[() => Array[Byte]]
+  ): Option[Snapshot] = MessageCodec
+    .decode(bytes)
+    .toOption
+    .collect {
+      case m: Message.SnapshotReply if m.table == table.id => m
+    }
+    .flatMap { m =>
+      if (m.number == 0) Some(Snapshot(0, IndexedSeq.empty))
+      else {
+        def decoded(): Option[Snapshot] =
+          try
+            m.content
+              .orElse(payload.map(_()))
+              .flatMap(SnapshotCodec.decode(_, table.size, table.topKs).toOption)
+              .map(Snapshot(m.number, _))
+          catch { case NonFatal(_) => counters.add(ExchangeCounter.payloadsGone); None }
+        // Large ones are fetched and decoded once.
+        if (m.content.isDefined) decoded()
+        else
+          execution
+            .flatMap(LocalExchange.instance.shared(_, ("snapshot", table.id, m.number))(new Once(decoded())))
+            .fold(decoded())(_.value)
+      }
+    }
+
+  /** A value that is made by whoever asks first, while the others wait. */
+  private final class Once[A](make: => A) { lazy val value: A = make }
+
+  /** An answer takes less than a millisecond; a driver that collects garbage may take seconds. */
+  private val AskMillis = 5000L
+  private val SilentMillis = 30000L
+  private val silentUntil = new AtomicLong(Long.MinValue)
 
   def stop(): Unit = {
     LocalExchange.instance.connect(None)

@@ -51,6 +51,21 @@ object Message {
   /** To executors: the filter will not come. */
   final case class Withdrawn(executionId: Long, filter: FilterName, reason: String) extends Message
 
+  /** To the driver, which answers: with which filters is this partition computed?
+    *
+    * @param executionId
+    *   -1 where there is none
+    */
+  final case class SnapshotRequest(executionId: Long, table: Long, partition: Int) extends Message
+
+  /** The answer.
+    *
+    * @param content
+    *   see `SnapshotCodec`; None where it comes as a broadcast beside the message, and for number 0, which the executor has
+    */
+  final case class SnapshotReply(executionId: Long, table: Long, number: Int, content: Option[Array[Byte]])
+      extends Message
+
   /** To executors: the execution has ended, however it did. */
   final case class Ended(executionId: Long) extends Message
 }

@@ -10,7 +10,7 @@ import org.dynamicfilters.proto._
 object MessageCodec {
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val Version = 2
+  val Version = 3
 
   /** What is longer is neither sent nor read: larger filters go as Spark broadcasts. */
   val MaxBytes: Int = 4 * 1024 * 1024
@@ -39,6 +39,12 @@ object MessageCodec {
         b.setWithdrawn(FilterWithdrawn.newBuilder().setFilter(nameMessage(filter)).setReason(reason.take(MaxReason)))
       case Message.Joined(_) => b.setJoined(ExecutionJoined.getDefaultInstance)
       case Message.Ended(_) => b.setEnded(ExecutionEndedMessage.getDefaultInstance)
+      case Message.SnapshotRequest(_, table, partition) =>
+        b.setSnapshotRequest(SnapshotRequest.newBuilder().setTable(table).setPartition(partition))
+      case Message.SnapshotReply(_, table, number, content) =>
+        val reply = SnapshotReply.newBuilder().setTable(table).setNumber(number)
+        content.foreach(c => reply.setContent(SnapshotContent.parseFrom(c)))
+        b.setSnapshotReply(reply)
     }
     b.build().toByteArray
   }
@@ -86,6 +92,13 @@ object MessageCodec {
       case ExchangeMessage.BodyCase.WITHDRAWN =>
         Some(Message.Withdrawn(id, name(m.getWithdrawn.getFilter), m.getWithdrawn.getReason.take(MaxReason)))
       case ExchangeMessage.BodyCase.ENDED => Some(Message.Ended(id))
+      case ExchangeMessage.BodyCase.SNAPSHOT_REQUEST =>
+        val r = m.getSnapshotRequest
+        Some(Message.SnapshotRequest(id, r.getTable, r.getPartition))
+      case ExchangeMessage.BodyCase.SNAPSHOT_REPLY =>
+        val r = m.getSnapshotReply
+        val content = Option.when(r.hasContent)(r.getContent.toByteArray)
+        Some(Message.SnapshotReply(id, r.getTable, r.getNumber, content)).filter(_.number >= 0)
       case _ => None
     }
   }

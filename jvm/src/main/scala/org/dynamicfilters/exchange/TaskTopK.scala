@@ -21,6 +21,7 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
   protected var nulls = 0
   private var pendingNulls = 0
   private var seen: TopKBound = TopKBound.none
+  private var pinned: Option[TopKBound] = None
   private var changed = false
   private var published = System.nanoTime() - TaskTopK.ShareEveryNanos
   private var pause = TaskTopK.ShareEveryNanos
@@ -93,9 +94,17 @@ abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt:
     pause = math.max(TaskTopK.ShareEveryNanos, (published - start) * TaskTopK.WorkPerSharing)
   }
 
+  /** From now on this bound stands in place of the shared one: where every attempt of the partition must drop the same rows. The
+    * attempt's own bound is a matter of its rows only.
+    */
+  final def pin(bound: TopKBound): Unit = {
+    pinned = Some(bound)
+    refresh()
+  }
+
   /** Takes over the newest shared bound. */
   final def refresh(): Unit = {
-    seen = shared.bound
+    seen = pinned.getOrElse(shared.bound)
     val own = ownWorst
     bounded = !seen.isNone || own.isDefined
     if (bounded) {

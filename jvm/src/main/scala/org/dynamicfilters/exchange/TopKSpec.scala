@@ -19,6 +19,8 @@ import org.dynamicfilters.filter.{End, KeyDomain, ValueFilter}
   * @param distinct
   *   true if the `limit` best different keys are looked for, not rows: the groups of a GROUP BY, the ranks of a dense_rank.
   *   Then ties are not free: every row of a key is needed
+  * @param keepsOrder
+  *   whether rows are read in the files' order: a sum of floating point numbers depends on it
   */
 final case class TopKSpec(
     domain: KeyDomain,
@@ -26,7 +28,8 @@ final case class TopKSpec(
     ascending: Boolean,
     nullsFirst: Boolean,
     tiesFree: Boolean,
-    distinct: Boolean = false
+    distinct: Boolean = false,
+    keepsOrder: Boolean = false
 ) {
   require(!(distinct && tiesFree), "every row of a key is needed, so ties are not free")
 

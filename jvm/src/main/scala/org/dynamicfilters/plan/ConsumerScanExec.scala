@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.exchange.{JoinRef, RunningScans, TaskFilters}
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters}
+import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters, ScanSnapshots}
 
 /** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters: waits for them where that is worth it, and
   * makes them known to the scan's tasks. What the scan makes of them is its own affair.
@@ -23,7 +23,13 @@ case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) ex
       case _ => None
     })
     val scanned =
-      new ConsumerTaskRDD(rows, filters, filters.map(_.ref.currentRun), ReadyFilters(sparkContext, ready))
+      new ConsumerTaskRDD(
+        rows,
+        filters,
+        filters.map(_.ref.currentRun),
+        ReadyFilters(sparkContext, ready),
+        if (filters.exists(_.place.crossesExchange)) Some(ScanSnapshots(sparkContext, filters.map(_.ref))) else None
+      )
     TaskFilters
       .executionId(sparkContext)
       .foreach(RunningScans.started(_, scanned.id, joinFilters.map(_._1.state)))

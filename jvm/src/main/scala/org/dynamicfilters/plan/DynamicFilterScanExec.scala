@@ -36,7 +36,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
   )
 
   // Spark compiles code against these classes, and batches that lost rows have other vectors.
-  override def vectorTypes: Option[Seq[String]] = if (spec.crossesExchange) None else child.vectorTypes
+  override def vectorTypes: Option[Seq[String]] = if (spec.testsBatches) None else child.vectorTypes
 
   override def simpleString(maxFields: Int): String = s"$nodeName ${spec.describe}"
   override def verboseStringWithOperatorId(): String =
@@ -158,6 +158,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
       spec,
       spec.columns.map(_.ref.currentRun),
       ReadyFilters(sparkContext, ready),
+      Option.when(spec.showsFilters)(ScanSnapshots(sparkContext, spec.filterRefs, spec.giveUpSelectivity)),
       accumulator,
       report =>
         counted.foreach { case (plus, minus, metric) =>

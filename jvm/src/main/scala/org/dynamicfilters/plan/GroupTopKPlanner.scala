@@ -1,11 +1,13 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.aggregate.{Average, Count, Max, Min, Sum}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 import org.dynamicfilters.produce.TopKTapExec
 
 /** `GROUP BY k ORDER BY k LIMIT n`, and `SELECT DISTINCT k ... ORDER BY k LIMIT n`: the groups with the n best different keys
@@ -29,7 +31,7 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
             input,
             TopKPlanner
               .Wanted(first, topK.limit, tiesFree = false, distinct = true)
-              .copy(key = column),
+              .copy(key = column, keepsOrder = topK.child.exists(dependsOnOrder)),
             TopKPlanner.marker(topK),
             conf
           )
@@ -37,6 +39,20 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
       )
     case _ => None
   }
+
+  /** Whether what it computes depends on the order of its input, if only in the last digit. */
+  private def dependsOnOrder(plan: SparkPlan): Boolean = plan match {
+    case a: BaseAggregateExec =>
+      a.aggregateExpressions.map(_.aggregateFunction).exists {
+        case _: Count | _: Min | _: Max => false
+        case s: Sum => isFloating(s.child.dataType)
+        case v: Average => isFloating(v.child.dataType)
+        case _ => true
+      }
+    case _ => false
+  }
+
+  private def isFloating(t: DataType): Boolean = t == FloatType || t == DoubleType
 
   private def sortsGroups(plan: SparkPlan, key: Attribute): Boolean = plan match {
     case p: ProjectExec => renamed(p.projectList, key).exists(sortsGroups(p.child, _))

@@ -17,7 +17,7 @@ object TopKPlanner {
     * @param key
     *   the first sort key: only this one makes a filter
     * @param tiesFree
-    *   see [[TopKSpec]], as `distinct`
+    *   see [[TopKSpec]], as `distinct` and `keepsOrder`
     */
   final case class Wanted(
       key: Expression,
@@ -25,7 +25,8 @@ object TopKPlanner {
       nullsFirst: Boolean,
       limit: Int,
       tiesFree: Boolean,
-      distinct: Boolean
+      distinct: Boolean,
+      keepsOrder: Boolean = false
   )
   object Wanted {
     def apply(first: SortOrder, limit: Int, tiesFree: Boolean, distinct: Boolean): Wanted =
@@ -67,7 +68,8 @@ object TopKPlanner {
         wanted.ascending,
         wanted.nullsFirst,
         wanted.tiesFree,
-        wanted.distinct
+        wanted.distinct,
+        wanted.keepsOrder
       )
       ref = TopKRef(marker, spec)
       names = scala.collection.mutable.LinkedHashSet.empty[String]

@@ -57,9 +57,10 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
     } else {
       val parts = filters.indices.map(i => TopKTapPart(filters(i), runs(i), keys(i), started(i).accumulator)).toArray
       val dropped = longMetric("rowsDropped")
+      val snapshots = TapSnapshots(sparkContext, filters, runs)
       // The index of this RDD's partition, not the task's: see TaskFilters.start.
       rows.mapPartitionsWithIndex(
-        (partition, it) => TopKTap(it, parts, partition, dropped),
+        (partition, it) => TopKTap(it, parts, partition, dropped, snapshots),
         preservesPartitioning = true
       )
     }
@@ -89,10 +90,14 @@ private object TopKTap {
       rows: Iterator[InternalRow],
       parts: Array[TopKTapPart],
       partition: Int,
-      dropped: SQLMetric
+      dropped: SQLMetric,
+      snapshots: TapSnapshots
   ): Iterator[InternalRow] = {
     val context = TaskContext.get()
-    val accepting = parts.flatMap(p => start(context, p, partition, dropped, alone = parts.length == 1))
+    val bounds = if (TaskSnapshots.areNeeded) Some(snapshots.bounds(context, partition)) else None
+    val accepting = parts.indices.toArray.flatMap(i =>
+      start(context, parts(i), partition, dropped, alone = parts.length == 1, bounds.map(_(i)))
+    )
     // Without an execution, or after its end, there is none.
     if (accepting.length < parts.length) rows
     else if (accepting.length == 1) rows.filter(accepting.head)
@@ -109,6 +114,8 @@ private object TopKTap {
 
   /** Starts a filter's part in the task.
     *
+    * @param pinned
+    *   the shared bound with which the partition is computed in every attempt, where that matters
     * @return
     *   whether the part needs a row; counts it if so
     */
@@ -117,9 +124,11 @@ private object TopKTap {
       part: TopKTapPart,
       partition: Int,
       dropped: SQLMetric,
-      alone: Boolean
+      alone: Boolean,
+      pinned: Option[TopKBound]
   ): Option[InternalRow => Boolean] =
     TaskFilters.start(context, part.ref, part.run, partition).map { task =>
+      pinned.foreach(task.pin)
       val execution = TaskFilters.executionId(context).getOrElse(-1L)
       context.addTaskCompletionListener[Unit] { c =>
         if (!c.isFailed() && !c.isInterrupted()) {

@@ -23,7 +23,7 @@ final class BatchTest(
     filters: () => IndexedSeq[ValueFilter],
     columns: IndexedSeq[(Int, Int)],
     ofRows: () => Seq[RowPass],
-    advisor: StepAdvisor,
+    advisor: StepJudge,
     report: ScanReport
 ) extends Logging {
   import ScanCounter._

@@ -6,7 +6,7 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
-import org.dynamicfilters.exchange.{ExecutorExchange, LocalExchange, TaskFilters}
+import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TaskSnapshots}
 import org.dynamicfilters.filter.ValueFilter
 
 /** The filters of custom scans in one task.
@@ -18,14 +18,27 @@ private final class ConsumerTask(
     filters: IndexedSeq[ApiFilter],
     runs: IndexedSeq[Long],
     ready: ReadyFilters,
+    snapshots: Option[ScanSnapshots],
     context: TaskContext
 ) {
   private val now = new CurrentFilters(filters.size, runs, ready, context)
+  private val fixed = snapshots
+    .filter(_ => TaskSnapshots.areNeeded)
+    .map(new FixedFilters(filters.map(_.ref), filters.map(f => Some(f.domain)), ready, _, context))
 
   def current(id: Long): Option[ValueFilter] = {
     val at = filters.indexWhere(_.id == id)
-    if (at < 0) None else now(at, filters(at).ref, filters(at).domain)
+    if (at < 0) None
+    else
+      (filters(at).ref, fixed) match {
+        case (_: JoinRef, Some(f)) => Some(f(at))
+        case (ref, _) => now(at, ref, filters(at).domain)
+      }
   }
+
+  /** The scan goes on with this partition of its RDD. */
+  def reads(partition: Int): Unit = fixed.foreach(_.reads(partition))
+  def finish(): Unit = fixed.foreach(_.finish())
 }
 
 object ConsumerTask {
@@ -42,11 +55,13 @@ object ConsumerTask {
       filters: IndexedSeq[ApiFilter],
       runs: IndexedSeq[Long],
       ready: ReadyFilters,
+      snapshots: Option[ScanSnapshots],
+      partition: Int,
       context: TaskContext
   ): Unit = {
     val key = (context.taskAttemptId(), filters.map(_.id))
     if (!tasks.containsKey(key)) {
-      val task = new ConsumerTask(filters, runs, ready, context)
+      val task = new ConsumerTask(filters, runs, ready, snapshots, context)
       tasks.put(key, task)
       filters.foreach(f => byFilter.put((context.taskAttemptId(), f.id), task))
       val execution = TaskFilters.executionId(context)
@@ -56,8 +71,10 @@ object ConsumerTask {
         tasks.remove(key)
         filters.foreach(f => byFilter.remove((context.taskAttemptId(), f.id)))
         execution.foreach(LocalExchange.instance.leave)
+        task.finish()
       }
     }
+    tasks.get(key).reads(partition)
   }
 
   /** Tasks with entries; for tests of the life cycle. */
@@ -69,14 +86,15 @@ final class ConsumerTaskRDD[T: ClassTag](
     prev: RDD[T],
     filters: IndexedSeq[ApiFilter],
     runs: IndexedSeq[Long],
-    ready: ReadyFilters
+    ready: ReadyFilters,
+    snapshots: Option[ScanSnapshots]
 ) extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
   override protected def getPartitions: Array[Partition] = firstParent[T].partitions
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     firstParent[T].preferredLocations(split)
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
-    ConsumerTask.begin(filters, runs, ready, context)
+    ConsumerTask.begin(filters, runs, ready, snapshots, split.index, context)
     firstParent[T].iterator(split, context)
   }
 }

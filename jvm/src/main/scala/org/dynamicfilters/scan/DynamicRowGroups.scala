@@ -54,10 +54,26 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       if (groups.length > 1 && orders.nonEmpty) BestFirst.sort(groups.toSeq, orders)(_.bounds(_)) else groups.toSeq
     scala.collection.mutable.ArrayDeque.from(ordered)
   }
+
+  // Fixed filters leave out these row groups whatever happens while others are read.
+  private val leftOut: Seq[RowGroup] =
+    if (!task.isFixed) Nil
+    else {
+      val filters = task.allFilters()
+      queue.removeAll { g =>
+        spec.excludes { i =>
+          val bounds =
+            if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.partitionBounds(file, i)
+          spec.columns(i).ref.topK.isEmpty && (filters(i) == ValueFilter.Nothing || !filters(i).couldPass(bounds))
+        }
+      }.toSeq
+    }
   locally {
-    report.add(RowGroups, queue.size.toLong)
+    report.add(RowGroups, (queue.size + leftOut.size).toLong)
+    report.add(RowGroupsPruned, leftOut.size.toLong)
+    report.add(ByStatistics, leftOut.size.toLong)
     report.add(Rows, access.totalRowCount)
-    report.add(BytesTotal, queue.iterator.map(g => columnBytes.requested(g.block)).sum)
+    report.add(BytesTotal, (queue.iterator ++ leftOut).map(g => columnBytes.requested(g.block)).sum)
   }
 
   private def boundsOf(block: BlockMetaData): Array[ColumnBounds] =
@@ -85,7 +101,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   /** What to hand on of a batch of the row group that was returned last. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
-    if (!spec.crossesExchange || failed || current.isTested) batch else passes.ofBatches(batch)
+    if (!spec.testsBatches) batch
+    else if (task.isFixed) passes.ofBatches(batch)
+    else if (failed || current.isTested) batch
+    else passes.ofBatches(batch)
 
   private var current: RowGroup = _
   private var since = 0L

@@ -33,21 +33,24 @@ final class FirstPasses(
     dataColumns.headOption
       .filter { case (i, c) => i == TaskScan.OrderingColumn && !c.either && filterFields.contains(c.ordinal) }
       .flatMap(_._2.ref.topK)
+      .filterNot(_.keepsOrder)
   private val (cheap, costly) =
     spec.predicates
       .filter(p => ordinalsOf(p).forall(bytes.isStored))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
-  private val tuples = new TuplePasses(task, file, filterFields.contains)
+  private val tuples = new TuplePasses(task, file, task.tupleAdvisors, filterFields.contains)
 
-  /** For what is read without a first pass. */
+  /** For what is read without a first pass; where the filters are fixed, for all that is read. */
   lazy val ofBatches: BatchTest = {
+    val tuplesOfBatches =
+      if (task.isFixed) new TuplePasses(task, file, task.tupleJudges, filterFields.contains) else tuples
     val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
     new BatchTest(
       () => task.filters(),
       columns.collect { case (i, c) if !c.either => (i, c.ordinal) },
-      () => tuples.ofRowGroup(),
-      task.batchAdvisor,
+      () => tuplesOfBatches.ofRowGroup(),
+      task.batchJudge,
       report
     )
   }
@@ -110,6 +113,7 @@ final class FirstPasses(
     val survivors = run(group, filters, ofRows, pages, splittable, learner)
     val candidates = pages.map(_.count).getOrElse(group.rowCount)
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
+    if (bound) task.sawRows(group.rowCount, rows.count)
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
 
     if (rows.isEmpty) {

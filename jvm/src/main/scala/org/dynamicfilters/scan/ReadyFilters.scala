@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
-import org.dynamicfilters.exchange.{FilterBroadcasts, JoinRef, LocalExchange, TaskFilters}
+import org.dynamicfilters.exchange.{FilterBroadcasts, FilterRef, JoinRef, LocalExchange, TaskFilters}
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 
 /** The filters that were complete when a scan was started; they travel with it.
@@ -28,10 +28,22 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
       LocalExchange.instance.joinFilter(execution, ref.id).flatMap(_.current).orElse {
         if (filters(at) == null) {
           if (TaskFilters.shares(context)) LocalExchange.instance.lateFilter(execution, ref.id) else None
-        } else
-          Some(LocalExchange.instance.shared(execution, ("ready", ref.id))(decode(at)).getOrElse(decode(at)))
+        } else Some(decodedOnce(execution, ref, at))
       }
     }
+
+  /** The filter if it was complete when the scan was started. Also for tasks without an execution: a partition that is computed
+    * again for another query is computed with the same filters.
+    */
+  def travelled(context: TaskContext, ref: FilterRef, at: Int): Option[ValueFilter] = Option.when(filters(at) != null) {
+    TaskFilters.executionId(context).fold(decode(at)) { execution =>
+      // The same filter, with nothing to decode.
+      LocalExchange.instance.joinFilter(execution, ref.id).flatMap(_.current).getOrElse(decodedOnce(execution, ref, at))
+    }
+  }
+
+  private def decodedOnce(execution: Long, ref: FilterRef, at: Int): ValueFilter =
+    LocalExchange.instance.shared(execution, ("ready", ref.id))(decode(at)).getOrElse(decode(at))
 
   private def decode(at: Int): ValueFilter = {
     val bytes = filters(at) match {

@@ -16,6 +16,7 @@ final class ScanTaskRDD[T: ClassTag](
     spec: ScanSpec,
     runs: IndexedSeq[Long],
     ready: ReadyFilters,
+    snapshots: Option[ScanSnapshots],
     reports: ScanAccumulator,
     finish: ScanReport => Unit
 ) extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
@@ -24,16 +25,19 @@ final class ScanTaskRDD[T: ClassTag](
     firstParent[T].preferredLocations(split)
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
-    TaskScan.begin(
-      spec,
-      runs,
-      ready,
-      context,
-      { report =>
-        finish(report)
-        reports.add(report)
-      }
-    )
+    TaskScan
+      .begin(
+        spec,
+        runs,
+        ready,
+        snapshots,
+        context,
+        { report =>
+          finish(report)
+          reports.add(report)
+        }
+      )
+      .reads(split.index)
     firstParent[T].iterator(split, context)
   }
 }

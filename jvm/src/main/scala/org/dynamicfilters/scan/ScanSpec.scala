@@ -111,7 +111,7 @@ final class ScanSpec(
 
   /** What is looked for in which columns: files and row groups are read best first by it. One, or those of `either`. */
   def orders: Seq[(Int, TopKSpec)] =
-    if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get))
+    if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get)).filterNot(_._2.keepsOrder)
     else either.flatMap(i => columns(i).ref.topK.map((i, _)))
 
   /** Whether each row that is dropped spares a shuffle too. */
@@ -119,6 +119,14 @@ final class ScanSpec(
 
   /** Whether it is filtered for a min or max, which needs hardly any row once there is a bound. */
   val isForAggregate: Boolean = columns.exists(_.ref.producer == "aggregate")
+
+  /** Whether rows are tested after they were read: dropped then, they are still not shuffled. */
+  def testsBatches: Boolean = crossesExchange || followsUpdates
+
+  /** Whether filters that change while the scan runs show in the rows that its stage puts out: not those of a join in the same
+    * stage, which drops the same rows itself.
+    */
+  def showsFilters: Boolean = testsBatches || columns.exists(_.ref.topK.isDefined)
 
   val isForJoinsOnly: Boolean = columns.forall(_.ref.producer == "join")
 
@@ -149,6 +157,9 @@ final class ScanSpec(
       tuples.map(t => (t.ref, t.parts.flatMap(p => Seq(p.ordinal, p.partitionOrdinal))))
 
   def filterIds: Seq[Long] = filters.map(_._1.id)
+
+  /** By column, then by tuple. */
+  def filterRefs: IndexedSeq[FilterRef] = columns.map(_.ref) ++ tuples.map(_.ref)
 
   /** The filters of joins, and where the scan stands to them. */
   def joins: Seq[(JoinRef, ScanPlace)] =

@@ -1,5 +1,19 @@
 package org.dynamicfilters.scan
 
+/** Whether a step is taken, and who hears what it did. */
+trait StepJudge {
+
+  /** Whether to take the step in the next row group. */
+  def isWorthIt(): Boolean
+
+  /** What the step did in a row group: how much there was before it and after it, in rows or row groups.
+    *
+    * @return
+    *   whether it is given up by this
+    */
+  def judge(before: Long, after: Long): Boolean
+}
+
 /** Decides for a scan, from what a step left out so far, whether the step is taken in the next row group.
   *
   * For steps whose use depends on the scanned table and is not known before. A filter of tuples says no more than those of
@@ -13,22 +27,16 @@ package org.dynamicfilters.scan
   * @param missesToGiveUp
   *   how many such steps in a row it takes; then one in [[StepAdvisor.RetryEvery]] is taken
   */
-final class StepAdvisor(giveUpSelectivity: Double, missesToGiveUp: Int = 2) {
+final class StepAdvisor(giveUpSelectivity: Double, missesToGiveUp: Int = 2) extends StepJudge {
   private var misses = 0
   private var asked = 0L
 
-  /** Whether to take the step in the next row group. */
-  def isWorthIt(): Boolean = synchronized {
+  override def isWorthIt(): Boolean = synchronized {
     asked += 1
     misses < missesToGiveUp || asked % StepAdvisor.RetryEvery == 0
   }
 
-  /** What the step did in a row group: how much there was before it and after it, in rows or row groups.
-    *
-    * @return
-    *   whether it is given up by this
-    */
-  def judge(before: Long, after: Long): Boolean = synchronized {
+  override def judge(before: Long, after: Long): Boolean = synchronized {
     val gaveUp = misses >= missesToGiveUp
     if (before > 0) misses = if (after > before * giveUpSelectivity) misses + 1 else 0
     !gaveUp && misses >= missesToGiveUp

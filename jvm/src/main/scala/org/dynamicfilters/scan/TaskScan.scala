@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.exchange.{ExecutorExchange, LocalExchange, TaskFilters, UserRef}
+import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TaskSnapshots, UserRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.testing.FaultInjection
 
@@ -15,19 +15,52 @@ import org.dynamicfilters.testing.FaultInjection
   * Nothing of an execution is in the closure that reads files (Spark keeps that closure between executions of a plan); it
   * finds this object through the running task.
   */
-final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFilters, context: TaskContext) {
+final class TaskScan(
+    val spec: ScanSpec,
+    runs: IndexedSeq[Long],
+    ready: ReadyFilters,
+    snapshots: Option[ScanSnapshots],
+    context: TaskContext
+) {
   val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L), SparkEnv.get.executorId)
+
+  // Filters that hold for the partition that is being read, where its rows must be the same in every attempt.
+  private val fixed = snapshots
+    .filter(_ => TaskSnapshots.areNeeded)
+    .map(
+      new FixedFilters(
+        spec.filterRefs,
+        spec.columns.map(c => Some(c.domain)) ++ spec.tuples.map(_ => None),
+        ready,
+        _,
+        context
+      )
+    )
+  def isFixed: Boolean = fixed.isDefined
+
+  // A TopK takes the first of equal rows, so the rows' order must not depend on measured times either.
+  private def isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
+  private val giveUp = if (isOrderFixed) 1.0 else spec.giveUpSelectivity
+
   val advisor: LateMaterializationAdvisor =
-    shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(spec.giveUpSelectivity))
+    shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(giveUp))
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 
-  /** Filters by column of the spec, as of now. */
-  def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(filter)
+  /** The scan goes on with this partition of its RDD. */
+  def reads(partition: Int): Unit = fixed.foreach(_.reads(partition))
+
+  /** Filters by column of the spec, as of now: of those by which rows are tested. */
+  def filters(): IndexedSeq[ValueFilter] =
+    spec.columns.indices.map(i => if (fixed.forall(_.isTested(i))) filter(i) else ValueFilter.All)
+
+  /** The same, and those by which only files and row groups are left out. */
+  def allFilters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(filter)
 
   private def filter(column: Int): ValueFilter = {
     val c = spec.columns(column)
     c.ref match {
+      case _: JoinRef | _: UserRef if isFixed => fixed.get(column)
       case u: UserRef => users(column)(u, context)
       case other => current(column, other, c.domain).getOrElse(ValueFilter.All)
     }
@@ -37,27 +70,48 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
 
   /** Filters of [[org.dynamicfilters.filter.TupleHash]]es by tuple of the spec, as of now. */
   def tuples(): IndexedSeq[ValueFilter] = spec.tuples.indices.map { i =>
-    current.join(spec.columns.size + i, spec.tuples(i).ref)(identity).getOrElse(ValueFilter.All)
+    fixed match {
+      case Some(f) =>
+        val at = spec.columns.size + i
+        if (f.isTested(at) || f(at) == ValueFilter.Nothing) f(at) else ValueFilter.All
+      case None => current.join(spec.columns.size + i, spec.tuples(i).ref)(identity).getOrElse(ValueFilter.All)
+    }
   }
 
   /** What row groups say of each filter of tuples, shared by the execution's tasks in this process. */
   val tupleAdvisors: IndexedSeq[StepAdvisor] =
-    spec.tuples.indices.map(i => shared(s"tuples-${spec.scanId}-$i")(new StepAdvisor(spec.giveUpSelectivity)))
+    spec.tuples.indices.map(i => shared(s"tuples-${spec.scanId}-$i")(new StepAdvisor(giveUp)))
+
+  /** Who judges filters of tuples where every row has to be tested by them. */
+  lazy val tupleJudges: IndexedSeq[StepJudge] =
+    spec.tuples.indices.map(i => new Recording((rows, passed) => fixed.foreach(_.saw(spec.columns.size + i, rows, passed))))
 
   /** What batches say of looking at their rows one by one. */
-  val batchAdvisor: StepAdvisor = shared(s"batches-${spec.scanId}")(new StepAdvisor(spec.giveUpSelectivity))
+  lazy val batchJudge: StepJudge =
+    if (isFixed) new Recording(sawRows) else shared(s"batches-${spec.scanId}")(new StepAdvisor(giveUp))
+
+  /** How many of so many rows passed. */
+  def sawRows(rows: Long, passed: Long): Unit =
+    fixed.foreach(f => spec.columns.indices.foreach(i => if (f.isTested(i)) f.saw(i, rows, passed)))
+
+  /** Takes every step: what is given up is said by the snapshot. */
+  private final class Recording(record: (Long, Long) => Unit) extends StepJudge {
+    override def isWorthIt(): Boolean = true
+    override def judge(before: Long, after: Long): Boolean = { record(before, after); false }
+  }
 
   /** What row groups say of looking into dictionaries and bloom filters, by column of the spec. */
   val dictionaryAdvisors: IndexedSeq[StepAdvisor] = lookUpAdvisors("dictionary")
   val bloomAdvisors: IndexedSeq[StepAdvisor] = lookUpAdvisors("bloom")
 
   private def lookUpAdvisors(step: String): IndexedSeq[StepAdvisor] = spec.columns.indices.map { i =>
-    shared(s"$step-${spec.scanId}-$i")(new StepAdvisor(spec.giveUpSelectivity, TaskScan.LookUpsToGiveUp))
+    shared(s"$step-${spec.scanId}-$i")(new StepAdvisor(giveUp, TaskScan.LookUpsToGiveUp))
   }
 
   /** What the execution's tasks in this process share; the task's own where it has no execution. */
   private def shared[A <: AnyRef](key: String)(make: => A): A =
-    TaskFilters.executionId(context).flatMap(LocalExchange.instance.shared(_, key)(make)).getOrElse(make)
+    if (isOrderFixed) make
+    else TaskFilters.executionId(context).flatMap(LocalExchange.instance.shared(_, key)(make)).getOrElse(make)
 
   /** What the driver knows of the task's splits. */
   def know(file: PartitionedFile, learned: LearnedColumns): Unit = splits((file.urlEncodedPath, file.start)) = learned
@@ -72,11 +126,14 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
 
   /** Whether a filter excludes the split before its file is opened: by partition values or by learned statistics. */
   def excludes(file: PartitionedFile): Boolean = {
-    val now = filters()
+    val now = allFilters()
     tuples().contains(ValueFilter.Nothing) || spec.excludes { i =>
       val c = spec.columns(i)
       val bounds =
         if (c.isPartitionColumn) partitionBounds(file, i)
+        // Whether what was learned holds for this file is found out anew by every attempt, maybe with another outcome. Where
+        // rows are not tested, that would show.
+        else if (fixed.exists(!_.isTested(i))) ColumnBounds.unknown
         else known(file, i).map(FileStatistics.boundsOf(_, c.domain)).getOrElse(ColumnBounds.unknown)
       now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds)
     }
@@ -116,11 +173,14 @@ object TaskScan {
     *   by filter of the scan, see `TopKRef.nextRun`
     * @param ready
     *   the filters that were complete when the scan was started
+    * @param snapshots
+    *   which filters each partition is read with, if that has to be the same in every attempt
     */
   def begin(
       spec: ScanSpec,
       runs: IndexedSeq[Long],
       ready: ReadyFilters,
+      snapshots: Option[ScanSnapshots],
       context: TaskContext,
       finish: ScanReport => Unit
   ): TaskScan = {
@@ -128,15 +188,19 @@ object TaskScan {
     val known = scans.get(id)
     if (known != null) known
     else {
-      val fresh = new TaskScan(spec, runs, ready, context)
+      ExecutorExchange.start()
+      val fresh = new TaskScan(spec, runs, ready, snapshots, context)
       scans.put(id, fresh)
       val execution = TaskFilters.executionId(context)
-      ExecutorExchange.start()
       FaultInjection.current.foreach(f => execution.foreach(f.taskStarts(context, _)))
       execution.foreach(LocalExchange.instance.enter)
       context.addTaskCompletionListener[Unit] { _ =>
         scans.remove(id)
         execution.foreach(LocalExchange.instance.leave)
+        fresh.fixed.foreach { f =>
+          f.finish()
+          if (f.gaveUp) fresh.report.addReason(BatchTest.GivenUp)
+        }
         finish(fresh.report)
       }
       fresh

@@ -6,11 +6,18 @@ import org.dynamicfilters.filter.{Selection, TupleSelector, ValueFilter}
 
 /** The filters of tuples of one scan in one file: which of them are worth evaluating in its row groups.
   *
+  * @param judges
+  *   by tuple
   * @param isRead
   *   whether first passes read a column, by position in the required schema. They do not where the file lacks it: then the
   *   tuple's filter is not evaluated
   */
-final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Boolean) {
+final class TuplePasses(
+    task: TaskScan,
+    file: PartitionedFile,
+    judges: IndexedSeq[StepJudge],
+    isRead: Int => Boolean
+) {
   private val selectors: IndexedSeq[Option[TupleSelector]] = task.spec.tuples.map { t =>
     val fixed = t.parts.map { p =>
       Option.when(p.isPartitionColumn)(p.part.domain.fromRow(file.partitionValues, p.partitionOrdinal))
@@ -28,8 +35,8 @@ final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Bo
       for {
         i <- selectors.indices
         selector <- selectors(i)
-        if now(i) != ValueFilter.All && task.tupleAdvisors(i).isWorthIt()
-      } yield new TuplePass(selector, now(i), task.spec.tuples(i), task.tupleAdvisors(i), task.report)
+        if now(i) != ValueFilter.All && judges(i).isWorthIt()
+      } yield new TuplePass(selector, now(i), task.spec.tuples(i), judges(i), task.report)
     }
 }
 
@@ -38,7 +45,7 @@ final class TuplePass(
     selector: TupleSelector,
     filter: ValueFilter,
     tuple: ScanTuple,
-    advisor: StepAdvisor,
+    advisor: StepJudge,
     report: ScanReport
 ) extends RowPass {
   private var before, after = 0L

@@ -79,6 +79,21 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
           )
     }
 
+  /** An executor's questions to the driver. One that is lost, or late, is not answered; a late one the driver hears. */
+  def asks[A](plain: Array[Byte] => A): Array[Byte] => A = message =>
+    executionOf(message).flatMap(known) match {
+      case None => plain(message)
+      case Some(e) =>
+        var answer: Option[A] = None
+        val asking = Thread.currentThread
+        e.way(s"questions of executor ${FaultsAccess.executorId}")
+          .pass(
+            () => { val a = plain(message); if (Thread.currentThread eq asking) answer = Some(a) },
+            Some(() => answer = Some(plain(Broken(message))))
+          )
+        answer.getOrElse(throw new java.util.concurrent.TimeoutException("an injected fault"))
+    }
+
   /** The driver's ways to executors. */
   def peers(plain: Peers): Peers = new Peers {
     override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean =

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
-import scala.concurrent.duration.DurationInt
+import scala.concurrent.duration.{DurationInt, DurationLong}
 
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.broadcast.Broadcast
@@ -19,6 +19,9 @@ object RpcAccess {
   trait DriverReceiver {
     def registered(peer: String, executorId: String, to: PeerWire): Unit
     def received(peer: String, bytes: Array[Byte]): Unit
+
+    /** A question; `reply` may be called later, on any thread, with null for no broadcast. */
+    def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit
     def refused(): Unit
   }
 
@@ -45,6 +48,19 @@ object RpcAccess {
   /** The way to the driver. */
   final class DriverWire private[dynamicfilters] (ref: RpcEndpointRef, peer: String, stopEndpoint: () => Unit) {
     def send(bytes: Array[Byte]): Unit = ref.send((peer, bytes))
+
+    /** Blocks until the driver has answered; throws if it does not in time.
+      *
+      * @return
+      *   the answer, and what fetches the broadcast beside it
+      */
+    def ask(bytes: Array[Byte], millis: Long): (Array[Byte], Option[() => Array[Byte]]) =
+      ref.askSync[Any]((peer, bytes), new RpcTimeout(DurationLong(millis).millis, "the exchange's own limit")) match {
+        case answer: Array[Byte] => (answer, None)
+        case (answer: Array[Byte], payload: Broadcast[_]) =>
+          (answer, Some(() => payload.value.asInstanceOf[Array[Byte]]))
+        case other => throw new IllegalStateException(s"an answer of type ${other.getClass.getName}")
+      }
     def stop(): Unit = stopEndpoint()
   }
 
@@ -90,6 +106,8 @@ object RpcAccess {
       case (peer: String, executorId: String, ref: RpcEndpointRef) =>
         receiver.registered(peer, executorId, new PeerWire(ref))
         context.reply(true)
+      case (_: String, bytes: Array[Byte]) =>
+        receiver.asked(bytes, (answer, payload) => context.reply(if (payload == null) answer else (answer, payload)))
     }
   }
 

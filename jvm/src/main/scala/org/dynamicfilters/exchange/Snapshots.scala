@@ -1,0 +1,163 @@
+package org.dynamicfilters.exchange
+
+import java.lang.ref.WeakReference
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.collection.mutable
+
+import org.dynamicfilters.filter.ValueFilter
+
+/** What a snapshot holds of one filter. */
+sealed trait SnapshotFilter
+object SnapshotFilter {
+
+  /** Nothing was known: every row passes. */
+  case object Unknown extends SnapshotFilter
+
+  /** The bound of a TopK. */
+  final case class Bound(bound: TopKBound) extends SnapshotFilter
+
+  /** A complete filter.
+    *
+    * @param tested
+    *   whether rows are tested by it one by one; else it leaves out whole files and row groups only, by what the files
+    *   themselves say of their values
+    */
+  final case class Values(filter: ValueFilter, tested: Boolean) extends SnapshotFilter
+
+  /** Whether two stand for the same, without a look into filters: there is one object for each generation. */
+  private[exchange] def same(a: SnapshotFilter, b: SnapshotFilter): Boolean = (a, b) match {
+    case (Values(f, t), Values(g, u)) => (f eq g) && t == u
+    case _ => a == b
+  }
+}
+
+/** The filters with which one partition is computed, in every attempt.
+  *
+  * @param number
+  *   among the snapshots of its table, from 0: that one travels with the tasks
+  * @param filters
+  *   in the order of the table's owner
+  */
+final case class Snapshot(number: Int, filters: IndexedSeq[SnapshotFilter])
+
+/** Which filters each partition of an RDD below an exchange is computed with. On the driver.
+  *
+  * What a map task hands on must be the same in every attempt of its partition (contract 8): Spark sends rows of a
+  * round-robin exchange to reducers by their position among the others, and since 4.3 it compares checksums. But filters
+  * become complete, and bounds tighten, while the stage runs. So the first attempt of a partition fixes what it uses, the
+  * newest there is, before its first row; later attempts are given the same.
+  *
+  * An attempt that gets no answer goes on with snapshot 0, and says so with its result. Only results count (what failed wrote
+  * nothing), and they arrive before the map output is registered, so the attempts after that are given snapshot 0 too.
+  *
+  * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
+  * that are lost. It is gone with the RDD. Thread-safe.
+  *
+  * @param first
+  *   the filters of snapshot 0
+  * @param newest
+  *   the filters as of now, by SQL execution (None where there is none) and by whether rows are worth testing
+  * @param topKs
+  *   by filter, if they are bounds; else none
+  * @param giveUpSelectivity
+  *   where more than this share of the tested rows passed, partitions that have not started do not test theirs; 1 never
+  *   gives up
+  */
+final class Snapshots(
+    val first: IndexedSeq[SnapshotFilter],
+    newest: (Option[Long], Int => Boolean) => IndexedSeq[SnapshotFilter],
+    val topKs: IndexedSeq[TopKSpec] = IndexedSeq.empty,
+    giveUpSelectivity: Double = 1.0
+) {
+  val id: Long = Snapshots.ids.incrementAndGet()
+
+  private val snapshots = mutable.ArrayBuffer(Snapshot(0, first))
+  private val fixed = mutable.HashMap.empty[Int, Int]
+  private val worth = Array.fill(first.size)(new Worth)
+  private var asked = 0L
+
+  /** The snapshot of a partition, fixed by whoever asks first. */
+  def take(partition: Int, executionId: Option[Long]): Snapshot = synchronized {
+    snapshots(fixed.getOrElseUpdate(partition, latest(executionId)))
+  }
+
+  private def latest(executionId: Option[Long]): Int = {
+    asked += 1
+    val now = newest(executionId, at => worth(at).isGood || asked % Snapshots.RetryEvery == 0)
+    val known = snapshots.lastIndexWhere(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i))))
+    if (known >= 0) known
+    else {
+      snapshots += Snapshot(snapshots.size, now)
+      snapshots.size - 1
+    }
+  }
+
+  /** An attempt of the partition has succeeded that was given no snapshot, so it used the first one. */
+  def usedFirst(partition: Int): Unit = synchronized { fixed(partition) = 0 }
+
+  /** What testing rows by a filter did in a task.
+    *
+    * @param at
+    *   among the filters
+    */
+  def observed(at: Int, rows: Long, passed: Long): Unit = synchronized {
+    if (worth.isDefinedAt(at)) worth(at).add(rows, passed)
+  }
+
+  private val wires = mutable.HashMap.empty[Int, SnapshotWire]
+
+  /** A snapshot as it goes to executors, made once. */
+  private[exchange] def wire(number: Int)(make: Snapshot => SnapshotWire): SnapshotWire = synchronized {
+    wires.getOrElseUpdate(number, make(snapshots(number)))
+  }
+
+  /** How many different ones there are; for tests. */
+  def size: Int = synchronized(snapshots.size)
+
+  private final class Worth {
+    private var rows, passed = 0L
+    def isGood: Boolean = rows < Snapshots.FewRows || passed <= rows * giveUpSelectivity
+    def add(more: Long, morePassed: Long): Unit = {
+      // What was seen last counts most: a table may be clustered.
+      if (rows > Snapshots.ManyRows) { rows /= 2; passed /= 2 }
+      rows += more
+      passed += morePassed
+    }
+  }
+}
+
+object Snapshots {
+  private val ids = new AtomicLong
+  private val tables = new ConcurrentHashMap[Long, WeakReference[Snapshots]]()
+
+  /** Fewer tested rows say nothing. */
+  private val FewRows = 1000L
+  private val ManyRows = 10000000L
+
+  /** One partition in so many tests its rows all the same. */
+  private val RetryEvery = 16L
+
+  /** The table, if its RDD is still there. On the driver. */
+  def find(id: Long): Option[Snapshots] = Option(tables.get(id)).flatMap(w => Option(w.get))
+
+  /** Makes a table known to tasks. */
+  private[exchange] def register(table: Snapshots): Unit = {
+    tables.values.removeIf(_.get == null)
+    tables.put(table.id, new WeakReference(table))
+  }
+}
+
+/** A snapshot's filters, encoded: in the answer itself, or beside it where they are large. */
+private[exchange] final case class SnapshotWire(content: Option[Array[Byte]], payload: Option[Payload])
+
+/** A table as an RDD holds it: on executors only its name is left. */
+final class SnapshotsRef(@transient private val table: Snapshots) extends Serializable {
+  val id: Long = table.id
+  val size: Int = table.first.size
+
+  /** By filter, for bounds. */
+  val topKs: IndexedSeq[TopKSpec] = table.topKs
+  Snapshots.register(table)
+}
