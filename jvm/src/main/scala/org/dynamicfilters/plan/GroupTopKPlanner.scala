@@ -30,7 +30,7 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
             TopKPlanner
               .Wanted(first, topK.limit, tiesFree = false, distinct = true)
               .copy(key = column),
-            TopKPlanner.marker(topK),
+            topK,
             conf
           )
         )
