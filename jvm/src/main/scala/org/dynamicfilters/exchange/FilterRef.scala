@@ -4,6 +4,7 @@ import java.lang.ref.{ReferenceQueue, WeakReference}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
+import org.apache.spark.sql.execution.SparkPlan
 import org.dynamicfilters.filter.KeyDomain
 
 /** The filter that a plan's producer and scans share.
@@ -74,11 +75,25 @@ object FilterRef extends FilterSource {
 
 /** The filter of a TopK, or of a min or max, which is a TopK of one row.
   *
-  * @param marker
-  *   comes from the producer's canonical form
+  * Two of them are equal if equal operators look for the same in it. The plans are compared, not their hashes: Spark reuses an
+  * exchange or a subquery for another that is equal, and what is left for one limit is too little for a larger one.
+  *
+  * @param of
+  *   canonical form of the operator that it is for, with all that is below; null on executors
+  * @param ordinal
+  *   which of the operator's filters it is
   */
-final class TopKRef private (id: Long, val marker: String, val spec: TopKSpec, producer: String)
-    extends FilterRef(id, producer) {
+final class TopKRef private (
+    id: Long,
+    @transient private val of: SparkPlan,
+    private val ordinal: Int,
+    val spec: TopKSpec,
+    producer: String
+) extends FilterRef(id, producer) {
+  @transient private val hash: Int = (of, ordinal, spec).hashCode
+
+  override val marker: String = f"$producer-$hash%08x"
+
   @transient @volatile private var expression: String => String = _
   @transient private var runs = 0L
   @transient @volatile private var lastRun: AnyRef = _
@@ -113,13 +128,24 @@ final class TopKRef private (id: Long, val marker: String, val spec: TopKSpec, p
   }
 
   override def equals(other: Any): Boolean = other match {
-    case that: TopKRef => that.marker == marker
+    case that: TopKRef =>
+      (that eq this) ||
+      (of != null && that.hash == hash && that.ordinal == ordinal && that.spec == spec &&
+        that.producer == producer && that.of == of)
     case _ => false
   }
   override def hashCode: Int = marker.hashCode
 }
 
 object TopKRef {
-  def apply(marker: String, spec: TopKSpec, producer: String = "topk"): TopKRef =
-    FilterRef.register(new TopKRef(FilterRef.nextId(), marker, spec, producer))
+
+  /** @param of
+    *   the operator that it is for, as planned before it has any filter
+    * @param ordinal
+    *   which of the operator's filters it is
+    * @param producer
+    *   topk | aggregate
+    */
+  def apply(of: SparkPlan, spec: TopKSpec, ordinal: Int = 0, producer: String = "topk"): TopKRef =
+    FilterRef.register(new TopKRef(FilterRef.nextId(), of.canonicalized, ordinal, spec, producer))
 }

@@ -138,11 +138,22 @@ final class JoinFilterState(
     }
   }
 
-  override def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit = {
+  override def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit = if (!isDone) {
     partials.put(partition, encoded)
+    // Without a lock, because building takes one for long: what came while it ended is dropped by whoever sees that.
+    if (isDone) partials.clear()
     if (outgrown) settle()
     checkComplete()
   }
+
+  /** Whether nothing that partitions report can matter any more: a stage that runs again reports once more. */
+  private def isDone: Boolean = phaseNow match {
+    case Registered | Building(_) => false
+    case Ready(_, _, _, _) | Disabled(_) => true
+  }
+
+  /** Of how many partitions it keeps the keys. */
+  private[exchange] def kept: Int = partials.size
 
   private def checkComplete(): Unit = phaseNow match {
     case Building(partitions) if partials.size >= partitions && columns.forall(_.isSettled) =>
@@ -153,7 +164,7 @@ final class JoinFilterState(
   }
 
   private def build(): Unit = synchronized {
-    if (phaseNow.isInstanceOf[Building])
+    if (phaseNow.isInstanceOf[Building]) {
       phaseNow =
         try {
           val decoded = partials.values.toArray(Array.empty[Array[Byte]]).toSeq.map(KeyPartial.decode)
@@ -170,7 +181,10 @@ final class JoinFilterState(
           case NonFatal(e) =>
             logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
             Disabled(s"${e.getClass.getSimpleName} while building the filter")
-        } finally partials.clear()
+        }
+      // After the phase has changed; see `offer`.
+      partials.clear()
+    }
   }
 
   private def union(parts: Seq[KeyPartial]): Either[String, BuiltFilter] =
@@ -189,6 +203,7 @@ final class JoinFilterState(
       phaseNow match {
         case Registered | Building(_) if !complete =>
           phaseNow = Disabled(if (incomplete) JoinFilterState.Incomplete else reason)
+          partials.clear()
         case _ =>
       }
     }

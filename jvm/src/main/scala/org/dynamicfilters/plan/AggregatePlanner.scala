@@ -34,7 +34,6 @@ object AggregatePlanner {
     */
   def plan(a: BaseAggregateExec, conf: SQLConf): Either[String, SparkPlan] = {
     val input = a.child
-    val marker = f"aggregate-${a.canonicalized.hashCode}%08x"
     for {
       wanted <- Traverse(a.aggregateExpressions)(of).map(merge)
       _ <- Either.cond(
@@ -50,7 +49,7 @@ object AggregatePlanner {
         KeyDomain.of(w.column.dataType).map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree))
       )
       _ <- Repeatable.rows(input).toLeft(())
-      refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(s"$marker-$i", spec, "aggregate") }
+      refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(a, spec, i, "aggregate") }
       names = mutable.LinkedHashMap.empty[Seq[String], Unit]
       pushed <- new PushDown(
         "the aggregated column",

@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.expressions.{
   Expression,
   NamedExpression
 }
-import org.apache.spark.sql.catalyst.plans.{InnerLike, LeftSemi}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
@@ -67,21 +66,22 @@ object BuildSides {
             .flatMap(attribute)
             .flatMap(x => source(a.groupingExpressions, x))
         ).flatMap(below(a, a.child, _))
-      case j: joins.BaseJoinExec if passesKeys(j) =>
+      case j: joins.BaseJoinExec =>
         Traverse(keys)(attribute).flatMap { as =>
-          if (as.forall(j.left.outputSet.contains)) below(j, j.left, as)
-          else if (as.forall(j.right.outputSet.contains)) below(j, j.right, as)
-          else if (as.forall(j.outputSet.contains)) Left("the build keys come from both sides of a join")
-          else Left("the build key is made by a join")
+          val sides = Seq(true -> j.left, false -> j.right)
+          // A side that carries no filter may put out NULLs that its rows do not have.
+          def carries(isLeft: Boolean) = JoinSemantics.of(j)(isLeft).carries
+          sides.find { case (_, side) => as.forall(side.outputSet.contains) } match {
+            case Some((isLeft, side)) => if (carries(isLeft)) below(j, side, as) else Left(noExchange(j))
+            case None if as.forall(j.outputSet.contains) => Left("the build keys come from both sides of a join")
+            case None => Left("the build key is made by a join")
+          }
         }
-      case other => Left(s"the build side has no exchange of its own (${other.nodeName.trim})")
+      case other => Left(noExchange(other))
     }
   }
 
-  private def passesKeys(j: joins.BaseJoinExec): Boolean = j.joinType match {
-    case _: InnerLike | LeftSemi => true
-    case _ => false
-  }
+  private def noExchange(plan: SparkPlan): String = s"the build side has no exchange of its own (${plan.nodeName.trim})"
 
   private def attribute(e: Expression): Either[String, Attribute] = e match {
     case a: Attribute => Right(a)

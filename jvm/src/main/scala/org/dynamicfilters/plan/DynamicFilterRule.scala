@@ -77,7 +77,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     if (child < 0) reject(p, "topk", Seq(b.column.name), "the column comes from none of the operator's children")
     else if (p.children(child).isInstanceOf[TopKTapExec]) p
     else
-      TopKPlanner.tapped(p.children(child), wanted, TopKPlanner.marker(p), conf) match {
+      TopKPlanner.tapped(p.children(child), wanted, p, conf) match {
         case Right(c) => p.withNewChildren(p.children.updated(child, c))
         case Left(reason) => reject(p, "topk", Seq(b.column.name), reason)
       }

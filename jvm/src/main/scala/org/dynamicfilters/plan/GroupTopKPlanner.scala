@@ -32,7 +32,7 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
             TopKPlanner
               .Wanted(first, topK.limit, tiesFree = false, distinct = true)
               .copy(key = column, keepsOrder = topK.child.exists(dependsOnOrder)),
-            TopKPlanner.marker(topK),
+            topK,
             conf
           )
         )

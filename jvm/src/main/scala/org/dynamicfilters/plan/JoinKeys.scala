@@ -29,22 +29,33 @@ final case class JoinKey(probe: Expression, build: Expression, nullsMatch: Boole
 
 object JoinKeys {
 
-  /** Pairs up the keys of a join; takes `<=>` together again, which Spark splits into two pairs of computed keys
-    * (`ExtractEquiJoinKeys`).
+  /** Pairs up the keys of a join; takes `<=>` together again, which Spark splits into two pairs of computed keys, coalesce(x,
+    * default) and isnull(x) (`ExtractEquiJoinKeys`).
+    *
+    * Only such two pairs are one: those of the same x on both sides, each at one position, with Spark's default. What looks
+    * like a part of them remains what it is, a pair of computed keys.
     */
-  def of(probe: Seq[Expression], build: Seq[Expression]): Seq[JoinKey] =
+  def of(probe: Seq[Expression], build: Seq[Expression]): Seq[JoinKey] = {
     // Spark normalizes floating point keys after it has split the pair, so around the coalesce.
-    probe.map(normalized).zip(build.map(normalized)).flatMap {
-      case (_: IsNull, _: IsNull) => None
-      case (Coalesce(Seq(p, _: Literal)), Coalesce(Seq(b, _: Literal)))
-          if hasNullTest(probe, p) && hasNullTest(build, b) =>
-        Some(JoinKey(plain(p), plain(b), nullsMatch = true))
+    val pairs = probe.map(normalized).zip(build.map(normalized))
+    val tests = pairs.collect { case (IsNull(p), IsNull(b)) => (p, b) }
+    val values = pairs.collect { case (OrDefault(p), OrDefault(b)) => (p, b) }
+    pairs.flatMap {
+      case (OrDefault(p), OrDefault(b)) if has(tests, p, b) => Some(JoinKey(plain(p), plain(b), nullsMatch = true))
+      case (IsNull(p), IsNull(b)) if has(values, p, b) => None
       case (p, b) => Some(JoinKey(plain(p), plain(b), nullsMatch = false))
     }
+  }
 
-  private def hasNullTest(keys: Seq[Expression], e: Expression): Boolean = keys.exists {
-    case IsNull(x) => x.semanticEquals(e)
-    case _ => false
+  private def has(pairs: Seq[(Expression, Expression)], p: Expression, b: Expression): Boolean =
+    pairs.exists { case (x, y) => x.semanticEquals(p) && y.semanticEquals(b) }
+
+  /** `coalesce(x, default)`, as Spark makes it of x. */
+  private object OrDefault {
+    def unapply(e: Expression): Option[Expression] = e match {
+      case Coalesce(Seq(x, default: Literal)) if default == Literal.default(x.dataType) => Some(x)
+      case _ => None
+    }
   }
 
   /** Without what does not change which keys are equal: casts to a wider integer, and the normalization of floating point

@@ -1,7 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.optimizer.BuildRight
-import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.FullOuter
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.joins._
@@ -16,14 +16,11 @@ object JoinSides {
     * @param wanted
     *   whether a hint asks for filters on the left (else the right) side: then what is expected of them does not count
     */
-  def filterLeft(j: BaseJoinExec, conf: SQLConf, wanted: Boolean => Boolean): Either[String, Boolean] = {
-    val (left, right) = mayLose(j.joinType)
+  def filterLeft(j: BaseJoinExec, conf: SQLConf, wanted: Boolean => Boolean): Either[String, Boolean] =
     j match {
-      case b: BroadcastHashJoinExec if b.isNullAwareAntiJoin =>
-        Left("NOT IN needs every row: a NULL decides over all of them")
       case b: BroadcastHashJoinExec =>
         val streamsLeft = b.buildSide == BuildRight
-        if (!(if (streamsLeft) left else right)) Left(needsAll(j.joinType, streamsLeft))
+        if (!permits(j, streamsLeft)) Left(needsAll(j, streamsLeft))
         else if (wanted(streamsLeft)) Right(streamsLeft)
         else
           BuildEstimates
@@ -31,8 +28,8 @@ object JoinSides {
             .flatMap(notSelective(_, conf))
             .toLeft(streamsLeft)
       case _: SortMergeJoinExec | _: ShuffledHashJoinExec =>
-        val candidates = Seq(true -> left, false -> right).collect { case (side, true) => side }
-        if (candidates.isEmpty) Left(needsAll(j.joinType, streamsLeft = true))
+        val candidates = Seq(true, false).filter(permits(j, _))
+        if (candidates.isEmpty) Left(needsAll(j, streamsLeft = true))
         else {
           val asked = candidates.filter(wanted)
           val refused = (if (asked.isEmpty) candidates else asked).map(side => side -> notWorth(j, side, conf))
@@ -40,31 +37,24 @@ object JoinSides {
         }
       case other => Left(s"the operator ${other.nodeName.trim} is not known")
     }
-  }
 
   /** Whether a side may be filtered without changing the answer. */
-  def permits(j: BaseJoinExec, filterLeft: Boolean): Boolean = {
-    val (left, right) = mayLose(j.joinType)
-    (if (filterLeft) left else right) && (j match {
-      case b: BroadcastHashJoinExec => !b.isNullAwareAntiJoin && filterLeft == (b.buildSide == BuildRight)
+  def permits(j: BaseJoinExec, filterLeft: Boolean): Boolean =
+    JoinSemantics.of(j)(filterLeft).mayLose && (j match {
+      // Its other side is made before this one starts.
+      case b: BroadcastHashJoinExec => filterLeft == (b.buildSide == BuildRight)
       case _ => true
     })
-  }
 
-  /** Rows of which side (left, right) cannot matter if they have no match. */
-  private def mayLose(t: JoinType): (Boolean, Boolean) = t match {
-    case _: InnerLike | LeftSemi => (true, true)
-    case LeftOuter | LeftSingle | LeftAnti | ExistenceJoin(_) => (false, true)
-    case RightOuter => (true, false)
-    case _ => (false, false)
-  }
-
-  private def needsAll(t: JoinType, streamsLeft: Boolean): String = t match {
-    case FullOuter => "a full outer join needs every row of both sides"
-    case other =>
-      s"a ${other.sql.toLowerCase(java.util.Locale.ROOT)} join needs every row of its ${if (streamsLeft) "left"
-        else "right"} side"
-  }
+  private def needsAll(j: BaseJoinExec, streamsLeft: Boolean): String =
+    if (JoinSemantics.isNullAware(j)) "NOT IN needs every row: a NULL decides over all of them"
+    else
+      j.joinType match {
+        case FullOuter => "a full outer join needs every row of both sides"
+        case other =>
+          s"a ${JoinSemantics.name(other).toLowerCase(java.util.Locale.ROOT)} join needs every row of its " +
+            (if (streamsLeft) "left side" else "right side")
+      }
 
   /** Why filtering one side of a shuffled join by the other is not expected to pay; None if it is. */
   private def notWorth(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[String] = {

@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.{
   Stack
 }
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
-import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
@@ -138,27 +137,21 @@ final class PushDown(
       into(w, columns, crossed)
     else Left("a window is in the way that is not partitioned by the key")
 
-  /** Into the side that the columns belong to, if its rows alone decide which output rows have the key (a row that is dropped
-    * must not turn a row of the other side into an unmatched one), and into the other side by the keys that equal the
-    * columns: what cannot match a row that is left cannot matter either.
+  /** Into the side that the columns belong to, and into the other side by the keys that equal the columns, as far as the
+    * join's type lets it.
     */
   private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] = {
     val isLeft = columns.forall(has(join.left, _))
-    val passes = join.joinType match {
-      case _: InnerLike => true
-      case LeftOuter | LeftSemi | LeftAnti | LeftSingle | ExistenceJoin(_) => isLeft
-      case RightOuter => !isLeft
-      case _ => false
-    }
+    val rules = JoinSemantics.of(join)(isLeft)
     if (!isLeft && !columns.forall(has(join.right, _)))
       Left(
         if (columns.forall(c => has(join.left, c) || has(join.right, c))) s"$key comes from both sides of a join"
         else s"$key is made by a join"
       )
-    else if (!passes) Left(s"a ${join.joinType.sql} join is in the way")
+    else if (!rules.carries) Left(s"a ${JoinSemantics.name(join.joinType)} join is in the way")
     else {
       val own = intoSide(join, isLeft, columns, crossed)
-      val equal = columns.flatMap(equalKey(join, isLeft, _))
+      val equal = if (rules.carriesAcross) columns.flatMap(equalKey(join, isLeft, _)) else Nil
       val other = Option.when(equal.size == columns.size)(intoSide(join, !isLeft, equal, crossed))
       (own, other) match {
         case (Right(o), Some(Right(x))) => Right(withSides(join, isLeft, o, x))
@@ -188,7 +181,9 @@ final class PushDown(
     else down(if (left) join.left else join.right, columns, crossed)
   }
 
-  /** The column of the other side that equals this one in every row that the join puts out. */
+  /** The column of the other side that equals this one wherever the join finds a match. Computed keys, those that `<=>` is
+    * split into included, are none.
+    */
   private def equalKey(join: BaseJoinExec, isLeft: Boolean, column: Attribute): Option[Attribute] = {
     val (mine, theirs) = if (isLeft) (join.leftKeys, join.rightKeys) else (join.rightKeys, join.leftKeys)
     mine.zip(theirs).collectFirst {

@@ -190,17 +190,30 @@ object ScanPlanner {
       fileFormat = new DynamicParquetFormat(spec),
       options = relation.options + (MarkerOption -> spec.marker)
     )(relation.sparkSession)
-    // makeCopy, because the scan's constructor differs between Spark versions.
-    val swapped = scan
-      .makeCopy(scan.productIterator.map {
-        case _: HadoopFsRelation => marked
-        case other => other.asInstanceOf[AnyRef]
-      }.toArray)
-    val filtered = DynamicFilterScanExec(spec, swapped)
+    val filtered = DynamicFilterScanExec(spec, withRelation(scan, marked))
     // Adaptive execution asserts that nodes have a logical link.
     filtered.copyTagsFrom(scan)
     filtered
   }
+
+  /** The scan as Spark planned it. */
+  def unfiltered(filtered: DynamicFilterScanExec): SparkPlan = {
+    val scan = filtered.child.asInstanceOf[FileSourceScanExec]
+    val relation = scan.relation
+    withRelation(
+      scan,
+      relation.copy(fileFormat = new ParquetFileFormat, options = relation.options - MarkerOption)(
+        relation.sparkSession
+      )
+    )
+  }
+
+  // makeCopy, because the scan's constructor differs between Spark versions.
+  private def withRelation(scan: FileSourceScanExec, relation: HadoopFsRelation): SparkPlan =
+    scan.makeCopy(scan.productIterator.map {
+      case _: HadoopFsRelation => relation
+      case other => other.asInstanceOf[AnyRef]
+    }.toArray)
 
   /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files. */
   private def predicates(scan: FileSourceScanExec): Seq[Expression] = {

@@ -40,16 +40,18 @@ object TopKPlanner {
     tapped(
       topK.child,
       Wanted(topK.sortOrder.head, topK.limit, tiesFree = topK.sortOrder.length == 1, distinct = false),
-      marker(topK),
+      topK,
       conf
     )
 
   /** @param input
     *   each of its rows is a candidate of the TopK
+    * @param producer
+    *   the TopK
     * @return
     *   the input with a tap on it and a filter in its scans, or why there is none
     */
-  def tapped(input: SparkPlan, wanted: Wanted, marker: String, conf: SQLConf): Either[String, SparkPlan] = {
+  def tapped(input: SparkPlan, wanted: Wanted, producer: SparkPlan, conf: SQLConf): Either[String, SparkPlan] = {
     val max = Settings.get(conf, Settings.TopKMaxLimit)
     for {
       _ <- Either.cond(wanted.limit > 0, (), "the limit is 0")
@@ -71,7 +73,7 @@ object TopKPlanner {
         wanted.distinct,
         wanted.keepsOrder
       )
-      ref = TopKRef(marker, spec)
+      ref = TopKRef(producer, spec)
       names = scala.collection.mutable.LinkedHashSet.empty[String]
       pushed <- new PushDown(
         "the sort key",
@@ -89,7 +91,4 @@ object TopKPlanner {
       node
     }
   }
-
-  /** Equal for equal TopKs over equal inputs; see [[TopKRef]]. */
-  def marker(producer: SparkPlan): String = f"topk-${producer.canonicalized.hashCode}%08x"
 }

@@ -35,7 +35,7 @@ object WindowLimitPlanner {
           tiesFree = false,
           distinct = w.rankLikeFunction.isInstanceOf[DenseRank]
         )
-        Some(TopKPlanner.tapped(input, wanted, TopKPlanner.marker(w), conf).map(sorted))
+        Some(TopKPlanner.tapped(input, wanted, w, conf).map(sorted))
     }
   }
 }

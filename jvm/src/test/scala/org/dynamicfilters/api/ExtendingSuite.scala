@@ -98,7 +98,7 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
     val domain = org.dynamicfilters.filter.KeyDomain.of(LongType).toOption.get
     val filter = new org.dynamicfilters.scan.ApiFilter(
       org.dynamicfilters.exchange.TopKRef(
-        "test",
+        org.apache.spark.sql.execution.LocalTableScanExec(Seq(n), Nil, None),
         org.dynamicfilters.exchange.TopKSpec(domain, 1, ascending = true, nullsFirst = false, tiesFree = true)
       ),
       n,

@@ -91,6 +91,41 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
     assert(ready.current.isDefined)
   }
 
+  test("what a partition reports again, after the filter was built or given up, is not kept") {
+    val built = state
+    built.started(2)
+    built.offer(0, keys(1), outgrown = false)
+    built.offer(1, keys(2), outgrown = false)
+    built.offer(1, keys(2), outgrown = false)
+    assert(built.kept == 2 && passes(built, 1L) && built.kept == 0)
+    built.offer(0, keys(1, 9), outgrown = true)
+    assert(built.kept == 0 && passes(built, 2L) && !passes(built, 9L))
+    val dropped = state
+    dropped.started(2)
+    dropped.offer(0, keys(1), outgrown = false)
+    dropped.disable("no longer wanted")
+    assert(dropped.kept == 0)
+    dropped.offer(1, keys(1), outgrown = false)
+    assert(dropped.kept == 0)
+  }
+
+  test("nothing is kept of a report that comes while the filter is built") {
+    failAfter(60.seconds) {
+      val pool = Executors.newSingleThreadExecutor()
+      try
+        (1 to 2000).foreach { _ =>
+          val s = state
+          s.started(1)
+          s.offer(0, keys(1), outgrown = false)
+          val again = pool.submit((() => s.offer(0, keys(1), outgrown = false)): Runnable)
+          assert(passes(s, 1L))
+          again.get(15, TimeUnit.SECONDS)
+          assert(s.kept == 0)
+        }
+      finally pool.shutdownNow()
+    }
+  }
+
   test("a filter that follows another has what that one has, and lets go when that one does") {
     val (first, second) = (state, state)
     second.follow(first)
