@@ -5,7 +5,9 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.exchange.{ExecutorExchange, LocalExchange, TaskFilters, UserRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.testing.FaultInjection
@@ -59,8 +61,24 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
   private def shared[A <: AnyRef](key: String)(make: => A): A =
     TaskFilters.executionId(context).flatMap(LocalExchange.instance.shared(_, key)(make)).getOrElse(make)
 
-  /** What the driver knows of the task's splits. */
-  def know(file: PartitionedFile, learned: LearnedColumns): Unit = splits((file.urlEncodedPath, file.start)) = learned
+  /** What the driver knows of the task's splits, of files as they were listed.
+    *
+    * @param conf
+    *   to ask the file system for a file
+    */
+  def know(file: PartitionedFile, learned: LearnedColumns, conf: Broadcast[SerializableConfiguration]): Unit = {
+    splits((file.urlEncodedPath, file.start)) = learned
+    hadoopConf = conf
+  }
+  private var hadoopConf: Broadcast[SerializableConfiguration] = _
+  private lazy val checks = shared("files")(new FileChecks)
+
+  /** The file is another one than was listed.
+    *
+    * @return
+    *   whether anything was known of the split
+    */
+  def forget(file: PartitionedFile): Boolean = splits.remove((file.urlEncodedPath, file.start)).isDefined
 
   /** What is known of a column of the spec in the row groups of a split. */
   def known(file: PartitionedFile, column: Int): Option[Array[LearnedRowGroup]] =
@@ -70,16 +88,24 @@ final class TaskScan(val spec: ScanSpec, runs: IndexedSeq[Long], ready: ReadyFil
   def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] =
     spec.columns.indices.iterator.flatMap(known(file, _)).nextOption()
 
-  /** Whether a filter excludes the split before its file is opened: by partition values or by learned statistics. */
+  /** Whether a filter excludes the split before its file is opened: by partition values, or by learned statistics if the file is
+    * still the one that they were learned of.
+    */
   def excludes(file: PartitionedFile): Boolean = {
     val now = filters()
-    tuples().contains(ValueFilter.Nothing) || spec.excludes { i =>
-      val c = spec.columns(i)
-      val bounds =
-        if (c.isPartitionColumn) partitionBounds(file, i)
-        else known(file, i).map(FileStatistics.boundsOf(_, c.domain)).getOrElse(ColumnBounds.unknown)
-      now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds)
-    }
+    def by(bounds: Int => ColumnBounds): Boolean =
+      spec.excludes(i => now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i)))
+    def certain(i: Int) = if (spec.columns(i).isPartitionColumn) partitionBounds(file, i) else ColumnBounds.unknown
+    def learned(i: Int) =
+      known(file, i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
+    tuples().contains(ValueFilter.Nothing) || by(certain) ||
+    (splits.contains((file.urlEncodedPath, file.start)) && by(learned) && isAsListed(file))
+  }
+
+  private def isAsListed(file: PartitionedFile): Boolean = {
+    val answer = checks.ask(file, hadoopConf.value.value)
+    if (answer.contains(false) && forget(file)) report.addReason(FileChecks.Changed)
+    answer.contains(true)
   }
 
   /** The one value that a partition column of the spec has in a file. */
