@@ -28,7 +28,7 @@ QUERIES = {
     "broadcast": "SELECT /*+ BROADCAST(b) */ k, payload FROM torn JOIN ({last}) b ON k = j",
     "shuffled": "SELECT /*+ MERGE(b) */ k, payload FROM torn JOIN ({last}) b ON k = j",
     "before": "SELECT /*+ BROADCAST(b) */ k, payload FROM torn JOIN ({first}) b ON k = j",
-    "max": "SELECT max(k) FROM torn",
+    "max": "SELECT max(k), max(payload) FROM torn",
     "user": "SELECT k, payload FROM torn WHERE dynamic_filter('torn_keys', k)",
 }
 _LAST = "SELECT * FROM wanted WHERE w >= 1000"

@@ -46,17 +46,24 @@ final class FileChecks {
     isAsListed(file)
   }
 
-  /** Asks for many files at once, and waits for the answers for at most [[PatienceMillis]].
+  /** Asks for many files at once, and waits for the answers for so long at most.
     *
     * @param scanned
     *   all files of the scan, to find out of how many files of their folders they are
+    * @param millis
+    *   files without an answer by then are asked for by the tasks that would read them
     */
-  def askAll(files: Seq[PartitionedFile], scanned: Iterator[PartitionedFile], conf: Configuration): Unit = {
+  def askAll(
+      files: Seq[PartitionedFile],
+      scanned: Iterator[PartitionedFile],
+      conf: Configuration,
+      millis: Long = PatienceMillis
+  ): Unit = {
     val wanted = files.filterNot(f => answers.containsKey(f.urlEncodedPath)).distinctBy(_.urlEncodedPath)
     if (wanted.nonEmpty) {
       val inFolder = scanned.map(_.urlEncodedPath).distinct.toSeq.groupMapReduce(folderOf)(_ => 1)(_ + _)
       val requests = new ConcurrentLinkedQueue[() => Unit]()
-      val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PatienceMillis)
+      val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis)
       wanted.groupBy(f => folderOf(f.urlEncodedPath)).foreach { case (folder, fs) =>
         // Here, because it depends on the user that the thread works for.
         val system = fs.head.toPath.getFileSystem(conf)
@@ -96,7 +103,6 @@ object FileChecks {
   /** Why a file is read that learned statistics would exclude. */
   val Changed = "a file was written anew since its statistics were learned"
 
-  /** Files without an answer then are asked for by the tasks that would read them. */
   private val PatienceMillis = 2000L
   private val Threads = 8
 

@@ -38,7 +38,7 @@ class FileChecksSuite extends AnyFunSuite with Eventually {
       Files.delete(all(2))
       val checks = new FileChecks
       assert(wanted.forall(checks.isAsListed(_).isEmpty))
-      checks.askAll(wanted, files.iterator, conf)
+      checks.askAll(wanted, files.iterator, conf, 60000)
       // A missing one has no answer where its folder was listed; the task that would read it asks for it.
       assert(wanted.take(3).map(f => checks.isAsListed(f).contains(true)) == Seq(false, false, false))
       assert(wanted.take(2).forall(checks.isAsListed(_).contains(false)))
@@ -51,7 +51,7 @@ class FileChecksSuite extends AnyFunSuite with Eventually {
       // Each file is asked for once.
       wanted.drop(3).headOption.foreach { f =>
         write(all(3).getParent, all(3).getFileName.toString, 12, 70000)
-        checks.askAll(wanted, files.iterator, conf)
+        checks.askAll(wanted, files.iterator, conf, 60000)
         assert(checks.ask(f, conf).contains(true) && new FileChecks().ask(f, conf).contains(false))
       }
     }
@@ -70,11 +70,19 @@ class FileChecksSuite extends AnyFunSuite with Eventually {
     assert(new FileChecks().ask(file, conf).isEmpty)
   }
 
+  test("nobody waits for answers for longer than was said") {
+    val folder = Files.createTempDirectory("file checks")
+    val files = (0 until 5).map(i => listed(write(folder, s"p$i", 10, 50000)))
+    val checks = new FileChecks
+    checks.askAll(files, files.iterator, conf, 0)
+    assert(files.forall(checks.ask(_, conf).contains(true)))
+  }
+
   test("threads end when there is nothing to ask for") {
     val folder = Files.createTempDirectory("file checks")
     val files = (0 until 5).map(i => listed(write(folder, s"p$i", 10, 50000)))
     val checks = new FileChecks
-    checks.askAll(files, files.iterator, conf)
+    checks.askAll(files, files.iterator, conf, 60000)
     assert(files.forall(checks.isAsListed(_).contains(true)))
     eventually(timeout(Span(20, Seconds)), interval(Span(100, Millis))) {
       assert(!Thread.getAllStackTraces.keySet.asScala.exists(_.getName == Worker.Prefix + "files"))
