@@ -5,11 +5,12 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, SqlMetricsAccess}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{JoinRef, RunningScans, TaskFilters, UserFollowers, UserRef}
+import org.dynamicfilters.exchange.{JoinRef, LocalExchange, RunningScans, TaskFilters, UserFollowers, UserRef}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, ScanRun, UserRun}
 import org.dynamicfilters.scan._
@@ -111,10 +112,19 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
         case files: FileScanRDD =>
           try
             SplitChooser
-              .choose(files.filePartitions, spec, known, FileStatistics.instance, sparkContext.defaultParallelism)
+              .choose(
+                files.filePartitions,
+                spec,
+                known,
+                FileStatistics.instance,
+                sparkContext.defaultParallelism,
+                ask(files)
+              )
               .map { choice =>
                 countLeft(choice, accumulator)
-                new ChosenFileScanRDD(files, spec, choice.splits)
+                val conf =
+                  if (choice.isLearned) sparkContext.broadcast(new SerializableConfiguration(hadoopConf)) else null
+                new ChosenFileScanRDD(files, spec, choice.splits, conf)
               }
           catch {
             case e: RuntimeException =>
@@ -124,22 +134,35 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
         case _ => None
       }
 
-  /** What gets no task is counted here. */
-  private def countLeft(choice: SplitChooser.Choice, accumulator: ScanAccumulator): Unit = if (choice.left.nonEmpty) {
-    val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-    val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-    choice.left.foreach { case (_, known) => report.addUnopened(known) }
-    accumulator.add(report)
-    val set = Seq(
-      "filesPruned" -> SplitsUnopened,
-      "rowGroups" -> RowGroups,
-      "rowGroupsPruned" -> RowGroupsPruned,
-      "rows" -> Rows,
-      "rowsPruned" -> Rows
-    )
-    set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
-    SqlMetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
+  @transient private lazy val hadoopConf = HadoopConfAccess.of(scan.relation)
+
+  private def ask(scanned: FileScanRDD): SplitChooser.Ask = { files =>
+    val checks = TaskFilters
+      .executionId(sparkContext)
+      .flatMap(LocalExchange.instance.shared(_, "files")(new FileChecks))
+      .getOrElse(new FileChecks)
+    checks.askAll(files, scanned.filePartitions.iterator.flatMap(_.files), hadoopConf)
+    checks.isAsListed
   }
+
+  /** What gets no task is counted here. */
+  private def countLeft(choice: SplitChooser.Choice, accumulator: ScanAccumulator): Unit =
+    if (choice.left.nonEmpty || choice.changed > 0) {
+      val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+      val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
+      choice.left.foreach { case (_, known) => report.addUnopened(known) }
+      if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
+      accumulator.add(report)
+      val set = Seq(
+        "filesPruned" -> SplitsUnopened,
+        "rowGroups" -> RowGroups,
+        "rowGroupsPruned" -> RowGroupsPruned,
+        "rows" -> Rows,
+        "rowsPruned" -> Rows
+      )
+      set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
+      SqlMetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
+    }
 
   private def tracked[T: scala.reflect.ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   Unevaluable,
   UserDefinedExpression
 }
+import org.apache.spark.sql.catalyst.FileSourceOptions
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
@@ -17,7 +18,15 @@ import org.dynamicfilters.Settings
 import org.dynamicfilters.exchange.{FilterRef, JoinRef}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.scan.{DynamicParquetFormat, ScanColumn, ScanPlace, ScanSpec, ScanTuple, ScanTuplePart}
+import org.dynamicfilters.scan.{
+  DynamicFileReader,
+  DynamicParquetFormat,
+  ScanColumn,
+  ScanPlace,
+  ScanSpec,
+  ScanTuple,
+  ScanTuplePart
+}
 
 /** Puts a filter into a file scan. */
 object ScanPlanner {
@@ -125,8 +134,10 @@ object ScanPlanner {
 
   private def readable(scan: FileSourceScanExec): Either[String, Unit] =
     ScanHint.refusal(scan).flatMap { _ =>
-      if (scan.relation.fileFormat.getClass == classOf[ParquetFileFormat]) Right(())
-      else Left(s"files of format ${scan.relation.fileFormat.toString.takeWhile(_ != '@')} are not filtered yet")
+      if (scan.relation.fileFormat.getClass != classOf[ParquetFileFormat])
+        Left(s"files of format ${scan.relation.fileFormat.toString.takeWhile(_ != '@')} are not filtered yet")
+      else if (new FileSourceOptions(scan.relation.options).ignoreCorruptFiles) Left(DynamicFileReader.SkipsCorrupt)
+      else Right(())
     }
 
   private def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =

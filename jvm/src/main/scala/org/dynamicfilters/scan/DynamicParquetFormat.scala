@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
@@ -40,19 +40,32 @@ final class DynamicParquetFormat(spec: ScanSpec) extends ParquetFileFormat {
         filters,
         options,
         hadoopConf
-      )
+      ),
+      // Asked again where Spark asks: the plan may be older than the setting.
+      new FileSourceOptions(options).ignoreCorruptFiles
     )
 }
 
-/** Opens files for a scan: not at all where a filter excludes them, else through [[DynamicFileIterator]]. */
-final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator[InternalRow])
-    extends (PartitionedFile => Iterator[InternalRow])
+/** Opens files for a scan: not at all where a filter excludes them, else through [[DynamicFileIterator]].
+  *
+  * @param skipsCorrupt
+  *   whether Spark leaves out what comes after a row that cannot be read: then files are read as in stock Spark, because which
+  *   rows come after it depends on the order, and whether it is met on what is skipped
+  */
+final class DynamicFileReader(
+    spec: ScanSpec,
+    plain: PartitionedFile => Iterator[InternalRow],
+    skipsCorrupt: Boolean = false
+) extends (PartitionedFile => Iterator[InternalRow])
     with Serializable
     with Logging {
   import ScanCounter._
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId) match {
+      case Some(task) if skipsCorrupt =>
+        task.report.add(Splits, 1)
+        fallBack(task, file, DynamicFileReader.SkipsCorrupt, plain(file))
       case Some(task) => open(file, task)
       case _ => plain(file)
     }
@@ -63,6 +76,7 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
       Iterator.empty
     } else {
       task.report.add(Splits, 1)
+      val askedAt = System.currentTimeMillis()
       val rows = plain(file)
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
@@ -70,7 +84,7 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
           // Encrypted footers may hide statistics; such files pass untouched.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
             Left("the file is encrypted")
-          case Some(a) => Right(new DynamicFileIterator(rows, a, task, file))
+          case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
         }
       }
       hooked match {
@@ -100,6 +114,12 @@ final class DynamicFileReader(spec: ScanSpec, plain: PartitionedFile => Iterator
     }
 }
 
+object DynamicFileReader {
+
+  /** Why a scan is not filtered. */
+  val SkipsCorrupt = "corrupt files are ignored: which of their rows are read depends on what is skipped"
+}
+
 /** 64-bit hash of a path, to count distinct files without sending their names. */
 private[scan] object PathHash {
   def apply(path: String): Long = {
@@ -119,11 +139,12 @@ final class DynamicFileIterator(
     rows: Iterator[InternalRow],
     access: ParquetReaderAccess,
     task: TaskScan,
-    file: PartitionedFile
+    file: PartitionedFile,
+    askedAt: Long
 ) extends Iterator[AnyRef]
     with Closeable {
   private val inner = rows.asInstanceOf[Iterator[AnyRef]]
-  private val groups = new DynamicRowGroups(task, access, file)
+  private val groups = new DynamicRowGroups(task, access, file, askedAt)
   private var pending: org.apache.parquet.column.page.PageReadStore = _
   private var admitted = 0L
   private var returned = 0L

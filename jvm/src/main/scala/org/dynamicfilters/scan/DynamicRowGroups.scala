@@ -25,8 +25,11 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   * still passes after the producer has seen those. Each row is handed on at most once, in whatever order.
   *
   * Our own failures never reach the query: from then on the split is read as stock Spark would read it.
+  *
+  * @param askedAt
+  *   before the file was opened, milliseconds since 1970
   */
-final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: PartitionedFile)
+final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: PartitionedFile, askedAt: Long)
     extends Closeable
     with Logging {
   import ScanCounter._
@@ -41,7 +44,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private val fileColumns = dataColumns.map { case (_, c) => new FileColumn(access, c.ordinal, c.domain) }
   private val columnBytes = new ColumnBytes(access)
   private val passes = new FirstPasses(task, access, file, dataColumns, fileColumns, columnBytes)
-  private val learner = new StatisticsLearner(task, access, file, dataColumns, fileColumns)
+  private val learner = new StatisticsLearner(task, access, file, dataColumns, fileColumns, askedAt)
   private var failed = false
 
   private val queue = {

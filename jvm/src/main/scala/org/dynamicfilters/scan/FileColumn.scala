@@ -125,6 +125,8 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
   def bloomCouldPass(block: BlockMetaData, filter: ValueFilter): Option[Boolean] =
     for {
       points <- filter.points
+      // Where a stored value is not the one that is read, as of an int read as a byte, its hash says nothing.
+      _ <- keys
       c <- chunk(block)
       if c.getBloomFilterOffset >= 0
       // Points are in today's calendar, the bloom filter holds what is stored.

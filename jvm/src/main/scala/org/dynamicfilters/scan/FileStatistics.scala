@@ -17,8 +17,8 @@ final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: 
 
 /** What a task learned of one column in one split of a file.
   *
-  * @param modified
-  *   the file's modification time, milliseconds since 1970
+  * @param identity
+  *   of the file that was opened
   * @param start
   *   first byte of the split
   * @param end
@@ -26,8 +26,7 @@ final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: 
   */
 final case class LearnedSplit(
     path: String,
-    length: Long,
-    modified: Long,
+    identity: FileIdentity,
     column: String,
     start: Long,
     end: Long,
@@ -36,7 +35,9 @@ final case class LearnedSplit(
 
 /** Column statistics of files that earlier queries have opened, on the driver.
   *
-  * A file is known by path, length and modification time. A file modified within [[FileStatistics.SettledMillis]] before it
+  * A file is known by path, length and modification time, as they were when it was opened. What is found for a listed file
+  * orders and estimates; it excludes data only where [[FileChecks]], or opening the file, showed that the file is still that
+  * one. A file modified within [[FileStatistics.SettledMillis]] before it
   * was read is not remembered: it could be written anew with the same length and time (the "racy" problem of git's index).
   *
   * Bounded by row groups, least recently used files first.
@@ -55,8 +56,7 @@ final class FileStatistics(maxRowGroups: Int) {
     */
   def find(
       path: String,
-      length: Long,
-      modified: Long,
+      identity: FileIdentity,
       column: String,
       start: Long,
       end: Long
@@ -64,7 +64,7 @@ final class FileStatistics(maxRowGroups: Int) {
     synchronized {
       absorb()
       for {
-        columns <- Option(files.get(FileId(path, length, modified)))
+        columns <- Option(files.get(FileId(path, identity)))
         c <- columns.get(column)
         groups <- c.splits
           .get((start, end))
@@ -77,7 +77,7 @@ final class FileStatistics(maxRowGroups: Int) {
   private def absorb(): Unit = {
     var s = arrived.poll()
     while (s != null) {
-      val columns = files.computeIfAbsent(FileId(s.path, s.length, s.modified), _ => mutable.HashMap.empty)
+      val columns = files.computeIfAbsent(FileId(s.path, s.identity), _ => mutable.HashMap.empty)
       val column = columns.getOrElseUpdate(s.column, new Column)
       val old = column.splits.put((s.start, s.end), s.rowGroups)
       old match {
@@ -99,7 +99,7 @@ final class FileStatistics(maxRowGroups: Int) {
 }
 
 object FileStatistics {
-  private final case class FileId(path: String, length: Long, modified: Long)
+  private final case class FileId(path: String, identity: FileIdentity)
   private final class Column {
     val splits = mutable.HashMap.empty[(Long, Long), Array[LearnedRowGroup]]
   }

@@ -3,9 +3,11 @@ package org.dynamicfilters.scan
 import scala.reflect.ClassTag
 
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
+import org.apache.spark.util.SerializableConfiguration
 
 /** Announces a filtered scan to each task before the scan's own RDD starts.
   *
@@ -45,9 +47,16 @@ final class ScanTaskRDD[T: ClassTag](
 /** A file scan that reads chosen splits in a chosen order.
   *
   * `FileScanRDD` does the reading; it takes its files from the partition that it is given, not from its own list.
+  *
+  * @param conf
+  *   to ask the file system for files; null where nothing is known of them
   */
-final class ChosenFileScanRDD(scan: FileScanRDD, spec: ScanSpec, chosen: Array[ChosenSplits])
-    extends RDD[InternalRow](scan.sparkContext, Nil) {
+final class ChosenFileScanRDD(
+    scan: FileScanRDD,
+    spec: ScanSpec,
+    chosen: Array[ChosenSplits],
+    conf: Broadcast[SerializableConfiguration]
+) extends RDD[InternalRow](scan.sparkContext, Nil) {
   override protected def getPartitions: Array[Partition] = chosen.asInstanceOf[Array[Partition]]
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     split.asInstanceOf[ChosenSplits].files.preferredLocations().toSeq
@@ -56,7 +65,7 @@ final class ChosenFileScanRDD(scan: FileScanRDD, spec: ScanSpec, chosen: Array[C
     val part = split.asInstanceOf[ChosenSplits]
     TaskScan.current(spec.scanId).foreach { task =>
       part.files.files.indices.foreach { i =>
-        if (part.known(i) != null) task.know(part.files.files(i), part.known(i))
+        if (part.known(i) != null) task.know(part.files.files(i), part.known(i), conf)
       }
     }
     scan.compute(part.files, context)

@@ -7,8 +7,8 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 
 /** Chooses on the driver, before a scan starts, which splits are read and in which order.
   *
-  * Splits that a complete filter excludes, by partition values or by what earlier queries learned of the files, get no task.
-  * Under a TopK the best ones come first.
+  * Splits that a complete filter excludes, by partition values or by what earlier queries learned of the files, get no task;
+  * by the latter only after the file system said that the file is still the one that was listed. Under a TopK the best ones come first.
   */
 object SplitChooser {
 
@@ -16,13 +16,28 @@ object SplitChooser {
     *   those to read
     * @param left
     *   those left out, with what is known of their row groups
+    * @param changed
+    *   splits that are read because their file is not the one any more that was listed
     */
-  final case class Choice(splits: Array[ChosenSplits], left: Seq[(PartitionedFile, Option[Array[LearnedRowGroup]])])
+  final case class Choice(
+      splits: Array[ChosenSplits],
+      left: Seq[(PartitionedFile, Option[Array[LearnedRowGroup]])],
+      changed: Int
+  ) {
+
+    /** Whether anything learned goes to the tasks. */
+    def isLearned: Boolean = splits.exists(_.known.exists(_ != null))
+  }
+
+  /** Asks the file system for files, and then tells of each whether it is as listed, None where there is no answer. */
+  type Ask = Seq[PartitionedFile] => PartitionedFile => Option[Boolean]
 
   /** @param ready
     *   by column of the spec, the filters that are complete
     * @param minParallelism
     *   tasks to make, if there are splits enough
+    * @param ask
+    *   called once at most
     * @return
     *   None if there is nothing to choose and nothing to tell the tasks: then Spark's own partitions stay
     */
@@ -31,22 +46,29 @@ object SplitChooser {
       spec: ScanSpec,
       ready: IndexedSeq[Option[ValueFilter]],
       statistics: FileStatistics,
-      minParallelism: Int
+      minParallelism: Int,
+      ask: Ask
   ): Option[Choice] = {
     val keys = spec.columns.map(spec.statisticsKey)
     def split(f: PartitionedFile): Split = {
       val learned = spec.columns.indices.map { i =>
         if (spec.columns(i).isPartitionColumn) None
-        else statistics.find(f.urlEncodedPath, f.fileSize, f.modificationTime, keys(i), f.start, f.start + f.length)
+        else statistics.find(f.urlEncodedPath, FileIdentity.listed(f), keys(i), f.start, f.start + f.length)
       }
-      new Split(f, learned, spec.columns.indices.map(i => boundsOf(f, spec.columns(i), learned(i))))
+      new Split(f, spec, learned)
     }
-    val packedBySpark = partitions.map(_.files.map(split).toSeq)
-    val (kept, left) = packedBySpark.flatten.partition { s =>
-      spec.columns.indices.forall(i => ready(i).forall(f => f != ValueFilter.Nothing && f.couldPass(s.bounds(i))))
-    }
+    def excludes(bounds: IndexedSeq[ColumnBounds]) =
+      !spec.columns.indices.forall(i => ready(i).forall(f => f != ValueFilter.Nothing && f.couldPass(bounds(i))))
+    val found = partitions.map(_.files.map(split).toSeq)
+    val doubtful = found.flatten.filter(s => excludes(s.bounds) && !excludes(s.certain))
+    val answer: PartitionedFile => Option[Boolean] = if (doubtful.isEmpty) _ => None else ask(doubtful.map(_.file))
+    val answers = doubtful.map(s => s -> answer(s.file)).toMap
+    val packedBySpark = found.map(_.map(s => if (answers.get(s).flatten.contains(false)) s.unlearned else s))
+    val (left, kept) =
+      packedBySpark.flatten.partition(s => excludes(s.certain) || answers.get(s).flatten.contains(true))
+    val changed = answers.valuesIterator.count(_.contains(false))
     val orders = spec.orders.filter { case (c, _) => kept.exists(_.bounds(c) != ColumnBounds.unknown) }
-    if (left.isEmpty && kept.forall(_.isUnknown)) None
+    if (left.isEmpty && changed == 0 && kept.forall(_.isUnknown)) None
     else {
       val packed =
         if (orders.nonEmpty) pack(BestFirst.sort(kept, orders)(_.bounds(_)), largest(partitions))
@@ -58,23 +80,32 @@ object SplitChooser {
       val chosen = packed.zipWithIndex.map { case (splits, i) =>
         new ChosenSplits(FilePartition(i, splits.map(_.file).toArray), splits.map(_.known).toArray)
       }
-      Some(Choice(chosen.toArray, left.map(s => (s.file, s.learned.flatten.headOption))))
+      Some(Choice(chosen.toArray, left.map(s => (s.file, s.learned.flatten.headOption)), changed))
     }
   }
 
   private final class Split(
       val file: PartitionedFile,
-      val learned: IndexedSeq[Option[Array[LearnedRowGroup]]],
-      val bounds: IndexedSeq[ColumnBounds]
+      spec: ScanSpec,
+      val learned: IndexedSeq[Option[Array[LearnedRowGroup]]]
   ) {
+
+    /** By column of the spec, what holds without a look at the file. */
+    val certain: IndexedSeq[ColumnBounds] = spec.columns.map { c =>
+      if (c.isPartitionColumn) ColumnBounds.exact(c.domain.fromRow(file.partitionValues, c.partitionOrdinal))
+      else ColumnBounds.unknown
+    }
+
+    /** What holds if the file is the one that was listed. */
+    val bounds: IndexedSeq[ColumnBounds] = spec.columns.indices.map { i =>
+      learned(i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
+    }
+
+    def unlearned: Split = new Split(file, spec, learned.map(_ => None))
     def isUnknown: Boolean = bounds.forall(_ == ColumnBounds.unknown)
     def known: LearnedColumns =
       if (learned.forall(_.isEmpty)) null else new LearnedColumns(learned.map(_.orNull).toArray)
   }
-
-  private def boundsOf(f: PartitionedFile, c: ScanColumn, learned: Option[Array[LearnedRowGroup]]): ColumnBounds =
-    if (c.isPartitionColumn) ColumnBounds.exact(c.domain.fromRow(f.partitionValues, c.partitionOrdinal))
-    else learned.map(FileStatistics.boundsOf(_, c.domain)).getOrElse(ColumnBounds.unknown)
 
   /** Bytes of the largest task that Spark packed: no task gets more. */
   private def largest(partitions: Seq[FilePartition]): Long =

@@ -10,19 +10,29 @@ import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
 
 /** Remembers, for later queries, the bounds of the filtered columns in the row groups of a split: from the footer, or, for the
   * first column where that has none (INT96, files without statistics), from the values that a first pass decoded anyway.
+  *
+  * What is learned belongs to the file that was opened, and what an earlier query learned is used only if that is the same: the
+  * query's listing may be older.
+  *
+  * @param askedAt
+  *   before the file was opened, milliseconds since 1970
   */
 final class StatisticsLearner(
     task: TaskScan,
     access: ParquetReaderAccess,
     file: PartitionedFile,
     dataColumns: IndexedSeq[(Int, ScanColumn)],
-    fileColumns: IndexedSeq[FileColumn]
+    fileColumns: IndexedSeq[FileColumn],
+    askedAt: Long
 ) {
   // The column whose values are watched: that of the first filter, if it is in the files.
   private val at = dataColumns.indexWhere(_._1 == 0)
   private val decoded = mutable.HashMap.empty[Long, ColumnBounds]
+  private val opened: Option[FileIdentity] = access.openedStatus.map(FileIdentity.of)
+  if (opened.exists(_ != FileIdentity.listed(file)) && task.forget(file)) task.report.addReason(FileChecks.Changed)
   private val before: IndexedSeq[Map[Long, LearnedRowGroup]] = dataColumns.map { case (i, _) =>
-    task.known(file, i).fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
+    (if (opened.isEmpty) None else task.known(file, i))
+      .fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
   }
 
   // As Parquet assigns row groups to splits (ParquetMetadataConverter).
@@ -33,7 +43,11 @@ final class StatisticsLearner(
     * @param column
     *   position among the filtered columns of the files
     */
-  def learned(block: BlockMetaData, column: Int): Option[ColumnBounds] = before(column).get(middle(block)).map(_.bounds)
+  def learned(block: BlockMetaData, column: Int): Option[ColumnBounds] =
+    before(column)
+      .get(middle(block))
+      .filter(g => g.rows == block.getRowCount && g.bytes == block.getCompressedSize)
+      .map(_.bounds)
 
   private var min, max = 0L
   private var values, nulls = false
@@ -85,9 +99,8 @@ final class StatisticsLearner(
 
   /** Reports what is known of all row groups of the split, those that static predicates excluded included. */
   def finish(blocks: Seq[BlockMetaData]): Unit = {
-    val settled = file.modificationTime > 0 &&
-      System.currentTimeMillis() - file.modificationTime > FileStatistics.SettledMillis
-    if (settled) dataColumns.indices.filter(fileColumns(_).isStored).foreach { column =>
+    val settled = opened.filter(f => f.modified > 0 && askedAt - f.modified > FileStatistics.SettledMillis)
+    for (identity <- settled; column <- dataColumns.indices.filter(fileColumns(_).isStored)) {
       val groups = blocks.map { b =>
         val fresh = if (column == at) decoded.get(middle(b)) else None
         val bounds = fresh.orElse(learned(b, column)).getOrElse(fileColumns(column).bounds(b))
@@ -95,8 +108,7 @@ final class StatisticsLearner(
       }
       task.report.learned += LearnedSplit(
         file.urlEncodedPath,
-        file.fileSize,
-        file.modificationTime,
+        identity,
         task.spec.statisticsKey(dataColumns(column)._2),
         file.start,
         file.start + file.length,

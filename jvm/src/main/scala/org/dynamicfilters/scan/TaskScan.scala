@@ -5,7 +5,9 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TaskSnapshots, UserRef}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.testing.FaultInjection
@@ -84,7 +86,9 @@ final class TaskScan(
 
   /** Who judges filters of tuples where every row has to be tested by them. */
   lazy val tupleJudges: IndexedSeq[StepJudge] =
-    spec.tuples.indices.map(i => new Recording((rows, passed) => fixed.foreach(_.saw(spec.columns.size + i, rows, passed))))
+    spec.tuples.indices.map(i =>
+      new Recording((rows, passed) => fixed.foreach(_.saw(spec.columns.size + i, rows, passed)))
+    )
 
   /** What batches say of looking at their rows one by one. */
   lazy val batchJudge: StepJudge =
@@ -113,8 +117,24 @@ final class TaskScan(
     if (isOrderFixed) make
     else TaskFilters.executionId(context).flatMap(LocalExchange.instance.shared(_, key)(make)).getOrElse(make)
 
-  /** What the driver knows of the task's splits. */
-  def know(file: PartitionedFile, learned: LearnedColumns): Unit = splits((file.urlEncodedPath, file.start)) = learned
+  /** What the driver knows of the task's splits, of files as they were listed.
+    *
+    * @param conf
+    *   to ask the file system for a file
+    */
+  def know(file: PartitionedFile, learned: LearnedColumns, conf: Broadcast[SerializableConfiguration]): Unit = {
+    splits((file.urlEncodedPath, file.start)) = learned
+    hadoopConf = conf
+  }
+  private var hadoopConf: Broadcast[SerializableConfiguration] = _
+  private lazy val checks = shared("files")(new FileChecks)
+
+  /** The file is another one than was listed.
+    *
+    * @return
+    *   whether anything was known of the split
+    */
+  def forget(file: PartitionedFile): Boolean = splits.remove((file.urlEncodedPath, file.start)).isDefined
 
   /** What is known of a column of the spec in the row groups of a split. */
   def known(file: PartitionedFile, column: Int): Option[Array[LearnedRowGroup]] =
@@ -124,19 +144,27 @@ final class TaskScan(
   def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] =
     spec.columns.indices.iterator.flatMap(known(file, _)).nextOption()
 
-  /** Whether a filter excludes the split before its file is opened: by partition values or by learned statistics. */
+  /** Whether a filter excludes the split before its file is opened: by partition values, or by learned statistics if the file is
+    * still the one that they were learned of.
+    */
   def excludes(file: PartitionedFile): Boolean = {
     val now = allFilters()
-    tuples().contains(ValueFilter.Nothing) || spec.excludes { i =>
-      val c = spec.columns(i)
-      val bounds =
-        if (c.isPartitionColumn) partitionBounds(file, i)
-        // Whether what was learned holds for this file is found out anew by every attempt, maybe with another outcome. Where
-        // rows are not tested, that would show.
-        else if (fixed.exists(!_.isTested(i))) ColumnBounds.unknown
-        else known(file, i).map(FileStatistics.boundsOf(_, c.domain)).getOrElse(ColumnBounds.unknown)
-      now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds)
-    }
+    def by(bounds: Int => ColumnBounds): Boolean =
+      spec.excludes(i => now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i)))
+    def certain(i: Int) = if (spec.columns(i).isPartitionColumn) partitionBounds(file, i) else ColumnBounds.unknown
+    // Whether what was learned holds for this file is found out anew by every attempt, maybe with another outcome. Where rows
+    // are not tested, that would show.
+    def learned(i: Int) =
+      if (fixed.exists(!_.isTested(i))) certain(i)
+      else known(file, i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
+    tuples().contains(ValueFilter.Nothing) || by(certain) ||
+    (splits.contains((file.urlEncodedPath, file.start)) && by(learned) && isAsListed(file))
+  }
+
+  private def isAsListed(file: PartitionedFile): Boolean = {
+    val answer = checks.ask(file, hadoopConf.value.value)
+    if (answer.contains(false) && forget(file)) report.addReason(FileChecks.Changed)
+    answer.contains(true)
   }
 
   /** The one value that a partition column of the spec has in a file. */

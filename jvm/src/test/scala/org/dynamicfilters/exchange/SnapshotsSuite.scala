@@ -125,8 +125,11 @@ class SnapshotsSuite extends AnyFunSuite {
     one.now = Some(upTo(10))
     val (small, beside) = ask(ref.id, 1).get
     assert(small.number == 1 && beside.isEmpty)
-    assert(SnapshotCodec.decode(small.content.get, 1, IndexedSeq.empty) == Right(IndexedSeq(Values(upTo(10), tested = true))))
-    one.now = Some(UserForms.values(domain, Iterator.range(0, 100000, 3).map(i => Long.box(i.toLong)), nulls = false, 100000))
+    assert(
+      SnapshotCodec.decode(small.content.get, 1, IndexedSeq.empty) == Right(IndexedSeq(Values(upTo(10), tested = true)))
+    )
+    one.now =
+      Some(UserForms.values(domain, Iterator.range(0, 100000, 3).map(i => Long.box(i.toLong)), nulls = false, 100000))
     val (large, payload) = ask(ref.id, 2).get
     assert(large.number == 2 && large.content.isEmpty && payload.isDefined)
     val sent = NoPeers.large

@@ -11,9 +11,9 @@ class FileStatisticsSuite extends AnyFunSuite {
     ColumnBounds(int.fromInternal(min), int.fromInternal(max), nulls, mayHaveValues = true)
   private def group(middle: Long, b: ColumnBounds) = LearnedRowGroup(middle, 10, 100, b)
   private def split(path: String, start: Long, end: Long, groups: LearnedRowGroup*) =
-    LearnedSplit(path, 1000, 77, "k", start, end, groups.toArray)
+    LearnedSplit(path, FileIdentity(1000, 77), "k", start, end, groups.toArray)
   private def find(s: FileStatistics, path: String, start: Long, end: Long, modified: Long = 77, column: String = "k") =
-    s.find(path, 1000, modified, column, start, end).map(_.toSeq)
+    s.find(path, FileIdentity(1000, modified), column, start, end).map(_.toSeq)
 
   test("a split is found again as it was learned, by file, time and column") {
     val s = new FileStatistics(100)
@@ -21,7 +21,7 @@ class FileStatisticsSuite extends AnyFunSuite {
     s.offer(split("f", 0, 1000, g))
     assert(find(s, "f", 0, 1000).contains(Seq(g)))
     assert(find(s, "f", 0, 1000, modified = 78).isEmpty && find(s, "f", 0, 1000, column = "j").isEmpty)
-    assert(find(s, "g", 0, 1000).isEmpty && s.find("f", 999, 77, "k", 0, 1000).isEmpty)
+    assert(find(s, "g", 0, 1000).isEmpty && s.find("f", FileIdentity(999, 77), "k", 0, 1000).isEmpty)
   }
 
   test("a smaller split has the row groups whose middle lies in it") {

@@ -4,8 +4,10 @@ import java.io.Closeable
 import java.lang.reflect.{Field, InvocationHandler, Method, Proxy}
 import java.time.ZoneId
 
+import scala.util.Try
+
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.hadoop.mapred.{FileSplit, JobConf}
 import org.apache.hadoop.mapreduce.{JobID, TaskAttemptID, TaskID, TaskType}
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
@@ -13,6 +15,7 @@ import org.apache.parquet.column.page.PageReadStore
 import org.apache.parquet.hadoop.{ParquetFileReader, ParquetInputFormat}
 import org.apache.parquet.hadoop.metadata.ParquetMetadata
 import org.apache.parquet.hadoop.util.HadoopInputFile
+import org.apache.spark.SPARK_VERSION
 import org.apache.spark.memory.MemoryMode
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.RecordReaderIterator
@@ -49,6 +52,21 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
   val columns: Seq[ParquetColumn] = parquetColumnField.get(reader).asInstanceOf[ParquetColumn].children
   def requestedSchema: StructType = sparkRequestedField.get(reader).asInstanceOf[StructType]
   def configuration: Configuration = configurationField.get(reader).asInstanceOf[Configuration]
+
+  /** What the file system said of the file when Spark opened it.
+    *
+    * @return
+    *   None where that cannot be known
+    */
+  def openedStatus: Option[FileStatus] = inputFileField.get(fileReader) match {
+    case f: HadoopInputFile =>
+      statusField.map(_.get(f).asInstanceOf[FileStatus]).filter { s =>
+        // Else it may be the one of the query's listing, and the file another one by now.
+        asksWhenOpening || Try(f.getPath.getFileSystem(configuration).getFileStatus(f.getPath)).toOption
+          .exists(now => now.getLen == s.getLen && now.getModificationTime == s.getModificationTime)
+      }
+    case _ => None
+  }
 
   /** CORRECTED, LEGACY or EXCEPTION. */
   def datetimeRebaseMode: String = rebaseModeField.get(reader).asInstanceOf[String]
@@ -147,6 +165,9 @@ object ParquetReaderAccess {
   private val memoryModeField = field(vectorized, "MEMORY_MODE")
   private val capacityField = field(vectorized, "capacity")
   private val inputFileField = field(classOf[ParquetFileReader], "file")
+  private val statusField = Try(field(classOf[HadoopInputFile], "stat")).toOption
+  // As seen in ParquetFooterReader of these lines: HadoopInputFile.fromPath.
+  private val asksWhenOpening = Seq("4.1.", "4.2.", "4.3.").exists(SPARK_VERSION.startsWith)
   private val rowReaderField = field(classOf[RecordReaderIterator[_]], "rowReader")
 
   /** The vectorized reader behind an iterator that Spark's Parquet format returned.

@@ -1,0 +1,115 @@
+"""Files with a row group that cannot be read. Where Spark is told to ignore that, it returns the rows before
+it: which those are must not depend on what filters skip.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spark_dynamic_filters as sdf
+from support import joins
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GROUPS = 5
+ROWS = 2_000
+BAD = 2
+
+QUERIES = {
+    # Best rows come last, behind the bad row group.
+    "topk": "SELECT k, payload FROM torn ORDER BY k DESC LIMIT 5",
+    # All in the last row group; all in the first one.
+    "broadcast": "SELECT /*+ BROADCAST(b) */ k, payload FROM torn JOIN ({last}) b ON k = j",
+    "shuffled": "SELECT /*+ MERGE(b) */ k, payload FROM torn JOIN ({last}) b ON k = j",
+    "before": "SELECT /*+ BROADCAST(b) */ k, payload FROM torn JOIN ({first}) b ON k = j",
+    "max": "SELECT max(k), max(payload) FROM torn",
+    "user": "SELECT k, payload FROM torn WHERE dynamic_filter('torn_keys', k)",
+}
+_LAST = "SELECT * FROM wanted WHERE w >= 1000"
+_FIRST = "SELECT * FROM wanted WHERE w < 1000"
+
+
+@pytest.fixture(params=["k", "payload"])
+def torn(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Path:
+    """One file; in the middle row group the bytes of one column are no Parquet."""
+    file = tmp_path / "torn.parquet"
+    table = pa.table(
+        {
+            "k": pa.array(range(GROUPS * ROWS), pa.int64()),
+            "payload": [format(i * 7919, "x").rjust(60, "x") for i in range(GROUPS * ROWS)],
+        }
+    )
+    pq.write_table(table, file, row_group_size=ROWS, use_dictionary=False, compression="zstd")
+    chunk = pq.read_metadata(file).row_group(BAD).column(0 if request.param == "k" else 1)
+    content = bytearray(file.read_bytes())
+    start, size = chunk.data_page_offset, chunk.total_compressed_size
+    content[start : start + size] = b"\xff" * size
+    file.write_bytes(content)
+    joins.view(spark, tmp_path, "wanted", joins.build([*range(1_000), *range(8_500, 8_520)]))
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW wanted AS SELECT j, n AS w FROM parquet.`{}`".format(tmp_path / "wanted")
+    )
+    return file
+
+
+def _text(query: str) -> str:
+    return QUERIES[query].format(last=_LAST, first=_FIRST)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("how", ["option", "setting"])
+def test_ignored(spark: SparkSession, torn: Path, query: str, how: str) -> None:
+    reader = spark.read.option("ignoreCorruptFiles", "true") if how == "option" else spark.read
+    reader.parquet(str(torn)).createOrReplaceTempView("torn")
+    setting = {"spark.sql.files.ignoreCorruptFiles": "true"} if how == "setting" else {}
+    with (
+        sdf.create_filter(spark, "torn_keys", "bigint") as made,
+        joins.settings(spark, joins.FOREVER, joins.FEW_TASKS, setting),
+    ):
+        made.update(sdf.between(3_990, 9_000))
+        run = joins.Comparer(spark)(_text(query)).on
+        if query == "user":
+            return
+        reasons = [f["reason"] for f in run.report.filters if f["state"] == "disabled"] if run.report else []
+        assert any("corrupt files are ignored" in (r or "") for r in reasons), str(run)
+
+
+@pytest.mark.parametrize("query", ["topk", "broadcast", "max"])
+def test_ignored_since_the_query_was_planned(
+    spark: SparkSession, spark_mode: str, torn: Path, query: str
+) -> None:
+    if spark_mode == "connect":
+        pytest.skip("a query is planned when it runs")
+    spark.read.parquet(str(torn)).createOrReplaceTempView("torn")
+    found = {}
+    for enabled in (False, True):
+        with joins.settings(spark, joins.FOREVER, joins.FEW_TASKS), sdf.conf(spark).override(enabled=enabled):
+            df = spark.sql(_text(query))
+            assert ("DynamicFilter" in df._jdf.queryExecution().executedPlan().toString()) == enabled
+            with joins.settings(spark, {"spark.sql.files.ignoreCorruptFiles": "true"}):
+                found[enabled] = sorted(df.collect())
+    assert found[True] == found[False]
+
+
+@pytest.mark.parametrize("query", ["topk", "broadcast", "max"])
+def test_the_error_is_sparks_own(spark: SparkSession, torn: Path, query: str) -> None:
+    spark.read.parquet(str(torn)).createOrReplaceTempView("torn")
+    # What is looked for is in the bad row group too.
+    wanted = f"SELECT j, n AS w FROM parquet.`{torn.parent / 'wanted'}` UNION ALL SELECT 5000, 5000"
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW wanted AS {wanted}")
+    text = _text(query)
+    if query != "broadcast":
+        text = text.replace("FROM torn", "FROM torn WHERE k BETWEEN 3000 AND 5999")
+    errors = {}
+    with joins.settings(spark, joins.FOREVER, joins.FEW_TASKS):
+        for enabled in (False, True):
+            with sdf.conf(spark).override(enabled=enabled), pytest.raises(Exception) as caught:  # noqa: PT011
+                spark.sql(text).collect()
+            errors[enabled] = (type(caught.value), "torn.parquet" in str(caught.value))
+    assert errors[True] == errors[False]

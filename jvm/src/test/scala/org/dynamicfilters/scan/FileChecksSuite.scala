@@ -1,0 +1,91 @@
+package org.dynamicfilters.scan
+
+import java.nio.file.{Files, Path}
+import java.nio.file.attribute.FileTime
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.dynamicfilters.exchange.Worker
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
+
+class FileChecksSuite extends AnyFunSuite with Eventually {
+  private val conf = new Configuration()
+
+  private def write(folder: Path, name: String, length: Int, modified: Long): Path = {
+    val f = Files.write(folder.resolve(name), new Array[Byte](length))
+    Files.setLastModifiedTime(f, FileTime.fromMillis(modified))
+  }
+  private def listed(file: Path, length: Long = 10, modified: Long = 50000) =
+    PartitionedFile(InternalRow.empty, SparkPath.fromUri(file.toUri), 0, length, Array.empty[String], modified, length)
+
+  // Few are asked for one by one, many of a folder by listing it, unless it holds many others.
+  Seq((1, 3, "few"), (2, 20, "many"), (1, 20, "some")).foreach { case (folders, each, name) =>
+    test(s"files that are as listed, changed and missing: $name") {
+      val all = (0 until folders).flatMap { i =>
+        val folder = Files.createTempDirectory(s"file checks ä $i")
+        (0 until each).map(j => write(folder, s"part %$j ü.parquet", 10, 50000))
+      }
+      val files = all.map(listed(_))
+      val wanted = if (name == "some") files.take(9) else files
+      write(all(0).getParent, all(0).getFileName.toString, 10, 60000)
+      write(all(1).getParent, all(1).getFileName.toString, 11, 50000)
+      Files.delete(all(2))
+      val checks = new FileChecks
+      assert(wanted.forall(checks.isAsListed(_).isEmpty))
+      checks.askAll(wanted, files.iterator, conf, 60000)
+      // A missing one has no answer where its folder was listed; the task that would read it asks for it.
+      assert(wanted.take(3).map(f => checks.isAsListed(f).contains(true)) == Seq(false, false, false))
+      assert(wanted.take(2).forall(checks.isAsListed(_).contains(false)))
+      assert(wanted.drop(3).forall(checks.isAsListed(_).contains(true)))
+      assert(
+        wanted.take(4).map(checks.ask(_, conf)) == Seq(Some(false), Some(false), Some(false), Some(true)).take(
+          wanted.length
+        )
+      )
+      // Each file is asked for once.
+      wanted.drop(3).headOption.foreach { f =>
+        write(all(3).getParent, all(3).getFileName.toString, 12, 70000)
+        checks.askAll(wanted, files.iterator, conf, 60000)
+        assert(checks.ask(f, conf).contains(true) && new FileChecks().ask(f, conf).contains(false))
+      }
+    }
+  }
+
+  test("a file system that cannot be asked gives no answer") {
+    val file = PartitionedFile(
+      InternalRow.empty,
+      SparkPath.fromUrlString("nosuchscheme://host/part-0"),
+      0,
+      10,
+      Array.empty[String],
+      50000L,
+      10L
+    )
+    assert(new FileChecks().ask(file, conf).isEmpty)
+  }
+
+  test("nobody waits for answers for longer than was said") {
+    val folder = Files.createTempDirectory("file checks")
+    val files = (0 until 5).map(i => listed(write(folder, s"p$i", 10, 50000)))
+    val checks = new FileChecks
+    checks.askAll(files, files.iterator, conf, 0)
+    assert(files.forall(checks.ask(_, conf).contains(true)))
+  }
+
+  test("threads end when there is nothing to ask for") {
+    val folder = Files.createTempDirectory("file checks")
+    val files = (0 until 5).map(i => listed(write(folder, s"p$i", 10, 50000)))
+    val checks = new FileChecks
+    checks.askAll(files, files.iterator, conf, 60000)
+    assert(files.forall(checks.isAsListed(_).contains(true)))
+    eventually(timeout(Span(20, Seconds)), interval(Span(100, Millis))) {
+      assert(!Thread.getAllStackTraces.keySet.asScala.exists(_.getName == Worker.Prefix + "files"))
+    }
+  }
+}

@@ -1,0 +1,115 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.BoundReference
+import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
+import org.apache.spark.sql.types.{IntegerType, StructType}
+import org.dynamicfilters.exchange.JoinRef
+import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, KeyLimits, ValueFilter}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Splits are left out by partition values at once, by learned statistics only where the file is as it was listed. */
+class SplitChooserSuite extends AnyFunSuite {
+  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val plan: SparkPlan = LocalTableScanExec(Nil, Nil, None)
+  private val ref =
+    JoinRef(
+      int,
+      nullsMatch = false,
+      "k=j",
+      plan,
+      BoundReference(0, IntegerType, nullable = true),
+      KeyLimits(100, 1000, 0.01, 1 << 20)
+    )
+  private val inFiles = ScanColumn(ref, int, "k", 0, -1, ScanPlace.near)
+  private val ofPartitions = ScanColumn(ref, int, "p", -1, 0, ScanPlace.near)
+
+  private def specOf(column: ScanColumn) = new ScanSpec(
+    ScanSpec.nextId(),
+    new StructType().add("k", IntegerType),
+    IndexedSeq(column),
+    IndexedSeq.empty,
+    Nil,
+    "",
+    true,
+    0.5
+  )
+
+  private val below10 =
+    Some(ValueFilter.range(int, None, Some(End(int.fromInternal(10), inclusive = false)), nulls = false))
+
+  /** Files 0 to 4, of 100 bytes, modified at 7; each has the partition value of its number times 5. */
+  private val files = (0 until 5).map { i =>
+    val path = SparkPath.fromPathString(s"file:/t/part-$i")
+    PartitionedFile(InternalRow(i * 5), path, 0, 100, Array.empty[String], 7L, 100L)
+  }
+  private val partitions = Seq(FilePartition(0, files.toArray))
+
+  /** Of each file, k is the number times 5, if it was modified at 7. */
+  private def learned(spec: ScanSpec, column: ScanColumn): FileStatistics = {
+    val statistics = new FileStatistics(1000)
+    files.zipWithIndex.foreach { case (f, i) =>
+      val groups = Array(LearnedRowGroup(50, 10, 100, ColumnBounds.exact(int.fromInternal(i * 5))))
+      statistics.offer(
+        LearnedSplit(f.urlEncodedPath, FileIdentity(100, 7), spec.statisticsKey(column), 0, 100, groups)
+      )
+    }
+    statistics
+  }
+
+  private def names(fs: Iterable[PartitionedFile]) = fs.map(_.urlEncodedPath.takeRight(1)).mkString
+  private def read(c: SplitChooser.Choice) = names(c.splits.toSeq.flatMap(_.files.files))
+  private def known(c: SplitChooser.Choice) = names(c.splits.toSeq.flatMap { s =>
+    s.files.files.zip(s.known).collect { case (f, k) if k != null => f }
+  })
+
+  test("what is learned leaves a file out only if the file system says that it is the one that was listed") {
+    val spec = specOf(inFiles)
+    var asked = Seq.empty[String]
+    val choice = SplitChooser
+      .choose(
+        partitions,
+        spec,
+        IndexedSeq(below10),
+        learned(spec, inFiles),
+        1,
+        { fs =>
+          asked :+= names(fs)
+          f => Map("2" -> true, "3" -> false).get(names(Seq(f)))
+        }
+      )
+      .get
+    assert(asked == Seq("234"))
+    assert(names(choice.left.map(_._1)) == "2" && choice.changed == 1)
+    assert(read(choice) == "0134")
+    // What is known of a file that changed does not hold; the task asks again for one without an answer.
+    assert(known(choice) == "014" && choice.isLearned)
+  }
+
+  test("nobody is asked where partition values decide, or nothing") {
+    val spec = specOf(ofPartitions)
+    val choice =
+      SplitChooser.choose(partitions, spec, IndexedSeq(below10), new FileStatistics(10), 1, _ => fail("asked")).get
+    assert(names(choice.left.map(_._1)) == "234" && choice.changed == 0 && !choice.isLearned)
+    val none = specOf(inFiles)
+    assert(
+      SplitChooser
+        .choose(partitions, none, IndexedSeq(below10), new FileStatistics(10), 1, _ => fail("asked"))
+        .isEmpty
+    )
+    val all = SplitChooser
+      .choose(partitions, none, IndexedSeq(None), learned(none, inFiles), 1, _ => fail("asked"))
+      .get
+    assert(read(all) == "01234" && known(all) == "01234")
+  }
+
+  test("a file that was listed with another time is not known") {
+    val spec = specOf(inFiles)
+    val older = Seq(FilePartition(0, files.map(f => f.copy(modificationTime = 6L)).toArray))
+    assert(
+      SplitChooser.choose(older, spec, IndexedSeq(below10), learned(spec, inFiles), 1, _ => fail("asked")).isEmpty
+    )
+  }
+}
