@@ -1,0 +1,82 @@
+"""Random queries until the time is over: `make fuzz SECONDS=600 [SEED=n] [MODE=classic]`.
+
+Each runs without filters and with them; the answers must be the same. Prints how many there were and in how
+many a filter skipped rows. Ends with 1 at the first fault, and prints its seed and the smallest query that
+shows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from spark_dynamic_filters.testing import MODES, start_application
+from support.generator import campaign
+
+_PROGRESS_SECONDS = 15.0
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "2g",
+    "spark.buffer.pageSize": "2m",
+}
+
+
+def main() -> int:
+    """Runs; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, help="of the first tables; by default a random one")
+    parser.add_argument("--statement", type=int, help="only this one, of the tables of --seed")
+    parser.add_argument("--mode", choices=MODES, default="classic")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for a query")
+    parser.add_argument("--keep-going", action="store_true", help="look for more faults after the first")
+    parser.add_argument("--refused", action="store_true", help="print what Spark itself refuses")
+    options = parser.parse_args()
+    seed = random.randrange(1_000_000) if options.seed is None else options.seed
+    until = time.monotonic() + options.seconds
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        application = start_application(
+            options.mode, _SETTINGS | {"spark.sql.warehouse.dir": str(Path(folder, "warehouse"))}
+        )
+        try:
+            session = application.new_session()
+            session_limit = options.limit
+            run = campaign.Campaign(session, Path(folder), session_limit)
+            only = None if options.statement is None else [options.statement]
+            _run(run, seed, until, only, options.keep_going)
+            if options.refused:
+                print("\n\n".join(run.tally.refused))
+        finally:
+            application.stop()
+    return 1 if run.tally.faults else 0
+
+
+def _run(run: campaign.Campaign, seed: int, until: float, only: list[int] | None, keep_going: bool) -> None:
+    start = printed = time.monotonic()
+    print(f"seed {seed}", flush=True)
+    while time.monotonic() < until:
+        before = len(run.tally.faults)
+        tally = run.run(seed, only or range(campaign.STATEMENTS), until)
+        for fault in tally.faults[before:]:
+            print(f"\n{fault}\n", flush=True)
+        if tally.faults and not keep_going:
+            break
+        if only:
+            break
+        if time.monotonic() - printed > _PROGRESS_SECONDS:
+            printed = time.monotonic()
+            print(f"{printed - start:5.0f} s, seed {seed}: {tally}", flush=True)
+        seed += 1
+    print(f"{time.monotonic() - start:5.0f} s: {run.tally}; seeds to {seed}", flush=True)
+    off, on = run.tally.seconds
+    print(f"{off:.0f} s without filters, {on:.0f} s with them", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
