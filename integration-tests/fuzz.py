@@ -46,8 +46,7 @@ def main() -> int:
         )
         try:
             session = application.new_session()
-            session_limit = options.limit
-            run = campaign.Campaign(session, Path(folder), session_limit)
+            run = campaign.Campaign(session, Path(folder), options.limit)
             only = None if options.statement is None else [options.statement]
             _run(run, seed, until, only, options.keep_going)
             if options.refused:

@@ -57,14 +57,16 @@ def _float(name: str, arrow: pa.DataType, largest: float) -> Kind:
 
 
 def _decimal(precision: int, scale: int) -> Kind:
-    largest = Decimal(10**precision - 1).scaleb(-scale)
+    # From text: arithmetic rounds to 28 digits.
+    digits = "9" * precision
+    largest = Decimal(f"{digits[scale:]}.{digits[:scale]}")
     quantum = Decimal(1).scaleb(-scale)
     return Kind(
         f"DECIMAL({precision},{scale})",
         "decimal",
         pa.decimal128(precision, scale),
         lambda r: (Decimal(r - _ZERO) / 4).quantize(quantum),
-        (largest, -largest, Decimal(0).quantize(quantum)),
+        (largest, largest.copy_negate(), Decimal(0).quantize(quantum)),
         lambda v: f"CAST('{v}' AS DECIMAL({precision},{scale}))",
     )
 

@@ -23,7 +23,7 @@ class Visible:
     unique: tuple[str, ...]
     rows: int
 
-    def keys(self) -> list[str]:
+    def key_columns(self) -> list[str]:
         return [name for name in self.columns if name in COLUMNS]
 
 

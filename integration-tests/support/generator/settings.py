@@ -9,7 +9,7 @@ _OURS = "spark.dynamicFilters."
 #: Values by key, and how often one is chosen at all.
 _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
     ("spark.sql.autoBroadcastJoinThreshold", ("-1", "20k"), 0.5),
-    ("spark.sql.adaptive.enabled", ("false",), 0.4),
+    ("spark.sql.adaptive.enabled", ("false",), 0.3),
     ("spark.sql.codegen.wholeStage", ("false",), 0.15),
     ("spark.sql.shuffle.partitions", ("1", "2", "2", "4"), 1.0),
     ("spark.sql.files.maxPartitionBytes", ("32k", "100k", "10m"), 1.0),
@@ -32,7 +32,7 @@ _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
         ("org.apache.spark.sql.catalyst.optimizer.InferFiltersFromConstraints",),
         0.05,
     ),
-    (f"{_OURS}join.waitTimeout", ("0s", "10s"), 0.3),
+    (f"{_OURS}join.waitTimeout", ("0s", "1s"), 0.15),
     (f"{_OURS}lateMaterialization.enabled", ("false",), 0.2),
     (f"{_OURS}in.maxValues", ("0", "3"), 0.2),
     (f"{_OURS}maxFilterBytes", ("16", "200"), 0.1),
