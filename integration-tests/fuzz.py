@@ -8,6 +8,7 @@ shows it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 
 from spark_dynamic_filters.testing import MODES, start_application
+from support import losses
 from support.generator import campaign
 
 _PROGRESS_SECONDS = 15.0
@@ -35,24 +37,39 @@ def main() -> int:
     parser.add_argument("--statement", type=int, help="only this one, of the tables of --seed")
     parser.add_argument("--mode", choices=MODES, default="classic")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for a query")
+    parser.add_argument(
+        "--losses",
+        action="store_true",
+        help="while a query runs with filters, shuffle files are lost, executors killed, tasks slow",
+    )
     parser.add_argument("--keep-going", action="store_true", help="look for more faults after the first")
     parser.add_argument("--refused", action="store_true", help="print what Spark itself refuses")
     options = parser.parse_args()
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
-    until = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        application = start_application(
-            options.mode, _SETTINGS | {"spark.sql.warehouse.dir": str(Path(folder, "warehouse"))}
-        )
-        try:
-            session = application.new_session()
-            run = campaign.Campaign(session, Path(folder), options.limit)
-            only = None if options.statement is None else [options.statement]
-            _run(run, seed, until, only, options.keep_going)
-            if options.refused:
-                print("\n\n".join(run.tally.refused))
-        finally:
-            application.stop()
+        return _session(options, Path(folder), seed)
+
+
+def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
+    local = folder / "local"
+    settings = _SETTINGS | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
+    application = start_application(
+        options.mode, settings | (losses.settings(local) if options.losses else {})
+    )
+    try:
+        session = application.new_session()
+        numbers = itertools.count(seed)
+        run = campaign.Campaign(session, folder, options.limit)
+        if options.losses:
+            run.runner.losses = lambda: losses.losses(session, local, next(numbers), options.mode)
+            # What fails by chance does not fail again with one part less.
+            run.shrinking = 0.0
+        only = None if options.statement is None else [options.statement]
+        _run(run, seed, time.monotonic() + options.seconds, only, options.keep_going)
+        if options.refused:
+            print("\n\n".join(run.tally.refused))
+    finally:
+        application.stop()
     return 1 if run.tally.faults else 0
 
 

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_dynamic_filters.testing import faults
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -225,3 +227,42 @@ def wait_for_files(folder: Path, seconds: float = 60.0) -> None:
     while not ShuffleFiles(folder).maps():
         assert time.monotonic() < until, f"no shuffle files in {folder}"
         time.sleep(_POLL_SECONDS)
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """What an application is started with whose files are to be lost below a folder, and whose tasks are to
+    run twice: copies of tasks that are a little slow, and as many attempts as it takes.
+    """
+    return {
+        "spark.local.dir": str(folder),
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.quantile": "0.3",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.minTaskRuntime": "50ms",
+        "spark.task.maxFailures": "20",
+        "spark.stage.maxConsecutiveAttempts": "20",
+        "spark.excludeOnFailure.enabled": "false",
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.shuffle.io.maxRetries": "1",
+        "spark.shuffle.io.retryWait": "100ms",
+    }
+
+
+@contextmanager
+def losses(spark: SparkSession, folder: Path, seed: int, mode: str) -> Iterator[RandomLosses]:
+    """Slow tasks, lost shuffle files and, where there are executors, killed ones, at random moments.
+
+    In the classic mode files are lost once only: Spark strikes off the one block manager that there is.
+
+    Args:
+        folder: `spark.local.dir` of the application.
+        mode: of the application, see `spark_dynamic_filters.testing.MODES`.
+    """
+    processes = mode == "local-cluster"
+    application = spark.sparkContext.applicationId if processes else None
+    with (
+        faults(spark, seed=seed, slow_tasks=0.3, slow=0.4, fetch_failures=0.1 if processes else None),
+        RandomLosses(folder, seed, 0.4, application, 1_000_000 if processes else 1) as happened,
+    ):
+        yield happened

@@ -6,6 +6,8 @@ import random
 import shutil
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,7 +76,7 @@ class Tally:
 
     @property
     def answered(self) -> int:
-        return sum(n for status, n in self.statuses.items() if status != "refused")
+        return sum(n for status, n in self.statuses.items() if status not in ("refused", "lost"))
 
     @property
     def share(self) -> float:
@@ -98,12 +100,19 @@ class Campaign:
     Args:
         folder: for tables; those of a seed are removed when the next begins.
         limit: seconds for a query.
+        shrinking: seconds to look for a smaller statement that fails too.
+        losses: what happens while a query runs with filters.
     """
 
     def __init__(
-        self, spark: SparkSession, folder: Path, limit: float = 60.0, shrinking: float = 120.0
+        self,
+        spark: SparkSession,
+        folder: Path,
+        limit: float = 60.0,
+        shrinking: float = 120.0,
+        losses: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        self.runner = Runner(spark, limit, settings_.KEYS)
+        self.runner = Runner(spark, limit, settings_.KEYS, losses)
         self.folder = folder
         self.shrinking = shrinking
         self.tally = Tally()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ENABLED = "spark.dynamicFilters.enabled"
 _RETAINED = "spark.dynamicFilters.report.retainedQueries"
 _REPORT_SECONDS = 10.0
+_GIVEN_UP = ("maximum allowable number of times", "FetchFailed", "ExecutorLost", "Failed to get broadcast")
 
 
 @dataclass
@@ -28,7 +29,8 @@ class Outcome:
 
     Attributes:
         status: same | different | failed | late (stock Spark answered, filters did not, or not in time) |
-            refused (stock Spark has no answer) | unstable (it has more than one).
+            refused (stock Spark has no answer) | unstable (it has more than one) | lost (Spark has given up
+            for the losses alone).
         detail: which rows differ, or the error.
         seconds: without and with filters.
         tag: of the run with filters.
@@ -56,11 +58,19 @@ class Runner:
         limit: seconds that a query may take with filters; without, half of it.
         keys: settings that statements may come with; outside a statement they are as Spark and the plugin
             ship them.
+        losses: what happens while a query runs with filters.
     """
 
-    def __init__(self, spark: SparkSession, limit: float = 60.0, keys: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        limit: float = 60.0,
+        keys: tuple[str, ...] = (),
+        losses: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         self.spark = spark
         self.limit = limit
+        self.losses = losses
         for key in keys:
             spark.conf.unset(key)
         spark.conf.set(_RETAINED, "1000")
@@ -77,11 +87,12 @@ class Runner:
                 return Outcome("refused", message(e))
             between = time.perf_counter()
             try:
-                actual = self.rows(text, True, self.limit, tag)
+                with self.losses():
+                    actual = self.rows(text, True, self.limit, tag)
             except Late:
                 return Outcome("late", f"not done after {self.limit:.0f} s", tag=tag)
             except Exception as e:
-                return Outcome("failed", message(e), tag=tag)
+                return Outcome("lost" if _by_losses(e) else "failed", message(e), tag=tag)
             seconds = (between - start, time.perf_counter() - between)
             detail = self._difference(statement, expected, actual)
             if not detail:
@@ -154,6 +165,12 @@ class Runner:
 
 def _tagged(tags: list[str]) -> str:
     return "(" + " OR ".join(f"exists(tags, x -> contains(x, '{t}'))" for t in tags[-1:]) + ")"
+
+
+def _by_losses(error: Exception) -> bool:
+    """Whether Spark gave a query up because too much was lost, not because outputs of map tasks differ."""
+    text = str(error)
+    return any(why in text for why in _GIVEN_UP) and "ndeterminate" not in text
 
 
 def message(error: Exception) -> str:
