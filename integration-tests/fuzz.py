@@ -8,16 +8,21 @@ shows it.
 from __future__ import annotations
 
 import argparse
-import itertools
 import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spark_dynamic_filters.testing import MODES, start_application
 from support import losses
 from support.generator import campaign
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _PROGRESS_SECONDS = 15.0
 _SETTINGS = {
@@ -58,19 +63,31 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
     )
     try:
         session = application.new_session()
-        numbers = itertools.count(seed)
         run = campaign.Campaign(session, folder, options.limit)
+        happened: list[losses.RandomLosses] = []
         if options.losses:
-            run.runner.losses = lambda: losses.losses(session, local, next(numbers), options.mode)
+            run.runner.losses = lambda: _lose(session, local, seed + len(happened), options.mode, happened)
             # What fails by chance does not fail again with one part less.
             run.shrinking = 0.0
         only = None if options.statement is None else [options.statement]
         _run(run, seed, time.monotonic() + options.seconds, only, options.keep_going)
+        if options.losses:
+            files, executors = (sum(n) for n in zip(*((h.files, h.executors) for h in happened), strict=True))
+            print(f"lost: files of {files} map tasks, {executors} executors")
         if options.refused:
             print("\n\n".join(run.tally.refused))
     finally:
         application.stop()
     return 1 if run.tally.faults else 0
+
+
+@contextmanager
+def _lose(
+    spark: SparkSession, folder: Path, seed: int, mode: str, happened: list[losses.RandomLosses]
+) -> Iterator[None]:
+    with losses.losses(spark, folder, seed, mode) as lost:
+        happened.append(lost)
+        yield
 
 
 def _run(run: campaign.Campaign, seed: int, until: float, only: list[int] | None, keep_going: bool) -> None:

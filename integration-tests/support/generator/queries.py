@@ -20,7 +20,7 @@ def statement(r: random.Random, tables: list[Table]) -> Statement:
     ctes = []
     if r.random() < 0.12:
         ctes.append(_cte(relations))
-    block = relations.block(joins=r.choice((0, 1, 1, 1, 2, 2, 3, 4)))
+    block = relations.block(joins=r.choice((0, 0, 1, 1, 1, 1, 2, 2, 3, 4)))
     makes = (
         (_plain, 8),
         (_topk, 6 if len(block.visible) > 1 else 14),

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ENABLED = "spark.dynamicFilters.enabled"
-_RETAINED = "spark.dynamicFilters.report.retainedQueries"
+# Little data: two hundred partitions would take most of the time.
+_ALWAYS = {"spark.dynamicFilters.report.retainedQueries": "1000", "spark.sql.shuffle.partitions": "2"}
 _REPORT_SECONDS = 10.0
 _GIVEN_UP = ("maximum allowable number of times", "FetchFailed", "ExecutorLost", "Failed to get broadcast")
 
@@ -73,7 +74,8 @@ class Runner:
         self.losses = losses
         for key in keys:
             spark.conf.unset(key)
-        spark.conf.set(_RETAINED, "1000")
+        for key, value in _ALWAYS.items():
+            spark.conf.set(key, value)
 
     def compare(self, statement: Statement, settings: dict[str, str]) -> Outcome:
         """Runs a statement twice; where the rows differ, once more without filters."""
@@ -160,7 +162,10 @@ class Runner:
             yield
         finally:
             for key in values:
-                self.spark.conf.unset(key)
+                if key in _ALWAYS:
+                    self.spark.conf.set(key, _ALWAYS[key])
+                else:
+                    self.spark.conf.unset(key)
 
 
 def _tagged(tags: list[str]) -> str:

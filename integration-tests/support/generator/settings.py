@@ -11,7 +11,7 @@ _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
     ("spark.sql.autoBroadcastJoinThreshold", ("-1", "20k"), 0.5),
     ("spark.sql.adaptive.enabled", ("false",), 0.3),
     ("spark.sql.codegen.wholeStage", ("false",), 0.15),
-    ("spark.sql.shuffle.partitions", ("1", "2", "2", "4"), 1.0),
+    ("spark.sql.shuffle.partitions", ("1", "3", "4"), 0.6),
     ("spark.sql.files.maxPartitionBytes", ("32k", "100k", "10m"), 1.0),
     ("spark.sql.files.openCostInBytes", ("4k",), 1.0),
     ("spark.sql.parquet.columnarReaderBatchSize", ("1", "17", "100"), 0.15),
