@@ -66,7 +66,7 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
     )
     try:
         session = application.new_session()
-        run = campaign.Campaign(session, folder, options.limit)
+        run = campaign.Campaign(session, folder, options.limit, report=lambda text: print(text, flush=True))
         happened: list[losses.RandomLosses] = []
         if options.losses:
             run.runner.losses = lambda: _lose(session, local, seed + len(happened), options.mode, happened)

@@ -102,6 +102,7 @@ class Campaign:
         limit: seconds for a query.
         shrinking: seconds to look for a smaller statement that fails too.
         losses: what happens while a query runs with filters.
+        report: is told of a fault at once, before its statement is made small, which takes time.
     """
 
     def __init__(
@@ -111,9 +112,11 @@ class Campaign:
         limit: float = 60.0,
         shrinking: float = 120.0,
         losses: Callable[[], AbstractContextManager[object]] = nullcontext,
+        report: Callable[[str], object] = lambda text: None,
     ) -> None:
         self.runner = Runner(spark, limit, settings_.KEYS, losses)
         self.folder = folder
+        self.report = report
         self.shrinking = shrinking
         self.tally = Tally()
 
@@ -149,6 +152,9 @@ class Campaign:
         if outcome.status == "refused":
             self.tally.refused.append(f"{outcome.detail[:200]}\n{statement.sql()}")
         if outcome.is_fault:
+            self.report(
+                f"{outcome.status}: seed {seed}, statement {number}: {outcome.detail}\n{statement.sql()}"
+            )
             small, fewer = self._shrink(statement, values, outcome)
             again = self.runner.compare(small, fewer)
             self.tally.faults.append(
