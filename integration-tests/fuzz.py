@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the first tables; by default a random one")
     parser.add_argument("--statement", type=int, help="only this one, of the tables of --seed")
     parser.add_argument("--mode", choices=MODES, default="classic")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds for a query")
+    parser.add_argument("--limit", type=float, default=40.0, help="seconds for a query")
     parser.add_argument(
         "--losses",
         action="store_true",
@@ -66,7 +66,9 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
     )
     try:
         session = application.new_session()
-        run = campaign.Campaign(session, folder, options.limit, report=lambda text: print(text, flush=True))
+        run = campaign.Campaign(
+            session, folder, options.limit, report=lambda text: print(text, flush=True), progress=_Progress()
+        )
         happened: list[losses.RandomLosses] = []
         if options.losses:
             run.runner.losses = lambda: _lose(session, local, seed + len(happened), options.mode, happened)
@@ -94,24 +96,32 @@ def _lose(
 
 
 def _run(run: campaign.Campaign, seed: int, until: float, only: list[int] | None, keep_going: bool) -> None:
-    start = printed = time.monotonic()
+    start = time.monotonic()
     print(f"seed {seed}", flush=True)
     while time.monotonic() < until:
         before = len(run.tally.faults)
         tally = run.run(seed, only or range(campaign.STATEMENTS), until)
         for fault in tally.faults[before:]:
             print(f"\n{fault}\n", flush=True)
-        if tally.faults and not keep_going:
+        if only or (tally.faults and not keep_going):
             break
-        if only:
-            break
-        if time.monotonic() - printed > _PROGRESS_SECONDS:
-            printed = time.monotonic()
-            print(f"{printed - start:5.0f} s, seed {seed}: {tally}", flush=True)
         seed += 1
-    print(f"{time.monotonic() - start:5.0f} s: {run.tally}; seeds to {seed}", flush=True)
+    print(f"{time.monotonic() - start:.0f} s: {run.tally}; seeds to {seed}", flush=True)
     off, on = run.tally.seconds
     print(f"{off:.0f} s without filters, {on:.0f} s with them", flush=True)
+
+
+class _Progress:
+    """Prints what has happened so far, now and then."""
+
+    def __init__(self) -> None:
+        self._start = self._printed = time.monotonic()
+
+    def __call__(self, tally: campaign.Tally) -> None:
+        now = time.monotonic()
+        if now - self._printed > _PROGRESS_SECONDS:
+            self._printed = now
+            print(f"{now - self._start:5.0f} s: {tally}", flush=True)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def campaign(
 ) -> Iterator[Campaign]:
     """In a session whose settings are those that Spark and the plugin are shipped with."""
     session = spark_application.new_session()
-    yield Campaign(session, tmp_path_factory.mktemp("generated"), limit=60.0, shrinking=60.0)
+    yield Campaign(session, tmp_path_factory.mktemp("generated"), limit=40.0, shrinking=60.0)
     spark_application.close_session(session)
 
 

@@ -103,20 +103,23 @@ class Campaign:
         shrinking: seconds to look for a smaller statement that fails too.
         losses: what happens while a query runs with filters.
         report: is told of a fault at once, before its statement is made small, which takes time.
+        progress: is called after each statement.
     """
 
     def __init__(
         self,
         spark: SparkSession,
         folder: Path,
-        limit: float = 60.0,
+        limit: float = 40.0,
         shrinking: float = 120.0,
         losses: Callable[[], AbstractContextManager[object]] = nullcontext,
         report: Callable[[str], object] = lambda text: None,
+        progress: Callable[[Tally], object] = lambda tally: None,
     ) -> None:
         self.runner = Runner(spark, limit, settings_.KEYS, losses)
         self.folder = folder
         self.report = report
+        self.progress = progress
         self.shrinking = shrinking
         self.tally = Tally()
 
@@ -137,6 +140,7 @@ class Campaign:
                 if until is not None and time.monotonic() > until:
                     break
                 tags.append(self._one(seed, number, tables))
+                self.progress(self.tally)
             fired = self.runner.fired([t for t in tags if t])
             self.tally.fired += len(fired)
         finally:
