@@ -29,7 +29,7 @@ PYTEST := .venv/bin/python -m pytest
 .DELETE_ON_ERROR:
 # Parts share caches and two cores.
 .NOTPARALLEL:
-.PHONY: help demo bench bench-coordinator bench-latency soak jar wheel venv clean test test-steps format \
+.PHONY: help demo bench bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-steps format \
   stubs lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect test-large linkage \
   $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
 
@@ -41,6 +41,8 @@ help:
 	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
 	@echo "make bench-latency       how long a bound takes from one executor to another"
 	@echo "make soak                a thousand queries from eight threads, heaps measured"
+	@echo "make fuzz SECONDS=600 [SEED=n] [MODE=classic|local-cluster|connect] [LOSSES=1]   random queries, each"
+	@echo "             with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
@@ -68,6 +70,13 @@ bench-latency: $(VENV) $(JAR)
 # A thousand queries from eight threads; live heaps must stay as they are.
 soak: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/soak.py
+
+# Random queries until the time is over; SEED and STATEMENT repeat one of them.
+SECONDS ?= 600
+MODE ?= classic
+fuzz: $(VENV) $(JAR)
+	.venv/bin/python integration-tests/fuzz.py --seconds $(SECONDS) --mode $(MODE) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(STATEMENT),--statement $(STATEMENT)) $(if $(LOSSES),--losses)
 
 # ---- set-up
 

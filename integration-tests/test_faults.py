@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import Faults, faults
 from spark_dynamic_filters.testing._rows import multiset_difference
-from support import joins, random_queries
+from support import joins
 from support.applications import run_application, standalone_cluster, value
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 # A query that hangs ends here: all of them together take a few seconds.
 pytestmark = pytest.mark.timeout(150)
-
-SEEDS = 6
 
 
 @dataclass
@@ -126,35 +123,6 @@ def test_build_partition_that_never_reports_holds_nobody_back(
     assert run.seconds < 30, run
     reasons = [f["reason"] for f in run.filters]
     assert "not every partition of the build side has reported" in reasons, run
-
-
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_queries_with_random_faults(
-    spark: SparkSession, queries: list[Query], random_view: str, seed: int, spark_mode: str
-) -> None:
-    r = random.Random(seed)
-    text, keys = random_queries.topk(r, random_view)
-    mine = [Query(text, keys), r.choice(queries[2:])]
-    happened = _check_all(
-        spark,
-        mine,
-        seed=seed,
-        lost=0.15,
-        late=0.15,
-        duplicated=0.15,
-        reordered=0.15,
-        undecodable=0.1,
-        failing_tasks=0.3,
-        fetch_failures=0.2 if spark_mode == "local-cluster" else None,
-    )
-    assert happened.total > 0, happened
-
-
-@pytest.fixture(scope="module")
-def random_view(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = random_queries.write(tmp_path_factory.mktemp("random"))
-    spark.read.parquet(str(folder)).createOrReplaceTempView("random_data")
-    return "random_data"
 
 
 def test_faults_without_arguments(

@@ -1,0 +1,128 @@
+"""Random queries until the time is over: `make fuzz SECONDS=600 [SEED=n] [MODE=classic]`.
+
+Each runs without filters and with them; the answers must be the same. Prints how many there were and in how
+many a filter skipped rows. Ends with 1 at the first fault, and prints its seed and the smallest query that
+shows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_dynamic_filters.testing import MODES, start_application
+from support import losses
+from support.generator import campaign
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PROGRESS_SECONDS = 15.0
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "2g",
+    "spark.buffer.pageSize": "2m",
+    # Generated code is new in each query: most time would go into compiling it well.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def main() -> int:
+    """Runs; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, help="of the first tables; by default a random one")
+    parser.add_argument("--statement", type=int, help="only this one, of the tables of --seed")
+    parser.add_argument("--mode", choices=MODES, default="classic")
+    parser.add_argument("--limit", type=float, default=40.0, help="seconds for a query")
+    parser.add_argument(
+        "--losses",
+        action="store_true",
+        help="while a query runs with filters, shuffle files are lost, executors killed, tasks slow",
+    )
+    parser.add_argument("--keep-going", action="store_true", help="look for more faults after the first")
+    parser.add_argument("--refused", action="store_true", help="print what Spark itself refuses")
+    options = parser.parse_args()
+    seed = random.randrange(1_000_000) if options.seed is None else options.seed
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        return _session(options, Path(folder), seed)
+
+
+def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
+    local = folder / "local"
+    settings = _SETTINGS | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
+    application = start_application(
+        options.mode, settings | (losses.settings(local) if options.losses else {})
+    )
+    try:
+        session = application.new_session()
+        run = campaign.Campaign(
+            session, folder, options.limit, report=lambda text: print(text, flush=True), progress=_Progress()
+        )
+        happened: list[losses.RandomLosses] = []
+        if options.losses:
+            run.runner.losses = lambda: _lose(session, local, seed + len(happened), options.mode, happened)
+            # What fails by chance does not fail again with one part less.
+            run.shrinking = 0.0
+        only = None if options.statement is None else [options.statement]
+        _run(run, seed, time.monotonic() + options.seconds, only, options.keep_going)
+        if options.losses:
+            files, executors = (sum(n) for n in zip(*((h.files, h.executors) for h in happened), strict=True))
+            print(f"lost: files of {files} map tasks, {executors} executors")
+        if options.refused:
+            print("\n\n".join(run.tally.refused))
+    finally:
+        application.stop()
+    return 1 if run.tally.faults else 0
+
+
+@contextmanager
+def _lose(
+    spark: SparkSession, folder: Path, seed: int, mode: str, happened: list[losses.RandomLosses]
+) -> Iterator[None]:
+    with losses.losses(spark, folder, seed, mode) as lost:
+        happened.append(lost)
+        yield
+
+
+def _run(run: campaign.Campaign, seed: int, until: float, only: list[int] | None, keep_going: bool) -> None:
+    start = time.monotonic()
+    print(f"seed {seed}", flush=True)
+    while time.monotonic() < until:
+        before = len(run.tally.faults)
+        tally = run.run(seed, only or range(campaign.STATEMENTS), until)
+        for fault in tally.faults[before:]:
+            print(f"\n{fault}\n", flush=True)
+        if only or (tally.faults and not keep_going):
+            break
+        seed += 1
+    print(f"{time.monotonic() - start:.0f} s: {run.tally}; seeds to {seed}", flush=True)
+    off, on = run.tally.seconds
+    print(f"{off:.0f} s without filters, {on:.0f} s with them", flush=True)
+
+
+class _Progress:
+    """Prints what has happened so far, now and then."""
+
+    def __init__(self) -> None:
+        self._start = self._printed = time.monotonic()
+
+    def __call__(self, tally: campaign.Tally) -> None:
+        now = time.monotonic()
+        if now - self._printed > _PROGRESS_SECONDS:
+            self._printed = now
+            print(f"{now - self._start:5.0f} s: {tally}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

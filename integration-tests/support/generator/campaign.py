@@ -1,0 +1,176 @@
+"""Statements of one seed after the other, until time is over or there is a fault."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import data, queries
+from . import settings as settings_
+from .data import Table
+from .model import Statement
+from .running import Outcome, Runner
+from .shrinking import shrink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Statements over the tables of one seed.
+STATEMENTS = 40
+
+
+@dataclass
+class Fault:
+    """A statement that has another answer with filters than without, or none.
+
+    Attributes:
+        seed: of its tables.
+        number: of the statement within the seed.
+        statement, settings: as small as could be found.
+        original: the statement as it was made.
+    """
+
+    seed: int
+    number: int
+    outcome: Outcome
+    statement: Statement
+    settings: dict[str, str]
+    original: Statement
+    tables: list[Table]
+
+    def __str__(self) -> str:
+        used = [t for t in self.tables if t.name in self.statement.sql()]
+        return "\n".join(
+            (
+                f"{self.outcome.status}: seed {self.seed}, statement {self.number} (again: make fuzz "
+                f"SEED={self.seed} STATEMENT={self.number})",
+                self.outcome.detail,
+                *(f"-- {table}" for table in used),
+                *(f"SET {key}={value};" for key, value in self.settings.items()),
+                f"{self.statement.sql()};",
+            )
+        )
+
+
+@dataclass
+class Tally:
+    """What has happened so far.
+
+    Attributes:
+        statuses: how many statements ended in which way.
+        fired: how many of those that were the same had a filter that skipped rows.
+    """
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    fired: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+    @property
+    def answered(self) -> int:
+        return sum(n for status, n in self.statuses.items() if status not in ("refused", "lost"))
+
+    @property
+    def share(self) -> float:
+        """Of the statements with an answer, how many had a filter that skipped rows; 0 to 1."""
+        return self.fired / max(self.answered, 1)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{n} {status}" for status, n in sorted(self.statuses.items()))
+        return f"{sum(self.statuses.values())} statements: {counts}; filters skipped rows in {self.share:.0%}"
+
+
+def make(seed: int, number: int, tables: list[Table]) -> tuple[Statement, dict[str, str]]:
+    """The statement of this number, and its settings."""
+    r = random.Random(f"{seed}/{number}")
+    return queries.statement(r, tables), settings_.choose(r)
+
+
+class Campaign:
+    """Runs statements in one session.
+
+    Args:
+        folder: for tables; those of a seed are removed when the next begins.
+        limit: seconds for a query.
+        shrinking: seconds to look for a smaller statement that fails too.
+        losses: what happens while a query runs with filters.
+        report: is told of a fault at once, before its statement is made small, which takes time.
+        progress: is called after each statement.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        limit: float = 40.0,
+        shrinking: float = 120.0,
+        losses: Callable[[], AbstractContextManager[object]] = nullcontext,
+        report: Callable[[str], object] = lambda text: None,
+        progress: Callable[[Tally], object] = lambda tally: None,
+    ) -> None:
+        self.runner = Runner(spark, limit, settings_.KEYS, losses)
+        self.folder = folder
+        self.report = report
+        self.progress = progress
+        self.shrinking = shrinking
+        self.tally = Tally()
+
+    def run(
+        self, seed: int, numbers: range | list[int] = range(STATEMENTS), until: float | None = None
+    ) -> Tally:
+        """The statements of one seed.
+
+        Args:
+            until: time on the monotonic clock at which no more are begun.
+        """
+        folder = self.folder / f"seed-{seed}"
+        try:
+            with self.runner.settings({"spark.dynamicFilters.enabled": "false"}):
+                tables = data.write(self.runner.spark, folder, seed)
+            tags = []
+            for number in numbers:
+                if until is not None and time.monotonic() > until:
+                    break
+                tags.append(self._one(seed, number, tables))
+                self.progress(self.tally)
+            fired = self.runner.fired([t for t in tags if t])
+            self.tally.fired += len(fired)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return self.tally
+
+    def _one(self, seed: int, number: int, tables: list[Table]) -> str:
+        statement, values = make(seed, number, tables)
+        outcome = self.runner.compare(statement, values)
+        self.tally.statuses[outcome.status] += 1
+        for i in range(2):
+            self.tally.seconds[i] += outcome.seconds[i]
+        if outcome.status == "refused":
+            self.tally.refused.append(f"{outcome.detail[:200]}\n{statement.sql()}")
+        if outcome.is_fault:
+            self.report(
+                f"{outcome.status}: seed {seed}, statement {number}: {outcome.detail}\n{statement.sql()}"
+            )
+            small, fewer = self._shrink(statement, values, outcome)
+            again = self.runner.compare(small, fewer)
+            self.tally.faults.append(
+                Fault(seed, number, again if again.is_fault else outcome, small, fewer, statement, tables)
+            )
+        return outcome.tag
+
+    def _shrink(
+        self, statement: Statement, values: dict[str, str], outcome: Outcome
+    ) -> tuple[Statement, dict[str, str]]:
+        def still_fails(candidate: Statement, settings: dict[str, str]) -> bool:
+            return self.runner.compare(candidate, settings).status == outcome.status
+
+        seconds = 0.0 if outcome.status == "late" else self.shrinking
+        return shrink(statement, values, still_fails, seconds)

@@ -1,0 +1,186 @@
+"""Random tables and the Parquet files they are written to."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .kinds import BIGINT, COLUMNS, INT, RANKS, Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SMALL_PAGES = {"data_page_size": 128, "write_batch_size": 20, "max_rows_per_page": 20}
+
+# What writers do differently, and what pruning relies on.
+_WRITERS: tuple[dict[str, Any], ...] = (
+    {"write_page_index": True, **_SMALL_PAGES},
+    {"write_page_index": True, "data_page_version": "2.0", **_SMALL_PAGES},
+    {"data_page_version": "1.0"},
+    {"use_dictionary": False, "write_page_index": True},
+    {"write_statistics": False},
+    {"bloom_filter_options": {"k_int": True, "j_int": True, "k_string": True}, "write_page_index": True},
+    {"use_deprecated_int96_timestamps": True, "write_page_index": True},
+    {"compression": "none", "store_decimal_as_integer": False},
+)
+_SPARK_OPTIONS: tuple[dict[str, str], ...] = (
+    {"parquet.block.size": "16384", "parquet.page.size": "1024"},
+    {"parquet.block.size": "16384", "parquet.writer.version": "v2"},
+    {"parquet.bloom.filter.enabled": "true", "parquet.enable.dictionary": "false"},
+    {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"},
+)
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+PARTITIONS = 5
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that queries read.
+
+    Attributes:
+        name: of the view.
+        rows: how many.
+        columns: kinds by name. `id` is unique and never null, `g` has ten values, `p` five and is often
+            what the folders of a partitioned table are named by.
+        path: of its files.
+        partitioned: by `p`.
+    """
+
+    name: str
+    rows: int
+    columns: dict[str, Kind]
+    path: Path
+    partitioned: bool
+
+    @property
+    def is_large(self) -> bool:
+        return self.rows > 600
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{name} {kind.name}" for name, kind in self.columns.items())
+        return f"{self.name}: {self.rows} rows, {columns}{', partitioned by p' if self.partitioned else ''}"
+
+
+def write(spark: SparkSession, folder: Path, seed: int) -> list[Table]:
+    """Writes the tables of a seed, and makes views of them: two large, one between, two short, one odd."""
+    r = random.Random(seed)
+    odd = r.choice((0, 0, 1, 2, 30))
+    sizes = (r.randrange(700, 1_400), r.randrange(620, 1_000), r.randrange(100, 300))
+    tables = []
+    for i, rows in enumerate((*sizes, r.randrange(20, 80), r.randrange(3, 30), odd)):
+        tables.append(_write_one(spark, folder, f"t{i}", rows, r, nothing=odd == 30 and i == 5))
+    return tables
+
+
+def _write_one(
+    spark: SparkSession, folder: Path, name: str, rows: int, r: random.Random, nothing: bool
+) -> Table:
+    options = dict(r.choice(_WRITERS))
+    columns = {"id": BIGINT, "g": INT, "p": INT} | {c: r.choice(kinds) for c, kinds in COLUMNS.items()}
+    if options.get("use_deprecated_int96_timestamps"):
+        # INT96 has no kind without a time zone.
+        columns["k_ntz"] = COLUMNS["k_time"][0]
+    table = _rows(columns, rows, r, nothing)
+    partitioned = rows > 0 and r.random() < 0.25
+    by_spark = r.random() < 0.3
+    path = folder / name
+    plain = folder / f"{name}-plain" if by_spark else path
+    _write_files(table, plain, r, options, partitioned and not by_spark)
+    if by_spark:
+        writer = spark.read.parquet(str(plain)).coalesce(r.choice((1, 2))).write
+        writer = writer.options(**r.choice(_SPARK_OPTIONS))
+        (writer.partitionBy("p") if partitioned else writer).parquet(str(path))
+    spark.read.parquet(str(path)).createOrReplaceTempView(name)
+    return Table(name, rows, columns, path, partitioned)
+
+
+def _rows(columns: dict[str, Kind], rows: int, r: random.Random, nothing: bool) -> pa.Table:
+    """Rows of these columns.
+
+    Args:
+        nothing: whether all columns but `id` are NULL.
+    """
+    arrays = {}
+    for name, kind in columns.items():
+        if name == "id":
+            ids = list(range(rows))
+            if r.random() < 0.2:
+                r.shuffle(ids)
+            arrays[name] = pa.array(ids, kind.arrow)
+            continue
+        if name in ("g", "p"):
+            count = 10 if name == "g" else PARTITIONS
+            values: list[Any] = [r.randrange(count) if r.random() < 0.95 else None for _ in range(rows)]
+        else:
+            values = [_values(kind)[rank] for rank in _ranks(rows, r)]
+            _spoil(values, kind, r)
+        if nothing:
+            values = [None] * rows
+        arrays[name] = pa.array(values, kind.arrow)
+    return pa.table(arrays)
+
+
+@cache
+def _values(kind: Kind) -> list[Any]:
+    return [kind.value(rank) for rank in range(RANKS)]
+
+
+def _ranks(rows: int, r: random.Random) -> list[int]:
+    """Mostly such that row groups differ in their values: then filters have something to skip."""
+    how = r.random()
+    if rows > 100:
+        ordered = [i * RANKS // rows for i in range(rows)]
+        if how < 0.5:
+            return ordered
+        if how < 0.8:
+            size = rows // 16
+            blocks = [ordered[start : start + size] for start in range(0, rows, size)]
+            r.shuffle(blocks)
+            return [rank for block in blocks for rank in block]
+        return [r.randrange(RANKS) for _ in range(rows)]
+    # Short tables are what filters are made of: values close to each other, so that they exclude much.
+    width = r.choice((20, 60, 200, RANKS)) if how < 0.9 else 1
+    start = r.randrange(RANKS - width + 1)
+    return [start + r.randrange(width) for _ in range(rows)]
+
+
+def _spoil(values: list[Any], kind: Kind, r: random.Random) -> None:
+    """Puts in NULLs and extremes."""
+    # NULL equals NULL in some joins: of large tables not more than what they can bear.
+    large = len(values) > 100
+    nulls = r.choice((0.0, 0.0, 0.03, 0.08 if large else 0.4)) if large or r.random() < 0.95 else 1.0
+    extremes = r.choice((0.0, 0.0, 0.003, 0.03))
+    for i in range(len(values)):
+        draw = r.random()
+        if draw < nulls:
+            values[i] = None
+        elif draw < nulls + extremes:
+            values[i] = r.choice(kind.extremes)
+
+
+def _write_files(
+    table: pa.Table, folder: Path, r: random.Random, options: dict[str, Any], partitioned: bool
+) -> None:
+    # Row groups of one size, some fifteen in a large file.
+    size = max(math.ceil(table.num_rows / 30), 10)
+    options = {"row_group_size": size, "store_decimal_as_integer": True} | options
+    parts: list[tuple[Path, pa.Table]] = [(folder, table)]
+    if partitioned:
+        keys = table["p"].to_pylist()
+        parts = []
+        for key in dict.fromkeys(keys):
+            chosen = table.filter(pa.array([k == key for k in keys])).drop_columns(["p"])
+            parts.append((folder / f"p={_NULL_PARTITION if key is None else key}", chosen))
+    files = 1 if partitioned or table.num_rows < 100 else r.choice((1, 2, 3))
+    for path, part in parts:
+        path.mkdir(parents=True, exist_ok=True)
+        step = -(-part.num_rows // files) or 1
+        for i in range(files):
+            pq.write_table(part.slice(i * step, step), path / f"part-{i}.parquet", **options)

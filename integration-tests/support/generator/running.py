@@ -1,0 +1,183 @@
+"""Runs a statement without filters and with them."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import comparison
+from .comparison import Rows
+from .model import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ENABLED = "spark.dynamicFilters.enabled"
+# Little data: two hundred partitions would take most of the time.
+_ALWAYS = {"spark.dynamicFilters.report.retainedQueries": "1000", "spark.sql.shuffle.partitions": "2"}
+_REPORT_SECONDS = 10.0
+_GIVEN_UP = ("maximum allowable number of times", "FetchFailed", "ExecutorLost", "Failed to get broadcast")
+
+
+@dataclass
+class Outcome:
+    """What became of a statement.
+
+    Attributes:
+        status: same | different | failed | late (stock Spark answered, filters did not, or not in time) |
+            refused (stock Spark has no answer) | unstable (it has more than one) | lost (Spark has given up
+            for the losses alone).
+        detail: which rows differ, or the error.
+        seconds: without and with filters.
+        tag: of the run with filters.
+    """
+
+    status: str
+    detail: str = ""
+    seconds: tuple[float, float] = (0.0, 0.0)
+    tag: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        return self.status in ("different", "failed", "late")
+
+
+class Late(Exception):
+    """A query was cancelled after its time."""
+
+
+class Runner:
+    """Runs statements in one session, whose settings it changes.
+
+    Args:
+        spark: a session of its own.
+        limit: seconds that a query may take with filters; without, half of it.
+        keys: settings that statements may come with; outside a statement they are as Spark and the plugin
+            ship them.
+        losses: what happens while a query runs with filters.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        limit: float = 60.0,
+        keys: tuple[str, ...] = (),
+        losses: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self.spark = spark
+        self.limit = limit
+        self.losses = losses
+        for key in keys:
+            spark.conf.unset(key)
+        for key, value in _ALWAYS.items():
+            spark.conf.set(key, value)
+
+    def compare(self, statement: Statement, settings: dict[str, str]) -> Outcome:
+        """Runs a statement twice; where the rows differ, once more without filters."""
+        with self.settings(settings):
+            tag = f"generated-{uuid.uuid4().hex}"
+            text = statement.sql()
+            start = time.perf_counter()
+            try:
+                expected = self.rows(text, False, self.limit / 2)
+            except Exception as e:
+                return Outcome("refused", message(e))
+            between = time.perf_counter()
+            try:
+                with self.losses():
+                    actual = self.rows(text, True, self.limit, tag)
+            except Late:
+                return Outcome("late", f"not done after {self.limit:.0f} s", tag=tag)
+            except Exception as e:
+                return Outcome("lost" if _by_losses(e) else "failed", message(e), tag=tag)
+            seconds = (between - start, time.perf_counter() - between)
+            detail = self._difference(statement, expected, actual)
+            if not detail:
+                return Outcome("same", "", seconds, tag)
+            again = self.rows(text, False, self.limit)
+            unstable = self._difference(statement, expected, again)
+            return Outcome("unstable" if unstable else "different", detail, seconds, tag)
+
+    def _difference(self, statement: Statement, expected: Rows, actual: Rows) -> str:
+        return comparison.difference(
+            statement, expected, actual, lambda: self.rows(statement.unlimited(), False, self.limit)
+        )
+
+    def rows(self, text: str, filters: bool, limit: float, tag: str = "") -> Rows:
+        """The rows of a query.
+
+        Raises:
+            Late: it was not done in time.
+        """
+        tag = tag or f"generated-{uuid.uuid4().hex}"
+        self.spark.conf.set(_ENABLED, str(filters).lower())
+        self.spark.addTag(tag)
+        late = threading.Event()
+
+        def cancel() -> None:
+            late.set()
+            self.spark.interruptTag(tag)
+
+        timer = threading.Timer(limit, cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self.spark.sql(text).collect()
+        except Exception:
+            if late.is_set():
+                raise Late from None
+            raise
+        finally:
+            timer.cancel()
+            self.spark.removeTag(tag)
+
+    def fired(self, tags: list[str]) -> set[str]:
+        """Which of the runs had a filter because of which rows were skipped."""
+        if not tags:
+            return set()
+        wanted = ", ".join(f"'{t}'" for t in tags)
+        self.spark.conf.set(_ENABLED, "false")
+        until = time.monotonic() + _REPORT_SECONDS
+        running = f"SELECT 1 FROM dynamic_filter_queries() WHERE state = 'running' AND {_tagged(tags)}"
+        while time.monotonic() < until and self.spark.sql(running).collect():
+            time.sleep(0.05)
+        found = self.spark.sql(
+            f"SELECT DISTINCT t FROM (SELECT query_id, explode(tags) AS tag FROM dynamic_filter_queries()) "
+            "JOIN dynamic_filter_scans() s USING (query_id) "
+            f"JOIN (SELECT explode(array({wanted})) AS t) ON contains(tag, t) "
+            "WHERE s.rows_pruned > 0 OR s.files_pruned > 0 OR s.row_groups_pruned > 0"
+        ).collect()
+        return {row["t"] for row in found}
+
+    @contextmanager
+    def settings(self, values: dict[str, str]) -> Iterator[None]:
+        for key, value in values.items():
+            self.spark.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in values:
+                if key in _ALWAYS:
+                    self.spark.conf.set(key, _ALWAYS[key])
+                else:
+                    self.spark.conf.unset(key)
+
+
+def _tagged(tags: list[str]) -> str:
+    return "(" + " OR ".join(f"exists(tags, x -> contains(x, '{t}'))" for t in tags[-1:]) + ")"
+
+
+def _by_losses(error: Exception) -> bool:
+    """Whether Spark gave a query up because too much was lost, not because outputs of map tasks differ."""
+    text = str(error)
+    return any(why in text for why in _GIVEN_UP) and "ndeterminate" not in text
+
+
+def message(error: Exception) -> str:
+    """The first lines of an error."""
+    return " ".join(str(error).split())[:600]

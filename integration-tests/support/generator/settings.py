@@ -1,0 +1,49 @@
+"""Settings that a statement runs under."""
+
+from __future__ import annotations
+
+import random
+
+_OURS = "spark.dynamicFilters."
+
+#: Values by key, and how often one is chosen at all.
+_CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
+    ("spark.sql.autoBroadcastJoinThreshold", ("-1", "20k"), 0.5),
+    ("spark.sql.adaptive.enabled", ("false",), 0.3),
+    ("spark.sql.codegen.wholeStage", ("false",), 0.15),
+    ("spark.sql.shuffle.partitions", ("1", "3", "4"), 0.6),
+    ("spark.sql.files.maxPartitionBytes", ("32k", "100k", "10m"), 1.0),
+    ("spark.sql.files.openCostInBytes", ("4k",), 1.0),
+    ("spark.sql.parquet.columnarReaderBatchSize", ("1", "17", "100"), 0.15),
+    ("spark.sql.parquet.enableVectorizedReader", ("false",), 0.05),
+    ("spark.sql.parquet.filterPushdown", ("false",), 0.1),
+    ("spark.sql.columnVector.offheap.enabled", ("true",), 0.1),
+    ("spark.sql.sources.useV1SourceList", ("",), 0.05),
+    ("spark.sql.ansi.enabled", ("false",), 0.15),
+    ("spark.sql.execution.topKSortFallbackThreshold", ("20",), 0.05),
+    ("spark.sql.join.preferSortMergeJoin", ("false",), 0.1),
+    ("spark.sql.optimizer.dynamicPartitionPruning.enabled", ("false",), 0.2),
+    ("spark.sql.optimizer.runtime.bloomFilter.enabled", ("false",), 0.2),
+    ("spark.sql.exchange.reuse", ("false",), 0.05),
+    ("spark.sql.adaptive.coalescePartitions.enabled", ("false",), 0.2),
+    ("spark.sql.sources.bucketing.enabled", ("false",), 0.05),
+    (
+        "spark.sql.optimizer.excludedRules",
+        ("org.apache.spark.sql.catalyst.optimizer.InferFiltersFromConstraints",),
+        0.05,
+    ),
+    (f"{_OURS}join.waitTimeout", ("0s", "1s"), 0.15),
+    (f"{_OURS}lateMaterialization.enabled", ("false",), 0.2),
+    (f"{_OURS}in.maxValues", ("0", "3"), 0.2),
+    (f"{_OURS}maxFilterBytes", ("16", "200"), 0.1),
+    (f"{_OURS}join.maxBuildRows", ("5", "100"), 0.05),
+    (f"{_OURS}bloom.fpp", ("0.5",), 0.1),
+    (f"{_OURS}selectivity.giveUp", ("1", "0.1"), 0.3),
+)
+
+KEYS = tuple(key for key, _, _ in _CHOICES)
+
+
+def choose(r: random.Random) -> dict[str, str]:
+    """Some settings; what is not named is as Spark and the plugin ship it."""
+    return {key: r.choice(values) for key, values, share in _CHOICES if r.random() < share}

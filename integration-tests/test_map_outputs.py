@@ -1,0 +1,180 @@
+"""What a map task hands on is fixed: when it is computed again, the answer is the same and no job is aborted.
+
+Files of a shuffle are lost after some of its reducers have ended and before the others have begun. Then map
+tasks run again, and may know more than the first time: filters that came late, bounds that have moved, what
+was measured of filters.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.applications import run_application, value
+
+# Each is an application of its own, which loses its files once.
+pytestmark = [pytest.mark.core, pytest.mark.timeout(240)]
+
+_FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+
+# Every 31st row of a reducer takes a while, so that some have ended when others have yet to begin. It is a
+# part of the select list that filters do not pass, so it holds up the reducers only.
+_SLOW = "CASE WHEN {id} % {each} = 0 THEN java_method('java.lang.Thread', 'sleep', 25L) END AS slept"
+
+_CODE = """
+import time
+from collections import Counter
+from support.losses import lost_map
+local = folder / "local"
+rows = int(sys.argv[3])
+spark = start("local[2, 4]", settings={
+    "spark.local.dir": str(local), "spark.sql.shuffle.partitions": "8", "spark.task.maxFailures": "4",
+    "spark.sql.files.openCostInBytes": "1m", "spark.sql.files.maxPartitionBytes": "1m",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    # It runs two queries: what compiles fast is faster.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", **json.loads(sys.argv[2]),
+})
+columns = ("id", "hash(id) % 500 AS k", "id % 11 AS v", "repeat('x', 20) AS s")
+# Six map tasks: eight reducers are told from them.
+big = spark.range(0, rows, 1, 6).selectExpr(*columns)
+# Keys are in no order, so it is rows that are dropped, not row groups.
+big.write.parquet(str(folder / "big"))
+spark.range(-500, 500).selectExpr("id AS j").write.parquet(str(folder / "dim"))
+for name in ("big", "dim"):
+    spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+def slow(j):
+    if j == 1:
+        time.sleep(3)
+    return j
+spark.udf.register("slow", slow, "bigint")
+def rows_of(query):
+    return Counter(map(str, (spark.sql(query) if isinstance(query, str) else query()).collect()))
+def compare(query, reducers, completed=2, before=lambda: None, expected=None):
+    if expected is None:
+        with sdf.conf(spark).override(enabled=False):
+            expected = rows_of(query)
+    with lost_map(spark, local, reducers, completed, before=before) as lost:
+        try:
+            actual = rows_of(query)
+            error = ""
+        except Exception as e:
+            actual, error = Counter(), " ".join(str(e).split())[:700]
+    print("ERROR", error)
+    print("MISSING", sum((expected - actual).values()))
+    print("EXTRA", sum((actual - expected).values()), list((actual - expected).items())[:3])
+    print("LOST", len(lost))
+    print("FETCHES", counters(spark)["seenFetchFailures"])
+    scans = sdf.scans(spark).collect()
+    newest = max((s.query_id for s in scans), default=0)
+    print("PRUNED", sum(s.rows_pruned for s in scans if s.query_id == newest))
+    return actual
+"""
+
+
+def _check(code: str, folder: Path, rows: int = 40_000, settings: str = "{}", pruned: bool = False) -> str:
+    out = run_application(_CODE + code + "\nspark.stop()\n", folder, settings, str(rows), seconds=200)
+    assert value(out, "LOST") == "1", f"no files were lost:\n{out}"
+    assert int(value(out, "FETCHES")) > 0, f"nobody missed the files:\n{out}"
+    assert value(out, "ERROR") == "", out
+    assert value(out, "MISSING") == "0", out
+    assert value(out, "EXTRA").startswith("0 "), out
+    if pruned:
+        assert int(value(out, "PRUNED")) > 0, f"no filter skipped rows:\n{out}"
+    return out
+
+
+def _join(exchange: str, dim: str) -> str:
+    slow = _SLOW.format(id="b.id", each=31)
+    return f"""
+query = \"\"\"SELECT /*+ BROADCAST(d) */ b.id, b.k, b.v, {slow}
+FROM (SELECT /*+ {exchange} */ * FROM big) b JOIN ({dim}) d ON b.k = d.j\"\"\"
+"""
+
+
+# Not as a condition: Spark would infer it for the other side, too.
+_LATE = "SELECT slow(j) AS j FROM dim WHERE j BETWEEN 1 AND 40"
+_WAITS_SHORTLY = 'spark.conf.set("spark.dynamicFilters.join.waitTimeout", "0s")\n'
+
+
+@pytest.mark.parametrize("full_retry", [True, False], ids=["full-retry", "no-full-retry"])
+@pytest.mark.parametrize("exchange", ["REPARTITION(8)", "REPARTITION(8, v)", "REBALANCE(8)"])
+def test_filter_that_came_after_the_first_attempt(tmp_path: Path, exchange: str, full_retry: bool) -> None:
+    settings = "{}" if full_retry else f'{{"{_FULL_RETRY}": "false"}}'
+    code = _join(exchange, _LATE) + _WAITS_SHORTLY + "compare(query, reducers=8)"
+    _check(code, tmp_path, settings=settings)
+
+
+@pytest.mark.parametrize("exchange", ["REPARTITION(8)", "REPARTITION(8, v)"])
+def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str) -> None:
+    # More than selectivity.giveUp: whether a split is worth testing is measured, and known in the next
+    # attempt.
+    dim = "SELECT j FROM dim WHERE j BETWEEN -350 AND 350"
+    _check(_join(exchange, dim) + "compare(query, reducers=8)", tmp_path, rows=80_000)
+
+
+def test_filter_in_time_that_passes_few_rows(tmp_path: Path) -> None:
+    dim = "SELECT j FROM dim WHERE j BETWEEN 1 AND 60"
+    _check(_join("REPARTITION(8)", dim) + "compare(query, reducers=8)", tmp_path, pruned=True)
+
+
+def test_shuffled_join(tmp_path: Path) -> None:
+    code = f"""
+query = \"\"\"SELECT /*+ MERGE(d) */ b.id, b.k, {_SLOW.format(id="b.id", each=7)}
+FROM big b JOIN ({_LATE}) d ON b.k = d.j\"\"\"
+{_WAITS_SHORTLY}
+compare(query, reducers=8)
+"""
+    _check(code, tmp_path)
+
+
+@pytest.mark.parametrize("order", ["k", "k DESC"])
+def test_topk_over_groups(tmp_path: Path, order: str) -> None:
+    # What a map task drops depends on the bound, and that on what other tasks have read.
+    slow = "max(CASE WHEN id % 53 = 0 THEN s END)"
+    code = f"""
+query = \"\"\"SELECT k, count(*) AS n, sum(v) AS total, {slow} AS m
+FROM big GROUP BY k ORDER BY {order} LIMIT 50\"\"\"
+compare(query, reducers=400, completed=20)
+"""
+    settings = '{"spark.sql.shuffle.partitions": "400"}'
+    _check(code, tmp_path, rows=400_000, settings=settings)
+
+
+def test_least_and_greatest_by_partition_of_an_exchange(tmp_path: Path) -> None:
+    slow = _SLOW.format(id="id", each=31).removesuffix(" AS slept")
+    code = f"""
+query = \"\"\"SELECT min(k), max(k), count(slept) FROM
+(SELECT k, {slow} AS slept FROM (SELECT /*+ REPARTITION(8) */ * FROM big))\"\"\"
+compare(query, reducers=8)
+"""
+    _check(code, tmp_path)
+
+
+def test_users_filter_is_tightened_between_two_attempts(tmp_path: Path) -> None:
+    # Rows that do not match may come or not, each once at most; those that match come once.
+    code = """
+f = sdf.create_filter(spark, "mine", "int")
+f.update(sdf.between(-400, 400))
+def query():
+    pruned = spark.table("big").where(f.prunes("k")).repartition(8)
+    sleep = "CASE WHEN id % 31 = 0 THEN java_method('java.lang.Thread', 'sleep', 5L) END"
+    return pruned.selectExpr("id", "k", sleep)
+with lost_map(spark, local, 8, 2, before=lambda: f.update(sdf.between(1, 40))) as lost:
+    try:
+        rows, error = query().collect(), ""
+    except Exception as e:
+        rows, error = [], " ".join(str(e).split())[:700]
+ids = Counter(r[0] for r in rows)
+print("ERROR", error)
+print("TWICE", sum(1 for n in ids.values() if n > 1))
+wanted = {r[0] for r in spark.sql("SELECT id FROM big WHERE k BETWEEN 1 AND 40").collect()}
+print("MISSING", len(wanted - set(ids)))
+print("LOST", len(lost))
+print("FETCHES", counters(spark)["seenFetchFailures"])
+"""
+    out = run_application(_CODE + code + "\nspark.stop()\n", tmp_path, "{}", "40000", seconds=200)
+    assert value(out, "LOST") == "1", out
+    assert int(value(out, "FETCHES")) > 0, out
+    assert value(out, "ERROR") == "", out
+    assert (value(out, "TWICE"), value(out, "MISSING")) == ("0", "0"), out
