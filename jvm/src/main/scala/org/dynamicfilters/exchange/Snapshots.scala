@@ -79,18 +79,26 @@ final class Snapshots(
   private var asked = 0L
 
   /** The snapshot of a partition, fixed by whoever asks first. */
-  def take(partition: Int, executionId: Option[Long]): Snapshot = synchronized {
-    snapshots(fixed.getOrElseUpdate(partition, latest(executionId)))
+  def take(partition: Int, executionId: Option[Long]): Snapshot =
+    synchronized(fixed.get(partition).map(snapshots(_))).getOrElse {
+      // Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built.
+      val now = newest(executionId, worthTesting())
+      synchronized(snapshots(fixed.getOrElseUpdate(partition, numberOf(now))))
+    }
+
+  private def worthTesting(): IndexedSeq[Boolean] = synchronized {
+    asked += 1
+    worth.toIndexedSeq.map(_.isGood || asked % Snapshots.RetryEvery == 0)
   }
 
-  private def latest(executionId: Option[Long]): Int = {
-    asked += 1
-    val now = newest(executionId, at => worth(at).isGood || asked % Snapshots.RetryEvery == 0)
-    val known = snapshots.lastIndexWhere(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i))))
-    if (known >= 0) known
-    else {
-      snapshots += Snapshot(snapshots.size, now)
-      snapshots.size - 1
+  private def numberOf(now: IndexedSeq[SnapshotFilter]): Int = {
+    // Filters only get tighter; what comes back is whether rows are tested.
+    val recent = snapshots.takeRight(Snapshots.Recent)
+    recent.findLast(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i)))) match {
+      case Some(known) => known.number
+      case None =>
+        snapshots += Snapshot(snapshots.size, now)
+        snapshots.size - 1
     }
   }
 
@@ -135,6 +143,9 @@ object Snapshots {
   /** Fewer tested rows say nothing. */
   private val FewRows = 1000L
   private val ManyRows = 10000000L
+
+  /** How many snapshots the newest filters are compared with. */
+  private val Recent = 4
 
   /** One partition in so many tests its rows all the same. */
   private val RetryEvery = 16L
