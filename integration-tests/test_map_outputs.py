@@ -50,11 +50,10 @@ def slow(j):
 spark.udf.register("slow", slow, "bigint")
 def rows_of(query):
     return Counter(map(str, (spark.sql(query) if isinstance(query, str) else query()).collect()))
-def compare(query, reducers, completed=2, before=lambda: None, expected=None):
-    if expected is None:
-        with sdf.conf(spark).override(enabled=False):
-            expected = rows_of(query)
-    with lost_map(spark, local, reducers, completed, before=before) as lost:
+def compare(query, reducers, completed=2, tasks=1):
+    with sdf.conf(spark).override(enabled=False):
+        expected = rows_of(query)
+    with lost_map(spark, local, reducers, completed, tasks) as lost:
         try:
             actual = rows_of(query)
             error = ""
@@ -74,7 +73,7 @@ def compare(query, reducers, completed=2, before=lambda: None, expected=None):
 
 def _check(code: str, folder: Path, rows: int = 40_000, settings: str = "{}", pruned: bool = False) -> str:
     out = run_application(_CODE + code + "\nspark.stop()\n", folder, settings, str(rows), seconds=200)
-    assert value(out, "LOST") == "1", f"no files were lost:\n{out}"
+    assert int(value(out, "LOST")) > 0, f"no files were lost:\n{out}"
     assert int(value(out, "FETCHES")) > 0, f"nobody missed the files:\n{out}"
     assert value(out, "ERROR") == "", out
     assert value(out, "MISSING") == "0", out
@@ -110,7 +109,7 @@ def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str) -> 
     # More than selectivity.giveUp: whether a split is worth testing is measured, and known in the next
     # attempt.
     dim = "SELECT j FROM dim WHERE j BETWEEN -350 AND 350"
-    _check(_join(exchange, dim) + "compare(query, reducers=8)", tmp_path, rows=80_000)
+    _check(_join(exchange, dim) + "compare(query, reducers=8, tasks=6)", tmp_path, rows=80_000)
 
 
 def test_filter_in_time_that_passes_few_rows(tmp_path: Path) -> None:
@@ -155,7 +154,7 @@ def test_users_filter_is_tightened_between_two_attempts(tmp_path: Path) -> None:
     # Rows that do not match may come or not, each once at most; those that match come once.
     code = """
 f = sdf.create_filter(spark, "mine", "int")
-f.update(sdf.between(-400, 400))
+f.update(sdf.between(-200, 200))
 def query():
     pruned = spark.table("big").where(f.prunes("k")).repartition(8)
     sleep = "CASE WHEN id % 31 = 0 THEN java_method('java.lang.Thread', 'sleep', 5L) END"

@@ -65,11 +65,12 @@ class Tally:
 
     Attributes:
         statuses: how many statements ended in which way.
-        fired: how many of those that were the same had a filter that skipped rows.
+        fired: how many had a filter that skipped rows, of the `counted` ones: those of seeds that are done.
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
     fired: int = 0
+    counted: int = 0
     faults: list[Fault] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -81,7 +82,7 @@ class Tally:
     @property
     def share(self) -> float:
         """Of the statements with an answer, how many had a filter that skipped rows; 0 to 1."""
-        return self.fired / max(self.answered, 1)
+        return self.fired / max(self.counted, 1)
 
     def __str__(self) -> str:
         counts = ", ".join(f"{n} {status}" for status, n in sorted(self.statuses.items()))
@@ -143,6 +144,7 @@ class Campaign:
                 self.progress(self.tally)
             fired = self.runner.fired([t for t in tags if t])
             self.tally.fired += len(fired)
+            self.tally.counted = self.tally.answered
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self.tally

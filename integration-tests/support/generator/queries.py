@@ -23,10 +23,10 @@ def statement(r: random.Random, tables: list[Table]) -> Statement:
     block = relations.block(joins=r.choice((0, 0, 1, 1, 1, 1, 2, 2, 3, 4)))
     makes = (
         (_plain, 8),
-        (_topk, 6 if len(block.visible) > 1 else 14),
+        (_topk, 8 if len(block.visible) > 1 else 20),
         (_grouped, 5),
         (_grouped_topk, 3),
-        (_extremes, 3),
+        (_extremes, 4),
         (_window, 3),
         (_set_operation, 2),
         (_distinct, 2),

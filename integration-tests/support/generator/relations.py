@@ -242,7 +242,7 @@ class Relations:
                 join.on.append(predicates.unequal(r, r.choice(block.visible), v))
         if join.on and r.random() < 0.25:
             join.on.append(predicates.where(r, r.choice((v, other)), selective=r.random() < 0.5))
-        if r.random() < 0.8:
+        if r.random() < 0.9:
             self._selective(source, v, block, join)
         if r.random() < 0.35:
             block.hints.append(f"{r.choice(_SIDE_HINTS[: 4 if few else 3])}({r.choice((v, other)).alias})")

@@ -9,7 +9,7 @@ _OURS = "spark.dynamicFilters."
 #: Values by key, and how often one is chosen at all.
 _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
     ("spark.sql.autoBroadcastJoinThreshold", ("-1", "20k"), 0.5),
-    ("spark.sql.adaptive.enabled", ("false",), 0.3),
+    ("spark.sql.adaptive.enabled", ("false",), 0.25),
     ("spark.sql.codegen.wholeStage", ("false",), 0.15),
     ("spark.sql.shuffle.partitions", ("1", "3", "4"), 0.6),
     ("spark.sql.files.maxPartitionBytes", ("32k", "100k", "10m"), 1.0),
