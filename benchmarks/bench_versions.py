@@ -71,7 +71,7 @@ def all_work(rows: int) -> list[Work]:
         joined
         + [
             Work(f"topk: {name}", queries.by_name(name).sql("hits"), hits, {})
-            for name in ("q23", "latest_1000")
+            for name in ("q23", "latest1000")
         ]
         + [Work("aggregate: groups", GROUPS, hits, {}), Work("aggregate: min and max", EXTREMES, hits, {})]
     )
