@@ -1,5 +1,7 @@
 package org.dynamicfilters.filter
 
+import java.util.function.LongConsumer
+
 /**
  * How many longs to keep.
  *
@@ -55,6 +57,13 @@ private[filter] final class DistinctLongs(most: DistinctLimits) {
 
   /** The members, ascending. */
   def sorted: Array[Long] = if (bits != null) bits.sorted else table.sorted
+
+  /** The members, if single bits are kept: an array of them would take many times as much. */
+  def compressed: Option[LongRoaring] = Option.when(bits != null && bits.size > 0) {
+    val made = new LongRoaringBuilder
+    bits.foreach(made)
+    made.result()
+  }
 
   private def roomForLast(x: Long): Boolean = bits.size <= most.keys || { bits.remove(x); false }
 
@@ -153,19 +162,25 @@ private final class LongBits(from: Long, to: Long) {
     size -= 1
   }
 
-  /** The members, ascending. */
-  def sorted: Array[Long] = {
-    val all = new Array[Long](size)
+  /** Calls `f` with each member, ascending. */
+  def foreach(f: LongConsumer): Unit = {
     var i, n = 0
     while (n < size) {
       var word = words(i)
       while (word != 0L) {
-        all(n) = from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(word)
+        f.accept(from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(word))
         n += 1
         word &= word - 1
       }
       i += 1
     }
+  }
+
+  /** The members, ascending. */
+  def sorted: Array[Long] = {
+    val all = new Array[Long](size)
+    var n = 0
+    foreach { x => all(n) = x; n += 1 }
     all
   }
 }

@@ -293,10 +293,20 @@ object Bloom {
     * @param room
     *   for how many codes it is made, if not only for these. One of a few words is far worse than it aims at
     */
-  def of(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom = {
-    val bits = BloomFilter.create(math.max(codes.length, room).toLong, fpp)
-    codes.foreach(bits.putLong)
-    Bloom(domain, bits, codes.length.toLong)
+  def of(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom =
+    of(domain, codes.length.toLong, f => codes.foreach(f.accept(_)), fpp, room)
+
+  /** The same of `n` codes, with each of which `foreach` calls. */
+  private[filter] def of(
+      domain: KeyDomain,
+      n: Long,
+      foreach: LongConsumer => Unit,
+      fpp: Double,
+      room: Int
+  ): Bloom = {
+    val bits = BloomFilter.create(math.max(n, room.toLong), fpp)
+    foreach(code => bits.putLong(code))
+    Bloom(domain, bits, n)
   }
 
   /** About how many bytes a filter of n keys takes. */
