@@ -83,21 +83,21 @@ private[filter] final class DistinctLongs(most: DistinctLimits) {
   }
 
   private def addBeyond(x: Long): Boolean = {
-    val members = bits.sorted
-    val wider = spanning(math.min(x, members.head), math.max(x, members.last), members.length)
+    val (first, last) = (bits.least, bits.greatest)
+    val wider = spanning(math.min(x, first), math.max(x, last), bits.size)
     if (wider != null) {
-      members.foreach(wider.add)
+      bits.foreach { k => wider.add(k); () }
       bits = wider
       add(x)
-    } else if (members.length >= most.keysOfTable) false
+    } else if (bits.size >= most.keysOfTable) false
     else {
       // Numbers far from the others may come again and again.
       mayBeDense = false
-      least = members.head
-      greatest = members.last
-      bits = null
+      least = first
+      greatest = last
       table = new LongHashSet(most.keysOfTable)
-      members.foreach(table.add)
+      bits.foreach { k => table.add(k); () }
+      bits = null
       add(x)
     }
   }
@@ -160,6 +160,20 @@ private final class LongBits(from: Long, to: Long) {
     val bit = x - from
     words((bit >>> 6).toInt) &= ~(1L << bit)
     size -= 1
+  }
+
+  /** There is at least one. */
+  def least: Long = {
+    var i = 0
+    while (words(i) == 0L) i += 1
+    from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(words(i))
+  }
+
+  /** There is at least one. */
+  def greatest: Long = {
+    var i = words.length - 1
+    while (words(i) == 0L) i -= 1
+    from + (i.toLong << 6) + 63 - java.lang.Long.numberOfLeadingZeros(words(i))
   }
 
   /** Calls `f` with each member, ascending. */

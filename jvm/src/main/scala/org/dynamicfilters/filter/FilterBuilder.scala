@@ -145,7 +145,7 @@ private[filter] object FilterBuilder {
       case Longs(_) | Bits(_) | Outgrown(_) => Array.emptyLongArray
     })
     if (codes.length > limits.maxRows) tooMany(codes.length, limits, range)
-    else bloom(d, codes.length.toLong, f => codes.foreach(f.accept(_)), limits, range, why)
+    else bloom(d, codes.length.toLong, LongValues.each(codes, _), limits, range, why)
   }
 
   private def bloom(

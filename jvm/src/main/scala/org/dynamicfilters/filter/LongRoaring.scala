@@ -136,7 +136,7 @@ private[filter] object LongRoaring {
   /** The set of ascending distinct numbers, of which there is at least one. */
   def of(sorted: Array[Long]): LongRoaring = {
     val builder = new LongRoaringBuilder
-    sorted.foreach(builder.accept(_))
+    LongValues.each(sorted, builder)
     builder.result()
   }
 

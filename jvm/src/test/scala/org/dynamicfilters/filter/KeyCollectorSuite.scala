@@ -1,5 +1,7 @@
 package org.dynamicfilters.filter
 
+import java.lang.management.ManagementFactory
+
 import scala.util.Random
 
 import com.google.protobuf.ByteString
@@ -8,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.proto.{PackedLongs, PartialMessage}
@@ -307,11 +309,34 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("a million keys in a row take no array of them anywhere") {
-    val whole = collect(Values.longs, (1L to 500000L))
-    val rest = collect(Values.longs, (500001L to 1000000L))
-    assert(whole.encode.length < 20000 && rest.encode.length < 20000)
-    val built = KeyPartial.build(Seq(whole, rest), limits.copy(maxRows = 2000000), nullsMatch = false)
-    assert(built.values == 1000000L && built.filter.isInstanceOf[Range])
+  test("keys that lie close to each other take no array of them, neither in tasks nor on the driver") {
+    val threads = ManagementFactory.getThreadMXBean.asInstanceOf[com.sun.management.ThreadMXBean]
+    def allocated(body: => Unit): Long = {
+      val before = threads.getThreadAllocatedBytes(Thread.currentThread.getId)
+      body
+      threads.getThreadAllocatedBytes(Thread.currentThread.getId) - before
+    }
+    def halves(key: Int => Long): Unit = {
+      val row = new GenericInternalRow(1)
+      val collectors = Seq.fill(2)(KeyCollector(Values.longs.domain, limits, 2))
+      collectors.zipWithIndex.foreach { case (c, p) =>
+        (0 until 400000).foreach { i =>
+          row.update(0, key(p * 400000 + i))
+          c.add(row, 0)
+        }
+      }
+      var built: BuiltFilter = null
+      val taken = allocated {
+        val sent = collectors.map(_.result().encode)
+        val parts = sent.map(KeyPartial.decode(_).fold(fail(_), identity))
+        built = KeyPartial.build(parts, limits, nullsMatch = false)
+      }
+      assert(built.values == 800000L)
+      // An array of all of them is 6.4 MB.
+      assert(taken < (6 << 20), taken)
+    }
+    halves(_.toLong) // what is loaded and compiled once
+    halves(_.toLong)
+    halves(i => (i >> 3) * 32L + (i & 7))
   }
 }
