@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--heap", default="1200m", help="of the one process (spark.driver.memory)")
+    parser.add_argument("--heap", default="1300m", help="of the one process (spark.driver.memory)")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--variants", default="off,on")
     parser.add_argument("--seed", type=int, default=1)
