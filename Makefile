@@ -29,9 +29,9 @@ PYTEST := .venv/bin/python -m pytest
 .DELETE_ON_ERROR:
 # Parts share caches and two cores.
 .NOTPARALLEL:
-.PHONY: help demo bench bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-steps format \
-  stubs lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect test-large linkage \
-  $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
+.PHONY: help demo bench bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all test-steps format \
+  stubs lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect test-large \
+  test-tight-heap linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
 
 help:
 	@echo "make demo    run a TopK on real Parquet input with and without filters"
@@ -40,10 +40,13 @@ help:
 	@echo "make bench   run the benchmarks"
 	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
 	@echo "make bench-latency       how long a bound takes from one executor to another"
+	@echo "make bench-versions OLD=a.jar NEW=b.jar   two versions of the jar side by side"
 	@echo "make soak                a thousand queries from eight threads, heaps measured"
 	@echo "make fuzz SECONDS=600 [SEED=n] [MODE=classic|local-cluster|connect] [LOSSES=1]   random queries, each"
 	@echo "             with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
+	@echo "make test-tight-heap     a join of large broadcasts in a heap that is just enough without filters"
+	@echo "make test-all            all of these: test, test-large, test-tight-heap"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -66,6 +69,10 @@ bench-coordinator:
 # How long a bound takes from one executor to another.
 bench-latency: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/bench_exchange.py
+
+# Joins and TopKs with two versions of the jar, by turns.
+bench-versions: $(VENV)
+	.venv/bin/python benchmarks/bench_versions.py $(OLD) $(NEW)
 
 # A thousand queries from eight threads; live heaps must stay as they are.
 soak: $(VENV) $(JAR)
@@ -169,6 +176,14 @@ test-classic test-local-cluster test-connect: test-%: $(VENV) $(JAR)
 # Not a part of make test: 64 MiB from executor to executor take minutes.
 test-large: $(VENV) $(JAR)
 	$(PYTEST) integration-tests -m large --spark-mode=local-cluster --junit-xml=$(REPORTS)/large.xml $(PYTEST_ARGS)
+
+# Not a part of make test: by turns with filters off and on, each from a clean heap.
+test-tight-heap: $(VENV) $(JAR)
+	.venv/bin/python benchmarks/tight_heap.py
+
+# Runs every part, also after one has failed.
+test-all:
+	@$(MAKE) --no-print-directory --keep-going test test-large test-tight-heap
 
 $(OLDER_SPARKS:%=test-core-%): test-core-%: .venv-%/.ready $(WHEEL)
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)

@@ -167,14 +167,16 @@ final class JoinFilterState(
     if (phaseNow.isInstanceOf[Building]) {
       phaseNow =
         try {
-          val decoded = partials.values.toArray(Array.empty[Array[Byte]]).toSeq.map(KeyPartial.decode)
+          // One by one, so that bytes and keys of all of them are not held at a time.
+          val decoded =
+            partials.keySet.toArray(Array.empty[Integer]).toSeq.map(i => KeyPartial.decode(partials.remove(i)))
           decoded.collectFirst { case Left(reason) => reason } match {
             case Some(reason) => Disabled(reason)
             case None =>
               union(decoded.collect { case Right(p) => p }) match {
                 case Left(reason) => Disabled(reason)
                 case Right(built) =>
-                  Ready(built.filter, FilterCodec.encode(built.filter).length, built.reduced, built.distinct)
+                  Ready(built.filter, FilterCodec.sizeOf(built.filter).toInt, built.reduced, built.distinct)
               }
           }
         } catch {

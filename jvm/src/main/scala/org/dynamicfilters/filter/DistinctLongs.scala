@@ -1,5 +1,7 @@
 package org.dynamicfilters.filter
 
+import java.util.function.LongConsumer
+
 /**
  * How many longs to keep.
  *
@@ -56,6 +58,13 @@ private[filter] final class DistinctLongs(most: DistinctLimits) {
   /** The members, ascending. */
   def sorted: Array[Long] = if (bits != null) bits.sorted else table.sorted
 
+  /** The members, if single bits are kept: an array of them would take many times as much. */
+  def compressed: Option[LongRoaring] = Option.when(bits != null && bits.size > 0) {
+    val made = new LongRoaringBuilder
+    bits.foreach(made)
+    made.result()
+  }
+
   private def roomForLast(x: Long): Boolean = bits.size <= most.keys || { bits.remove(x); false }
 
   private def look(): Unit = {
@@ -74,21 +83,21 @@ private[filter] final class DistinctLongs(most: DistinctLimits) {
   }
 
   private def addBeyond(x: Long): Boolean = {
-    val members = bits.sorted
-    val wider = spanning(math.min(x, members.head), math.max(x, members.last), members.length)
+    val (first, last) = (bits.least, bits.greatest)
+    val wider = spanning(math.min(x, first), math.max(x, last), bits.size)
     if (wider != null) {
-      members.foreach(wider.add)
+      bits.foreach { k => wider.add(k); () }
       bits = wider
       add(x)
-    } else if (members.length >= most.keysOfTable) false
+    } else if (bits.size >= most.keysOfTable) false
     else {
       // Numbers far from the others may come again and again.
       mayBeDense = false
-      least = members.head
-      greatest = members.last
-      bits = null
+      least = first
+      greatest = last
       table = new LongHashSet(most.keysOfTable)
-      members.foreach(table.add)
+      bits.foreach { k => table.add(k); () }
+      bits = null
       add(x)
     }
   }
@@ -153,19 +162,39 @@ private final class LongBits(from: Long, to: Long) {
     size -= 1
   }
 
-  /** The members, ascending. */
-  def sorted: Array[Long] = {
-    val all = new Array[Long](size)
+  /** There is at least one. */
+  def least: Long = {
+    var i = 0
+    while (words(i) == 0L) i += 1
+    from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(words(i))
+  }
+
+  /** There is at least one. */
+  def greatest: Long = {
+    var i = words.length - 1
+    while (words(i) == 0L) i -= 1
+    from + (i.toLong << 6) + 63 - java.lang.Long.numberOfLeadingZeros(words(i))
+  }
+
+  /** Calls `f` with each member, ascending. */
+  def foreach(f: LongConsumer): Unit = {
     var i, n = 0
     while (n < size) {
       var word = words(i)
       while (word != 0L) {
-        all(n) = from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(word)
+        f.accept(from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(word))
         n += 1
         word &= word - 1
       }
       i += 1
     }
+  }
+
+  /** The members, ascending. */
+  def sorted: Array[Long] = {
+    val all = new Array[Long](size)
+    var n = 0
+    foreach { x => all(n) = x; n += 1 }
     all
   }
 }

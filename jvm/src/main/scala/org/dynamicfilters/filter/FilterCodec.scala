@@ -2,7 +2,7 @@ package org.dynamicfilters.filter
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
+import com.google.protobuf.{InvalidProtocolBufferException, UnsafeByteOperations}
 
 import org.dynamicfilters.proto._
 
@@ -31,18 +31,18 @@ object FilterCodec {
       val m = FilterMessage.parseFrom(b)
       for {
         // First of all: the rest of another version may mean anything.
-        _ <- sameVersion("filter", m.getVersion)
+        _ <- sameVersion("filter", m.getVersion, version)
         _ <- known(m)
         _ <- Either.cond(m.hasFilter, (), "filter message without a filter")
         f <- filter(m.getFilter)
       } yield f
     }
 
-  private[filter] def sameVersion(what: String, found: Int): Either[String, Unit] =
+  private[filter] def sameVersion(what: String, found: Int, known: Int): Either[String, Unit] =
     Either.cond(
-      found == version,
+      found == known,
       (),
-      s"$what message of version ${Integer.toUnsignedString(found)}, only version $version is known"
+      s"$what message of version ${Integer.toUnsignedString(found)}, only version $known is known"
     )
 
   private[filter] def reading[T](what: String)(read: => Either[String, T]): Either[String, T] =
@@ -80,8 +80,9 @@ object FilterCodec {
     keys match {
       case v: LongValues => m.setValues(longs(v.sorted))
       case v: ObjectValues => m.setObjects(objects(v.domain, v.sorted))
-      case b: LongBitmap => m.setBitmap(ByteString.copyFrom(b.bits.encode))
-      case b: Bloom => m.setBloom(BloomForm.newBuilder().setBits(ByteString.copyFrom(b.encodeBits)).setSize(b.size))
+      case b: LongBitmap => m.setBitmap(UnsafeByteOperations.unsafeWrap(b.bits.encode))
+      case b: Bloom =>
+        m.setBloom(BloomForm.newBuilder().setBits(UnsafeByteOperations.unsafeWrap(b.encodeBits)).setSize(b.size))
     }
     m.build()
   }

@@ -71,14 +71,19 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: Disti
   override final def outgrown: Boolean = keys == null
 
   override final def result(): KeyPartial = {
-    val found: KeyPartial.Keys = if (outgrown) KeyPartial.Outgrown(kept) else sendable(keys.sorted)
+    val found: KeyPartial.Keys = if (outgrown) KeyPartial.Outgrown(kept) else sendable
     if (min > max) KeyPartial(domain, rows, hasNulls, null, null, found)
     else KeyPartial(domain, rows, hasNulls, Long.box(min), Long.box(max), found)
   }
 
-  private def sendable(sorted: Array[Long]): KeyPartial.Keys =
-    if (KeyCodec.sizeOf(sorted) <= most.sentBytes) KeyPartial.Longs(sorted)
-    else KeyPartial.Outgrown(sorted.length - 1L)
+  private def sendable: KeyPartial.Keys =
+    keys.compressed.filter(_.sizeInBytes <= most.sentBytes) match {
+      case Some(bits) => KeyPartial.Bits(bits)
+      case None =>
+        val sorted = keys.sorted
+        if (KeyCodec.sizeOf(sorted) <= most.sentBytes) KeyPartial.Longs(sorted)
+        else KeyPartial.Outgrown(sorted.length - 1L)
+    }
 }
 
 private final class IntKeys(domain: LongDomain, most: DistinctLimits) extends NumberKeys(domain, most) {

@@ -30,8 +30,8 @@ final case class KeyLimits(
 
   /**
    * How many keys that are numbers one of so many partitions may keep. When they are sent, each takes a byte at least, and as
-   * many as its distance from the one before needs: [[sentPerPartition]] bounds these. To sort and encode them takes some 24
-   * bytes each for a moment.
+   * many as its distance from the one before needs: [[sentPerPartition]] bounds these. Those of a table take some 16 bytes
+   * each more for a moment, to sort and encode them; those that lie close to each other do not.
    */
   private[filter] def numbersPerPartition(partitions: Int): Int =
     bounded(math.min(bytesPerPartition(partitions), maxFilterBytes / 8))
@@ -110,6 +110,9 @@ object KeyPartial {
     }
     override def hashCode: Int = Arrays.hashCode(sorted)
   }
+
+  /** All of them, in a [[LongDomain]], where they are many and lie close to each other. */
+  final case class Bits private[filter] (private[filter] val set: LongRoaring) extends Keys
 
   /** All of them, in an [[ObjectDomain]]; ascending. */
   final case class Objects(sorted: Array[AnyRef]) extends Keys {

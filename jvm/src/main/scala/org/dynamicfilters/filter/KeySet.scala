@@ -107,7 +107,7 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
 
   override def countBetween(lo: Long, hi: Long): Long = (until(hi) - from(lo)).toLong
 
-  override def foreach(f: LongConsumer): Unit = sorted.foreach(f.accept(_))
+  override def foreach(f: LongConsumer): Unit = LongValues.each(sorted, f)
 
   override def between(lo: Long, hi: Long): Option[LongValues] = {
     val (a, b) = (from(lo), until(hi))
@@ -140,6 +140,16 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
 }
 
 object LongValues {
+
+  /** Calls `f` with each; an array's own foreach makes an object of each number. */
+  private[filter] def each(xs: Array[Long], f: LongConsumer): Unit = {
+    var i = 0
+    while (i < xs.length) {
+      f.accept(xs(i))
+      i += 1
+    }
+  }
+
   private[filter] def ascend(xs: Array[Long]): Boolean = {
     var i = 1
     while (i < xs.length && xs(i - 1) < xs(i)) i += 1
@@ -293,10 +303,20 @@ object Bloom {
     * @param room
     *   for how many codes it is made, if not only for these. One of a few words is far worse than it aims at
     */
-  def of(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom = {
-    val bits = BloomFilter.create(math.max(codes.length, room).toLong, fpp)
-    codes.foreach(bits.putLong)
-    Bloom(domain, bits, codes.length.toLong)
+  def of(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom =
+    of(domain, codes.length.toLong, LongValues.each(codes, _), fpp, room)
+
+  /** The same of `n` codes, with each of which `foreach` calls. */
+  private[filter] def of(
+      domain: KeyDomain,
+      n: Long,
+      foreach: LongConsumer => Unit,
+      fpp: Double,
+      room: Int
+  ): Bloom = {
+    val bits = BloomFilter.create(math.max(n, room.toLong), fpp)
+    foreach(code => bits.putLong(code))
+    Bloom(domain, bits, n)
   }
 
   /** About how many bytes a filter of n keys takes. */

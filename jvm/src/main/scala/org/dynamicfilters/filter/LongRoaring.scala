@@ -80,6 +80,9 @@ private[filter] final class LongRoaring private (private val highs: Array[Int], 
       lows(i).forEach((low: Int) => f.accept(base | (low & LongRoaring.lowBits)))
     }
 
+  /** How many upper halves have members. */
+  def parts: Int = highs.length
+
   /** As [[encode]] would have it. */
   def sizeInBytes: Long = 8L + lows.iterator.map(4L + _.serializedSizeInBytes).sum
 
@@ -132,23 +135,27 @@ private[filter] object LongRoaring {
 
   /** The set of ascending distinct numbers, of which there is at least one. */
   def of(sorted: Array[Long]): LongRoaring = {
-    val parts = Seq.newBuilder[(Int, RoaringBitmap)]
-    var i = 0
-    while (i < sorted.length) {
-      val high = (sorted(i) >> 32).toInt
-      val writer = RoaringBitmapWriter.writer().get()
-      while (i < sorted.length && (sorted(i) >> 32).toInt == high) {
-        writer.add(sorted(i).toInt)
-        i += 1
-      }
-      writer.flush()
-      val bitmap = writer.get()
-      bitmap.runOptimize()
-      bitmap.trim()
-      parts += high -> bitmap
-    }
-    of(parts.result()).getOrElse(throw new IllegalArgumentException("a bitmap without members"))
+    val builder = new LongRoaringBuilder
+    LongValues.each(sorted, builder)
+    builder.result()
   }
+
+  /** The members of all of them, of which there is at least one. */
+  def union(sets: Seq[LongRoaring]): LongRoaring = sets match {
+    case Seq(only) => only
+    case _ =>
+      val byHigh = sets.flatMap(s => s.highs.toSeq.zip(s.lows)).groupMap(_._1)(_._2)
+      make(byHigh.toSeq.sortBy(_._1).map { case (high, lows) =>
+        val all = if (lows.size == 1) lows.head else RoaringBitmap.or(lows: _*)
+        all.runOptimize()
+        all.trim()
+        high -> all
+      })
+  }
+
+  /** Of parts in ascending order of the upper halves; IllegalArgumentException if none has a member. */
+  def make(parts: Seq[(Int, RoaringBitmap)]): LongRoaring =
+    of(parts).getOrElse(throw new IllegalArgumentException("a bitmap without members"))
 
   /** How many bitmaps these ascending numbers would take; many small ones cost more than the numbers. */
   def parts(sorted: Array[Long]): Int = {
@@ -191,5 +198,37 @@ private[filter] object LongRoaring {
   private def of(parts: Seq[(Int, RoaringBitmap)]): Option[LongRoaring] = {
     val full = parts.filterNot(_._2.isEmpty)
     Option.when(full.nonEmpty)(new LongRoaring(full.map(_._1).toArray, full.map(_._2).toArray))
+  }
+}
+
+/** Makes a set of numbers that come in ascending order. Holds nothing larger than the bitmaps themselves, which are made of
+  * small pieces: no long array, however many there are.
+  */
+private[filter] final class LongRoaringBuilder extends LongConsumer {
+  private val parts = Seq.newBuilder[(Int, RoaringBitmap)]
+  private var high = 0
+  private var writer: RoaringBitmapWriter[RoaringBitmap] = _
+
+  override def accept(x: Long): Unit = {
+    if (writer == null || (x >> 32).toInt != high) {
+      end()
+      high = (x >> 32).toInt
+      writer = RoaringBitmapWriter.writer().get()
+    }
+    writer.add(x.toInt)
+  }
+
+  private def end(): Unit = if (writer != null) {
+    writer.flush()
+    val bitmap = writer.get()
+    bitmap.runOptimize()
+    bitmap.trim()
+    parts += high -> bitmap
+  }
+
+  /** The set, of at least one number; once. */
+  def result(): LongRoaring = {
+    end()
+    LongRoaring.make(parts.result())
   }
 }

@@ -1,26 +1,32 @@
 package org.dynamicfilters.filter
 
+import com.google.protobuf.UnsafeByteOperations
+
 import org.dynamicfilters.proto._
 
-/** What partitions say of their keys as bytes (proto/filters.proto), and back; as [[FilterCodec]], and of the same version. */
+/** What partitions say of their keys as bytes (proto/filters.proto), and back; as [[FilterCodec]]. */
 private[filter] object PartialCodec {
   import KeyCodec._
   import KeyPartial._
 
+  /** As [[FilterCodec.version]]. */
+  val version: Int = 3
+
   def encode(p: KeyPartial): Array[Byte] = {
     val m = PartialMessage
       .newBuilder()
-      .setVersion(FilterCodec.version)
+      .setVersion(version)
       .setDataType(p.domain.dataType.json)
       .setRows(p.rows)
       .setNulls(p.hasNulls)
     if (p.hasValues) m.setMin(key(p.domain, p.min)).setMax(key(p.domain, p.max))
     (p.keys, p.domain) match {
-      case (Longs(xs), _) => m.setValues(longs(xs))
+      case (Longs(xs), _) => m.setValues(packed(xs))
+      case (Bits(set), _) => m.setBitmap(UnsafeByteOperations.unsafeWrap(set.encode))
       case (Objects(xs), d: ObjectDomain) => m.setObjects(objects(d, xs))
       case (Objects(_), d) =>
         throw new IllegalArgumentException(s"keys of ${d.dataType.catalogString} that are objects")
-      case (Hashes(xs), _) => m.setHashes(longs(xs))
+      case (Hashes(xs), _) => m.setHashes(packed(xs))
       case (Outgrown(limit), _) => m.setOutgrown(OutgrownKeys.newBuilder().setLimit(limit))
     }
     m.build().toByteArray
@@ -30,7 +36,7 @@ private[filter] object PartialCodec {
     FilterCodec.reading("partial") {
       val m = PartialMessage.parseFrom(b)
       for {
-        _ <- FilterCodec.sameVersion("partial", m.getVersion)
+        _ <- FilterCodec.sameVersion("partial", m.getVersion, version)
         _ <- known(m)
         d <- readDomain(m.getDataType)
         _ <- Either.cond(m.hasMin == m.hasMax, (), "partial message with one end")
@@ -42,9 +48,11 @@ private[filter] object PartialCodec {
     }
 
   private def keys(domain: KeyDomain, m: PartialMessage): Either[String, Keys] = (m.getKeysCase, domain) match {
-    case (PartialMessage.KeysCase.VALUES, d: LongDomain) => readKeys(d, m.getValues).map(Longs)
+    case (PartialMessage.KeysCase.VALUES, d: LongDomain) => readPackedKeys(d, m.getValues).map(Longs)
+    case (PartialMessage.KeysCase.BITMAP, d: LongDomain) =>
+      LongBitmap.decode(d, m.getBitmap.toByteArray).map(b => Bits(b.bits))
     case (PartialMessage.KeysCase.OBJECTS, d: ObjectDomain) => readObjects(d, m.getObjects).map(Objects)
-    case (PartialMessage.KeysCase.HASHES, _: ObjectDomain) => readLongs(m.getHashes).map(Hashes)
+    case (PartialMessage.KeysCase.HASHES, _: ObjectDomain) => readPacked(m.getHashes).map(Hashes)
     case (PartialMessage.KeysCase.OUTGROWN, _) =>
       known(m.getOutgrown).map(_ => Outgrown(m.getOutgrown.getLimit))
     case _ => Left(s"keys of the wrong kind for type ${domain.dataType.catalogString}")
@@ -55,6 +63,7 @@ private[filter] object PartialCodec {
     case Longs(Array()) | Objects(Array()) | Hashes(Array()) => min == null
     case _ if min == null || d.compare(min, max) > 0 => false
     case Longs(xs) => min == Long.box(xs.head) && max == Long.box(xs.last)
+    case Bits(set) => min == Long.box(set.least) && max == Long.box(set.greatest)
     case Objects(xs) => d.compare(min, xs.head) == 0 && d.compare(max, xs.last) == 0
     case Hashes(_) | Outgrown(_) => true
   }

@@ -20,7 +20,7 @@ object TupleBuilder {
     val outgrown = parts.map(_.keys).collect { case KeyPartial.Outgrown(limit) => limit }
     if (outgrown.nonEmpty) Left(s"a partition of the build side has more than ${outgrown.max} tuples of keys")
     else {
-      val hashes = FilterBuilder.union(parts.map(_.keys).collect { case KeyPartial.Longs(xs) => xs })
+      val hashes = FilterBuilder.numbersOf(parts.map(_.keys))
       if (hashes.isEmpty) Right(BuiltFilter(ValueFilter.Nothing, 0, None))
       else if (hashes.length > limits.maxRows) Left(s"the build side has more than ${limits.maxRows} tuples of keys")
       else redundant(hashes.length.toLong, limits, distinct).toLeft(()).flatMap(_ => form(hashes, limits))

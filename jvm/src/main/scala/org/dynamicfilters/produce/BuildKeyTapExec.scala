@@ -137,9 +137,15 @@ private final class KeyTapIterator(rows: Iterator[InternalRow], partition: Int, 
     if (!more && keys != null) {
       val done = keys
       keys = null
-      if (TaskContext.get() != null) guarded { done.foreach(_.finish(partition)); null }
+      if (TaskContext.get() != null) guarded { finish(done); null }
     }
     more
+  }
+
+  /** Each is dropped as soon as it has reported, before the next one sorts its keys. */
+  private def finish(done: Array[KeyCollection]): Unit = done.indices.foreach { i =>
+    done(i).finish(partition)
+    done(i) = null
   }
 
   override def next(): InternalRow = {

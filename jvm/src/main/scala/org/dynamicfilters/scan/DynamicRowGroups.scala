@@ -104,10 +104,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   /** What to hand on of a batch of the row group that was returned last. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
-    if (!spec.testsBatches) batch
-    else if (task.isFixed) passes.ofBatches(batch)
-    else if (failed || current.isTested) batch
-    else passes.ofBatches(batch)
+    if (!spec.testsBatches || task.isFixed || failed || current.isTested) batch else passes.ofBatches(batch)
 
   private var current: RowGroup = _
   private var since = 0L

@@ -39,18 +39,16 @@ final class FirstPasses(
       .filter(p => ordinalsOf(p).forall(bytes.isStored))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
-  private val tuples = new TuplePasses(task, file, task.tupleAdvisors, filterFields.contains)
+  private val tuples = new TuplePasses(task, file, filterFields.contains)
 
-  /** For what is read without a first pass; where the filters are fixed, for all that is read. */
+  /** For what is read without a first pass. */
   lazy val ofBatches: BatchTest = {
-    val tuplesOfBatches =
-      if (task.isFixed) new TuplePasses(task, file, task.tupleJudges, filterFields.contains) else tuples
     val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
     new BatchTest(
       () => task.filters(),
       columns.collect { case (i, c) if !c.either => (i, c.ordinal) },
-      () => tuplesOfBatches.ofRowGroup(),
-      task.batchJudge,
+      () => tuples.ofRowGroup(),
+      task.batchAdvisor,
       report
     )
   }

@@ -1,12 +1,13 @@
 package org.dynamicfilters.scan
 
-import scala.reflect.ClassTag
+import scala.reflect.{classTag, ClassTag}
 
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
+import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 
 /** Announces a filtered scan to each task before the scan's own RDD starts.
@@ -27,20 +28,20 @@ final class ScanTaskRDD[T: ClassTag](
     firstParent[T].preferredLocations(split)
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
-    TaskScan
-      .begin(
-        spec,
-        runs,
-        ready,
-        snapshots,
-        context,
-        { report =>
-          finish(report)
-          reports.add(report)
-        }
-      )
-      .reads(split.index)
-    firstParent[T].iterator(split, context)
+    val task = TaskScan.begin(
+      spec,
+      runs,
+      ready,
+      snapshots,
+      context,
+      { report =>
+        finish(report)
+        reports.add(report)
+      }
+    )
+    task.reads(split.index, inBatches = classTag[T] == classTag[ColumnarBatch])
+    val rows = firstParent[T].iterator(split, context)
+    if (task.isFixed && spec.testsBatches) new SnapshotTest(task)(rows) else rows
   }
 }
 

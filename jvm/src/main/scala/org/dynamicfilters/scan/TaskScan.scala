@@ -49,8 +49,16 @@ final class TaskScan(
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 
-  /** The scan goes on with this partition of its RDD. */
-  def reads(partition: Int): Unit = fixed.foreach(_.reads(partition))
+  /** The scan goes on with this partition of its RDD.
+    *
+    * @param inBatches
+    *   whether what it puts out are batches; rows are not tested by tuples
+    */
+  def reads(partition: Int, inBatches: Boolean): Unit = {
+    fixed.foreach(_.reads(partition))
+    testsTuples = inBatches
+  }
+  private var testsTuples = true
 
   /** Filters by column of the spec, as of now: of those by which rows are tested. */
   def filters(): IndexedSeq[ValueFilter] =
@@ -75,7 +83,7 @@ final class TaskScan(
     fixed match {
       case Some(f) =>
         val at = spec.columns.size + i
-        if (f.isTested(at) || f(at) == ValueFilter.Nothing) f(at) else ValueFilter.All
+        if ((testsTuples && f.isTested(at)) || f(at) == ValueFilter.Nothing) f(at) else ValueFilter.All
       case None => current.join(spec.columns.size + i, spec.tuples(i).ref)(identity).getOrElse(ValueFilter.All)
     }
   }
@@ -91,8 +99,10 @@ final class TaskScan(
     )
 
   /** What batches say of looking at their rows one by one. */
-  lazy val batchJudge: StepJudge =
-    if (isFixed) new Recording(sawRows) else shared(s"batches-${spec.scanId}")(new StepAdvisor(giveUp))
+  lazy val batchAdvisor: StepAdvisor = shared(s"batches-${spec.scanId}")(new StepAdvisor(giveUp))
+
+  /** Who judges that where every batch has to be tested. */
+  lazy val batchJudge: StepJudge = new Recording(sawRows)
 
   /** How many of so many rows passed. */
   def sawRows(rows: Long, passed: Long): Unit =

@@ -6,18 +6,11 @@ import org.dynamicfilters.filter.{Selection, TupleSelector, ValueFilter}
 
 /** The filters of tuples of one scan in one file: which of them are worth evaluating in its row groups.
   *
-  * @param judges
-  *   by tuple
   * @param isRead
   *   whether first passes read a column, by position in the required schema. They do not where the file lacks it: then the
   *   tuple's filter is not evaluated
   */
-final class TuplePasses(
-    task: TaskScan,
-    file: PartitionedFile,
-    judges: IndexedSeq[StepJudge],
-    isRead: Int => Boolean
-) {
+final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Boolean) {
   private val selectors: IndexedSeq[Option[TupleSelector]] = task.spec.tuples.map { t =>
     val fixed = t.parts.map { p =>
       Option.when(p.isPartitionColumn)(p.part.domain.fromRow(file.partitionValues, p.partitionOrdinal))
@@ -35,16 +28,26 @@ final class TuplePasses(
       for {
         i <- selectors.indices
         selector <- selectors(i)
-        if now(i) != ValueFilter.All && judges(i).isWorthIt()
-      } yield new TuplePass(selector, now(i), task.spec.tuples(i), judges(i), task.report)
+        if now(i) != ValueFilter.All && task.tupleAdvisors(i).isWorthIt()
+      } yield new TuplePass(
+        selector,
+        now(i),
+        task.spec.tuples(i).parts.map(_.ordinal),
+        task.tupleAdvisors(i),
+        task.report
+      )
     }
 }
 
-/** One filter of tuples in one row group. */
+/** One filter of tuples in one row group.
+  *
+  * @param ordinals
+  *   by part, where its column is
+  */
 final class TuplePass(
     selector: TupleSelector,
     filter: ValueFilter,
-    tuple: ScanTuple,
+    ordinals: IndexedSeq[Int],
     advisor: StepJudge,
     report: ScanReport
 ) extends RowPass {
@@ -53,7 +56,7 @@ final class TuplePass(
 
   override def select(vector: Int => ColumnVector, s: Selection): Unit = {
     before += s.count
-    selector.select(filter, part => vector(tuple.parts(part).ordinal), s)
+    selector.select(filter, part => vector(ordinals(part)), s)
     after += s.count
   }
 

@@ -1,13 +1,16 @@
 package org.dynamicfilters.filter
 
+import java.lang.management.ManagementFactory
+
 import scala.util.Random
 
+import com.google.protobuf.ByteString
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.proto.{PackedLongs, PartialMessage}
@@ -245,10 +248,95 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     refused(_.setMax(KeyCodec.key(p.domain, Long.box(10))))
     refused(_.setDataType(StringType.json))
     val first = PackedLongs.newBuilder().setFirst(1)
-    refused(_.setValues(first.clone().addSteps(0).addSteps(8).setCount(3)))
-    refused(_.setValues(first.clone().addSteps(8).setCount(3)))
-    refused(_.setValues(first.clone().addSteps(-1).setCount(2)))
-    refused(_.setValues(first.clone().setCount(-1)))
-    refused(_.setValues(PackedLongs.newBuilder()))
+    refused(_.setValues(first.clone().addSteps(0).addSteps(8).setCount(3).build().toByteString))
+    refused(_.setValues(first.clone().addSteps(8).setCount(3).build().toByteString))
+    refused(_.setValues(first.clone().addSteps(-1).setCount(2).build().toByteString))
+    refused(_.setValues(first.clone().setCount(-1).build().toByteString))
+    refused(_.setValues(PackedLongs.newBuilder().build().toByteString))
+  }
+
+  test("packed numbers are the bytes of the message, and come back") {
+    val sets = Seq(
+      Array.empty[Long],
+      Array(0L),
+      Array(-7L),
+      Array(Long.MinValue, -1L, 0L, 1L, 300L, 1L << 40, Long.MaxValue),
+      Array.tabulate(1000)(i => i.toLong * i * i)
+    )
+    sets.foreach { xs =>
+      val bytes = KeyCodec.packed(xs)
+      assert(PackedLongs.parseFrom(bytes) == KeyCodec.longs(xs))
+      assert(KeyCodec.readPacked(bytes).map(_.toSeq) == Right(xs.toSeq))
+      assert(KeyCodec.readPacked(KeyCodec.longs(xs).toByteString).map(_.toSeq) == Right(xs.toSeq))
+    }
+  }
+
+  test("packed numbers that are damaged are refused, and never come back as others") {
+    val xs = Array(5L, 9L, 1000L, 70000L)
+    val bytes = KeyCodec.packed(xs).toByteArray
+    (0 until bytes.length).foreach { cut =>
+      val read = FilterCodec.reading("set")(KeyCodec.readPacked(ByteString.copyFrom(bytes, 0, cut)))
+      assert(read.isLeft || cut == 0 && read.exists(_.isEmpty), cut)
+    }
+    val more = PackedLongs.newBuilder(KeyCodec.longs(xs)).addSteps(1).build().toByteString
+    assert(KeyCodec.readPacked(more).isLeft)
+  }
+
+  test("many keys that lie close to each other are sent as a bitmap, and make the same filter as one by one") {
+    val near = (0L until 60000L by 3).toSeq
+    val far = Seq.tabulate(3000)(i => 1000000000L + i * 100000L)
+    def longs(xs: Seq[Long]): KeyPartial = {
+      val sorted = xs.distinct.sorted.toArray
+      KeyPartial(
+        Values.longs.domain,
+        xs.size.toLong,
+        hasNulls = false,
+        Long.box(sorted.head),
+        Long.box(sorted.last),
+        KeyPartial.Longs(sorted)
+      )
+    }
+    val part = collect(Values.longs, near)
+    assert(part.keys.isInstanceOf[KeyPartial.Bits])
+    assert(KeyPartial.decode(part.encode) == Right(part))
+    assert(part.encode.length < longs(near).encode.length)
+    val others = Seq(near.map(_ + 1), near.map(_ + 30000), far, Seq(-5L), Seq(Long.MinValue, Long.MaxValue))
+    (others.map(Seq(_)) :+ others).foreach { more =>
+      val compressed = KeyPartial.build(part +: more.map(collect(Values.longs, _)), limits, nullsMatch = false)
+      val oneByOne = KeyPartial.build(longs(near) +: more.map(longs), limits, nullsMatch = false)
+      assert(compressed.values == oneByOne.values)
+      assert(FilterCodec.encode(compressed.filter).sameElements(FilterCodec.encode(oneByOne.filter)))
+    }
+  }
+
+  test("keys that lie close to each other take no array of them, neither in tasks nor on the driver") {
+    val threads = ManagementFactory.getThreadMXBean.asInstanceOf[com.sun.management.ThreadMXBean]
+    def allocated(body: => Unit): Long = {
+      val before = threads.getThreadAllocatedBytes(Thread.currentThread.getId)
+      body
+      threads.getThreadAllocatedBytes(Thread.currentThread.getId) - before
+    }
+    def halves(key: Int => Long): Unit = {
+      val row = new GenericInternalRow(1)
+      val collectors = Seq.fill(2)(KeyCollector(Values.longs.domain, limits, 2))
+      collectors.zipWithIndex.foreach { case (c, p) =>
+        (0 until 400000).foreach { i =>
+          row.update(0, key(p * 400000 + i))
+          c.add(row, 0)
+        }
+      }
+      var built: BuiltFilter = null
+      val taken = allocated {
+        val sent = collectors.map(_.result().encode)
+        val parts = sent.map(KeyPartial.decode(_).fold(fail(_), identity))
+        built = KeyPartial.build(parts, limits, nullsMatch = false)
+      }
+      assert(built.values == 800000L)
+      // An array of all of them is 6.4 MB.
+      assert(taken < (6 << 20), taken)
+    }
+    halves(_.toLong) // what is loaded and compiled once
+    halves(_.toLong)
+    halves(i => (i >> 3) * 32L + (i & 7))
   }
 }
