@@ -136,12 +136,10 @@ final class Coordinator(
         val table = Snapshots.find(m.table)
         if (table.isEmpty) counters.add(refusedUnknown)
         table.map { t =>
-          val snapshot = t.take(m.partition, Option.when(m.executionId >= 0)(m.executionId))
-          val wire =
-            if (snapshot.number == 0) SnapshotWire(None, None)
-            else t.wire(snapshot.number)(encoded(m.executionId, t, _))
+          val entries = t.asked(m.partition, m.attempt, m.newFrom, Option.when(m.executionId >= 0)(m.executionId))
+          val wire = t.wire(entries.map(_.number).filter(_ > 0).distinct.sorted)(encoded(m.executionId, t, _))
           (
-            MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, snapshot.number, wire.content)),
+            MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, entries, wire.contents)),
             wire.payload
           )
         }
@@ -149,9 +147,10 @@ final class Coordinator(
     }
   }
 
-  private def encoded(executionId: Long, table: Snapshots, snapshot: Snapshot): SnapshotWire = {
-    val bytes = SnapshotCodec.encode(snapshot.filters, table.topKs)
-    if (bytes.length <= Coordinator.InlineSnapshotBytes) SnapshotWire(Some(bytes), None)
+  private def encoded(executionId: Long, table: Snapshots, snapshots: Seq[Snapshot]): SnapshotWire = {
+    val bytes = SnapshotCodec.encode(snapshots, table.topKs)
+    if (snapshots.isEmpty) SnapshotWire(None, None)
+    else if (bytes.length <= Coordinator.InlineSnapshotBytes) SnapshotWire(Some(bytes), None)
     else {
       counters.add(ExchangeCounter.broadcasts)
       SnapshotWire(None, Some(peers.keptPayload(executionId, bytes)))

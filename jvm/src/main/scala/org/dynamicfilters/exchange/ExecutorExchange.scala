@@ -83,13 +83,13 @@ object ExecutorExchange extends Logging {
     }
   }
 
-  /** Asks the driver for the snapshot of a partition. Blocks the task, for [[AskMillis]] at most; after an answer that did not
+  /** Asks the driver for the snapshots of a partition. Blocks the task, for [[AskMillis]] at most; after an answer that did not
     * come, further tasks do not ask for a while.
     *
     * @return
     *   None if there is no answer
     */
-  def snapshot(execution: Option[Long], table: SnapshotsRef, partition: Int): Option[Snapshot] = {
+  def snapshots(request: Message.SnapshotRequest, table: SnapshotsRef): Option[SnapshotSchedule] = {
     start()
     if (System.nanoTime() < silentUntil.get) { counters.add(ExchangeCounter.snapshotsUnasked); None }
     else {
@@ -97,11 +97,11 @@ object ExecutorExchange extends Logging {
       val answer =
         try
           connected(deadline).map { wire =>
-            val request = MessageCodec.encode(Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition))
+            val bytes = MessageCodec.encode(request)
             counters.add(ExchangeCounter.sent)
-            counters.add(ExchangeCounter.sentBytes, request.length.toLong)
+            counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
             val ask = (m: Array[Byte]) => wire.ask(m, math.max(1L, (deadline - System.nanoTime()) / 1000000))
-            FaultInjection.current.fold(ask)(_.asks(ask))(request)
+            FaultInjection.current.fold(ask)(_.asks(ask))(bytes)
           }
         catch {
           case e: InterruptedException => throw e
@@ -109,9 +109,9 @@ object ExecutorExchange extends Logging {
             if (System.nanoTime() >= deadline) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
             None
         }
-      val snapshot = answer.flatMap { case (bytes, payload) => read(execution, table, bytes, payload) }
-      if (snapshot.isEmpty) counters.add(ExchangeCounter.snapshotsUnanswered)
-      snapshot
+      val schedule = answer.flatMap { case (bytes, payload) => read(request, table, bytes, payload) }
+      if (schedule.isEmpty) counters.add(ExchangeCounter.snapshotsUnanswered)
+      schedule
     }
   }
 
@@ -122,33 +122,26 @@ object ExecutorExchange extends Logging {
   }
 
   private def read(
-      execution: Option[Long],
+      request: Message.SnapshotRequest,
       table: SnapshotsRef,
       bytes: Array[Byte],
       payload: Option[() => Array[Byte]]
-  ): Option[Snapshot] = MessageCodec
-    .decode(bytes)
-    .toOption
-    .collect {
-      case m: Message.SnapshotReply if m.table == table.id => m
-    }
-    .flatMap { m =>
-      if (m.number == 0) Some(Snapshot(0, IndexedSeq.empty))
-      else {
-        def decoded(): Option[Snapshot] =
-          try
-            m.content
-              .orElse(payload.map(_()))
-              .flatMap(SnapshotCodec.decode(_, table.size, table.topKs).toOption)
-              .map(Snapshot(m.number, _))
+  ): Option[SnapshotSchedule] =
+    MessageCodec.decode(bytes).toOption.collect { case m: Message.SnapshotReply if m.table == table.id => m }.flatMap {
+      m =>
+        val numbers = m.entries.map(_.number).filter(_ > 0).distinct.sorted
+        def decoded(): Option[Map[Int, IndexedSeq[SnapshotFilter]]] =
+          try m.contents.orElse(payload.map(_())).flatMap(SnapshotCodec.decode(_, table.size, table.topKs).toOption)
           catch { case NonFatal(_) => counters.add(ExchangeCounter.payloadsGone); None }
-        // Large ones are fetched and decoded once.
-        if (m.content.isDefined) decoded()
-        else
-          execution
-            .flatMap(LocalExchange.instance.shared(_, ("snapshot", table.id, m.number))(new Once(decoded())))
-            .fold(decoded())(_.value)
-      }
+        val contents =
+          if (numbers.isEmpty) Some(Map.empty[Int, IndexedSeq[SnapshotFilter]])
+          else if (m.contents.isDefined || request.executionId < 0) decoded()
+          // Large ones are fetched and decoded once.
+          else
+            LocalExchange.instance
+              .shared(request.executionId, ("snapshots", table.id, numbers))(new Once(decoded()))
+              .fold(decoded())(_.value)
+        contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))
     }
 
   /** A value that is made by whoever asks first, while the others wait. */

@@ -55,16 +55,28 @@ object Message {
     *
     * @param executionId
     *   -1 where there is none
+    * @param newFrom
+    *   None for an attempt that starts; else from which place on it could use newer filters
     */
-  final case class SnapshotRequest(executionId: Long, table: Long, partition: Int) extends Message
+  final case class SnapshotRequest(
+      executionId: Long,
+      table: Long,
+      partition: Int,
+      attempt: Long,
+      newFrom: Option[ReadPlace]
+  ) extends Message
 
   /** The answer.
     *
-    * @param content
-    *   see `SnapshotCodec`; None where it comes as a broadcast beside the message, and for number 0, which the executor has
+    * @param contents
+    *   see `SnapshotCodec`; None where they come as a broadcast beside the message
     */
-  final case class SnapshotReply(executionId: Long, table: Long, number: Int, content: Option[Array[Byte]])
-      extends Message
+  final case class SnapshotReply(
+      executionId: Long,
+      table: Long,
+      entries: Vector[ScheduleEntry],
+      contents: Option[Array[Byte]]
+  ) extends Message
 
   /** To executors: the execution has ended, however it did. */
   final case class Ended(executionId: Long) extends Message

@@ -39,11 +39,16 @@ object MessageCodec {
         b.setWithdrawn(FilterWithdrawn.newBuilder().setFilter(nameMessage(filter)).setReason(reason.take(MaxReason)))
       case Message.Joined(_) => b.setJoined(ExecutionJoined.getDefaultInstance)
       case Message.Ended(_) => b.setEnded(ExecutionEndedMessage.getDefaultInstance)
-      case Message.SnapshotRequest(_, table, partition) =>
-        b.setSnapshotRequest(SnapshotRequest.newBuilder().setTable(table).setPartition(partition))
-      case Message.SnapshotReply(_, table, number, content) =>
-        val reply = SnapshotReply.newBuilder().setTable(table).setNumber(number)
-        content.foreach(c => reply.setContent(SnapshotContent.parseFrom(c)))
+      case Message.SnapshotRequest(_, table, partition, attempt, newFrom) =>
+        val request = SnapshotRequest.newBuilder().setTable(table).setPartition(partition).setAttempt(attempt)
+        newFrom.foreach(p => request.setPlace(placeMessage(p)))
+        b.setSnapshotRequest(request)
+      case Message.SnapshotReply(_, table, entries, contents) =>
+        val reply = SnapshotReply.newBuilder().setTable(table)
+        entries.foreach { e =>
+          reply.addEntries(ScheduleEntryMessage.newBuilder().setFrom(placeMessage(e.from)).setNumber(e.number))
+        }
+        contents.foreach(c => reply.setContents(SnapshotContents.parseFrom(c)))
         b.setSnapshotReply(reply)
     }
     b.build().toByteArray
@@ -94,14 +99,35 @@ object MessageCodec {
       case ExchangeMessage.BodyCase.ENDED => Some(Message.Ended(id))
       case ExchangeMessage.BodyCase.SNAPSHOT_REQUEST =>
         val r = m.getSnapshotRequest
-        Some(Message.SnapshotRequest(id, r.getTable, r.getPartition))
+        Some(
+          Message.SnapshotRequest(
+            id,
+            r.getTable,
+            r.getPartition,
+            r.getAttempt,
+            Option.when(r.hasPlace)(place(r.getPlace))
+          )
+        )
       case ExchangeMessage.BodyCase.SNAPSHOT_REPLY =>
         val r = m.getSnapshotReply
-        val content = Option.when(r.hasContent)(r.getContent.toByteArray)
-        Some(Message.SnapshotReply(id, r.getTable, r.getNumber, content)).filter(_.number >= 0)
+        val entries = r.getEntriesList.asScala.map(e => ScheduleEntry(place(e.getFrom), e.getNumber)).toVector
+        val ascend = entries.zip(entries.drop(1)).forall { case (a, b) => a.from < b.from }
+        Option.when(ascend && entries.headOption.exists(_.from == ReadPlace.start))(
+          Message.SnapshotReply(
+            id,
+            r.getTable,
+            entries,
+            Option.when(r.hasContents)(r.getContents.toByteArray)
+          )
+        )
       case _ => None
     }
   }
+
+  private def placeMessage(p: ReadPlace): ReadPlaceMessage =
+    ReadPlaceMessage.newBuilder().setFile(p.file).setOffset(p.offset).build()
+
+  private def place(p: ReadPlaceMessage): ReadPlace = ReadPlace(p.getFile, p.getOffset)
 
   private def readKey(k: FilterKey): Option[WireKey] = k.getKeyCase match {
     case FilterKey.KeyCase.NUMBER => Some(WireKey.Number(k.getNumber))

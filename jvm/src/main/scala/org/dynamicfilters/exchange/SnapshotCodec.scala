@@ -5,70 +5,80 @@ import scala.util.control.NonFatal
 
 import com.google.protobuf.ByteString
 import org.dynamicfilters.filter.FilterCodec
-import org.dynamicfilters.proto.{FilterKey, SnapshotBound, SnapshotContent, SnapshotFilterMessage, SnapshotValues}
+import org.dynamicfilters.proto._
 
-/** The filters of a [[Snapshot]] as bytes (proto/exchange.proto), and back. Reading never throws. */
+/** [[Snapshot]]s as bytes (proto/exchange.proto), and back. Reading never throws. */
 object SnapshotCodec {
 
   /** @param topKs
     *   by filter, for those that are bounds
     */
-  def encode(filters: IndexedSeq[SnapshotFilter], topKs: IndexedSeq[TopKSpec]): Array[Byte] = {
-    val all = SnapshotContent.newBuilder()
-    filters.indices.foreach { i =>
-      val one = SnapshotFilterMessage.newBuilder()
-      filters(i) match {
-        case SnapshotFilter.Unknown =>
-        case SnapshotFilter.Values(f, tested) =>
-          one.setValues(
-            SnapshotValues.newBuilder().setEncoded(ByteString.copyFrom(FilterCodec.encode(f))).setTested(tested)
-          )
-        case SnapshotFilter.Bound(b) =>
-          val bound = SnapshotBound.newBuilder().setGeneration(b.generation).setPartition(b.partition)
-          Option(b.key).map(WireKey.of(topKs(i).domain, _)).foreach {
-            case WireKey.Number(n) => bound.setKey(FilterKey.newBuilder().setNumber(n))
-            case WireKey.Data(d) => bound.setKey(FilterKey.newBuilder().setData(ByteString.copyFrom(d)))
-          }
-          one.setBound(bound)
-      }
-      all.addFilters(one)
+  def encode(snapshots: Seq[Snapshot], topKs: IndexedSeq[TopKSpec]): Array[Byte] = {
+    val all = SnapshotContents.newBuilder()
+    snapshots.foreach { s =>
+      val one = SnapshotContent.newBuilder().setNumber(s.number)
+      s.filters.indices.foreach(i => one.addFilters(message(s.filters(i), topKs.lift(i))))
+      all.addSnapshots(one)
     }
     all.build().toByteArray
   }
 
-  /** The filters, or why there are none: all or nothing, because every attempt must have the same.
+  private def message(f: SnapshotFilter, topK: Option[TopKSpec]): SnapshotFilterMessage = {
+    val m = SnapshotFilterMessage.newBuilder()
+    f match {
+      case SnapshotFilter.Unknown =>
+      case SnapshotFilter.Values(filter, tested) =>
+        val encoded = ByteString.copyFrom(FilterCodec.encode(filter))
+        m.setValues(SnapshotValues.newBuilder().setEncoded(encoded).setTested(tested))
+      case SnapshotFilter.Bound(b) =>
+        val bound = SnapshotBound.newBuilder().setGeneration(b.generation).setPartition(b.partition)
+        Option(b.key).map(WireKey.of(topK.get.domain, _)).foreach {
+          case WireKey.Number(n) => bound.setKey(FilterKey.newBuilder().setNumber(n))
+          case WireKey.Data(d) => bound.setKey(FilterKey.newBuilder().setData(ByteString.copyFrom(d)))
+        }
+        m.setBound(bound)
+    }
+    m.build()
+  }
+
+  /** The filters by number, or why there are none: all or nothing, because every attempt must have the same.
     *
     * @param size
-    *   how many there are
+    *   how many filters a snapshot has
     */
   def decode(
       bytes: Array[Byte],
       size: Int,
       topKs: IndexedSeq[TopKSpec]
-  ): Either[String, IndexedSeq[SnapshotFilter]] =
+  ): Either[String, Map[Int, IndexedSeq[SnapshotFilter]]] =
     try {
-      val read = SnapshotContent
-        .parseFrom(bytes)
-        .getFiltersList
-        .asScala
-        .zipWithIndex
-        .map { case (m, i) =>
-          m.getFormCase match {
-            case SnapshotFilterMessage.FormCase.VALUES =>
-              FilterCodec
-                .decode(m.getValues.getEncoded.toByteArray)
-                .map(SnapshotFilter.Values(_, m.getValues.getTested))
-            case SnapshotFilterMessage.FormCase.BOUND =>
-              topKs.lift(i).toRight("a bound of no TopK").flatMap(bound(m.getBound, _))
-            case _ => Right(SnapshotFilter.Unknown)
-          }
-        }
-        .toIndexedSeq
-      read.collectFirst { case Left(why) => why } match {
-        case Some(why) => Left(why)
-        case None => Either.cond(read.size == size, read.collect { case Right(f) => f }, "a snapshot of another size")
+      val all = SnapshotContents.parseFrom(bytes).getSnapshotsList.asScala.map { s =>
+        s.getNumber -> read(s, size, topKs)
       }
-    } catch { case NonFatal(e) => Left(s"not a snapshot: $e") }
+      all
+        .collectFirst { case (_, Left(why)) => why }
+        .toLeft(all.collect { case (n, Right(filters)) => n -> filters }.toMap)
+    } catch { case NonFatal(e) => Left(s"not snapshots: $e") }
+
+  private def read(
+      content: SnapshotContent,
+      size: Int,
+      topKs: IndexedSeq[TopKSpec]
+  ): Either[String, IndexedSeq[SnapshotFilter]] = {
+    val read = content.getFiltersList.asScala.zipWithIndex.map { case (m, i) =>
+      m.getFormCase match {
+        case SnapshotFilterMessage.FormCase.VALUES =>
+          FilterCodec.decode(m.getValues.getEncoded.toByteArray).map(SnapshotFilter.Values(_, m.getValues.getTested))
+        case SnapshotFilterMessage.FormCase.BOUND =>
+          topKs.lift(i).toRight("a bound of no TopK").flatMap(bound(m.getBound, _))
+        case _ => Right(SnapshotFilter.Unknown)
+      }
+    }.toIndexedSeq
+    read.collectFirst { case Left(why) => why } match {
+      case Some(why) => Left(why)
+      case None => Either.cond(read.size == size, read.collect { case Right(f) => f }, "a snapshot of another size")
+    }
+  }
 
   private def bound(b: SnapshotBound, spec: TopKSpec): Either[String, SnapshotFilter] = {
     val key = b.getKey.getKeyCase match {

@@ -2,14 +2,18 @@ package org.dynamicfilters.exchange
 
 import org.apache.spark.util.AccumulatorV2
 
-/** What a task tells of the snapshot of one partition.
+/** What a task tells of the snapshots of one partition.
   *
-  * @param usedFirst
-  *   whether it was given none and used the first one
+  * @param used
+  *   what it used, if the driver may not know: it missed an answer
   * @param tested
   *   by filter, how many rows were tested, and how many of them passed
   */
-final case class SnapshotUse(partition: Int, usedFirst: Boolean, tested: IndexedSeq[(Long, Long)])
+final case class SnapshotUse(
+    partition: Int,
+    used: Option[Vector[ScheduleEntry]],
+    tested: IndexedSeq[(Long, Long)]
+)
 
 /** Carries [[SnapshotUse]]s to the driver with the results of tasks: from successful attempts only, and before Spark registers
   * their map outputs.
@@ -32,7 +36,7 @@ final class SnapshotUses(@transient private val table: Snapshots) extends Accumu
       if (table == null) uses ++= o.uses
       else
         o.uses.foreach { u =>
-          if (u.usedFirst) table.usedFirst(u.partition)
+          u.used.foreach(table.used(u.partition, _))
           u.tested.indices.foreach(i => if (u.tested(i)._1 > 0) table.observed(i, u.tested(i)._1, u.tested(i)._2))
         }
     case _ =>

@@ -42,6 +42,24 @@ object SnapshotFilter {
   */
 final case class Snapshot(number: Int, filters: IndexedSeq[SnapshotFilter])
 
+/** A place in what a partition reads, in reading order.
+  *
+  * @param file
+  *   which of the partition's files, from 0
+  * @param offset
+  *   a row group's first byte in it; 0 for the file's start
+  */
+final case class ReadPlace(file: Int, offset: Long) extends Ordered[ReadPlace] {
+  override def compare(that: ReadPlace): Int =
+    if (file != that.file) Integer.compare(file, that.file) else java.lang.Long.compare(offset, that.offset)
+}
+object ReadPlace {
+  val start: ReadPlace = ReadPlace(0, 0)
+}
+
+/** From this place on a partition is computed with this snapshot. */
+final case class ScheduleEntry(from: ReadPlace, number: Int)
+
 /** Which filters each partition of an RDD below an exchange is computed with. On the driver.
   *
   * What a map task hands on must be the same in every attempt of its partition (contract 8): Spark sends rows of a
@@ -49,8 +67,12 @@ final case class Snapshot(number: Int, filters: IndexedSeq[SnapshotFilter])
   * become complete, and bounds tighten, while the stage runs. So the first attempt of a partition fixes what it uses, the
   * newest there is, before its first row; later attempts are given the same.
   *
-  * An attempt that gets no answer goes on with snapshot 0, and says so with its result. Only results count (what failed wrote
-  * nothing), and they arrive before the map output is registered, so the attempts after that are given snapshot 0 too.
+  * Only as long as no other attempt has asked, the first one may go on to newer filters between two row groups: it says from
+  * which one on before it reads it, and the schedule is what later attempts are given.
+  *
+  * An attempt that gets no answer goes on with what it has (at first snapshot 0), and says so with its result. Only results
+  * count (what failed wrote nothing), and they arrive before the map output is registered, so the attempts after that are given
+  * what it used.
   *
   * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
   * that are lost. It is gone with the RDD. Thread-safe.
@@ -73,22 +95,63 @@ final class Snapshots(
 ) {
   val id: Long = Snapshots.ids.incrementAndGet()
 
-  private val snapshots = mutable.ArrayBuffer(Snapshot(0, first))
-  private val fixed = mutable.HashMap.empty[Int, Int]
-  private val worth = Array.fill(first.size)(new Worth)
-  private var asked = 0L
+  /** @param owner
+    *   the attempt that may go on to newer filters; None once another one has asked
+    */
+  private final class Fixed(var schedule: Vector[ScheduleEntry], var owner: Option[Long])
 
-  /** The snapshot of a partition, fixed by whoever asks first. */
-  def take(partition: Int, executionId: Option[Long]): Snapshot =
-    synchronized(fixed.get(partition).map(snapshots(_))).getOrElse {
+  private val snapshots = mutable.ArrayBuffer(Snapshot(0, first))
+  private val fixed = mutable.HashMap.empty[Int, Fixed]
+  private val worth = Array.fill(first.size)(new Worth)
+  private var questions = 0L
+
+  /** The schedule of a partition, fixed by the attempt that asks first. */
+  def take(partition: Int, attempt: Long, executionId: Option[Long]): Vector[ScheduleEntry] =
+    known(partition).getOrElse {
       // Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built.
       val now = newest(executionId, worthTesting())
-      synchronized(snapshots(fixed.getOrElseUpdate(partition, numberOf(now))))
+      synchronized(known(partition).getOrElse {
+        val schedule = Vector(ScheduleEntry(ReadPlace.start, numberOf(now)))
+        fixed(partition) = new Fixed(schedule, Some(attempt))
+        schedule
+      })
     }
 
+  private def known(partition: Int): Option[Vector[ScheduleEntry]] = synchronized {
+    fixed.get(partition).map { f =>
+      f.owner = None
+      f.schedule
+    }
+  }
+
+  /** The same for an attempt that has taken its schedule, and could use newer filters from this place on. */
+  def adopt(partition: Int, attempt: Long, from: ReadPlace, executionId: Option[Long]): Vector[ScheduleEntry] = {
+    def ownedBy = fixed.get(partition).filter(_.owner.contains(attempt))
+    val now = if (synchronized(ownedBy.isDefined)) Some(newest(executionId, worthTesting())) else None
+    synchronized {
+      for (f <- ownedBy; filters <- now) {
+        val number = numberOf(filters)
+        if (number != f.schedule.last.number && from > f.schedule.last.from)
+          f.schedule :+= ScheduleEntry(from, number)
+      }
+      fixed.get(partition).fold(Snapshots.onlyFirst)(_.schedule)
+    }
+  }
+
+  /** One or the other, depending on whether there is a place. */
+  private[exchange] def asked(
+      partition: Int,
+      attempt: Long,
+      newFrom: Option[ReadPlace],
+      executionId: Option[Long]
+  ): Vector[ScheduleEntry] = newFrom match {
+    case None => take(partition, attempt, executionId)
+    case Some(from) => adopt(partition, attempt, from, executionId)
+  }
+
   private def worthTesting(): IndexedSeq[Boolean] = synchronized {
-    asked += 1
-    worth.toIndexedSeq.map(_.isGood || asked % Snapshots.RetryEvery == 0)
+    questions += 1
+    worth.toIndexedSeq.map(_.isGood || questions % Snapshots.RetryEvery == 0)
   }
 
   private def numberOf(now: IndexedSeq[SnapshotFilter]): Int = {
@@ -102,8 +165,12 @@ final class Snapshots(
     }
   }
 
-  /** An attempt of the partition has succeeded that was given no snapshot, so it used the first one. */
-  def usedFirst(partition: Int): Unit = synchronized { fixed(partition) = 0 }
+  def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
+
+  /** An attempt of the partition has succeeded that missed an answer: this is what it used. */
+  def used(partition: Int, schedule: Vector[ScheduleEntry]): Unit = synchronized {
+    fixed(partition) = new Fixed(schedule, None)
+  }
 
   /** What testing rows by a filter did in a task.
     *
@@ -114,11 +181,11 @@ final class Snapshots(
     if (worth.isDefinedAt(at)) worth(at).add(rows, passed)
   }
 
-  private val wires = mutable.HashMap.empty[Int, SnapshotWire]
+  private val wires = mutable.HashMap.empty[Seq[Int], SnapshotWire]
 
-  /** A snapshot as it goes to executors, made once. */
-  private[exchange] def wire(number: Int)(make: Snapshot => SnapshotWire): SnapshotWire = synchronized {
-    wires.getOrElseUpdate(number, make(snapshots(number)))
+  /** Snapshots as they go to executors, made once; of number 0 nothing goes. */
+  private[exchange] def wire(numbers: Seq[Int])(make: Seq[Snapshot] => SnapshotWire): SnapshotWire = synchronized {
+    wires.getOrElseUpdate(numbers, make(numbers.map(snapshots(_))))
   }
 
   /** How many different ones there are; for tests. */
@@ -137,6 +204,8 @@ final class Snapshots(
 }
 
 object Snapshots {
+  val onlyFirst: Vector[ScheduleEntry] = Vector(ScheduleEntry(ReadPlace.start, 0))
+
   private val ids = new AtomicLong
   private val tables = new ConcurrentHashMap[Long, WeakReference[Snapshots]]()
 
@@ -160,8 +229,8 @@ object Snapshots {
   }
 }
 
-/** A snapshot's filters, encoded: in the answer itself, or beside it where they are large. */
-private[exchange] final case class SnapshotWire(content: Option[Array[Byte]], payload: Option[Payload])
+/** Filters of snapshots, encoded: in the answer itself, or beside it where they are large. */
+private[exchange] final case class SnapshotWire(contents: Option[Array[Byte]], payload: Option[Payload])
 
 /** A table as an RDD holds it: on executors only its name is left. */
 final class SnapshotsRef(@transient private val table: Snapshots) extends Serializable {

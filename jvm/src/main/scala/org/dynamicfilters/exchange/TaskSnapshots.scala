@@ -16,16 +16,42 @@ object TaskSnapshots {
   private val ResultTask = "org.apache.spark.scheduler.ResultTask"
   private val stack = StackWalker.getInstance()
 
-  /** The snapshot of a partition.
+  /** The schedule of a partition, fixed by the attempt that asks first.
     *
+    * @param newFrom
+    *   None for an attempt that starts; else from which place on it could use newer filters
     * @return
-    *   None if the driver did not answer: the task uses what travelled with it, and has to say so with its result
+    *   None if the driver did not answer: the task goes on with what it has, and has to say so with its result
     *   ([[SnapshotUse]])
     */
-  def take(context: TaskContext, table: SnapshotsRef, partition: Int): Option[Snapshot] = {
+  def ask(
+      context: TaskContext,
+      table: SnapshotsRef,
+      partition: Int,
+      newFrom: Option[ReadPlace] = None
+  ): Option[SnapshotSchedule] = {
     val execution = TaskFilters.executionId(context)
-    if (RpcAccess.isDriver) Snapshots.find(table.id).map(_.take(partition, execution))
+    val attempt = context.taskAttemptId()
+    if (RpcAccess.isDriver)
+      Snapshots.find(table.id).map { t =>
+        val entries = t.asked(partition, attempt, newFrom, execution)
+        SnapshotSchedule(entries, entries.map(e => e.number -> t.snapshot(e.number).filters).toMap - 0)
+      }
     else if (!TaskFilters.shares(context)) None
-    else ExecutorExchange.snapshot(execution, table, partition)
+    else
+      ExecutorExchange.snapshots(
+        Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition, attempt, newFrom),
+        table
+      )
   }
 }
+
+/** Which snapshots a partition is computed with.
+  *
+  * @param snapshots
+  *   by number, but for 0, which travelled with the task
+  */
+final case class SnapshotSchedule(
+    entries: Vector[ScheduleEntry],
+    snapshots: Map[Int, IndexedSeq[SnapshotFilter]]
+)

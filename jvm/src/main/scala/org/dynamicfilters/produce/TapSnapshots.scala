@@ -9,10 +9,11 @@ private[produce] final class TapSnapshots private (table: SnapshotsRef, uses: Sn
 
   /** By filter. None is no bound: then the attempt's own is all it has. */
   def bounds(context: TaskContext, partition: Int): IndexedSeq[TopKBound] = {
-    val taken = TaskSnapshots.take(context, table, partition)
-    if (taken.isEmpty) uses.add(SnapshotUse(partition, usedFirst = true, IndexedSeq.empty))
+    val taken = TaskSnapshots.ask(context, table, partition)
+    if (taken.isEmpty) uses.add(SnapshotUse(partition, Some(Snapshots.onlyFirst), IndexedSeq.empty))
+    val filters = taken.flatMap(s => s.snapshots.get(s.entries.head.number))
     table.topKs.indices.map { i =>
-      taken.flatMap(_.filters.lift(i)).collect { case SnapshotFilter.Bound(b) => b }.getOrElse(TopKBound.none)
+      filters.flatMap(_.lift(i)).collect { case SnapshotFilter.Bound(b) => b }.getOrElse(TopKBound.none)
     }
   }
 }

@@ -70,7 +70,8 @@ final class DynamicFileReader(
       case _ => plain(file)
     }
 
-  private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] =
+  private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
+    task.reachesFile()
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
       task.report.addUnopened(task.known(file))
       Iterator.empty
@@ -93,6 +94,7 @@ final class DynamicFileReader(
         case None => fallBack(task, file, "the reader could not be set up", rows)
       }
     }
+  }
 
   private def isEncrypted(a: ParquetReaderAccess): Boolean =
     a.fileReader.getFileMetaData.getEncryptionType.name != "UNENCRYPTED"

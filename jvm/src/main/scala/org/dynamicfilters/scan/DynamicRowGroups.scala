@@ -91,7 +91,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   def next(): PageReadStore = {
     while (queue.nonEmpty) {
       val group = queue.head
-      if (group ne current) settle(group)
+      if (group ne current) {
+        settle(group)
+        task.reachesRowGroup(group.block.getStartingPos)
+      }
       val store = if (failed) readRest(group) else admit(group)
       if (store != null && store.getRowCount > 0) {
         report.add(RowsOutput, store.getRowCount)

@@ -63,64 +63,105 @@ private[scan] final class FixedFilters(
     context: TaskContext
 ) {
   private var partition = -1
+  private var schedule: SnapshotSchedule = _
+  private var missedAnswer = false
+  private var at = ReadPlace.start
+  // The entry of the schedule that holds at this place, and its filters.
+  private var entry = -1
   private var filters: Array[ValueFilter] = _
   private var tested: Array[Boolean] = _
-  private var usedFirst = false
   private var (rows, passed) = (new Array[Long](refs.size), new Array[Long](refs.size))
 
+  /** Rises whenever other filters hold. */
+  var version = 0
+
   /** The task goes on with this partition of the scan. */
-  def reads(next: Int): Unit = if (next != partition) {
+  def reads(next: Int): Unit = {
     finish()
     partition = next
-    filters = null
+    schedule = null
+    at = ReadPlace.start
+    entry = -1
+  }
+
+  /** It goes on from this place on, with newer filters if it may.
+    *
+    * @param news
+    *   whether there may be newer ones
+    */
+  def reaches(place: ReadPlace, news: => Boolean): Unit = if (place > at) {
+    fix()
+    at = place
+    // After an answer that did not come the task does not wait for another.
+    if (snapshots.change && !missedAnswer && entry == schedule.entries.size - 1 && news) ask(Some(place))
+    hold()
   }
 
   // As late as possible, but before the first row.
-  private def fix(): Unit = if (filters == null) {
-    val taken = if (snapshots.change) TaskSnapshots.take(context, snapshots.table, partition) else None
-    usedFirst = snapshots.change && taken.isEmpty
-    val content = taken.filter(_.number > 0).map(_.filters)
-    tested = Array.fill(refs.size)(true)
-    filters = Array.tabulate(refs.size) { at =>
-      val found = content match {
-        case None => ready.travelled(context, refs(at), at)
-        case Some(fs) =>
-          fs(at) match {
-            case SnapshotFilter.Values(f, isTested) => tested(at) = isTested; Some(f)
-            case _ => None
-          }
+  private def fix(): Unit = if (schedule == null) {
+    schedule = SnapshotSchedule(Snapshots.onlyFirst, Map.empty)
+    if (snapshots.change) ask(None)
+    hold()
+  }
+
+  private def ask(newFrom: Option[ReadPlace]): Unit =
+    TaskSnapshots.ask(context, snapshots.table, partition, newFrom) match {
+      // The part before this place stays: only this attempt could have added to it.
+      case Some(known) if newFrom.isEmpty || known.entries.startsWith(schedule.entries) => schedule = known
+      case _ => missedAnswer = true
+    }
+
+  /** Takes the filters that hold at this place. */
+  private def hold(): Unit = {
+    val now = schedule.entries.lastIndexWhere(_.from <= at)
+    if (now != entry) {
+      entry = now
+      version += 1
+      val content = schedule.snapshots.get(schedule.entries(now).number)
+      tested = Array.fill(refs.size)(true)
+      filters = Array.tabulate(refs.size) { i =>
+        val found = content match {
+          case None => ready.travelled(context, refs(i), i)
+          case Some(fs) =>
+            fs(i) match {
+              case SnapshotFilter.Values(f, isTested) => tested(i) = isTested; Some(f)
+              case _ => None
+            }
+        }
+        found.map(f => domains(i).fold(f)(f.convert)).getOrElse(unknown(i))
       }
-      found.map(f => domains(at).fold(f)(f.convert)).getOrElse(unknown(at))
     }
   }
 
-  private def unknown(at: Int): ValueFilter = (refs(at), domains(at)) match {
+  private def unknown(i: Int): ValueFilter = (refs(i), domains(i)) match {
     // What the query started with travels with the scan.
     case (u: UserRef, Some(domain)) => u.generation.filterFor(domain)
     case _ => ValueFilter.All
   }
 
   /** The filter, by its place among the scan's. */
-  def apply(at: Int): ValueFilter = { fix(); filters(at) }
+  def apply(i: Int): ValueFilter = { fix(); filters(i) }
 
   /** Whether rows are tested by it. */
-  def isTested(at: Int): Boolean = { fix(); tested(at) }
+  def isTested(i: Int): Boolean = { fix(); tested(i) }
 
   /** What testing rows by it did. */
-  def saw(at: Int, before: Long, after: Long): Unit = {
-    rows(at) += before
-    passed(at) += after
+  def saw(i: Int, before: Long, after: Long): Unit = {
+    rows(i) += before
+    passed(i) += after
   }
 
   /** The partition has been read. */
-  def finish(): Unit = if (filters != null) {
-    if (usedFirst || rows.exists(_ > 0))
-      snapshots.uses.add(SnapshotUse(partition, usedFirst, rows.indices.map(i => (rows(i), passed(i)))))
+  def finish(): Unit = if (schedule != null) {
+    val used = Option.when(missedAnswer)(schedule.entries)
+    if (missedAnswer || rows.exists(_ > 0))
+      snapshots.uses.add(SnapshotUse(partition, used, rows.indices.map(i => (rows(i), passed(i)))))
     rows = new Array[Long](refs.size)
     passed = new Array[Long](refs.size)
-    usedFirst = false
+    missedAnswer = false
+    schedule = null
   }
 
   /** Whether rows are not tested by some filter, because that is not worth it. */
-  def gaveUp: Boolean = filters != null && tested.contains(false)
+  def gaveUp: Boolean = tested != null && tested.contains(false)
 }

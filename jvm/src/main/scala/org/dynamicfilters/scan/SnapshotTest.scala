@@ -48,13 +48,18 @@ private[scan] final class SnapshotTest(task: TaskScan) {
     */
   def apply[T](rows: Iterator[T]): Iterator[T] = new Iterator[T] with Closeable {
     private var ahead: Option[T] = None
-    // Not before the first row is asked for: what comes until then is used.
-    private lazy val filters = task.filters()
+    private var version = -1
+    private var filters = IndexedSeq.empty[ValueFilter]
 
     override def hasNext: Boolean = {
       while (ahead.isEmpty && rows.hasNext) rows.next() match {
         case b: ColumnarBatch => ahead = Some(batches(b).asInstanceOf[T])
-        case r: InternalRow => if (passes(r, filters)) ahead = Some(r.asInstanceOf[T])
+        case r: InternalRow =>
+          if (version != task.filtersVersion) {
+            filters = task.filters()
+            version = task.filtersVersion
+          }
+          if (passes(r, filters)) ahead = Some(r.asInstanceOf[T])
         case other => ahead = Some(other)
       }
       ahead.isDefined

@@ -8,7 +8,15 @@ import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TaskSnapshots, UserRef}
+import org.dynamicfilters.exchange.{
+  ExecutorExchange,
+  JoinRef,
+  LocalExchange,
+  ReadPlace,
+  TaskFilters,
+  TaskSnapshots,
+  UserRef
+}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.testing.FaultInjection
 
@@ -57,8 +65,46 @@ final class TaskScan(
   def reads(partition: Int, inBatches: Boolean): Unit = {
     fixed.foreach(_.reads(partition))
     testsTuples = inBatches
+    file = -1
+    if (isFixed) news = newest()
   }
   private var testsTuples = true
+  private var file = -1
+
+  /** The scan goes on with the partition's next file. */
+  def reachesFile(): Unit = {
+    file += 1
+    reaches(0)
+  }
+
+  /** The scan goes on with a row group of that file.
+    *
+    * @param offset
+    *   its first byte
+    */
+  def reachesRowGroup(offset: Long): Unit = reaches(offset)
+
+  private def reaches(offset: Long): Unit =
+    if (!isOrderFixed) fixed.foreach(_.reaches(ReadPlace(file, offset), hasNews()))
+
+  // What this process knows of filters, to ask the driver only where there may be something new.
+  private var news = IndexedSeq.empty[ValueFilter]
+
+  private def newest(): IndexedSeq[ValueFilter] = spec.filterRefs.zipWithIndex.map {
+    case (j: JoinRef, at) => ready.find(context, j, at).orNull
+    case (u: UserRef, at) if u.follows => users(at)(u, context)
+    case _ => null
+  }
+
+  private def hasNews(): Boolean = {
+    val now = newest()
+    val changed = now.indices.exists(i => now(i) ne news(i))
+    news = now
+    changed
+  }
+
+  /** Rises whenever other filters hold. */
+  def filtersVersion: Int = fixed.fold(0)(_.version)
 
   /** Filters by column of the spec, as of now: of those by which rows are tested. */
   def filters(): IndexedSeq[ValueFilter] =

@@ -21,7 +21,18 @@ class SnapshotsSuite extends AnyFunSuite {
       (_, tested) => IndexedSeq(now.fold[SnapshotFilter](Unknown)(Values(_, tested(0)))),
       giveUpSelectivity = giveUp
     )
-    def take(partition: Int): SnapshotFilter = table.take(partition, execution).filters.head
+    private var attempts = 0L
+    private def filterOf(e: ScheduleEntry) = table.snapshot(e.number).filters.head
+
+    /** What a new attempt is given, at first. */
+    def take(partition: Int): SnapshotFilter = {
+      attempts += 1
+      filterOf(table.take(partition, attempts, execution).head)
+    }
+
+    /** By place what an attempt uses that goes on to newer filters there. */
+    def adopt(partition: Int, attempt: Long, from: ReadPlace): Seq[(ReadPlace, SnapshotFilter)] =
+      table.adopt(partition, attempt, from, execution).map(e => e.from -> filterOf(e))
   }
 
   test("a later attempt of a partition is given what the first one was given, others what is newest") {
@@ -41,7 +52,7 @@ class SnapshotsSuite extends AnyFunSuite {
   test("partitions that start with the same filters share a snapshot") {
     val one = new OneFilter
     one.now = Some(upTo(10))
-    assert((0 until 100).map(one.table.take(_, execution).number).toSet == Set(1))
+    assert((0 until 100).map(one.table.take(_, 1, execution).map(_.number)).toSet == Set(Vector(1)))
   }
 
   test("an attempt without an answer makes the first snapshot that of its partition, once it has succeeded") {
@@ -49,7 +60,7 @@ class SnapshotsSuite extends AnyFunSuite {
     one.now = Some(upTo(10))
     val asked = one.take(3)
     val onTask = new SnapshotUses(null)
-    onTask.add(SnapshotUse(3, usedFirst = true, IndexedSeq((0L, 0L))))
+    onTask.add(SnapshotUse(3, Some(Snapshots.onlyFirst), IndexedSeq((0L, 0L))))
     assert(one.take(3) == asked, "it has not succeeded")
     new SnapshotUses(one.table).merge(onTask)
     assert(one.take(3) == Unknown)
@@ -61,7 +72,7 @@ class SnapshotsSuite extends AnyFunSuite {
     val uses = new SnapshotUses(one.table)
     def report(rows: Long, passed: Long): Unit = {
       val onTask = new SnapshotUses(null)
-      onTask.add(SnapshotUse(0, usedFirst = false, IndexedSeq((rows, passed))))
+      onTask.add(SnapshotUse(0, None, IndexedSeq((rows, passed))))
       uses.merge(onTask)
     }
     assert(one.take(0) == Values(one.now.get, tested = true))
@@ -76,6 +87,41 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(one.take(41) == Values(one.now.get, tested = true))
   }
 
+  test("the first attempt goes on to newer filters as long as it is the only one; others are given the same") {
+    val one = new OneFilter
+    val first = one.table.take(0, 8, execution)
+    assert(first == Snapshots.onlyFirst)
+    val place = ReadPlace(1, 4)
+    assert(one.adopt(0, 8, place) == Seq(ReadPlace.start -> Unknown), "nothing is new")
+    one.now = Some(upTo(10))
+    val adopted = Seq(ReadPlace.start -> Unknown, place -> Values(one.now.get, tested = true))
+    assert(one.adopt(0, 9, place) == adopted.take(1), "another attempt adds nothing")
+    assert(one.adopt(0, 8, place) == adopted)
+    one.now = Some(upTo(5))
+    assert(one.adopt(0, 8, place) == adopted, "places ascend")
+    val second = one.table.take(0, 10, execution)
+    assert(second.map(_.from) == adopted.map(_._1))
+    assert(one.adopt(0, 8, ReadPlace(2, 0)) == adopted, "another attempt has asked")
+    assert(one.adopt(0, 10, ReadPlace(2, 0)) == adopted)
+    val request = Message.SnapshotRequest(7, 3, 2, 9, Some(place))
+    assert(MessageCodec.decode(MessageCodec.encode(request)) == Right(request))
+    val reply = Message.SnapshotReply(7, 3, second, None)
+    assert(MessageCodec.decode(MessageCodec.encode(reply)) == Right(reply))
+    assert(MessageCodec.decode(MessageCodec.encode(reply.copy(entries = second.reverse))).isLeft)
+    assert(MessageCodec.decode(MessageCodec.encode(reply.copy(entries = Vector.empty))).isLeft)
+  }
+
+  test("an attempt that misses an answer on its way fixes what it used, once it has succeeded") {
+    val one = new OneFilter
+    one.table.take(0, 8, execution)
+    one.now = Some(upTo(10))
+    one.table.adopt(0, 8, ReadPlace(1, 0), execution)
+    val onTask = new SnapshotUses(null)
+    onTask.add(SnapshotUse(0, Some(Snapshots.onlyFirst), IndexedSeq.empty))
+    new SnapshotUses(one.table).merge(onTask)
+    assert(one.table.take(0, 9, execution) == Snapshots.onlyFirst)
+  }
+
   private val topK = TopKSpec(domain, 10, ascending = true, nullsFirst = true, tiesFree = true)
 
   test("snapshots go over the wire and come back; what is none is refused") {
@@ -87,8 +133,8 @@ class SnapshotsSuite extends AnyFunSuite {
       Bound(TopKBound.none)
     )
     val specs = IndexedSeq.fill(all.size)(topK)
-    val bytes = SnapshotCodec.encode(all, specs)
-    assert(SnapshotCodec.decode(bytes, all.size, specs) == Right(all))
+    val bytes = SnapshotCodec.encode(Seq(Snapshot(3, all), Snapshot(5, all.reverse)), specs)
+    assert(SnapshotCodec.decode(bytes, all.size, specs) == Right(Map(3 -> all, 5 -> all.reverse)))
     assert(SnapshotCodec.decode(bytes, all.size + 1, specs).isLeft)
     assert(SnapshotCodec.decode(bytes, all.size, IndexedSeq.empty).isLeft)
     val nullsLast = specs.map(_.copy(nullsFirst = false))
@@ -113,25 +159,25 @@ class SnapshotsSuite extends AnyFunSuite {
     new Coordinator(FilterRef, NoPeers, Now, ExchangePace(), new ExchangeCounters, () => System.nanoTime())
 
   private def ask(table: Long, partition: Int): Option[(Message.SnapshotReply, Option[Payload])] =
-    coordinator.asked(MessageCodec.encode(Message.SnapshotRequest(7, table, partition))).map { case (bytes, payload) =>
-      (MessageCodec.decode(bytes).toOption.get.asInstanceOf[Message.SnapshotReply], payload)
+    coordinator.asked(MessageCodec.encode(Message.SnapshotRequest(7, table, partition, 1, None))).map {
+      case (bytes, payload) =>
+        (MessageCodec.decode(bytes).toOption.get.asInstanceOf[Message.SnapshotReply], payload)
     }
 
   test("the driver answers what it is asked for: nothing for what travelled, large filters beside the answer") {
     val one = new OneFilter
     val ref = new SnapshotsRef(one.table)
-    assert(ask(ref.id, 0).get._1.number == 0)
-    assert(ask(ref.id, 0).get._1.content.isEmpty)
+    assert(ask(ref.id, 0).get._1.entries == Snapshots.onlyFirst)
+    assert(ask(ref.id, 0).get._1.contents.isEmpty)
     one.now = Some(upTo(10))
     val (small, beside) = ask(ref.id, 1).get
-    assert(small.number == 1 && beside.isEmpty)
-    assert(
-      SnapshotCodec.decode(small.content.get, 1, IndexedSeq.empty) == Right(IndexedSeq(Values(upTo(10), tested = true)))
-    )
+    assert(small.entries.map(_.number) == Vector(1) && beside.isEmpty)
+    val values = Map(1 -> IndexedSeq(Values(upTo(10), tested = true)))
+    assert(SnapshotCodec.decode(small.contents.get, 1, IndexedSeq.empty) == Right(values))
     one.now =
       Some(UserForms.values(domain, Iterator.range(0, 100000, 3).map(i => Long.box(i.toLong)), nulls = false, 100000))
     val (large, payload) = ask(ref.id, 2).get
-    assert(large.number == 2 && large.content.isEmpty && payload.isDefined)
+    assert(large.entries.map(_.number) == Vector(2) && large.contents.isEmpty && payload.isDefined)
     val sent = NoPeers.large
     assert(ask(ref.id, 3).get._2.isDefined && NoPeers.large == sent, "made once")
     assert(ask(ref.id + 1000000, 0).isEmpty)
