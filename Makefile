@@ -29,7 +29,7 @@ PYTEST := .venv/bin/python -m pytest
 .DELETE_ON_ERROR:
 # Parts share caches and two cores.
 .NOTPARALLEL:
-.PHONY: help demo bench bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-steps format \
+.PHONY: help demo bench bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all test-steps format \
   stubs lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect test-large linkage \
   $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
 
@@ -44,6 +44,7 @@ help:
 	@echo "make fuzz SECONDS=600 [SEED=n] [MODE=classic|local-cluster|connect] [LOSSES=1]   random queries, each"
 	@echo "             with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
+	@echo "make test-all            make test and make test-large"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -134,6 +135,8 @@ test:
 test-steps: lint-python test-jvm linkage test-unit test-classic test-local-cluster test-connect \
   $(OLDER_SPARKS:%=test-core-%)
 
+test-all: test test-large
+
 lint: lint-python lint-scala
 
 lint-python: $(VENV)
@@ -166,7 +169,8 @@ test-unit: $(VENV) $(JAR)
 test-classic test-local-cluster test-connect: test-%: $(VENV) $(JAR)
 	$(PYTEST) integration-tests --spark-mode=$* --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
 
-# Not a part of make test: 64 MiB from executor to executor take minutes.
+# Not a part of make test: 64 MiB from executor to executor take minutes, and so do many applications of tests'
+# own.
 test-large: $(VENV) $(JAR)
 	$(PYTEST) integration-tests -m large --spark-mode=local-cluster --junit-xml=$(REPORTS)/large.xml $(PYTEST_ARGS)
 
