@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 #: What plans become and how files are read: modes and Spark's lines differ little in that, so all cases run
-#: once, in the classic mode of the newest, and elsewhere some, with each value of each parameter.
+#: once, in the classic mode of the newest, and elsewhere some, with each value of each parameter but those
+#: that are marked as exhaustive.
 ENGINE = frozenset(
     {
         "test_aggregates",
