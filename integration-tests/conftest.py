@@ -101,15 +101,6 @@ def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def never_gives_up(spark: SparkSession) -> Iterator[None]:
-    """For modules that assert that single rows were skipped, with filters that are of little use for their
-    few rows: what a first pass costs is measured, and over row groups of some hundred rows that is noise.
-    """
-    with joins.settings(spark, {"spark.dynamicFilters.selectivity.giveUp": "1"}):
-        yield
-
-
 @pytest.fixture(scope="session")
 def all_types_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every atomic type, 4,000 rows in 20 row groups, with page indexes."""
