@@ -173,7 +173,8 @@ test-unit: $(VENV) $(JAR)
 test-classic test-local-cluster test-connect: test-%: $(VENV) $(JAR)
 	$(PYTEST) integration-tests --spark-mode=$* --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
 
-# Not a part of make test: 64 MiB from executor to executor take minutes.
+# Not a part of make test: 64 MiB from executor to executor take minutes, and so do many applications of tests'
+# own.
 test-large: $(VENV) $(JAR)
 	$(PYTEST) integration-tests -m large --spark-mode=local-cluster --junit-xml=$(REPORTS)/large.xml $(PYTEST_ARGS)
 

@@ -38,6 +38,10 @@ lazy val jvm = (project in file("jvm")).settings(
   Test / fork := true,
   Test / javaOptions ++= Seq(
     "-Xmx2g",
+    // Spark's generated code runs a few times here: compiling it well takes longer than it ever spares.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:ReservedCodeCacheSize=256m",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.lang.invoke=ALL-UNNAMED",
     "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
@@ -52,6 +56,8 @@ lazy val jvm = (project in file("jvm")).settings(
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
     "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED"
   ),
+  // What measures (make bench-coordinator) gets the JVM that users have.
+  Test / run / javaOptions := (Test / javaOptions).value.filterNot(o => o.startsWith("-XX:")),
   Compile / resourceGenerators += Def.task {
     val f = (Compile / resourceManaged).value / "org" / "dynamicfilters" / "version.txt"
     IO.write(f, version.value)

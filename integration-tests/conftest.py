@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support import joins, tables
+from support import choice, joins, jvm, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,9 +18,14 @@ if TYPE_CHECKING:
 
 
 #: What plans become and how files are read: modes and Spark's lines differ little in that, so all cases run
-#: once, in the classic mode of the newest, and elsewhere each test with some of its parameters.
+#: once, in the classic mode of the newest, and elsewhere some, with each value of each parameter but those
+#: that are marked as exhaustive.
 ENGINE = frozenset(
     {
+        "test_aggregates",
+        "test_corrupt_files",
+        "test_hints",
+        "test_join_semantics",
         "test_joins_batches",
         "test_joins_plans",
         "test_joins_sources",
@@ -30,29 +34,55 @@ ENGINE = frozenset(
         "test_joins_types",
         "test_joins_waiting",
         "test_joins_worth",
+        "test_learned_statistics",
+        "test_not_filtered",
+        "test_stored_values",
+        "test_topk_edges",
         "test_topk_plans",
         "test_topk_types",
         "test_topk_writers",
+        "test_user_filters",
+        "test_user_filters_bad",
+        "test_window_limits",
     }
 )
 ONE_IN = {"classic": 1, "local-cluster": 6, "connect": 6}
 ONE_IN_OF_CORE = 3
 
 
+# Last: of those that -m and -k have left.
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mode = config.getoption("--spark-mode")
-    one_in = ONE_IN_OF_CORE if config.option.markexpr == "core" else ONE_IN[mode]
-    seen: Counter[tuple[str, str]] = Counter()
-    kept, left_out = [], []
-    for item in items:
-        test = (item.path.stem, item.name.partition("[")[0])
-        wanted = seen[test] % one_in == 0 or item.path.stem not in ENGINE
-        seen[test] += 1
-        exhaustive = mode != "classic" and item.get_closest_marker("exhaustive")
-        large = item.get_closest_marker("large") and "large" not in config.option.markexpr
-        (kept if wanted and not exhaustive and not large else left_out).append(item)
-    config.hook.pytest_deselected(items=left_out)
+    core = config.option.markexpr == "core"
+    candidates = [item for item in items if _runs(item, mode, config.option.markexpr)]
+    cases = {item: _case(item) for item in candidates if item.path.stem in ENGINE}
+    one_in = ONE_IN_OF_CORE if core else ONE_IN[mode]
+    chosen = choice.choose(list(cases.values()), one_in, salt="core" if core else mode)
+    kept = [item for item in candidates if item not in cases or cases[item] in chosen]
+    lost = choice.not_covered(map(_case, candidates), list(map(_case, kept)))
+    if lost:
+        raise pytest.UsageError(
+            "no test of this mode has "
+            + ", ".join(f"{parameter}={value} of {module}" for module, parameter, value in lost)
+        )
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
+
+
+def _runs(item: pytest.Item, mode: str, markers: str) -> bool:
+    """Whether the test is meant for this mode at all."""
+    exhaustive = mode != "classic" and item.get_closest_marker("exhaustive")
+    large = item.get_closest_marker("large") and "large" not in markers
+    return not exhaustive and not large
+
+
+def _case(item: pytest.Item) -> choice.Case:
+    call = getattr(item, "callspec", None)
+    values = (
+        {name: choice.text(value, call.indices[name]) for name, value in call.params.items()} if call else {}
+    )
+    return choice.Case(item.path.stem, item.name, tuple(sorted(values.items())))
 
 
 @pytest.fixture(scope="session")
@@ -63,9 +93,7 @@ def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         # Several splits and tasks for little data, so that tasks share bounds while they run.
         "spark.sql.files.maxPartitionBytes": "256k",
         "spark.sql.files.openCostInBytes": "64k",
-        # What a first pass costs is measured, and over row groups of some hundred rows that is noise: a test
-        # that asserts that rows were skipped must not depend on it.
-        "spark.dynamicFilters.selectivity.giveUp": "1",
+        **jvm.QUICK,
         # One driver lives through all modules, and in local mode a task without memory ends it. Each hash
         # table that Spark broadcasts for a bigint key takes a page: 32 MiB by default, until it is collected.
         "spark.driver.memory": "2g",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_dynamic_filters.testing import MODES, start_application
-from support import losses
+from support import jvm, losses
 from support.generator import campaign
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
     "spark.buffer.pageSize": "2m",
-    # Generated code is new in each query: most time would go into compiling it well.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    **jvm.QUICK,
 }
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spark_dynamic_filters as sdf
+from support import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,7 @@ quiet = {
     "spark.sql.warehouse.dir": sys.argv[2],
 }
 """
+PREAMBLE += f"quiet |= {jvm.QUICK!r}\n"
 SHOW = """
 print("STATUS", sdf.status(spark).activation, sdf.status(spark).active, flush=True)
 print("FIRED", sdf.analyze(spark.read.parquet(sys.argv[1]).orderBy("id").limit(5)).fired(), flush=True)

@@ -21,10 +21,13 @@ from support.generator.model import Item, Order, Select, Source, Statement
 if TYPE_CHECKING:
     from spark_dynamic_filters.testing import SparkApplication
 
-pytestmark = [pytest.mark.core, pytest.mark.timeout(170)]
+pytestmark = pytest.mark.timeout(170)
 
 SEEDS = 20
 _STATEMENTS = 5
+
+# Of the seeds that run in all modes; a seed stands for nothing that the others have not.
+_EVERYWHERE = 5
 
 # How many statements had a filter that skipped rows, by seed: filled by one test, read by another.
 _fired: dict[int, tuple[int, int]] = {}
@@ -40,7 +43,13 @@ def campaign(
     spark_application.close_session(session)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(n, marks=pytest.mark.core if n < _EVERYWHERE else pytest.mark.exhaustive)
+        for n in range(SEEDS)
+    ],
+)
 def test_generated_statements(campaign: Campaign, seed: int) -> None:
     tally = campaign.tally
     before = (len(tally.faults), tally.fired, tally.answered)
@@ -53,6 +62,7 @@ def test_generated_statements(campaign: Campaign, seed: int) -> None:
     assert not found, "\n\n".join(map(str, found))
 
 
+@pytest.mark.exhaustive
 def test_in_half_of_the_statements_filters_skip_rows() -> None:
     # Guards the test above against comparing Spark with itself.
     if len(_fired) < SEEDS:
@@ -62,6 +72,7 @@ def test_in_half_of_the_statements_filters_skip_rows() -> None:
     assert fired >= 0.5 * answered, (fired, answered, _fired)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("seed", range(2))
 def test_generated_statements_with_faults(campaign: Campaign, spark_mode: str, seed: int) -> None:
     losses = 0.2 if spark_mode == "local-cluster" else None
@@ -92,6 +103,7 @@ def _tables() -> list[data.Table]:
     return [data.Table(f"t{i}", rows, columns, Path(), False) for i, rows in enumerate(sizes)]
 
 
+@pytest.mark.exhaustive
 def test_same_seed_same_statement() -> None:
     made = [[make(seed, n, _tables()) for seed in range(5) for n in range(5)] for _ in range(2)]
     texts = [[(statement.sql(), settings) for statement, settings in run] for run in made]
@@ -99,6 +111,7 @@ def test_same_seed_same_statement() -> None:
     assert len({text for text, _ in texts[0]}) > 20
 
 
+@pytest.mark.exhaustive
 def test_statements_have_all_that_is_to_be_tested() -> None:
     text = "\n".join(make(seed, 0, _tables())[0].sql() for seed in range(2_000))
     wanted = (
@@ -138,6 +151,7 @@ def test_statements_have_all_that_is_to_be_tested() -> None:
     assert [w for w in wanted if w not in text] == []
 
 
+@pytest.mark.exhaustive
 def test_shrinking_leaves_what_matters() -> None:
     def still_fails(candidate: Statement, settings: dict[str, str]) -> bool:
         return "JOIN" in candidate.sql() and "spark.sql.adaptive.enabled" in settings
@@ -154,6 +168,7 @@ def test_shrinking_leaves_what_matters() -> None:
     pytest.fail("no statement has a join")
 
 
+@pytest.mark.exhaustive
 def test_ties_are_free_and_nothing_else() -> None:
     columns = [Item("a.x", "x"), Item("a.y", "y")]
     statement = Statement(Select(columns, Source("a", "t")), order=[Order("x", "ASC")], limit=2)

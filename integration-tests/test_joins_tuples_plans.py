@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import spark_dynamic_filters as sdf
 from support import joins, tables, tuples
 from support.joins import STRATEGIES, Comparer
 from support.tuples import (
@@ -96,10 +95,9 @@ def test_passes(compare: Comparer, shape: str, strategy: str) -> None:
 @pytest.mark.core
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("shape", STOPS)
-def test_stops(spark: SparkSession, compare: Comparer, shape: str, strategy: str) -> None:
+def test_stops(compare: Comparer, shape: str, strategy: str) -> None:
     query, words = STOPS[shape]
-    with sdf.conf(spark).override(**{"selectivity.giveUp": 0.6}):
-        run = compare(query, STRATEGIES[strategy]).on
+    run = compare(query, STRATEGIES[strategy]).on
     assert_no_tuples(run, words)
     joins.assert_ready(run, "x_int")
 

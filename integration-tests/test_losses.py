@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.core, pytest.mark.timeout(400)]
+# Applications of their own: the mode of the suite makes no difference.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(400)]
 
-_SECONDS = 40
+_SECONDS = 20
 
 
-@pytest.mark.parametrize("mode", ["classic", "local-cluster"])
-def test_losses_at_random_moments(spark_mode: str, tmp_path: Path, mode: str) -> None:
-    if spark_mode != "classic":
-        pytest.skip("applications of its own: the mode of the suite makes no difference")
+@pytest.mark.parametrize("mode", ["classic", pytest.param("local-cluster", marks=pytest.mark.core)])
+def test_losses_at_random_moments(tmp_path: Path, mode: str) -> None:
     tests = Path(__file__).parent
     path = os.pathsep.join([str(tests), *sys.path])
     command = [sys.executable, str(tests / "fuzz.py"), "--losses", "--mode", mode, "--seed", "7"]

@@ -13,8 +13,9 @@ import pytest
 
 from support.applications import run_application, value
 
-# Each is an application of its own, which loses its files once.
-pytestmark = [pytest.mark.core, pytest.mark.timeout(240)]
+# Each is an application of its own, which loses its files once. One of each kind runs always, on older Sparks
+# the one that once lost rows there.
+pytestmark = pytest.mark.timeout(240)
 
 _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
 
@@ -32,8 +33,7 @@ spark = start("local[2, 4]", settings={
     "spark.local.dir": str(local), "spark.sql.shuffle.partitions": "8", "spark.task.maxFailures": "4",
     "spark.sql.files.openCostInBytes": "1m", "spark.sql.files.maxPartitionBytes": "1m",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
-    # It runs two queries: what compiles fast is faster.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", **json.loads(sys.argv[2]),
+    **json.loads(sys.argv[2]),
 })
 columns = ("id", "hash(id) % 500 AS k", "id % 11 AS v", "repeat('x', 20) AS s")
 # Six map tasks: eight reducers are told from them.
@@ -96,15 +96,30 @@ _LATE = "SELECT slow(j) AS j FROM dim WHERE j BETWEEN 1 AND 40"
 _WAITS_SHORTLY = 'spark.conf.set("spark.dynamicFilters.join.waitTimeout", "0s")\n'
 
 
-@pytest.mark.parametrize("full_retry", [True, False], ids=["full-retry", "no-full-retry"])
-@pytest.mark.parametrize("exchange", ["REPARTITION(8)", "REPARTITION(8, v)", "REBALANCE(8)"])
+@pytest.mark.parametrize(
+    ("exchange", "full_retry"),
+    [
+        pytest.param("REPARTITION(8)", False, marks=[pytest.mark.core, pytest.mark.exhaustive]),
+        pytest.param("REPARTITION(8, v)", True, marks=pytest.mark.exhaustive),
+        pytest.param("REPARTITION(8)", True, marks=pytest.mark.large),
+        pytest.param("REPARTITION(8, v)", False, marks=pytest.mark.large),
+        pytest.param("REBALANCE(8)", True, marks=pytest.mark.large),
+        pytest.param("REBALANCE(8)", False, marks=pytest.mark.large),
+    ],
+)
 def test_filter_that_came_after_the_first_attempt(tmp_path: Path, exchange: str, full_retry: bool) -> None:
     settings = "{}" if full_retry else f'{{"{_FULL_RETRY}": "false"}}'
     code = _join(exchange, _LATE) + _WAITS_SHORTLY + "compare(query, reducers=8)"
     _check(code, tmp_path, settings=settings)
 
 
-@pytest.mark.parametrize("exchange", ["REPARTITION(8)", "REPARTITION(8, v)"])
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        pytest.param("REPARTITION(8)", marks=pytest.mark.large),
+        pytest.param("REPARTITION(8, v)", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str) -> None:
     # More than selectivity.giveUp: whether a split is worth testing is measured, and known in the next
     # attempt.
@@ -112,11 +127,13 @@ def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str) -> 
     _check(_join(exchange, dim) + "compare(query, reducers=8, tasks=6)", tmp_path, rows=80_000)
 
 
+@pytest.mark.large
 def test_filter_in_time_that_passes_few_rows(tmp_path: Path) -> None:
     dim = "SELECT j FROM dim WHERE j BETWEEN 1 AND 60"
     _check(_join("REPARTITION(8)", dim) + "compare(query, reducers=8)", tmp_path, pruned=True)
 
 
+@pytest.mark.large
 def test_shuffled_join(tmp_path: Path) -> None:
     code = f"""
 query = \"\"\"SELECT /*+ MERGE(d) */ b.id, b.k, {_SLOW.format(id="b.id", each=7)}
@@ -127,7 +144,13 @@ compare(query, reducers=8)
     _check(code, tmp_path)
 
 
-@pytest.mark.parametrize("order", ["k", "k DESC"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param("k", marks=pytest.mark.exhaustive),
+        pytest.param("k DESC", marks=pytest.mark.large),
+    ],
+)
 def test_topk_over_groups(tmp_path: Path, order: str) -> None:
     # What a map task drops depends on the bound, and that on what other tasks have read.
     slow = "max(CASE WHEN id % 53 = 0 THEN s END)"
@@ -140,6 +163,7 @@ compare(query, reducers=400, completed=20)
     _check(code, tmp_path, rows=400_000, settings=settings)
 
 
+@pytest.mark.large
 def test_least_and_greatest_by_partition_of_an_exchange(tmp_path: Path) -> None:
     slow = _SLOW.format(id="id", each=31).removesuffix(" AS slept")
     code = f"""
@@ -150,6 +174,7 @@ compare(query, reducers=8)
     _check(code, tmp_path)
 
 
+@pytest.mark.large
 def test_users_filter_is_tightened_between_two_attempts(tmp_path: Path) -> None:
     # Rows that do not match may come or not, each once at most; those that match come once.
     code = """

@@ -18,12 +18,13 @@ import json, sys
 from pathlib import Path
 import spark_dynamic_filters as sdf
 from pyspark.sql import SparkSession
+from support import jvm
 folder = Path(sys.argv[1])
 quiet = {
     "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.executor.memory": "1g",
-    "spark.dynamicFilters.testing.faults.enabled": "true", "spark.sql.session.timeZone": "UTC",
+    "spark.dynamicFilters.testing.faults.enabled": "true", "spark.sql.session.timeZone": "UTC", **jvm.QUICK,
 }
 def start(master, **settings):
     return sdf.configure(
