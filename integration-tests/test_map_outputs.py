@@ -40,7 +40,8 @@ columns = ("id", "hash(id) % 500 AS k", "id % 11 AS v", "repeat('x', 20) AS s")
 big = spark.range(0, rows, 1, 6).selectExpr(*columns)
 # Keys are in no order, so it is rows that are dropped, not row groups.
 big.write.parquet(str(folder / "big"))
-spark.range(-500, 500).selectExpr("id AS j").write.parquet(str(folder / "dim"))
+# A condition on g says nothing of j: Spark cannot infer one on the other side of a join.
+spark.range(-500, 500, 1, 1).selectExpr("id AS j", "pmod(hash(id), 10) AS g").write.parquet(str(folder / "dim"))
 for name in ("big", "dim"):
     spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
 def slow(j):
@@ -113,24 +114,55 @@ def test_filter_that_came_after_the_first_attempt(tmp_path: Path, exchange: str,
     _check(code, tmp_path, settings=settings)
 
 
+_MOST = "SELECT j FROM dim WHERE g < 7"
+_FEW = "SELECT j FROM dim WHERE g = 7"
+
+#: How files are read: in batches, or by the vectorized reader row by row, as tables of many columns are.
+_READERS = {"batches": "", "rows": 'spark.conf.set("spark.sql.codegen.maxFields", "2")\n'}
+
+
 @pytest.mark.parametrize(
-    "exchange",
+    ("exchange", "reader"),
     [
-        pytest.param("REPARTITION(8)", marks=pytest.mark.large),
-        pytest.param("REPARTITION(8, v)", marks=pytest.mark.exhaustive),
+        pytest.param("REPARTITION(8, v)", "batches", marks=pytest.mark.exhaustive),
+        pytest.param("REPARTITION(8)", "rows", marks=pytest.mark.exhaustive),
+        pytest.param("REPARTITION(8)", "batches", marks=pytest.mark.large),
+        pytest.param("REPARTITION(8, v)", "rows", marks=pytest.mark.large),
     ],
 )
-def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str) -> None:
+def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str, reader: str) -> None:
     # More than selectivity.giveUp: whether a split is worth testing is measured, and known in the next
-    # attempt.
-    dim = "SELECT j FROM dim WHERE j BETWEEN -350 AND 350"
-    _check(_join(exchange, dim) + "compare(query, reducers=8, tasks=6)", tmp_path, rows=80_000)
+    # attempt; so is whether late materialization pays.
+    code = _READERS[reader] + _join(exchange, _MOST) + "compare(query, reducers=8, tasks=6)"
+    settings = f'{{"{_FULL_RETRY}": "false"}}' if exchange == "REPARTITION(8)" else "{}"
+    _check(code, tmp_path, settings=settings)
 
 
 @pytest.mark.large
 def test_filter_in_time_that_passes_few_rows(tmp_path: Path) -> None:
-    dim = "SELECT j FROM dim WHERE j BETWEEN 1 AND 60"
-    _check(_join("REPARTITION(8)", dim) + "compare(query, reducers=8)", tmp_path, pruned=True)
+    _check(_join("REPARTITION(8)", _FEW) + "compare(query, reducers=8)", tmp_path, pruned=True)
+
+
+@pytest.mark.exhaustive
+def test_cached_blocks_that_are_computed_again(tmp_path: Path) -> None:
+    # A task of a result stage makes the blocks; when they are lost, a map task makes them anew.
+    code = """
+from pyspark import StorageLevel
+f = sdf.create_filter(spark, "mine", "int")
+f.update(sdf.between(-400, 400))
+cached = spark.table("big").where(f.prunes("k")).persist(StorageLevel.DISK_ONLY)
+cached.collect()
+def query():
+    sleep = "CASE WHEN id % 31 = 0 THEN java_method('java.lang.Thread', 'sleep', 15L) END"
+    return cached.repartition(8).selectExpr("id", "k", sleep)
+expected = rows_of(query)
+def lose_blocks():
+    f.update(sdf.between(1, 40))
+    for block in list(local.rglob("rdd_*")):
+        block.unlink()
+compare(query, reducers=8, tasks=6, before=lose_blocks, expected=expected)
+"""
+    _check(code, tmp_path, settings=f'{{"{_FULL_RETRY}": "false"}}')
 
 
 @pytest.mark.large

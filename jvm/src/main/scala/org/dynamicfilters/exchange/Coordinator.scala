@@ -136,7 +136,8 @@ final class Coordinator(
         val table = Snapshots.find(m.table)
         if (table.isEmpty) counters.add(refusedUnknown)
         table.map { t =>
-          val entries = t.asked(m.partition, m.attempt, m.newFrom, Option.when(m.executionId >= 0)(m.executionId))
+          val entries =
+            t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, Option.when(m.executionId >= 0)(m.executionId))
           val wire = t.wire(entries.map(_.number).filter(_ > 0).distinct.sorted)(encoded(m.executionId, t, _))
           (
             MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, entries, wire.contents)),

@@ -83,37 +83,53 @@ object ExecutorExchange extends Logging {
     }
   }
 
-  /** Asks the driver for the snapshots of a partition. Blocks the task, for [[AskMillis]] at most; after an answer that did not
-    * come, further tasks do not ask for a while.
+  /** Asks the driver for the snapshots of a partition, again and again until there is an answer or the time is over. Blocks the
+    * task: an attempt that may go on without an answer for [[AskMillis]] at most, and after that further ones do not ask for a
+    * while.
     *
     * @return
     *   None if there is no answer
     */
   def snapshots(request: Message.SnapshotRequest, table: SnapshotsRef): Option[SnapshotSchedule] = {
     start()
-    if (System.nanoTime() < silentUntil.get) { counters.add(ExchangeCounter.snapshotsUnasked); None }
-    else {
-      val deadline = System.nanoTime() + AskMillis * 1000000
-      val answer =
-        try
-          connected(deadline).map { wire =>
-            val bytes = MessageCodec.encode(request)
-            counters.add(ExchangeCounter.sent)
-            counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
-            val ask = (m: Array[Byte]) => wire.ask(m, math.max(1L, (deadline - System.nanoTime()) / 1000000))
-            FaultInjection.current.fold(ask)(_.asks(ask))(bytes)
-          }
-        catch {
-          case e: InterruptedException => throw e
-          case NonFatal(_) =>
-            if (System.nanoTime() >= deadline) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
-            None
-        }
-      val schedule = answer.flatMap { case (bytes, payload) => read(request, table, bytes, payload) }
-      if (schedule.isEmpty) counters.add(ExchangeCounter.snapshotsUnanswered)
+    val mayDoWithout = request.isFirst || request.newFrom.isDefined
+    if (mayDoWithout && System.nanoTime() < silentUntil.get) {
+      counters.add(ExchangeCounter.snapshotsUnasked)
+      None
+    } else {
+      val deadline = System.nanoTime() + (if (mayDoWithout) AskMillis else InsistMillis) * 1000000
+      var schedule = once(request, table, deadline)
+      while (schedule.isEmpty && System.nanoTime() < deadline && state.get != State.Failed) {
+        Thread.sleep(AgainMillis)
+        schedule = once(request, table, deadline)
+      }
+      if (schedule.isEmpty) {
+        counters.add(ExchangeCounter.snapshotsUnanswered)
+        if (mayDoWithout) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
+      }
       schedule
     }
   }
+
+  private def once(
+      request: Message.SnapshotRequest,
+      table: SnapshotsRef,
+      deadline: Long
+  ): Option[SnapshotSchedule] =
+    try
+      connected(deadline).flatMap { wire =>
+        val bytes = MessageCodec.encode(request)
+        counters.add(ExchangeCounter.sent)
+        counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
+        val millis = math.min(AskMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
+        val ask = (m: Array[Byte]) => wire.ask(m, millis)
+        val (answer, payload) = FaultInjection.current.fold(ask)(_.asks(ask))(bytes)
+        read(request, table, answer, payload)
+      }
+    catch {
+      case e: InterruptedException => throw e
+      case NonFatal(_) => None
+    }
 
   /** A task's first question may come before the connection. */
   private def connected(deadline: Long): Option[RpcAccess.DriverWire] = {
@@ -144,11 +160,21 @@ object ExecutorExchange extends Logging {
         contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))
     }
 
-  /** A value that is made by whoever asks first, while the others wait. */
-  private final class Once[A](make: => A) { lazy val value: A = make }
+  /** A value that is made by whoever asks first, while the others wait; again, if it could not be made. */
+  private final class Once[A](make: => Option[A]) {
+    private var made: Option[A] = None
+    def value: Option[A] = synchronized {
+      if (made.isEmpty) made = make
+      made
+    }
+  }
 
   /** An answer takes less than a millisecond; a driver that collects garbage may take seconds. */
   private val AskMillis = 5000L
+
+  /** As long as Spark itself waits for a driver that does not answer. */
+  private val InsistMillis = 120000L
+  private val AgainMillis = 20L
   private val SilentMillis = 30000L
   private val silentUntil = new AtomicLong(Long.MinValue)
 

@@ -55,6 +55,8 @@ object Message {
     *
     * @param executionId
     *   -1 where there is none
+    * @param isFirst
+    *   whether there was no attempt of the partition before
     * @param newFrom
     *   None for an attempt that starts; else from which place on it could use newer filters
     */
@@ -63,6 +65,7 @@ object Message {
       table: Long,
       partition: Int,
       attempt: Long,
+      isFirst: Boolean,
       newFrom: Option[ReadPlace]
   ) extends Message
 

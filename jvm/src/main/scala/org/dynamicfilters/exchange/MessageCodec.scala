@@ -39,8 +39,9 @@ object MessageCodec {
         b.setWithdrawn(FilterWithdrawn.newBuilder().setFilter(nameMessage(filter)).setReason(reason.take(MaxReason)))
       case Message.Joined(_) => b.setJoined(ExecutionJoined.getDefaultInstance)
       case Message.Ended(_) => b.setEnded(ExecutionEndedMessage.getDefaultInstance)
-      case Message.SnapshotRequest(_, table, partition, attempt, newFrom) =>
+      case Message.SnapshotRequest(_, table, partition, attempt, isFirst, newFrom) =>
         val request = SnapshotRequest.newBuilder().setTable(table).setPartition(partition).setAttempt(attempt)
+        request.setIsFirst(isFirst)
         newFrom.foreach(p => request.setPlace(placeMessage(p)))
         b.setSnapshotRequest(request)
       case Message.SnapshotReply(_, table, entries, contents) =>
@@ -105,6 +106,7 @@ object MessageCodec {
             r.getTable,
             r.getPartition,
             r.getAttempt,
+            r.getIsFirst,
             Option.when(r.hasPlace)(place(r.getPlace))
           )
         )

@@ -105,17 +105,33 @@ final class Snapshots(
   private val worth = Array.fill(first.size)(new Worth)
   private var questions = 0L
 
-  /** The schedule of a partition, fixed by the attempt that asks first. */
-  def take(partition: Int, attempt: Long, executionId: Option[Long]): Vector[ScheduleEntry] =
-    known(partition).getOrElse {
-      // Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built.
-      val now = newest(executionId, worthTesting())
-      synchronized(known(partition).getOrElse {
-        val schedule = Vector(ScheduleEntry(ReadPlace.start, numberOf(now)))
-        fixed(partition) = new Fixed(schedule, Some(attempt))
-        schedule
-      })
+  /** The schedule of a partition, fixed by the attempt that asks first.
+    *
+    * @param isFirst
+    *   whether there was no attempt before: else one may run that got no answer, with snapshot 0
+    */
+  def take(
+      partition: Int,
+      attempt: Long,
+      executionId: Option[Long],
+      isFirst: Boolean = true
+  ): Vector[ScheduleEntry] =
+    if (!isFirst) synchronized {
+      known(partition).getOrElse {
+        fixed(partition) = new Fixed(Snapshots.onlyFirst, None)
+        Snapshots.onlyFirst
+      }
     }
+    else
+      known(partition).getOrElse {
+        // Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built.
+        val now = newest(executionId, worthTesting())
+        synchronized(known(partition).getOrElse {
+          val schedule = Vector(ScheduleEntry(ReadPlace.start, numberOf(now)))
+          fixed(partition) = new Fixed(schedule, Some(attempt))
+          schedule
+        })
+      }
 
   private def known(partition: Int): Option[Vector[ScheduleEntry]] = synchronized {
     fixed.get(partition).map { f =>
@@ -142,10 +158,11 @@ final class Snapshots(
   private[exchange] def asked(
       partition: Int,
       attempt: Long,
+      isFirst: Boolean,
       newFrom: Option[ReadPlace],
       executionId: Option[Long]
   ): Vector[ScheduleEntry] = newFrom match {
-    case None => take(partition, attempt, executionId)
+    case None => take(partition, attempt, executionId, isFirst)
     case Some(from) => adopt(partition, attempt, from, executionId)
   }
 
@@ -184,9 +201,12 @@ final class Snapshots(
   private val wires = mutable.HashMap.empty[Seq[Int], SnapshotWire]
 
   /** Snapshots as they go to executors, made once; of number 0 nothing goes. */
-  private[exchange] def wire(numbers: Seq[Int])(make: Seq[Snapshot] => SnapshotWire): SnapshotWire = synchronized {
-    wires.getOrElseUpdate(numbers, make(numbers.map(snapshots(_))))
-  }
+  private[exchange] def wire(numbers: Seq[Int])(make: Seq[Snapshot] => SnapshotWire): SnapshotWire =
+    // A lock of its own: encoding takes long.
+    wires.synchronized(wires.getOrElseUpdate(numbers, make(numbers.map(snapshot))))
+
+  /** Whether some partition has been computed already, or is being. */
+  private[exchange] def isUsed: Boolean = synchronized(fixed.nonEmpty)
 
   /** How many different ones there are; for tests. */
   def size: Int = synchronized(snapshots.size)
@@ -232,12 +252,27 @@ object Snapshots {
 /** Filters of snapshots, encoded: in the answer itself, or beside it where they are large. */
 private[exchange] final case class SnapshotWire(contents: Option[Array[Byte]], payload: Option[Payload])
 
-/** A table as an RDD holds it: on executors only its name is left. */
-final class SnapshotsRef(@transient private val table: Snapshots) extends Serializable {
+/** A table as an RDD holds it: on executors only its name is left.
+  *
+  * @param isShared
+  *   whether executors ask the driver; the same for all attempts
+  */
+final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean) extends Serializable {
   val id: Long = table.id
   val size: Int = table.first.size
 
   /** By filter, for bounds. */
   val topKs: IndexedSeq[TopKSpec] = table.topKs
+
+  /** Whether attempts of this stage may not be the first ones of their partitions: as of the stage's submission, when Spark
+    * serializes its RDDs.
+    */
+  var wasUsed = false
+
+  private def writeObject(out: java.io.ObjectOutputStream): Unit = {
+    if (table != null) wasUsed = table.isUsed
+    out.defaultWriteObject()
+  }
+
   Snapshots.register(table)
 }

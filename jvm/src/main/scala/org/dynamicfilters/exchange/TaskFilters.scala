@@ -43,22 +43,34 @@ object TaskFilters {
   /** Whether the task may tell other executors what it learns, and hear of them: Spark puts the session's settings into tasks. */
   def shares(context: TaskContext): Boolean = context.getLocalProperty(Settings.ExchangeEnabled.key) != "false"
 
+  /** The same of the queries of this thread of the driver. */
+  def shares(sc: SparkContext): Boolean = sc.getLocalProperty(Settings.ExchangeEnabled.key) != "false"
+
   /** Starts a computation of a TopK's input in the running task.
     *
     * @param run
     *   see [[TopKRef.nextRun]]
     * @param partition
     *   of the producer's own input, which need not be the task's: a cartesian product computes one partition in many tasks
+    * @param pinned
+    *   see [[TaskTopK.pin]]
     * @return
-    *   None where the task has no execution id or the execution has ended
+    *   None where the task has no execution id or the execution has ended, unless the bound is pinned: a partition that is
+    *   computed again drops the same rows
     */
-  def start(context: TaskContext, ref: TopKRef, run: Long, partition: Int): Option[TaskTopK] =
-    for {
-      execution <- executionId(context)
-      shared <- {
-        ExecutorExchange.start(); LocalExchange.instance.topK(execution, ref.id, run, ref.spec, shares(context))
-      }
-    } yield {
+  def start(
+      context: TaskContext,
+      ref: TopKRef,
+      run: Long,
+      partition: Int,
+      pinned: Option[TopKBound]
+  ): Option[TaskTopK] = {
+    val execution = executionId(context)
+    val ofExecution = execution.flatMap { id =>
+      ExecutorExchange.start()
+      LocalExchange.instance.topK(id, ref.id, run, ref.spec, shares(context))
+    }
+    ofExecution.orElse(pinned.map(_ => new SharedTopK(ref.spec))).map { shared =>
       val ofTask = {
         val known = tasks.get(context.taskAttemptId())
         if (known != null) known else register(context, execution)
@@ -66,11 +78,14 @@ object TaskFilters {
       val before = ofTask.get((ref.id, run)).fold(0)(_.computations)
       // Later computations replace what earlier ones contributed, like later attempts.
       val attempt = context.taskAttemptId() * MaxComputations + before
-      val sink = FaultInjection.current.fold[ContributionSink](shared)(_.sink(execution, shared))
+      val sink = FaultInjection.current
+        .fold[ContributionSink](shared)(f => execution.fold[ContributionSink](shared)(f.sink(_, shared)))
       val task = TaskTopK(shared, partition, attempt, sink)
       ofTask((ref.id, run)) = new Part(task, before + 1)
+      pinned.foreach(task.pin)
       task
     }
+  }
 
   /** What the running task still needs of a producer's column.
     *
@@ -82,13 +97,13 @@ object TaskFilters {
       part.current.filter(own = part.computations == 1)
     }
 
-  private def register(context: TaskContext, execution: Long): mutable.Map[(Long, Long), Part] = {
+  private def register(context: TaskContext, execution: Option[Long]): mutable.Map[(Long, Long), Part] = {
     val fresh = mutable.HashMap.empty[(Long, Long), Part]
     tasks.put(context.taskAttemptId(), fresh)
-    LocalExchange.instance.enter(execution)
+    execution.foreach(LocalExchange.instance.enter)
     context.addTaskCompletionListener[Unit] { _ =>
       tasks.remove(context.taskAttemptId())
-      LocalExchange.instance.leave(execution)
+      execution.foreach(LocalExchange.instance.leave)
     }
     fresh
   }

@@ -1,5 +1,8 @@
 package org.dynamicfilters.exchange
 
+import scala.jdk.CollectionConverters._
+import scala.util.control.ControlThrowable
+
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 
@@ -9,11 +12,16 @@ object TaskSnapshots {
   /** Whether what the running task computes may end in a shuffle, so that it must be the same in every attempt.
     *
     * Spark does not tell a task of what kind it is, but its stack does. Whatever is computed on another thread (rows for a
-    * Python worker, say) counts as going into a shuffle: then filters are fixed though they need not be.
+    * Python worker, say) counts as going into a shuffle: then filters are fixed though they need not be. So do rows that become
+    * cached blocks, which outlive the task: a block that is lost may be computed again by a task of the other kind.
     */
-  def areNeeded: Boolean = !stack.walk[Boolean](_.anyMatch(_.getClassName == ResultTask))
+  def areNeeded: Boolean = stack.walk[Boolean] { frames =>
+    val names = frames.map[String](_.getClassName).iterator.asScala.toSet
+    !names.contains(ResultTask) || names.contains(BlockManager)
+  }
 
   private val ResultTask = "org.apache.spark.scheduler.ResultTask"
+  private val BlockManager = "org.apache.spark.storage.BlockManager"
   private val stack = StackWalker.getInstance()
 
   /** The schedule of a partition, fixed by the attempt that asks first.
@@ -22,7 +30,7 @@ object TaskSnapshots {
     *   None for an attempt that starts; else from which place on it could use newer filters
     * @return
     *   None if the driver did not answer: the task goes on with what it has, and has to say so with its result
-    *   ([[SnapshotUse]])
+    *   ([[SnapshotUse]]). Not where an attempt before may have had an answer: then this one fails
     */
   def ask(
       context: TaskContext,
@@ -32,19 +40,28 @@ object TaskSnapshots {
   ): Option[SnapshotSchedule] = {
     val execution = TaskFilters.executionId(context)
     val attempt = context.taskAttemptId()
+    val isFirst = context.attemptNumber() == 0 && !table.wasUsed
     if (RpcAccess.isDriver)
       Snapshots.find(table.id).map { t =>
-        val entries = t.asked(partition, attempt, newFrom, execution)
+        val entries = t.asked(partition, attempt, isFirst, newFrom, execution)
         SnapshotSchedule(entries, entries.map(e => e.number -> t.snapshot(e.number).filters).toMap - 0)
       }
-    else if (!TaskFilters.shares(context)) None
-    else
-      ExecutorExchange.snapshots(
-        Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition, attempt, newFrom),
-        table
-      )
+    else if (!table.isShared) None
+    else {
+      val request =
+        Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition, attempt, isFirst, newFrom)
+      val answer = ExecutorExchange.snapshots(request, table)
+      if (answer.isEmpty && newFrom.isEmpty && !isFirst)
+        throw new SnapshotUnavailable("the driver does not say with which filters an earlier attempt was computed")
+      answer
+    }
   }
 }
+
+/** Without its snapshot an attempt could hand on other rows than an earlier one, so it has to fail, and Spark tries again. Not
+  * an exception that is caught where filters fail open.
+  */
+final class SnapshotUnavailable(message: String) extends ControlThrowable(message)
 
 /** Which snapshots a partition is computed with.
   *

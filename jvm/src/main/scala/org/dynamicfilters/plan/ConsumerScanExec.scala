@@ -28,7 +28,9 @@ case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) ex
         filters,
         filters.map(_.ref.currentRun),
         ReadyFilters(sparkContext, ready),
-        if (filters.exists(_.place.crossesExchange)) Some(ScanSnapshots(sparkContext, filters.map(_.ref))) else None
+        if (filters.exists(_.place.crossesExchange))
+          Some(ScanSnapshots(sparkContext, filters.map(_.ref), ready(_).isDefined))
+        else None
       )
     TaskFilters
       .executionId(sparkContext)

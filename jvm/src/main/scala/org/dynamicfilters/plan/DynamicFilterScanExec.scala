@@ -181,7 +181,9 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
       spec,
       spec.columns.map(_.ref.currentRun),
       ReadyFilters(sparkContext, ready),
-      Option.when(spec.showsFilters)(ScanSnapshots(sparkContext, spec.filterRefs, spec.giveUpSelectivity)),
+      Option.when(spec.showsFilters)(
+        ScanSnapshots(sparkContext, spec.filterRefs, ready(_).isDefined, spec.giveUpSelectivity)
+      ),
       accumulator,
       report =>
         counted.foreach { case (plus, minus, metric) =>

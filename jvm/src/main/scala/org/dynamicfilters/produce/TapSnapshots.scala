@@ -37,7 +37,7 @@ private[produce] object TapSnapshots {
     )
     val uses = new SnapshotUses(table)
     sc.register(uses)
-    new TapSnapshots(new SnapshotsRef(table), uses)
+    new TapSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses)
   }
 
   private def boundNow(executionId: Long, name: FilterName): TopKBound = Driver.exchange match {

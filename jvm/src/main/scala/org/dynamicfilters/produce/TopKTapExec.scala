@@ -127,8 +127,7 @@ private object TopKTap {
       alone: Boolean,
       pinned: Option[TopKBound]
   ): Option[InternalRow => Boolean] =
-    TaskFilters.start(context, part.ref, part.run, partition).map { task =>
-      pinned.foreach(task.pin)
+    TaskFilters.start(context, part.ref, part.run, partition, pinned).map { task =>
       val execution = TaskFilters.executionId(context).getOrElse(-1L)
       context.addTaskCompletionListener[Unit] { c =>
         if (!c.isFailed() && !c.isInterrupted()) {

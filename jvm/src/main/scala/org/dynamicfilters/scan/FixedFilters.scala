@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.exchange._
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
@@ -20,10 +22,17 @@ object ScanSnapshots {
     *
     * @param refs
     *   the scan's filters. TopKs have no part in it: their taps fix the bound
+    * @param travels
+    *   by filter, whether it travels with the tasks
     * @param giveUpSelectivity
     *   see [[Snapshots]]
     */
-  def apply(sc: SparkContext, refs: IndexedSeq[FilterRef], giveUpSelectivity: Double = 1.0): ScanSnapshots = {
+  def apply(
+      sc: SparkContext,
+      refs: IndexedSeq[FilterRef],
+      travels: Int => Boolean,
+      giveUpSelectivity: Double = 1.0
+  ): ScanSnapshots = {
     def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
       refs.zipWithIndex.map {
         case (j: JoinRef, i) =>
@@ -34,7 +43,14 @@ object ScanSnapshots {
             .fold[SnapshotFilter](SnapshotFilter.Unknown)(s => SnapshotFilter.Values(s.newest.filter, tested(i)))
         case _ => SnapshotFilter.Unknown
       }
-    val table = new Snapshots(now(TaskFilters.executionId(sc), _ => true), now, giveUpSelectivity = giveUpSelectivity)
+    // A filter may become complete between the choice of what travels and now.
+    val first = refs.zipWithIndex.map {
+      case (j: JoinRef, i) if travels(i) =>
+        j.state.current.fold[SnapshotFilter](SnapshotFilter.Unknown)(SnapshotFilter.Values(_, tested = true))
+      case (u: UserRef, _) if u.follows => SnapshotFilter.Values(u.generation.filter, tested = true)
+      case _ => SnapshotFilter.Unknown
+    }
+    val table = new Snapshots(first, now, giveUpSelectivity = giveUpSelectivity)
     val uses = new SnapshotUses(table)
     sc.register(uses)
     val change = refs.exists {
@@ -42,7 +58,7 @@ object ScanSnapshots {
       case u: UserRef => u.follows
       case _ => false
     }
-    new ScanSnapshots(new SnapshotsRef(table), uses, change)
+    new ScanSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses, change)
   }
 }
 
@@ -100,8 +116,10 @@ private[scan] final class FixedFilters(
   // As late as possible, but before the first row.
   private def fix(): Unit = if (schedule == null) {
     schedule = SnapshotSchedule(Snapshots.onlyFirst, Map.empty)
-    if (snapshots.change) ask(None)
-    hold()
+    try {
+      if (snapshots.change) ask(None)
+      hold()
+    } catch { case NonFatal(e) => throw new SnapshotUnavailable(s"filters that travelled with a task are gone: $e") }
   }
 
   private def ask(newFrom: Option[ReadPlace]): Unit =

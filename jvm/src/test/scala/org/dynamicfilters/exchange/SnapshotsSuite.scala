@@ -103,7 +103,7 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(second.map(_.from) == adopted.map(_._1))
     assert(one.adopt(0, 8, ReadPlace(2, 0)) == adopted, "another attempt has asked")
     assert(one.adopt(0, 10, ReadPlace(2, 0)) == adopted)
-    val request = Message.SnapshotRequest(7, 3, 2, 9, Some(place))
+    val request = Message.SnapshotRequest(7, 3, 2, 9, isFirst = false, Some(place))
     assert(MessageCodec.decode(MessageCodec.encode(request)) == Right(request))
     val reply = Message.SnapshotReply(7, 3, second, None)
     assert(MessageCodec.decode(MessageCodec.encode(reply)) == Right(reply))
@@ -159,14 +159,14 @@ class SnapshotsSuite extends AnyFunSuite {
     new Coordinator(FilterRef, NoPeers, Now, ExchangePace(), new ExchangeCounters, () => System.nanoTime())
 
   private def ask(table: Long, partition: Int): Option[(Message.SnapshotReply, Option[Payload])] =
-    coordinator.asked(MessageCodec.encode(Message.SnapshotRequest(7, table, partition, 1, None))).map {
+    coordinator.asked(MessageCodec.encode(Message.SnapshotRequest(7, table, partition, 1, isFirst = true, None))).map {
       case (bytes, payload) =>
         (MessageCodec.decode(bytes).toOption.get.asInstanceOf[Message.SnapshotReply], payload)
     }
 
   test("the driver answers what it is asked for: nothing for what travelled, large filters beside the answer") {
     val one = new OneFilter
-    val ref = new SnapshotsRef(one.table)
+    val ref = new SnapshotsRef(one.table, isShared = true)
     assert(ask(ref.id, 0).get._1.entries == Snapshots.onlyFirst)
     assert(ask(ref.id, 0).get._1.contents.isEmpty)
     one.now = Some(upTo(10))
