@@ -46,7 +46,7 @@ help:
 	@echo "             with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
 	@echo "make test-tight-heap     a join of large broadcasts in a heap that is just enough without filters"
-	@echo "make test-all            all of these: test, test-large, test-tight-heap"
+	@echo "make test-all            all of these: test with every case, test-large, test-tight-heap"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -184,7 +184,7 @@ test-tight-heap: $(VENV) $(JAR)
 
 # Runs every part, also after one has failed.
 test-all:
-	@$(MAKE) --no-print-directory --keep-going test test-large test-tight-heap
+	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-large test-tight-heap
 
 $(OLDER_SPARKS:%=test-core-%): test-core-%: .venv-%/.ready $(WHEEL)
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)

@@ -41,7 +41,8 @@ big = spark.range(0, rows, 1, 6).selectExpr(*columns)
 # Keys are in no order, so it is rows that are dropped, not row groups.
 big.write.parquet(str(folder / "big"))
 # A condition on g says nothing of j: Spark cannot infer one on the other side of a join.
-spark.range(-500, 500, 1, 1).selectExpr("id AS j", "pmod(hash(id), 10) AS g").write.parquet(str(folder / "dim"))
+dim = spark.range(-500, 500, 1, 1).selectExpr("id AS j", "pmod(hash(id), 10) AS g")
+dim.write.parquet(str(folder / "dim"))
 for name in ("big", "dim"):
     spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
 def slow(j):
@@ -143,28 +144,6 @@ def test_filter_in_time_that_passes_few_rows(tmp_path: Path) -> None:
     _check(_join("REPARTITION(8)", _FEW) + "compare(query, reducers=8)", tmp_path, pruned=True)
 
 
-@pytest.mark.exhaustive
-def test_cached_blocks_that_are_computed_again(tmp_path: Path) -> None:
-    # A task of a result stage makes the blocks; when they are lost, a map task makes them anew.
-    code = """
-from pyspark import StorageLevel
-f = sdf.create_filter(spark, "mine", "int")
-f.update(sdf.between(-400, 400))
-cached = spark.table("big").where(f.prunes("k")).persist(StorageLevel.DISK_ONLY)
-cached.collect()
-def query():
-    sleep = "CASE WHEN id % 31 = 0 THEN java_method('java.lang.Thread', 'sleep', 15L) END"
-    return cached.repartition(8).selectExpr("id", "k", sleep)
-expected = rows_of(query)
-def lose_blocks():
-    f.update(sdf.between(1, 40))
-    for block in list(local.rglob("rdd_*")):
-        block.unlink()
-compare(query, reducers=8, tasks=6, before=lose_blocks, expected=expected)
-"""
-    _check(code, tmp_path, settings=f'{{"{_FULL_RETRY}": "false"}}')
-
-
 @pytest.mark.large
 def test_shuffled_join(tmp_path: Path) -> None:
     code = f"""
@@ -206,17 +185,31 @@ compare(query, reducers=8)
     _check(code, tmp_path)
 
 
-@pytest.mark.large
-def test_users_filter_is_tightened_between_two_attempts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "cached",
+    [
+        pytest.param(False, marks=pytest.mark.large),
+        # Blocks that a task of a result stage has made are lost, and made anew by map tasks.
+        pytest.param(True, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_users_filter_is_tightened_between_two_attempts(tmp_path: Path, cached: bool) -> None:
     # Rows that do not match may come or not, each once at most; those that match come once.
-    code = """
+    code = f"""
+from pyspark import StorageLevel
 f = sdf.create_filter(spark, "mine", "int")
 f.update(sdf.between(-200, 200))
+pruned = spark.table("big").where(f.prunes("k"))
+if {cached}:
+    pruned.persist(StorageLevel.DISK_ONLY).collect()
 def query():
-    pruned = spark.table("big").where(f.prunes("k")).repartition(8)
     sleep = "CASE WHEN id % 31 = 0 THEN java_method('java.lang.Thread', 'sleep', 5L) END"
-    return pruned.selectExpr("id", "k", sleep)
-with lost_map(spark, local, 8, 2, before=lambda: f.update(sdf.between(1, 40))) as lost:
+    return pruned.repartition(8).selectExpr("id", "k", sleep)
+def tighten():
+    f.update(sdf.between(1, 40))
+    for block in list(local.rglob("rdd_*")):
+        block.unlink()
+with lost_map(spark, local, 8, 2, tasks=6, before=tighten) as lost:
     try:
         rows, error = query().collect(), ""
     except Exception as e:
@@ -224,7 +217,7 @@ with lost_map(spark, local, 8, 2, before=lambda: f.update(sdf.between(1, 40))) a
 ids = Counter(r[0] for r in rows)
 print("ERROR", error)
 print("TWICE", sum(1 for n in ids.values() if n > 1))
-wanted = {r[0] for r in spark.sql("SELECT id FROM big WHERE k BETWEEN 1 AND 40").collect()}
+wanted = set(r[0] for r in spark.sql("SELECT id FROM big WHERE k BETWEEN 1 AND 40").collect())
 print("MISSING", len(wanted - set(ids)))
 print("LOST", len(lost))
 print("FETCHES", counters(spark)["seenFetchFailures"])
