@@ -115,7 +115,7 @@ def serve(jar: str) -> None:
 
     configure.jar_path = lambda: jar  # type: ignore[attr-defined]
     spark = runs.session("benchmark of versions")
-    beans = spark._jvm.java.lang.management.ManagementFactory
+    process = spark._jvm.java.lang.ProcessHandle.current()
     registered: dict[str, str] = {}
     for line in sys.stdin:
         work = Work(**json.loads(line))
@@ -125,9 +125,9 @@ def serve(jar: str) -> None:
                 runs.register(spark, name, Path(folder))
         for key, value in work.confs.items():
             spark.conf.set(key, value)
-        cpu = beans.getOperatingSystemMXBean().getProcessCpuTime()
+        cpu = process.info().totalCpuDuration().get().toNanos()
         measured = runs.timed(spark, work.sql)
-        cpu = beans.getOperatingSystemMXBean().getProcessCpuTime() - cpu
+        cpu = process.info().totalCpuDuration().get().toNanos() - cpu
         for key in work.confs:
             spark.conf.unset(key)
         answer = str(sorted(map(str, measured.rows)))
