@@ -64,13 +64,13 @@ def one_file_a_task(spark: SparkSession) -> None:
 
 
 def _pruned_elsewhere(spark: SparkSession, folder: Path, enough: float = -1.0) -> float:
-    """The share of row groups skipped by the executor that has not read the best file; the best of five runs.
+    """The share of row groups skipped by the executor that has not read the best file; the best of ten runs.
 
     Which tasks an executor gets is chance, and the bound may come when it has done them all: the first run
     that skips more than `enough` is the last.
     """
     shares: list[float] = []
-    for attempt in range(5):
+    for attempt in range(10):
         # Of its own, so that no run knows statistics that another has learned.
         path = _write(folder.with_name(f"{folder.name}_{attempt}"), best_file=0)
         spark.read.parquet(path).createOrReplaceTempView("hits")
