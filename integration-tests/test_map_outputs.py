@@ -223,7 +223,7 @@ print("LOST", len(lost))
 print("FETCHES", counters(spark)["seenFetchFailures"])
 """
     out = run_application(_CODE + code + "\nspark.stop()\n", tmp_path, "{}", "40000", seconds=200)
-    assert value(out, "LOST") == "1", out
+    assert value(out, "LOST") == "6", out
     assert int(value(out, "FETCHES")) > 0, out
     assert value(out, "ERROR") == "", out
     assert (value(out, "TWICE"), value(out, "MISSING")) == ("0", "0"), out
