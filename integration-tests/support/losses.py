@@ -140,7 +140,7 @@ class RandomLosses:
         folder: `spark.local.dir` of the application, in which executors keep their files, too.
         seed: of moments and choices.
         mean: seconds from one loss to the next, on average.
-        application: its id, to kill executors; None kills none.
+        application: its id, to kill an executor, one at most; None kills none.
         most: no more losses than this.
 
     Attributes:
@@ -154,7 +154,7 @@ class RandomLosses:
         seed: int,
         mean: float,
         application: str | None = None,
-        most: int = 1_000_000,
+        most: int = 4,
     ) -> None:
         self.files = 0
         self.executors = 0
@@ -166,7 +166,8 @@ class RandomLosses:
 
     def _step(self) -> bool:
         r = self._random
-        if self._application is not None and r.random() < 0.1 and self._kill():
+        # A new executor takes seconds to start.
+        if self._application is not None and not self.executors and r.random() < 0.02 and self._kill():
             self.executors += 1
         else:
             shuffles = self._shuffles.maps()
@@ -262,7 +263,7 @@ def losses(spark: SparkSession, folder: Path, seed: int, mode: str) -> Iterator[
     processes = mode == "local-cluster"
     application = spark.sparkContext.applicationId if processes else None
     with (
-        faults(spark, seed=seed, slow_tasks=0.3, slow=0.4, fetch_failures=0.1 if processes else None),
-        RandomLosses(folder, seed, 0.4, application, 1_000_000 if processes else 1) as happened,
+        faults(spark, seed=seed, slow_tasks=0.15, slow=0.3, fetch_failures=0.1 if processes else None),
+        RandomLosses(folder, seed, 0.4, application, 4 if processes else 1) as happened,
     ):
         yield happened

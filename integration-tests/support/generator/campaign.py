@@ -92,7 +92,8 @@ class Tally:
 def make(seed: int, number: int, tables: list[Table]) -> tuple[Statement, dict[str, str]]:
     """The statement of this number, and its settings."""
     r = random.Random(f"{seed}/{number}")
-    return queries.statement(r, tables), settings_.choose(r)
+    statement = queries.statement(r, tables)
+    return statement, settings_.choose(r, statement.sql())
 
 
 class Campaign:

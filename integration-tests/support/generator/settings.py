@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 _OURS = "spark.dynamicFilters."
+_SPLITS = "spark.sql.files.maxPartitionBytes"
 
 #: Values by key, and how often one is chosen at all.
 _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
@@ -12,7 +13,7 @@ _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
     ("spark.sql.adaptive.enabled", ("false",), 0.25),
     ("spark.sql.codegen.wholeStage", ("false",), 0.15),
     ("spark.sql.shuffle.partitions", ("1", "3", "4"), 0.6),
-    ("spark.sql.files.maxPartitionBytes", ("32k", "100k", "10m"), 1.0),
+    (_SPLITS, ("100k", "300k", "10m"), 1.0),
     ("spark.sql.files.openCostInBytes", ("4k",), 1.0),
     ("spark.sql.parquet.columnarReaderBatchSize", ("1", "17", "100"), 0.15),
     ("spark.sql.parquet.enableVectorizedReader", ("false",), 0.05),
@@ -44,6 +45,11 @@ _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
 KEYS = tuple(key for key, _, _ in _CHOICES)
 
 
-def choose(r: random.Random) -> dict[str, str]:
-    """Some settings; what is not named is as Spark and the plugin ship it."""
-    return {key: r.choice(values) for key, values, share in _CHOICES if r.random() < share}
+def choose(r: random.Random, text: str = "") -> dict[str, str]:
+    """Some settings; what is not named is as Spark and the plugin ship it.
+
+    Args:
+        text: of the statement. The product of two tables has a task for each pair of splits: few are enough.
+    """
+    chosen = {key: r.choice(values) for key, values, share in _CHOICES if r.random() < share}
+    return chosen | ({_SPLITS: "10m"} if "SHUFFLE_REPLICATE_NL" in text else {})

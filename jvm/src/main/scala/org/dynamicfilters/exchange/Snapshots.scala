@@ -60,6 +60,19 @@ object ReadPlace {
 /** From this place on a partition is computed with this snapshot. */
 final case class ScheduleEntry(from: ReadPlace, number: Int)
 
+/** What a task tells of the snapshots of one partition. It goes to the driver by [[ResultItems]].
+  *
+  * @param used
+  *   what it used, if the driver may not know: it missed an answer
+  * @param tested
+  *   by filter, how many rows were tested, and how many of them passed
+  */
+final case class SnapshotUse(
+    partition: Int,
+    used: Option[Vector[ScheduleEntry]],
+    tested: IndexedSeq[(Long, Long)]
+)
+
 /** Which filters each partition of an RDD below an exchange is computed with. On the driver.
   *
   * What a map task hands on must be the same in every attempt of its partition (contract 8): Spark sends rows of a
@@ -70,7 +83,8 @@ final case class ScheduleEntry(from: ReadPlace, number: Int)
   * Only as long as no other attempt has asked, the first one may go on to newer filters between two row groups: it says from
   * which one on before it reads it, and the schedule is what later attempts are given.
   *
-  * An attempt that gets no answer goes on with what it has (at first snapshot 0), and says so with its result. Only results
+  * An attempt that gets no answer goes on with what it has (at first snapshot 0), and says so with its result; a first attempt
+  * need not even ask where snapshot 0 is all that it could be told. Only results
   * count (what failed wrote nothing), and they arrive before the map output is registered, so the attempts after that are given
   * what it used.
   *
@@ -102,7 +116,7 @@ final class Snapshots(
 
   private val snapshots = mutable.ArrayBuffer(Snapshot(0, first))
   private val fixed = mutable.HashMap.empty[Int, Fixed]
-  private val worth = Array.fill(first.size)(new Worth)
+  private val worth = Array.fill(first.size)(new Worth(giveUpSelectivity))
   private var questions = 0L
 
   /** The schedule of a partition, fixed by the attempt that asks first.
@@ -184,18 +198,10 @@ final class Snapshots(
 
   def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
 
-  /** An attempt of the partition has succeeded that missed an answer: this is what it used. */
-  def used(partition: Int, schedule: Vector[ScheduleEntry]): Unit = synchronized {
-    fixed(partition) = new Fixed(schedule, None)
-  }
-
-  /** What testing rows by a filter did in a task.
-    *
-    * @param at
-    *   among the filters
-    */
-  def observed(at: Int, rows: Long, passed: Long): Unit = synchronized {
-    if (worth.isDefinedAt(at)) worth(at).add(rows, passed)
+  /** Takes what an attempt that has succeeded tells. */
+  def record(use: SnapshotUse): Unit = synchronized {
+    use.used.foreach(schedule => fixed(use.partition) = new Fixed(schedule, None))
+    worth.zip(use.tested).foreach { case (w, (rows, passed)) => if (rows > 0) w.add(rows, passed) }
   }
 
   private val wires = mutable.HashMap.empty[Seq[Int], SnapshotWire]
@@ -210,17 +216,6 @@ final class Snapshots(
 
   /** How many different ones there are; for tests. */
   def size: Int = synchronized(snapshots.size)
-
-  private final class Worth {
-    private var rows, passed = 0L
-    def isGood: Boolean = rows < Snapshots.FewRows || passed <= rows * giveUpSelectivity
-    def add(more: Long, morePassed: Long): Unit = {
-      // What was seen last counts most: a table may be clustered.
-      if (rows > Snapshots.ManyRows) { rows /= 2; passed /= 2 }
-      rows += more
-      passed += morePassed
-    }
-  }
 }
 
 object Snapshots {
@@ -228,10 +223,6 @@ object Snapshots {
 
   private val ids = new AtomicLong
   private val tables = new ConcurrentHashMap[Long, WeakReference[Snapshots]]()
-
-  /** Fewer tested rows say nothing. */
-  private val FewRows = 1000L
-  private val ManyRows = 10000000L
 
   /** How many snapshots the newest filters are compared with. */
   private val Recent = 4

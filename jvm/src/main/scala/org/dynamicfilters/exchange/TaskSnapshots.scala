@@ -24,6 +24,12 @@ object TaskSnapshots {
   private val BlockManager = "org.apache.spark.storage.BlockManager"
   private val stack = StackWalker.getInstance()
 
+  /** Whether the task is the first attempt of its partition for certain. Where a stage runs again, some of its tasks may still be
+    * running from before.
+    */
+  def isFirst(context: TaskContext, table: SnapshotsRef): Boolean =
+    context.attemptNumber() == 0 && context.stageAttemptNumber() == 0 && !table.wasUsed
+
   /** The schedule of a partition, fixed by the attempt that asks first.
     *
     * @param newFrom
@@ -40,18 +46,18 @@ object TaskSnapshots {
   ): Option[SnapshotSchedule] = {
     val execution = TaskFilters.executionId(context)
     val attempt = context.taskAttemptId()
-    val isFirst = context.attemptNumber() == 0 && !table.wasUsed
+    val first = isFirst(context, table)
     if (RpcAccess.isDriver)
       Snapshots.find(table.id).map { t =>
-        val entries = t.asked(partition, attempt, isFirst, newFrom, execution)
+        val entries = t.asked(partition, attempt, first, newFrom, execution)
         SnapshotSchedule(entries, entries.map(e => e.number -> t.snapshot(e.number).filters).toMap - 0)
       }
     else if (!table.isShared) None
     else {
       val request =
-        Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition, attempt, isFirst, newFrom)
+        Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition, attempt, first, newFrom)
       val answer = ExecutorExchange.snapshots(request, table)
-      if (answer.isEmpty && newFrom.isEmpty && !isFirst)
+      if (answer.isEmpty && newFrom.isEmpty && !first)
         throw new SnapshotUnavailable("the driver does not say with which filters an earlier attempt was computed")
       answer
     }

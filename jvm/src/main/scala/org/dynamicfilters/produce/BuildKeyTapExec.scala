@@ -85,7 +85,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
       val limits = BuildKeyTapExec.limits(this)
       val collected = taps.map { t =>
         val offers = FaultInjection.current.fold[KeyOffers](t.ref.state)(_.offers(execution.get, conf, t.ref.state))
-        val accumulator = new KeyAccumulator(offers)
+        val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
         sparkContext.register(accumulator)
         t.ref.state.started(partitions)
         new Collected(t.ref.parts, t.keys, limits, partitions, accumulator)
@@ -118,7 +118,7 @@ object BuildKeyTapExec {
       Settings.get(conf, Settings.JoinMaxBuildRows),
       Settings.get(conf, Settings.InMaxValues),
       Settings.get(conf, Settings.BloomFpp),
-      KeyAccumulator.budget(Settings.get(conf, Settings.MaxFilterBytes), results),
+      KeyContribution.budget(Settings.get(conf, Settings.MaxFilterBytes), results),
       Settings.get(conf, Settings.GiveUp)
     )
   }

@@ -2,7 +2,7 @@ package org.dynamicfilters.produce
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
-import org.dynamicfilters.exchange.{KeyAccumulator, KeyContribution}
+import org.dynamicfilters.exchange.{KeyContribution, ResultItems}
 import org.dynamicfilters.filter.{KeyCollector, KeyLimits, KeyPartial, TupleCollector, TuplePart}
 
 /** What a task needs to collect one key, or the tuples of several. */
@@ -11,7 +11,7 @@ private[produce] final class Collected(
     keys: Seq[Expression],
     limits: KeyLimits,
     partitions: Int,
-    accumulator: KeyAccumulator
+    accumulator: ResultItems[KeyContribution]
 ) extends Serializable {
   def start(): KeyCollection =
     if (parts.size == 1) new SingleKeys(KeyCollector(parts.head.domain, limits, partitions), keys, accumulator)
@@ -19,7 +19,7 @@ private[produce] final class Collected(
 }
 
 /** One key, or the tuples of several, in one task. */
-private[produce] sealed abstract class KeyCollection(keys: Seq[Expression], accumulator: KeyAccumulator) {
+private[produce] sealed abstract class KeyCollection(keys: Seq[Expression], accumulator: ResultItems[KeyContribution]) {
   private val columns = keys.collect { case b: BoundReference => b.ordinal }
   private val projection = if (columns.size == keys.size) null else UnsafeProjection.create(keys)
   protected final val ordinals: Array[Int] = (if (projection == null) columns else keys.indices).toArray
@@ -36,14 +36,17 @@ private[produce] sealed abstract class KeyCollection(keys: Seq[Expression], accu
   }
 }
 
-private final class SingleKeys(collector: KeyCollector, keys: Seq[Expression], accumulator: KeyAccumulator)
-    extends KeyCollection(keys, accumulator) {
+private final class SingleKeys(
+    collector: KeyCollector,
+    keys: Seq[Expression],
+    accumulator: ResultItems[KeyContribution]
+) extends KeyCollection(keys, accumulator) {
   private val ordinal = ordinals.head
   override protected def collect(row: InternalRow): Unit = collector.add(row, ordinal)
   override protected def result(): KeyPartial = collector.result()
 }
 
-private final class Tuples(collector: TupleCollector, keys: Seq[Expression], accumulator: KeyAccumulator)
+private final class Tuples(collector: TupleCollector, keys: Seq[Expression], accumulator: ResultItems[KeyContribution])
     extends KeyCollection(keys, accumulator) {
   override protected def collect(row: InternalRow): Unit = collector.add(row, ordinals)
   override protected def result(): KeyPartial = collector.result()

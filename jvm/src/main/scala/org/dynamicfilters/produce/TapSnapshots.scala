@@ -5,7 +5,8 @@ import org.dynamicfilters.Driver
 import org.dynamicfilters.exchange._
 
 /** With which shared bounds each partition of a tap is computed below an exchange (contract 8). Travels with the tap's tasks. */
-private[produce] final class TapSnapshots private (table: SnapshotsRef, uses: SnapshotUses) extends Serializable {
+private[produce] final class TapSnapshots private (table: SnapshotsRef, uses: ResultItems[SnapshotUse])
+    extends Serializable {
 
   /** By filter. None is no bound: then the attempt's own is all it has. */
   def bounds(context: TaskContext, partition: Int): IndexedSeq[TopKBound] = {
@@ -35,7 +36,7 @@ private[produce] object TapSnapshots {
         execution.fold(none)(id => specs.indices.map(i => SnapshotFilter.Bound(boundNow(id, names(i))))),
       specs
     )
-    val uses = new SnapshotUses(table)
+    val uses = new ResultItems[SnapshotUse](table.record)
     sc.register(uses)
     new TapSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses)
   }

@@ -24,7 +24,7 @@ private final class ConsumerTask(
   private val now = new CurrentFilters(filters.size, runs, ready, context)
   private val fixed = snapshots
     .filter(_ => TaskSnapshots.areNeeded)
-    .map(new FixedFilters(filters.map(_.ref), filters.map(f => Some(f.domain)), ready, _, context))
+    .map(new FixedFilters(filters.map(_.ref), filters.map(f => Some(f.domain)), ready, _, IndexedSeq.empty, context))
 
   def current(id: Long): Option[ValueFilter] = {
     val at = filters.indexWhere(_.id == id)

@@ -2,65 +2,9 @@ package org.dynamicfilters.scan
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.{SparkContext, TaskContext}
+import org.apache.spark.TaskContext
 import org.dynamicfilters.exchange._
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
-
-/** Which filters each partition of a scan is read with (contract 8). Travels with the scan's tasks.
-  *
-  * @param uses
-  *   takes what tasks say of their snapshots
-  * @param change
-  *   whether filters of joins or users may come while the scan runs
-  */
-final class ScanSnapshots private (val table: SnapshotsRef, val uses: SnapshotUses, val change: Boolean)
-    extends Serializable
-
-object ScanSnapshots {
-
-  /** On the driver, when a scan is started.
-    *
-    * @param refs
-    *   the scan's filters. TopKs have no part in it: their taps fix the bound
-    * @param travels
-    *   by filter, whether it travels with the tasks
-    * @param giveUpSelectivity
-    *   see [[Snapshots]]
-    */
-  def apply(
-      sc: SparkContext,
-      refs: IndexedSeq[FilterRef],
-      travels: Int => Boolean,
-      giveUpSelectivity: Double = 1.0
-  ): ScanSnapshots = {
-    def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
-      refs.zipWithIndex.map {
-        case (j: JoinRef, i) =>
-          j.state.current.fold[SnapshotFilter](SnapshotFilter.Unknown)(SnapshotFilter.Values(_, tested(i)))
-        case (u: UserRef, i) if u.follows =>
-          executionId
-            .flatMap(FilterRef.user(_, u.id))
-            .fold[SnapshotFilter](SnapshotFilter.Unknown)(s => SnapshotFilter.Values(s.newest.filter, tested(i)))
-        case _ => SnapshotFilter.Unknown
-      }
-    // A filter may become complete between the choice of what travels and now.
-    val first = refs.zipWithIndex.map {
-      case (j: JoinRef, i) if travels(i) =>
-        j.state.current.fold[SnapshotFilter](SnapshotFilter.Unknown)(SnapshotFilter.Values(_, tested = true))
-      case (u: UserRef, _) if u.follows => SnapshotFilter.Values(u.generation.filter, tested = true)
-      case _ => SnapshotFilter.Unknown
-    }
-    val table = new Snapshots(first, now, giveUpSelectivity = giveUpSelectivity)
-    val uses = new SnapshotUses(table)
-    sc.register(uses)
-    val change = refs.exists {
-      case _: JoinRef => true
-      case u: UserRef => u.follows
-      case _ => false
-    }
-    new ScanSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses, change)
-  }
-}
 
 /** The filters of joins and users of a scan in one task whose output must be the same in every attempt of its partition.
   *
@@ -70,17 +14,22 @@ object ScanSnapshots {
   *   by filter, the type of the scan's column; None for tuples
   * @param ready
   *   what travelled with the scan: the filters of snapshot 0
+  * @param worth
+  *   by filter, what tests of rows did in the tasks of this process; may be empty where `snapshots` never give up
   */
 private[scan] final class FixedFilters(
     refs: IndexedSeq[FilterRef],
     domains: IndexedSeq[Option[KeyDomain]],
     ready: ReadyFilters,
     snapshots: ScanSnapshots,
+    worth: => IndexedSeq[Worth],
     context: TaskContext
 ) {
+  private lazy val worths = worth
   private var partition = -1
   private var schedule: SnapshotSchedule = _
-  private var missedAnswer = false
+  // The driver may not know what this attempt uses.
+  private var isUntold = false
   private var at = ReadPlace.start
   // The entry of the schedule that holds at this place, and its filters.
   private var entry = -1
@@ -109,7 +58,7 @@ private[scan] final class FixedFilters(
     fix()
     at = place
     // After an answer that did not come the task does not wait for another.
-    if (snapshots.change && !missedAnswer && entry == schedule.entries.size - 1 && news) ask(Some(place))
+    if (snapshots.change && !isUntold && entry == schedule.entries.size - 1 && news) ask(Some(place))
     hold()
   }
 
@@ -117,16 +66,20 @@ private[scan] final class FixedFilters(
   private def fix(): Unit = if (schedule == null) {
     schedule = SnapshotSchedule(Snapshots.onlyFirst, Map.empty)
     try {
-      if (snapshots.change) ask(None)
+      if (snapshots.change || (snapshots.givesUp && hasToAsk)) ask(None)
+      else isUntold = snapshots.givesUp
       hold()
     } catch { case NonFatal(e) => throw new SnapshotUnavailable(s"filters that travelled with a task are gone: $e") }
   }
+
+  /** All filters that there will be have travelled with the task. What the driver could say is that one is not worth testing. */
+  private def hasToAsk = !worths.forall(_.isGood) || !TaskSnapshots.isFirst(context, snapshots.table)
 
   private def ask(newFrom: Option[ReadPlace]): Unit =
     TaskSnapshots.ask(context, snapshots.table, partition, newFrom) match {
       // The part before this place stays: only this attempt could have added to it.
       case Some(known) if newFrom.isEmpty || known.entries.startsWith(schedule.entries) => schedule = known
-      case _ => missedAnswer = true
+      case _ => isUntold = true
     }
 
   /** Takes the filters that hold at this place. */
@@ -167,16 +120,17 @@ private[scan] final class FixedFilters(
   def saw(i: Int, before: Long, after: Long): Unit = {
     rows(i) += before
     passed(i) += after
+    worths.lift(i).foreach(_.add(before, after))
   }
 
   /** The partition has been read. */
   def finish(): Unit = if (schedule != null) {
-    val used = Option.when(missedAnswer)(schedule.entries)
-    if (missedAnswer || rows.exists(_ > 0))
+    val used = Option.when(isUntold)(schedule.entries)
+    if (isUntold || rows.exists(_ > 0))
       snapshots.uses.add(SnapshotUse(partition, used, rows.indices.map(i => (rows(i), passed(i)))))
     rows = new Array[Long](refs.size)
     passed = new Array[Long](refs.size)
-    missedAnswer = false
+    isUntold = false
     schedule = null
   }
 

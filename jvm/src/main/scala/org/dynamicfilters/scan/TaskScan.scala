@@ -15,7 +15,8 @@ import org.dynamicfilters.exchange.{
   ReadPlace,
   TaskFilters,
   TaskSnapshots,
-  UserRef
+  UserRef,
+  Worth
 }
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.testing.FaultInjection
@@ -43,6 +44,7 @@ final class TaskScan(
         spec.columns.map(c => Some(c.domain)) ++ spec.tuples.map(_ => None),
         ready,
         _,
+        spec.filterRefs.indices.map(i => shared(s"worth-${spec.scanId}-$i")(new Worth(spec.giveUpSelectivity))),
         context
       )
     )

@@ -206,9 +206,9 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
   }
 
   test("bytes that tasks send are a small part of what results may have") {
-    assert(KeyAccumulator.budget(8 << 20, 1L << 30) == (8 << 20))
-    assert(KeyAccumulator.budget(8 << 20, 16L << 20) == (1 << 20))
-    assert(KeyAccumulator.budget(8 << 20, 0) == (8 << 20))
+    assert(KeyContribution.budget(8 << 20, 1L << 30) == (8 << 20))
+    assert(KeyContribution.budget(8 << 20, 16L << 20) == (1 << 20))
+    assert(KeyContribution.budget(8 << 20, 0) == (8 << 20))
   }
 
   private val parts = IndexedSeq.fill(2)(TuplePart(domain, nullsMatch = false))

@@ -59,19 +59,19 @@ class SnapshotsSuite extends AnyFunSuite {
     val one = new OneFilter
     one.now = Some(upTo(10))
     val asked = one.take(3)
-    val onTask = new SnapshotUses(null)
+    val onTask = new ResultItems[SnapshotUse](null)
     onTask.add(SnapshotUse(3, Some(Snapshots.onlyFirst), IndexedSeq((0L, 0L))))
     assert(one.take(3) == asked, "it has not succeeded")
-    new SnapshotUses(one.table).merge(onTask)
+    new ResultItems[SnapshotUse](one.table.record).merge(onTask)
     assert(one.take(3) == Unknown)
   }
 
   test("where most rows pass, partitions that have not started do not test theirs; now and then one does") {
     val one = new OneFilter(giveUp = 0.5)
     one.now = Some(upTo(10))
-    val uses = new SnapshotUses(one.table)
+    val uses = new ResultItems[SnapshotUse](one.table.record)
     def report(rows: Long, passed: Long): Unit = {
-      val onTask = new SnapshotUses(null)
+      val onTask = new ResultItems[SnapshotUse](null)
       onTask.add(SnapshotUse(0, None, IndexedSeq((rows, passed))))
       uses.merge(onTask)
     }
@@ -116,9 +116,9 @@ class SnapshotsSuite extends AnyFunSuite {
     one.table.take(0, 8, execution)
     one.now = Some(upTo(10))
     one.table.adopt(0, 8, ReadPlace(1, 0), execution)
-    val onTask = new SnapshotUses(null)
+    val onTask = new ResultItems[SnapshotUse](null)
     onTask.add(SnapshotUse(0, Some(Snapshots.onlyFirst), IndexedSeq.empty))
-    new SnapshotUses(one.table).merge(onTask)
+    new ResultItems[SnapshotUse](one.table.record).merge(onTask)
     assert(one.table.take(0, 9, execution) == Snapshots.onlyFirst)
   }
 

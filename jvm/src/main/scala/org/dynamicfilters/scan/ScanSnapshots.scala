@@ -1,0 +1,66 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.SparkContext
+import org.dynamicfilters.exchange._
+import org.dynamicfilters.filter.ValueFilter
+
+/** Which filters each partition of a scan is read with (contract 8). Travels with the scan's tasks.
+  *
+  * @param uses
+  *   takes what tasks say of their snapshots
+  * @param change
+  *   whether filters of joins or users may come while the scan runs
+  * @param givesUp
+  *   whether filters may turn out not to be worth testing
+  */
+final class ScanSnapshots private (
+    val table: SnapshotsRef,
+    val uses: ResultItems[SnapshotUse],
+    val change: Boolean,
+    val givesUp: Boolean
+) extends Serializable
+
+object ScanSnapshots {
+
+  /** On the driver, when a scan is started.
+    *
+    * @param refs
+    *   the scan's filters. TopKs have no part in it: their taps fix the bound
+    * @param travels
+    *   by filter, whether it travels with the tasks
+    * @param giveUpSelectivity
+    *   see [[Snapshots]]
+    */
+  def apply(
+      sc: SparkContext,
+      refs: IndexedSeq[FilterRef],
+      travels: Int => Boolean,
+      giveUpSelectivity: Double = 1.0
+  ): ScanSnapshots = {
+    def values(filter: Option[ValueFilter], tested: Boolean): SnapshotFilter =
+      filter.fold[SnapshotFilter](SnapshotFilter.Unknown)(SnapshotFilter.Values(_, tested))
+    def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
+      refs.zipWithIndex.map {
+        case (j: JoinRef, i) => values(j.state.current, tested(i))
+        case (u: UserRef, i) if u.follows =>
+          values(executionId.flatMap(FilterRef.user(_, u.id)).map(_.newest.filter), tested(i))
+        case _ => SnapshotFilter.Unknown
+      }
+    // A filter may become complete between the choice of what travels and now.
+    val first = refs.zipWithIndex.map {
+      case (j: JoinRef, i) if travels(i) => values(j.state.current, tested = true)
+      case (u: UserRef, _) if u.follows => values(Some(u.generation.filter), tested = true)
+      case _ => SnapshotFilter.Unknown
+    }
+    val table = new Snapshots(first, now, giveUpSelectivity = giveUpSelectivity)
+    val uses = new ResultItems[SnapshotUse](table.record)
+    sc.register(uses)
+    val change = refs.zip(first).exists {
+      case (j: JoinRef, SnapshotFilter.Unknown) => !j.state.phase.isInstanceOf[JoinPhase.Disabled]
+      case (u: UserRef, _) => u.follows
+      case _ => false
+    }
+    val givesUp = giveUpSelectivity < 1 && first.exists(_ != SnapshotFilter.Unknown)
+    new ScanSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses, change, givesUp)
+  }
+}
