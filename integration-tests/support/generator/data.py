@@ -36,7 +36,12 @@ _WRITERS: tuple[dict[str, Any], ...] = (
 _SPARK_OPTIONS: tuple[dict[str, str], ...] = (
     {"parquet.block.size": "16384", "parquet.page.size": "1024"},
     {"parquet.block.size": "16384", "parquet.writer.version": "v2"},
-    {"parquet.bloom.filter.enabled": "true", "parquet.enable.dictionary": "false"},
+    # By default each of these bloom filters is 1 MiB, and a file has a split for each small part of that.
+    {
+        "parquet.bloom.filter.enabled": "true",
+        "parquet.bloom.filter.max.bytes": "1024",
+        "parquet.enable.dictionary": "false",
+    },
     {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"},
 )
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
