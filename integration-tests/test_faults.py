@@ -141,8 +141,8 @@ def test_other_sessions_have_no_faults(
     spark: SparkSession, t: str, all_types_path: Path, new_session: Callable[[], SparkSession]
 ) -> None:
     other = new_session()
-    # Not `total`: updates of queries that have ended are still on their way, late ones most of all. A task that
-    # fails is counted before its query ends.
+    # Not `total`: updates of queries that have ended are still on their way, late ones most of all. A task
+    # that fails is counted before its query ends.
     with faults(spark, failing_tasks=1.0) as happened:
         other.read.parquet(str(all_types_path)).orderBy("id").limit(5).collect()
         assert happened.injected["task_failed"] == 0, happened

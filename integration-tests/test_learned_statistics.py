@@ -150,6 +150,39 @@ def test_a_rewritten_file_is_read(spark: SparkSession, kept: Table, query: str, 
             assert _changed(rewritten.on) == 1, str(rewritten.on)
 
 
+@pytest.mark.usefixtures("user_filter")
+@pytest.mark.parametrize("query", ["broadcast", "user"])
+def test_a_file_is_rewritten_between_two_runs_of_a_data_frame(
+    spark: SparkSession, kept: Table, query: str
+) -> None:
+    # Spark keeps the scan of a DataFrame, and what was left out of it: this has to be looked at again.
+    text = _queries(kept.kind)[query]
+    learned = [joins.run(spark, text) for _ in range(2)][1]
+    if kept.kind == "INT64":
+        assert _files_pruned(learned) == FILES - 1, str(learned)
+    frame = spark.sql(text)
+    before = frame.collect()
+    kept.rewrite(ROWS)
+    again = frame.collect()
+    with sdf.conf(spark).override(enabled=False):
+        expected = spark.sql(text).collect()
+    assert sorted(map(str, before)) == sorted(map(str, learned.rows))
+    assert len(again) > len(before)
+    assert sorted(map(str, again)) == sorted(map(str, expected))
+
+
+def test_no_file_is_left_until_one_is_rewritten(spark: SparkSession, tmp_path: Path) -> None:
+    kept = Table(spark, tmp_path, "INT64", catalog=False)
+    text = "SELECT /*+ BROADCAST(b) */ k FROM kept JOIN (SELECT j + 90000 AS j FROM few) b ON k = j"
+    with joins.settings(spark, joins.FOREVER, {"spark.sql.files.openCostInBytes": "1m"}):
+        learned = [joins.run(spark, text) for _ in range(2)][1]
+        assert (_files_pruned(learned), learned.rows) == (FILES, [])
+        frame = spark.sql(text)
+        assert frame.collect() == []
+        _write(kept.folder / "part-2.parquet", range(90_000, 91_000), "INT64", 300)
+        assert len(frame.collect()) == _MOST - _LEAST + 1
+
+
 def test_a_missing_file_is_missed(spark: SparkSession, tmp_path: Path) -> None:
     kept = Table(spark, tmp_path, "INT64", catalog=False)
     text = _queries("INT64")["broadcast"]

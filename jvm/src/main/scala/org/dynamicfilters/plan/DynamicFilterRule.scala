@@ -6,7 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, TakeOrderedAndProjectExec}
+import org.apache.spark.sql.execution.{ColumnarRule, SampleExec, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec
@@ -37,8 +37,15 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       val used = orElseAsIs("user", plan)(new UserPlanner(_, conf)())
       val sorted = orElseAsIs("TopK", used)(topKs)
       val aggregated = orElseAsIs("aggregate", sorted)(_.transformUp { case a: BaseAggregateExec => aggregate(a) })
-      orElseAsIs("join", aggregated)(joins)
+      keepPartitions(orElseAsIs("join", aggregated)(joins))
     }
+
+  /** A random number goes by a row's partition and its place there. In stock Spark the two halves of a random split of a join
+    * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn.
+    */
+  private def keepPartitions(plan: SparkPlan): SparkPlan =
+    if (!plan.exists(p => p.isInstanceOf[SampleExec] || p.expressions.exists(!_.deterministic))) plan
+    else plan.transform { case d: DynamicFilterScanExec if !d.keepsPartitions => d.copy(keepsPartitions = true) }
 
   private def orElseAsIs(what: String, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
     try change(plan)

@@ -21,8 +21,12 @@ import org.dynamicfilters.testing.FaultInjection
   * Wraps Spark's scan rather than replacing it: whoever looks for a `FileSourceScanExec` still finds it, and it prepares its
   * files, partitions and metrics as ever. What changes is the reader in its relation ([[DynamicParquetFormat]]), and, where
   * something is known of the files, the order in which they are read.
+  *
+  * @param keepsPartitions
+  *   whether each partition has to have the files that Spark gave it, in Spark's order
   */
-case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends FilteredScan {
+case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false)
+    extends FilteredScan {
   import ScanCounter._
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
@@ -106,7 +110,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
 
   /** The scan's splits as chosen on the driver; None keeps Spark's own. Bucketed scans keep their partitions. */
   private def chosen(accumulator: ScanAccumulator): Option[ChosenFileScanRDD] =
-    if (scan.bucketedScan) None
+    if (scan.bucketedScan || keepsPartitions) None
     else
       scan.inputRDD match {
         case files: FileScanRDD =>
@@ -124,7 +128,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan) extends Filte
                 countLeft(choice, accumulator)
                 val conf =
                   if (choice.isLearned) sparkContext.broadcast(new SerializableConfiguration(hadoopConf)) else null
-                new ChosenFileScanRDD(files, spec, choice.splits, conf)
+                val left = choice.checked.map(ChosenFileScanRDD.encode).orNull
+                new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
               }
           catch {
             case e: RuntimeException =>

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** Reads a few columns of one row group after another, with Spark's own vectorized reader, on a stream of its own.
+/** Reads a few columns of one row group after another, with Spark's own vectorized reader, on the main reader's stream.
   *
   * The row groups have the same indexes as in the main reader.
   */

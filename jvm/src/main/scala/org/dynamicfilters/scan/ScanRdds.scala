@@ -1,14 +1,17 @@
 package org.dynamicfilters.scan
 
+import java.nio.ByteBuffer
+
 import scala.reflect.{classTag, ClassTag}
 
-import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
+import org.apache.spark.{OneToOneDependency, Partition, SparkEnv, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
+import org.dynamicfilters.exchange.TaskFilters
 
 /** Announces a filtered scan to each task before the scan's own RDD starts.
   *
@@ -49,6 +52,13 @@ final class ScanTaskRDD[T: ClassTag](
   *
   * `FileScanRDD` does the reading; it takes its files from the partition that it is given, not from its own list.
   *
+  * Spark keeps it between executions of a plan. What was left out because its file was still the one that was listed, was so in
+  * one execution: tasks of any other one look for themselves.
+  *
+  * @param left
+  *   what was left out, see [[ChosenFileScanRDD.encode]]; null for nothing
+  * @param leftIn
+  *   the SQL execution in which it was
   * @param conf
   *   to ask the file system for files; null where nothing is known of them
   */
@@ -56,6 +66,8 @@ final class ChosenFileScanRDD(
     scan: FileScanRDD,
     spec: ScanSpec,
     chosen: Array[ChosenSplits],
+    left: Array[Byte],
+    leftIn: Option[Long],
     conf: Broadcast[SerializableConfiguration]
 ) extends RDD[InternalRow](scan.sparkContext, Nil) {
   override protected def getPartitions: Array[Partition] = chosen.asInstanceOf[Array[Partition]]
@@ -63,7 +75,7 @@ final class ChosenFileScanRDD(
     split.asInstanceOf[ChosenSplits].files.preferredLocations().toSeq
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val part = split.asInstanceOf[ChosenSplits]
+    val part = withLeft(split.asInstanceOf[ChosenSplits], context)
     TaskScan.current(spec.scanId).foreach { task =>
       part.files.files.indices.foreach { i =>
         if (part.known(i) != null) task.know(part.files.files(i), part.known(i), conf)
@@ -71,6 +83,33 @@ final class ChosenFileScanRDD(
     }
     scan.compute(part.files, context)
   }
+
+  private def withLeft(part: ChosenSplits, context: TaskContext): ChosenSplits =
+    if (left == null || (leftIn.isDefined && leftIn == TaskFilters.executionId(context))) part
+    else {
+      val all = ChosenFileScanRDD.decode(left)
+      val mine = all.files.files.indices.filter(_ % getNumPartitions == part.index)
+      new ChosenSplits(
+        FilePartition(part.index, part.files.files ++ mine.map(all.files.files(_))),
+        part.known ++ mine.map(all.known(_))
+      )
+    }
+}
+
+object ChosenFileScanRDD {
+
+  /** Splits as bytes: a task that does not need them need not make objects of them. */
+  def encode(splits: ChosenSplits): Array[Byte] = {
+    val bytes = SparkEnv.get.closureSerializer.newInstance().serialize(splits)
+    val array = new Array[Byte](bytes.remaining)
+    bytes.get(array)
+    array
+  }
+
+  private def decode(bytes: Array[Byte]): ChosenSplits =
+    SparkEnv.get.closureSerializer
+      .newInstance()
+      .deserialize[ChosenSplits](ByteBuffer.wrap(bytes), Thread.currentThread.getContextClassLoader)
 }
 
 /** Splits of one task with what is known of them, null where nothing is. */

@@ -16,17 +16,20 @@ object SplitChooser {
     *   those to read
     * @param left
     *   those left out, with what is known of their row groups
+    * @param checked
+    *   those of them that were left out because their file was still the one that was listed
     * @param changed
     *   splits that are read because their file is not the one any more that was listed
     */
   final case class Choice(
       splits: Array[ChosenSplits],
       left: Seq[(PartitionedFile, Option[Array[LearnedRowGroup]])],
+      checked: Option[ChosenSplits],
       changed: Int
   ) {
 
     /** Whether anything learned goes to the tasks. */
-    def isLearned: Boolean = splits.exists(_.known.exists(_ != null))
+    def isLearned: Boolean = checked.isDefined || splits.exists(_.known.exists(_ != null))
   }
 
   /** Asks the file system for files, and then tells of each whether it is as listed, None where there is no answer. */
@@ -77,10 +80,13 @@ object SplitChooser {
           val total = kept.map(_.file.length).sum
           pack(kept, math.min(largest(partitions), total / math.max(minParallelism, 1) + 1))
         }
-      val chosen = packed.zipWithIndex.map { case (splits, i) =>
+      def chosen(splits: Seq[Split], i: Int) =
         new ChosenSplits(FilePartition(i, splits.map(_.file).toArray), splits.map(_.known).toArray)
-      }
-      Some(Choice(chosen.toArray, left.map(s => (s.file, s.learned.flatten.headOption)), changed))
+      val checked = Some(left.filterNot(s => excludes(s.certain))).filter(_.nonEmpty).map(chosen(_, 0))
+      // Another execution needs a task for these.
+      val tasks = if (packed.isEmpty && checked.isDefined) Seq(Seq.empty[Split]) else packed
+      val splits = tasks.zipWithIndex.map { case (splits, i) => chosen(splits, i) }
+      Some(Choice(splits.toArray, left.map(s => (s.file, s.learned.flatten.headOption)), checked, changed))
     }
   }
 

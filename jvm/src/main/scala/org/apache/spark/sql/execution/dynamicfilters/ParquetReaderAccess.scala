@@ -15,6 +15,7 @@ import org.apache.parquet.column.page.PageReadStore
 import org.apache.parquet.hadoop.{ParquetFileReader, ParquetInputFormat}
 import org.apache.parquet.hadoop.metadata.ParquetMetadata
 import org.apache.parquet.hadoop.util.HadoopInputFile
+import org.apache.parquet.io.SeekableInputStream
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.memory.MemoryMode
 import org.apache.spark.sql.catalyst.InternalRow
@@ -92,7 +93,9 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
     )
   }
 
-  /** A second reader of the same split that reads only `fields` of the requested schema, on a stream of its own.
+  /** A second reader of the same split that reads only `fields` of the requested schema, on the same stream: a file that was
+    * replaced meanwhile would be another one on a stream of its own. Both readers seek before they read, and have read what
+    * they want before they return; not for two threads.
     *
     * It has the same row groups by index, the query's static predicates are not applied again, and it returns batches without
     * partition columns. The caller closes it.
@@ -117,7 +120,7 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
       capacityField.getInt(reader)
     )
     val footer = new ParquetMetadata(fileReader.getFileMetaData, fileReader.getRowGroups)
-    val stream = input.newStream()
+    val stream = new SharedStream(streamField.get(fileReader).asInstanceOf[SeekableInputStream])
     try {
       narrow.initialize(
         new FileSplit(path, start, length, Array.empty[String]),
@@ -131,9 +134,7 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
       new ParquetReaderAccess(narrow)
     } catch {
       case e: Throwable =>
-        // Closes the stream too where the reader took it over; closing twice does no harm.
-        try narrow.close()
-        finally stream.close()
+        narrow.close()
         throw e
     }
   }
@@ -164,6 +165,7 @@ object ParquetReaderAccess {
   private val int96TzField = field(vectorized, "int96RebaseTz")
   private val memoryModeField = field(vectorized, "MEMORY_MODE")
   private val capacityField = field(vectorized, "capacity")
+  private val streamField = field(classOf[ParquetFileReader], "f")
   private val inputFileField = field(classOf[ParquetFileReader], "file")
   private val statusField = Try(field(classOf[HadoopInputFile], "stat")).toOption
   // As seen in ParquetFooterReader of these lines: HadoopInputFile.fromPath.

@@ -1,0 +1,76 @@
+"""What depends on a row's partition and place: with filters, a join's rows have the random numbers, samples
+and ids that they have in stock Spark, in the first run and when the files are known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import spark_dynamic_filters as sdf
+from support import joins
+
+pytestmark = pytest.mark.timeout(150)
+
+_FILES = 16
+_ROWS = 500
+_KEYS = [3 * i + 1_000 for i in range(300)]
+_JOIN = "SELECT {columns} FROM random_probe JOIN random_keys USING (k)"
+
+# Several files a partition, so that leaving one out would move the rest into other partitions.
+_SPLITS = {
+    "spark.sql.files.maxPartitionBytes": "64k",
+    "spark.sql.files.openCostInBytes": "8k",
+    **joins.BROADCAST,
+}
+
+
+@pytest.fixture
+def probe(spark: SparkSession, tmp_path: Path) -> None:
+    """Files of ascending keys that no query has read before."""
+    folder = tmp_path / "probe"
+    folder.mkdir()
+    for i in range(_FILES):
+        keys = range(i * _ROWS, (i + 1) * _ROWS)
+        table = pa.table({"k": pa.array(keys, pa.int64()), "v": [float(k) for k in keys]})
+        pq.write_table(table, folder / f"part-{i:02}.parquet", row_group_size=100)
+    pq.write_table(pa.table({"k": pa.array(_KEYS, pa.int64())}), tmp_path / "keys.parquet")
+    spark.read.parquet(str(folder)).createOrReplaceTempView("random_probe")
+    spark.read.parquet(str(tmp_path / "keys.parquet")).createOrReplaceTempView("random_keys")
+
+
+@pytest.mark.usefixtures("probe")
+@pytest.mark.parametrize(
+    "query",
+    [
+        _JOIN.format(columns="k, rand(5) AS r"),
+        _JOIN.format(columns="k") + " WHERE rand(5) < 0.4",
+        _JOIN.format(columns="k, monotonically_increasing_id() AS r"),
+        _JOIN.format(columns="k, spark_partition_id() AS r"),
+        f"SELECT k FROM ({_JOIN.format(columns='k')}) TABLESAMPLE (30 PERCENT) REPEATABLE (3)",
+    ],
+)
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+def test_the_same_in_each_run(spark: SparkSession, query: str, adaptive: str) -> None:
+    compare = joins.Comparer(spark)
+    for _ in range(3):
+        on = compare(query, _SPLITS, joins.ADAPTIVE[adaptive], expected=query).on
+        joins.assert_pruned(on, "k")
+
+
+@pytest.mark.usefixtures("probe")
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+def test_halves_of_a_random_split_are_all_rows(spark: SparkSession, adaptive: str) -> None:
+    with joins.settings(spark, _SPLITS, joins.ADAPTIVE[adaptive]):
+        joined = spark.table("random_probe").join(F.broadcast(spark.table("random_keys")), "k")
+        # The second half runs when the first has shown which files have none of the keys.
+        halves = [[r["k"] for r in half.collect()] for half in joined.randomSplit([0.5, 0.5], seed=7)]
+        with sdf.conf(spark).override(enabled=False):
+            stock = [[r["k"] for r in half.collect()] for half in joined.randomSplit([0.5, 0.5], seed=7)]
+    assert sorted(halves[0] + halves[1]) == _KEYS
+    assert [sorted(h) for h in halves] == [sorted(h) for h in stock]
