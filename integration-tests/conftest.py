@@ -28,6 +28,7 @@ ENGINE = frozenset(
         "test_hints",
         "test_join_semantics",
         "test_joins_batches",
+        "test_joins_matrix",
         "test_joins_plans",
         "test_joins_sources",
         "test_joins_tuples",
@@ -47,7 +48,7 @@ ENGINE = frozenset(
         "test_window_limits",
     }
 )
-ONE_IN = {"classic": 1 if os.environ.get("EVERY_CASE") else 2, "local-cluster": 6, "connect": 6}
+ONE_IN = {"classic": 1 if os.environ.get("EVERY_CASE") else 3, "local-cluster": 6, "connect": 6}
 ONE_IN_OF_CORE = 3
 
 
