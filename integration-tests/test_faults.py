@@ -242,7 +242,7 @@ def test_slow_coordinator(spark: SparkSession, queries: list[Query]) -> None:
 @pytest.mark.usefixtures("_processes")
 def test_undecodable_messages_are_counted_and_dropped(spark: SparkSession, queries: list[Query]) -> None:
     before = _refused(spark)
-    # In which way a message is spoilt is left to chance, and a query may end before it has sent any.
+    # A query may end before it has sent any.
     for seed in range(5):
         _check_all(spark, queries * 2, seed=seed, undecodable=1.0)
         after = _refused(spark)

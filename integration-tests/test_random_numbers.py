@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import spark_dynamic_filters as sdf
+from spark_dynamic_filters._analyze import tagged
 from support import joins
 
 pytestmark = pytest.mark.timeout(150)
@@ -69,7 +70,12 @@ def test_halves_of_a_random_split_are_all_rows(spark: SparkSession, adaptive: st
     with joins.settings(spark, _SPLITS, joins.ADAPTIVE[adaptive]):
         joined = spark.table("random_probe").join(F.broadcast(spark.table("random_keys")), "k")
         # The second half runs when the first has shown which files have none of the keys.
-        halves = [[r["k"] for r in half.collect()] for half in joined.randomSplit([0.5, 0.5], seed=7)]
+        halves = []
+        for half in joined.randomSplit([0.5, 0.5], seed=7):
+            with tagged(spark) as tag:
+                rows = half.collect()
+            joins.assert_pruned(joins.Run(spark, tag, rows, 0.0), "k")
+            halves.append([r["k"] for r in rows])
         with sdf.conf(spark).override(enabled=False):
             stock = [[r["k"] for r in half.collect()] for half in joined.randomSplit([0.5, 0.5], seed=7)]
     assert sorted(halves[0] + halves[1]) == _KEYS

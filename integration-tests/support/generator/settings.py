@@ -45,7 +45,7 @@ _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
 KEYS = tuple(key for key, _, _ in _CHOICES)
 
 
-def choose(r: random.Random, text: str = "") -> dict[str, str]:
+def choose(r: random.Random, text: str) -> dict[str, str]:
     """Some settings; what is not named is as Spark and the plugin ship it.
 
     Args:

@@ -117,8 +117,8 @@ def faults(
         late: share of updates that arrive `delay` seconds later, perhaps after their query.
         duplicated: share of updates that arrive twice.
         reordered: share of updates that arrive after the one that follows.
-        undecodable: share of updates that arrive as something that nobody can decode: malformed, of another
-            version, too long.
+        undecodable: share of messages that arrive as something that nobody can decode: malformed, of another
+            version, too long. Updates inside a process are no messages and arrive as they are.
         delay: seconds that late updates take longer.
         failing_tasks: share of tasks that fail once. Needs a master that tries failed tasks again, in local
             mode `local[N, attempts]`.

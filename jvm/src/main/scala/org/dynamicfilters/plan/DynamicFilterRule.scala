@@ -6,7 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.execution.{ColumnarRule, SampleExec, SparkPlan, TakeOrderedAndProjectExec}
+import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec
@@ -44,7 +44,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn.
     */
   private def keepPartitions(plan: SparkPlan): SparkPlan =
-    if (!plan.exists(p => p.isInstanceOf[SampleExec] || p.expressions.exists(!_.deterministic))) plan
+    if (!plan.exists(_.isInstanceOf[DynamicFilterScanExec]) || Repeatable.once(plan).isEmpty) plan
     else plan.transform { case d: DynamicFilterScanExec if !d.keepsPartitions => d.copy(keepsPartitions = true) }
 
   private def orElseAsIs(what: String, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =

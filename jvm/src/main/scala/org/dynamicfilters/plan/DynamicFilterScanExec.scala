@@ -128,7 +128,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
                 countLeft(choice, accumulator)
                 val conf =
                   if (choice.isLearned) sparkContext.broadcast(new SerializableConfiguration(hadoopConf)) else null
-                val left = choice.checked.map(ChosenFileScanRDD.encode).orNull
+                val left = choice.checked.map(sparkContext.broadcast(_)).orNull
                 new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
               }
           catch {

@@ -25,6 +25,7 @@ private[scan] final class FixedFilters(
     worth: => IndexedSeq[Worth],
     context: TaskContext
 ) {
+  // Not before the task has its filters: what tasks share depends on whether they are fixed.
   private lazy val worths = worth
   private var partition = -1
   private var schedule: SnapshotSchedule = _
@@ -120,12 +121,13 @@ private[scan] final class FixedFilters(
   def saw(i: Int, before: Long, after: Long): Unit = {
     rows(i) += before
     passed(i) += after
-    worths.lift(i).foreach(_.add(before, after))
   }
 
   /** The partition has been read. */
   def finish(): Unit = if (schedule != null) {
     val used = Option.when(isUntold)(schedule.entries)
+    // Not with each batch: the driver, who decides, hears of it no earlier.
+    if (snapshots.givesUp) rows.indices.foreach(i => if (rows(i) > 0) worths(i).add(rows(i), passed(i)))
     if (isUntold || rows.exists(_ > 0))
       snapshots.uses.add(SnapshotUse(partition, used, rows.indices.map(i => (rows(i), passed(i)))))
     rows = new Array[Long](refs.size)

@@ -1,10 +1,8 @@
 package org.dynamicfilters.scan
 
-import java.nio.ByteBuffer
-
 import scala.reflect.{classTag, ClassTag}
 
-import org.apache.spark.{OneToOneDependency, Partition, SparkEnv, TaskContext}
+import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -56,7 +54,7 @@ final class ScanTaskRDD[T: ClassTag](
   * one execution: tasks of any other one look for themselves.
   *
   * @param left
-  *   what was left out, see [[ChosenFileScanRDD.encode]]; null for nothing
+  *   what was left out; null for nothing. Tasks that do not need it do not fetch it
   * @param leftIn
   *   the SQL execution in which it was
   * @param conf
@@ -65,11 +63,14 @@ final class ScanTaskRDD[T: ClassTag](
 final class ChosenFileScanRDD(
     scan: FileScanRDD,
     spec: ScanSpec,
-    chosen: Array[ChosenSplits],
-    left: Array[Byte],
+    @transient chosen: Array[ChosenSplits],
+    left: Broadcast[ChosenSplits],
     leftIn: Option[Long],
     conf: Broadcast[SerializableConfiguration]
 ) extends RDD[InternalRow](scan.sparkContext, Nil) {
+  // In a task the partitions are not there.
+  private val tasks = chosen.length
+
   override protected def getPartitions: Array[Partition] = chosen.asInstanceOf[Array[Partition]]
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     split.asInstanceOf[ChosenSplits].files.preferredLocations().toSeq
@@ -87,29 +88,13 @@ final class ChosenFileScanRDD(
   private def withLeft(part: ChosenSplits, context: TaskContext): ChosenSplits =
     if (left == null || (leftIn.isDefined && leftIn == TaskFilters.executionId(context))) part
     else {
-      val all = ChosenFileScanRDD.decode(left)
-      val mine = all.files.files.indices.filter(_ % getNumPartitions == part.index)
+      val all = left.value
+      val mine = all.files.files.indices.filter(_ % tasks == part.index)
       new ChosenSplits(
         FilePartition(part.index, part.files.files ++ mine.map(all.files.files(_))),
         part.known ++ mine.map(all.known(_))
       )
     }
-}
-
-object ChosenFileScanRDD {
-
-  /** Splits as bytes: a task that does not need them need not make objects of them. */
-  def encode(splits: ChosenSplits): Array[Byte] = {
-    val bytes = SparkEnv.get.closureSerializer.newInstance().serialize(splits)
-    val array = new Array[Byte](bytes.remaining)
-    bytes.get(array)
-    array
-  }
-
-  private def decode(bytes: Array[Byte]): ChosenSplits =
-    SparkEnv.get.closureSerializer
-      .newInstance()
-      .deserialize[ChosenSplits](ByteBuffer.wrap(bytes), Thread.currentThread.getContextClassLoader)
 }
 
 /** Splits of one task with what is known of them, null where nothing is. */

@@ -82,10 +82,11 @@ object SplitChooser {
         }
       def chosen(splits: Seq[Split], i: Int) =
         new ChosenSplits(FilePartition(i, splits.map(_.file).toArray), splits.map(_.known).toArray)
-      val checked = Some(left.filterNot(s => excludes(s.certain))).filter(_.nonEmpty).map(chosen(_, 0))
+      val asked = left.filter(answers.contains)
+      val checked = Option.when(asked.nonEmpty)(chosen(asked, 0))
       // Another execution needs a task for these.
       val tasks = if (packed.isEmpty && checked.isDefined) Seq(Seq.empty[Split]) else packed
-      val splits = tasks.zipWithIndex.map { case (splits, i) => chosen(splits, i) }
+      val splits = tasks.zipWithIndex.map { case (task, i) => chosen(task, i) }
       Some(Choice(splits.toArray, left.map(s => (s.file, s.learned.flatten.headOption)), checked, changed))
     }
   }

@@ -15,7 +15,7 @@ import scala.util.Try
   * @param reordered
   *   share of updates that arrive after the next one
   * @param undecodable
-  *   share of updates that arrive as bytes that are none: truncated, of another version, too long
+  *   share of messages that arrive as bytes that are none: malformed, of another version, too long
   * @param failingTasks
   *   share of tasks that fail once, after they have contributed
   * @param slowTasks

@@ -18,7 +18,8 @@ private[testing] final class FaultyWay(name: String, faults: Faults, schedule: S
     * @param deliver
     *   hands the update on; may be called late, twice or never
     * @param broken
-    *   hands on something undecodable in its place; None where updates are no bytes: then it is lost
+    *   hands on something undecodable in its place; None where updates are no bytes: then it arrives as it is, or
+    *   there would be no messages to spoil
     */
   def pass(deliver: () => Unit, broken: Option[() => Unit]): Unit = {
     val now = synchronized {
@@ -36,7 +37,8 @@ private[testing] final class FaultyWay(name: String, faults: Faults, schedule: S
           // There may be no next one.
           later(() => release(deliver))
           Nil
-        case UpdateFault.Undecodable => ledger.note(faultUndecodable); broken.toSeq
+        case UpdateFault.Undecodable =>
+          broken.foreach(_ => ledger.note(faultUndecodable)); Seq(broken.getOrElse(deliver))
       }
       first ++ before
     }
