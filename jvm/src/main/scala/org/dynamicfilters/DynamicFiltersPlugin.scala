@@ -1,43 +1,10 @@
 package org.dynamicfilters
 
-import java.util.{Collections, Map => JMap}
-
-import org.apache.spark.{SparkConf, SparkContext}
-import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
-import org.dynamicfilters.connect.ConnectPlugins
-import org.dynamicfilters.exchange.ExecutorExchange
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, SparkPlugin}
+import org.dynamicfilters.lifecycle.{DriverSide, ExecutorSide}
 
 /** `spark.plugins=org.dynamicfilters.DynamicFiltersPlugin`: the one setting that a user needs beside the jar. */
 class DynamicFiltersPlugin extends SparkPlugin {
   override def driverPlugin(): DriverPlugin = new DriverSide
   override def executorPlugin(): ExecutorPlugin = new ExecutorSide
-}
-
-private class ExecutorSide extends ExecutorPlugin {
-  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = ExecutorExchange.start()
-  override def shutdown(): Unit = ExecutorExchange.stop()
-}
-
-private class DriverSide extends DriverPlugin with Logging {
-  private val Extensions = "spark.sql.extensions"
-
-  override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
-    val conf = SqlMetricsAccess.confOf(sc)
-    refuseUnknownSettings(conf)
-    // Appended, never replaced: Delta and others have extensions of their own.
-    val mine = classOf[DynamicFiltersExtensions].getName
-    val others = conf.get(Extensions, "").split(",").map(_.trim).filter(_.nonEmpty)
-    if (!others.contains(mine)) conf.set(Extensions, (others :+ mine).mkString(","))
-    ConnectPlugins.register(conf)
-    Driver.start(sc, Activation.Plugin)
-    Collections.emptyMap()
-  }
-
-  /** A wrong value of a known setting is refused by Spark when the first session reads it. */
-  private def refuseUnknownSettings(conf: SparkConf): Unit =
-    conf.getAll.flatMap { case (key, _) => Settings.refusal(key) }.headOption.foreach { message =>
-      throw new IllegalArgumentException(message)
-    }
 }

@@ -3,15 +3,7 @@ package org.dynamicfilters.exchange
 import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
-
-/** What the driver knows of filters by their ids. */
-trait FilterSource {
-  def topK(filterId: Long): Option[TopKSpec]
-  def join(filterId: Long): Option[JoinFilterState]
-
-  /** A user's filter, in an execution whose scans follow its updates. */
-  def user(executionId: Long, filterId: Long): Option[UserFilterState] = None
-}
+import org.dynamicfilters.state._
 
 /** The executors, by names under which they made themselves known. */
 trait Peers {
@@ -138,7 +130,7 @@ final class Coordinator(
         table.map { t =>
           val entries =
             t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, Option.when(m.executionId >= 0)(m.executionId))
-          val wire = t.wire(entries.map(_.number).filter(_ > 0).distinct.sorted)(encoded(m.executionId, t, _))
+          val wire = t.once(entries.map(_.number).filter(_ > 0).distinct.sorted)(encoded(m.executionId, t, _))
           (
             MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, entries, wire.contents)),
             wire.payload
@@ -290,3 +282,6 @@ object Coordinator {
       counters.add(sentBytes, message.length.toLong)
     } else counters.add(sendFailed)
 }
+
+/** Filters of snapshots, encoded: in the answer itself, or beside it where they are large. */
+private final case class SnapshotWire(contents: Option[Array[Byte]], payload: Option[Payload])

@@ -8,20 +8,19 @@ import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.testing.FaultInjection
+import org.dynamicfilters.state.{FilterRef, Seam}
 
 /** The driver's end of the exchange of one Spark context: its endpoint, its thread, and the executors it knows. */
 final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends Peers {
   private final class Peer(val executorId: String, val wire: RpcAccess.PeerWire)
 
-  private val faults = FaultInjection.current
   private val connected = new ConcurrentHashMap[String, Peer]()
   private val worker = new Worker("coordinator", DriverExchange.MostWaiting, counters)
 
   val coordinator =
     new Coordinator(
       FilterRef,
-      faults.fold[Peers](this)(_.peers(this)),
+      this,
       worker,
       ExchangePace(),
       counters,
@@ -34,10 +33,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
       override def registered(peer: String, executorId: String, to: RpcAccess.PeerWire): Unit =
         connected.put(peer, new Peer(executorId, to))
       override def received(peer: String, bytes: Array[Byte]): Unit =
-        faults match {
-          case None => worker.later(0)(coordinator.received(peer, bytes))
-          case Some(f) => worker.later(0)(f.coordinator(bytes)(coordinator.received(peer, bytes)))
-        }
+        worker.later(0)(Seam.current.handles(bytes)(coordinator.received(peer, bytes)))
       override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
         def nothing(): Unit = reply(Array.emptyByteArray, null)
         // Building a filter takes too long for Spark's threads. An empty answer is none, and spares whoever asks the wait.
@@ -60,7 +56,10 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
     case other => throw new IllegalStateException(s"no broadcast: $other")
   }
 
-  override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = {
+  override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean =
+    Seam.current.pushes(peer, message)(sendNow(peer, message, payload))(sendNow(peer, _, None))
+
+  private def sendNow(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = {
     val to = connected.get(peer)
     to != null && {
       val large = payload.map(broadcastOf).orNull
@@ -100,6 +99,18 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
 
 object DriverExchange {
   val EndpointName = "dynamic-filters"
+
+  @volatile private var running: Option[DriverExchange] = None
+
+  /** Of the running Spark context; None in local mode, where all tasks are in this process. */
+  def current: Option[DriverExchange] = running
+
+  def start(sc: SparkContext): Unit = if (!sc.isLocal) running = Some(new DriverExchange(sc, ExchangeCounters.instance))
+
+  def stop(): Unit = {
+    running.foreach(_.stop())
+    running = None
+  }
 
   private final class BroadcastPayload(val broadcast: Broadcast[Array[Byte]]) extends Payload {
     override def release(): Unit = FilterBroadcasts.destroy(broadcast)

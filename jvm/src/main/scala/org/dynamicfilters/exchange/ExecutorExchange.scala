@@ -7,8 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.report.LiveCounts
-import org.dynamicfilters.testing.FaultInjection
+import org.dynamicfilters.state.{LocalExchange, Seam, SnapshotFilter, SnapshotsRef}
 
 /** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
   * carries a filter: where only the session extension is configured nobody else does.
@@ -32,29 +31,25 @@ object ExecutorExchange extends Logging {
   /** Idempotent, and returns at once. In the driver's own process it does nothing: its tasks share everything already. */
   def start(): Unit =
     if (state.get == State.Stopped && !RpcAccess.isDriver && state.compareAndSet(State.Stopped, State.Connecting)) {
-      FaultInjection.startExecutor()
       // Before there is a connection tasks may mark what is new: the worker sends it after that.
       LocalExchange.instance.connect(Some(link))
       if (!worker.later(0)(connect())) state.set(State.Failed)
     }
 
-  private lazy val link = {
-    val wire: Wire = message =>
-      state.get match {
-        case State.Connected(wire) => wire.send(message)
-        case other => throw new IllegalStateException(s"the exchange is $other")
-      }
-    val faults = FaultInjection.current
-    new ExecutorLink(
-      LocalExchange.instance,
-      faults.fold(wire)(_.wire(wire)),
-      worker,
-      ExchangePace(),
-      counters,
-      () => System.nanoTime(),
-      faults.fold[(Long, TopKBound) => Unit]((_, _) => ())(f => f.adopted(_, _))
-    )
-  }
+  private lazy val link = new ExecutorLink(
+    LocalExchange.instance,
+    message =>
+      Seam.current.tells(message) { m =>
+        state.get match {
+          case State.Connected(wire) => wire.send(m)
+          case other => throw new IllegalStateException(s"the exchange is $other")
+        }
+      },
+    worker,
+    ExchangePace(),
+    counters,
+    () => System.nanoTime()
+  )
 
   private def connect(): Unit = {
     // A process may hold several class loaders of ours, each with its own filters.
@@ -122,8 +117,7 @@ object ExecutorExchange extends Logging {
         counters.add(ExchangeCounter.sent)
         counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
         val millis = math.min(AskMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
-        val ask = (m: Array[Byte]) => wire.ask(m, millis)
-        val (answer, payload) = FaultInjection.current.fold(ask)(_.asks(ask))(bytes)
+        val (answer, payload) = Seam.current.asks(bytes)(wire.ask(_, millis))
         read(request, table, answer, payload)
       }
     catch {

@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.state.{ClusterLink, FilterName, LocalExchange, Seam, SharedTopK, TopKBound, TopKSpec}
 
 /** An executor's part of the exchange: tells the driver what its tasks know, and takes over what the driver says.
   *
@@ -13,20 +14,19 @@ import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
   *
   * @param exchange
   *   the filters of this process
+  * @param driver
+  *   sends a message; never blocks, an exception means that it was not sent
   * @param clock
   *   nanoseconds
-  * @param adopted
-  *   called with execution and bound when a bound of the cluster's was taken over
   */
 final class ExecutorLink(
     exchange: LocalExchange,
-    driver: Wire,
+    driver: Array[Byte] => Unit,
     schedule: Schedule,
     pace: ExchangePace,
     counters: ExchangeCounters,
-    clock: () => Long,
-    adopted: (Long, TopKBound) => Unit = (_, _) => ()
-) {
+    clock: () => Long
+) extends ClusterLink {
 
   /** One TopK's way to the driver. */
   private final class Outgoing(executionId: Long, name: FilterName) {
@@ -63,26 +63,23 @@ final class ExecutorLink(
     }
   }
 
-  /** A TopK of this process that the cluster shares. The driver is asked for the bound that there is. */
-  def topK(executionId: Long, name: FilterName, spec: TopKSpec): SharedTopK = {
+  override def topK(executionId: Long, name: FilterName, spec: TopKSpec): SharedTopK = {
     val outgoing = new Outgoing(executionId, name)
     subscribe(executionId, name)
     new SharedTopK(spec, Some(outgoing.changed))
   }
 
-  /** Asks for what the driver knows of a filter, and will know. */
-  def subscribe(executionId: Long, name: FilterName): Unit =
+  override def subscribe(executionId: Long, name: FilterName): Unit =
     schedule.later(0)(send(MessageCodec.encode(Message.Subscribe(executionId, name))))
 
-  /** This process holds something of an execution from now on: it has to hear of its end, or else to sweep. */
-  def joined(executionId: Long): Unit = {
+  override def joined(executionId: Long): Unit = {
     schedule.later(0)(send(MessageCodec.encode(Message.Joined(executionId))))
     sweepLater()
   }
 
   private def send(message: Array[Byte]): Unit =
     try {
-      driver.send(message)
+      driver(message)
       counters.add(sent)
       counters.add(sentBytes, message.length.toLong)
     } catch { case _: Exception => counters.add(sendFailed) }
@@ -133,7 +130,7 @@ final class ExecutorLink(
           shared.adopt(TopKBound(m.generation, k, m.partition)) match {
             case SharedTopK.Outcome.Tightened =>
               counters.add(boundsAdopted)
-              adopted(m.executionId, shared.bound)
+              Seam.current.adopted(m.executionId, shared.bound)
             case _ => counters.add(boundsNotTighter)
           }
         case _ => counters.add(refusedKeys)

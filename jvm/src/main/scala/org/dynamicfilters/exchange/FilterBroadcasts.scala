@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.dynamicfilters.state.EndedExecutions
 
 /** Filters that travel as Spark broadcasts. On the driver.
   *

@@ -1,5 +1,7 @@
 package org.dynamicfilters.exchange
 
+import org.dynamicfilters.state.FilterName
+
 /** A filter for running scans as a message, with what is too large for it beside it. */
 private[exchange] object LateFilterMessage {
 

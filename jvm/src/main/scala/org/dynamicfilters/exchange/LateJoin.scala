@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.state.{FilterName, JoinFilterState, JoinPhase}
 
 /** A join's filter for executors whose scans run already, in one execution. Guarded by the coordinator's lock.
   *

@@ -3,6 +3,7 @@ package org.dynamicfilters.exchange
 import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
+import org.dynamicfilters.state.{FilterName, UserFilterState}
 
 /** A user's filter for executors whose scans follow its updates, in one execution. Guarded by the coordinator's lock.
   *

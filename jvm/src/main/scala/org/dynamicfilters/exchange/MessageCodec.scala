@@ -5,6 +5,7 @@ import scala.util.control.NonFatal
 
 import com.google.protobuf.ByteString
 import org.dynamicfilters.proto._
+import org.dynamicfilters.state.{FilterName, ReadPlace, ScheduleEntry}
 
 /** [[Message]]s as bytes (proto/exchange.proto), and back. Reading never throws. */
 object MessageCodec {

@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 import com.google.protobuf.ByteString
 import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.proto._
+import org.dynamicfilters.state.{Snapshot, SnapshotFilter, TopKBound, TopKSpec}
 
 /** [[Snapshot]]s as bytes (proto/exchange.proto), and back. Reading never throws. */
 object SnapshotCodec {

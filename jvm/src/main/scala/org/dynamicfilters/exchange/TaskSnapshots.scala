@@ -5,6 +5,7 @@ import scala.util.control.ControlThrowable
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
+import org.dynamicfilters.state.{ReadPlace, ScheduleEntry, SnapshotFilter, Snapshots, SnapshotsRef, TaskFilters}
 
 /** The snapshots that tasks of this process are given. */
 object TaskSnapshots {

@@ -1,6 +1,7 @@
 package org.dynamicfilters.exchange
 
 import org.dynamicfilters.filter.{KeyBytes, KeyDomain, LongDomain, ObjectDomain}
+import org.dynamicfilters.state.{Contribution, TopKSpec}
 
 /** A key as it is sent: a number or bytes, as in proto/filters.proto (FilterKey). */
 sealed trait WireKey

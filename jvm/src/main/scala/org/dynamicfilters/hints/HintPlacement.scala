@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
-import org.dynamicfilters.Settings
+import org.dynamicfilters.settings.Settings
 
 /** Moves hints into the relations that they are for, as an option of the relation ([[ScanHint.OptionKey]]).
   *

@@ -4,7 +4,7 @@ import java.util.Locale
 
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation}
-import org.dynamicfilters.plan.FilteredScan
+import org.dynamicfilters.operators.FilteredScan
 
 /** What a user said of dynamic filters for one table. */
 sealed abstract class ScanHint(val name: String)

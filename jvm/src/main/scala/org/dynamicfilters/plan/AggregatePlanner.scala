@@ -7,11 +7,11 @@ import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.exchange.{TopKRef, TopKSpec}
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.operators.TopKTapExec
 import org.dynamicfilters.scan.ScanPlace
+import org.dynamicfilters.state.{TopKRef, TopKSpec}
 
 /** Makes min and max without grouping producers: a value that is not better than the best so far cannot matter.
   *

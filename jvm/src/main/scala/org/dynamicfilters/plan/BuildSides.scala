@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.dynamicfilters.exchange.JoinRef
-import org.dynamicfilters.produce.{BuildKeyTapExec, KeyTap}
+import org.dynamicfilters.operators.{BuildKeyTapExec, KeyTap}
+import org.dynamicfilters.state.JoinRef
 
 /** Finds the place under a join's build side where its keys are collected: the first exchange. */
 object BuildSides {

@@ -11,10 +11,10 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
-import org.dynamicfilters.Settings
 import org.dynamicfilters.api.{BestRows, FilterProducer}
-import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.operators.{DynamicFilterScanExec, TopKTapExec}
 import org.dynamicfilters.report.Rejected
+import org.dynamicfilters.settings.Settings
 
 /** Makes producers of operators and puts their filters into scans.
   *

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
-import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.operators.TopKTapExec
 
 /** `GROUP BY k ORDER BY k LIMIT n`, and `SELECT DISTINCT k ... ORDER BY k LIMIT n`: the groups with the n best different keys
   * are the result, so rows with worse keys cannot matter.

@@ -9,14 +9,14 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.Settings
 import org.dynamicfilters.api.{FilterProducer, MatchingRows}
-import org.dynamicfilters.exchange.{JoinRef, TaskFilters}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.produce.BuildKeyTapExec
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan}
 import org.dynamicfilters.report.{QueryReports, Rejected}
 import org.dynamicfilters.scan.{HoldBack, ScanPlace}
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{JoinRef, TaskFilters}
 
 /** Makes joins producers: a tap under the exchange of the build side, and its filter in the scans that the probe key comes from.
   *

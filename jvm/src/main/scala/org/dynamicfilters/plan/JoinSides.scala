@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.Settings
+import org.dynamicfilters.settings.Settings
 
 /** Which side of a join is filtered by the keys of the other. */
 object JoinSides {

@@ -6,10 +6,11 @@ import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.dynamicfilters.api.FilterConsumer
-import org.dynamicfilters.exchange.FilterRef
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
+import org.dynamicfilters.operators.{ConsumerScanExec, FilteredScan, V2FilteredScanExec}
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
+import org.dynamicfilters.state.FilterRef
 
 /** Puts filters into scans that are not Spark's file scans: custom ones, and DataSource V2. */
 object OtherScans {

@@ -34,13 +34,4 @@ object PinUserFilters extends Rule[LogicalPlan] {
       )
     f.current
   }
-
-  /** The pinned filters of a normalized plan. */
-  def pinsOf(plan: LogicalPlan): Seq[DynamicFilterPredicate] =
-    if (!UserFilters.everUsed) Nil
-    else
-      plan
-        .collectWithSubqueries { case p => p.expressions.flatMap(_.collect { case u: DynamicFilterPredicate => u }) }
-        .flatten
-        .distinctBy(u => (u.sessionId, u.name))
 }

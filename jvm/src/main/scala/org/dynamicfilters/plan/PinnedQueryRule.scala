@@ -7,8 +7,9 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStag
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
-import org.apache.spark.sql.execution.dynamicfilters.{PinnedQueryExec, SqlMetricsAccess}
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
+import org.dynamicfilters.operators.PinnedQueryExec
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
 
 /** Puts a [[PinnedQueryExec]] on top of queries that use users' filters.

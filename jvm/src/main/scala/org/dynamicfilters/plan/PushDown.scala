@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleEx
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.execution.window.WindowExecBase
 import org.dynamicfilters.api.FilterPassThrough
-import org.dynamicfilters.produce.BuildKeyTapExec
+import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
 
 /** Takes a filter from its producer down to scans, by attribute id, through the operators that let it pass.
   *

@@ -7,9 +7,15 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
-import org.apache.spark.sql.execution.dynamicfilters.PinnedQueryExec
 import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
-import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.operators.{
+  BuildKeyTapExec,
+  ConsumerScanExec,
+  DynamicFilterScanExec,
+  PinnedQueryExec,
+  TopKTapExec,
+  V2FilteredScanExec
+}
 
 /** Whether a task that is retried sees the same again (contract 5). Only operators that are known to be repeatable are.
   *

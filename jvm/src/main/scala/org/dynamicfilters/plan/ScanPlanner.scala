@@ -14,10 +14,9 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{FilterRef, JoinRef}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
+import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.scan.{
   DynamicFileReader,
   DynamicParquetFormat,
@@ -27,6 +26,8 @@ import org.dynamicfilters.scan.{
   ScanTuple,
   ScanTuplePart
 }
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{FilterRef, JoinRef}
 
 /** Puts a filter into a file scan. */
 object ScanPlanner {

@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.command.SetCommand
-import org.dynamicfilters.Settings
+import org.dynamicfilters.settings.Settings
 
 /** Refuses `SET spark.dynamicFilters.<no such setting>`. Spark itself accepts any key that nobody registered. */
 object SettingsCheck extends (LogicalPlan => Unit) {

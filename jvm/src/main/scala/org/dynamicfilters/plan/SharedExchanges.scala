@@ -3,7 +3,7 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
-import org.dynamicfilters.produce.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, TopKTapExec}
 
 /** Which exchanges of a plan Spark computes once for several places: narrowed for one of them, they could not be used for the
   * others.

@@ -3,11 +3,11 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions.{Ascending, AttributeReference, Expression, NullsFirst, SortOrder}
 import org.apache.spark.sql.execution.{SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange.{TopKRef, TopKSpec}
 import org.dynamicfilters.filter.KeyDomain
-import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.operators.TopKTapExec
 import org.dynamicfilters.scan.ScanPlace
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{TopKRef, TopKSpec}
 
 /** Makes a TopK a producer: a tap under it, and its bound in the scans that its first sort key comes from. */
 object TopKPlanner {

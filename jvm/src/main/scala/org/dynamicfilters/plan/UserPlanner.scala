@@ -7,8 +7,9 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.exchange.UserRef
+import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.scan.ScanPlace
+import org.dynamicfilters.state.UserRef
 import org.dynamicfilters.user.DynamicFilterPredicate
 
 /** Puts users' filters into the scans below the conditions that use them. The conditions stay where they are: what a scan

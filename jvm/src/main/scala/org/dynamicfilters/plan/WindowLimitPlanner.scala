@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageEx
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.produce.TopKTapExec
+import org.dynamicfilters.operators.TopKTapExec
 
 /** `rank() OVER (ORDER BY x) <= k` and `dense_rank()`, without a partition key: Spark puts a limit by rank under the sort's
   * exchange, which is a TopK with ties. (`row_number() <= k` Spark makes a TopK itself.)

@@ -7,9 +7,9 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
-import org.dynamicfilters.exchange.{FilterAccumulator, FilterRef, JoinFilterState, JoinPhase}
 import org.dynamicfilters.filter.{FilterCodec, TupleText, ValueFilter}
-import org.dynamicfilters.scan.ScanAccumulator
+import org.dynamicfilters.scan.ScanRun
+import org.dynamicfilters.state.{FilterAccumulator, FilterRef, JoinFilterState, JoinPhase, PlanRun}
 
 /** State of a filter as `dynamic_filters()` shows it. */
 object FilterState extends Enumeration {
@@ -114,9 +114,16 @@ final case class JoinRun(state: JoinFilterState) extends FilterRecord {
   *
   * @param columns
   *   names of the scans' columns that it filters
+  * @param showValues
+  *   whether plans may show values of the data
   */
-final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumulator: FilterAccumulator)
-    extends FilterRecord {
+final class FilterRun(
+    val ref: FilterRef,
+    val columns: Seq[String],
+    showValues: Boolean,
+    val accumulator: FilterAccumulator
+) extends FilterRecord
+    with PlanRun {
   @volatile var disabled: Option[String] = None
 
   /** The highest generation in an execution, and the tightest bound that any executor reported. */
@@ -148,25 +155,11 @@ final class FilterRun(val ref: FilterRef, val columns: Seq[String], val accumula
       .maxOption
       .getOrElse(0L)
 
-  /** The filter in force, as in a SQL text. */
-  def expression(executionId: Long, column: String, showValues: Boolean): String = {
-    val (_, filter) = current(executionId)
-    filter.shown(column, showValues)
+  override def shown(column: String): String = {
+    val newest = accumulator.value.map(_.executionId).maxOption.getOrElse(-1L)
+    current(newest)._2.shown(column, showValues)
   }
-
-  /** The same in the newest execution. */
-  def lastExpression(column: String, showValues: Boolean): String =
-    expression(accumulator.value.map(_.executionId).maxOption.getOrElse(-1L), column, showValues)
 }
-
-/** One scan in the executions of one plan. */
-final class ScanRun(
-    val scanId: Long,
-    val tableName: String,
-    val filterIds: Seq[Long],
-    val filesTotal: Long,
-    val accumulator: ScanAccumulator
-)
 
 /** A producer that the planner considered and rejected. */
 final case class Rejected(producer: String, columns: Seq[String], reason: String)

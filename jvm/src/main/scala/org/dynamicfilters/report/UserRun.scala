@@ -1,6 +1,6 @@
 package org.dynamicfilters.report
 
-import org.dynamicfilters.exchange.UserFilterState
+import org.dynamicfilters.state.UserFilterState
 
 /** A user's filter in one execution. */
 final case class UserRun(state: UserFilterState) extends FilterRecord {

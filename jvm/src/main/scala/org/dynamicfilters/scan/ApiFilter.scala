@@ -2,8 +2,8 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.dynamicfilters.api.{ColumnFilter, DynamicFilter}
-import org.dynamicfilters.exchange.{FilterRef, JoinRef}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongSet, ObjectValues, ValueFilter}
+import org.dynamicfilters.state.{FilterRef, JoinRef}
 
 /** A filter as a custom scan gets it.
   *

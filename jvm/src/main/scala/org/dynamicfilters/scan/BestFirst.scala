@@ -1,7 +1,7 @@
 package org.dynamicfilters.scan
 
-import org.dynamicfilters.exchange.TopKSpec
 import org.dynamicfilters.filter.ColumnBounds
+import org.dynamicfilters.state.TopKSpec
 
 /** Order in which files and row groups are read: those whose best row could be best come first, unknown ones last.
   *

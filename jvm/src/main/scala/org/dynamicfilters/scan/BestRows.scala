@@ -1,8 +1,8 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.sql.vectorized.ColumnVector
-import org.dynamicfilters.exchange.TopKSpec
 import org.dynamicfilters.filter.{LongDomain, ObjectDomain}
+import org.dynamicfilters.state.TopKSpec
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The `limit` best rows of a row group by the TopK's key: those that are worth handing on first, because they set the bound

@@ -6,8 +6,9 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
-import org.dynamicfilters.exchange.{ExecutorExchange, JoinRef, LocalExchange, TaskFilters, TaskSnapshots}
+import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.state.{JoinRef, LocalExchange, TaskFilters}
 
 /** The filters of custom scans in one task.
   *

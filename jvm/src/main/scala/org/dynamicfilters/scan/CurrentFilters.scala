@@ -1,8 +1,8 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.TaskContext
-import org.dynamicfilters.exchange.{FilterRef, JoinRef, TaskFilters, TopKRef}
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.state.{FilterRef, JoinRef, TaskFilters, TopKRef}
 
 /** The filters of a scan in one task, as of now.
   *

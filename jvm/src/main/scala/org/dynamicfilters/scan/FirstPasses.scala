@@ -4,8 +4,8 @@ import java.io.Closeable
 
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
-import org.dynamicfilters.exchange.TopKSpec
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.state.TopKSpec
 
 /** Late materialization: which rows of a row group to read in full, found by reading few columns first.
   *

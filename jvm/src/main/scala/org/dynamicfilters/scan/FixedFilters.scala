@@ -3,8 +3,9 @@ package org.dynamicfilters.scan
 import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
-import org.dynamicfilters.exchange._
+import org.dynamicfilters.exchange.{SnapshotSchedule, SnapshotUnavailable, TaskSnapshots}
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.state.{FilterRef, ReadPlace, SnapshotFilter, SnapshotUse, Snapshots, UserRef, Worth}
 
 /** The filters of joins and users of a scan in one task whose output must be the same in every attempt of its partition.
   *

@@ -1,8 +1,8 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.sql.vectorized.ColumnVector
-import org.dynamicfilters.exchange.TopKSpec
 import org.dynamicfilters.filter.LongDomain
+import org.dynamicfilters.state.TopKSpec
 
 /** The best key in each window of consecutive rows of a row group, gathered while the key column is read.
   *

@@ -2,8 +2,9 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
-import org.dynamicfilters.exchange.{FilterBroadcasts, FilterRef, JoinRef, LocalExchange, TaskFilters}
+import org.dynamicfilters.exchange.FilterBroadcasts
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.state.{FilterRef, JoinRef, LocalExchange, TaskFilters}
 
 /** The filters that were complete when a scan was started; they travel with it.
   *

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.exchange.TaskFilters
+import org.dynamicfilters.state.TaskFilters
 
 /** Announces a filtered scan to each task before the scan's own RDD starts.
   *

@@ -3,7 +3,7 @@ package org.dynamicfilters.scan
 import scala.collection.mutable
 
 import org.apache.spark.util.AccumulatorV2
-import org.dynamicfilters.exchange.FilterAccumulator
+import org.dynamicfilters.state.FilterAccumulator
 
 /** What a scan counts. The order is the order in the accumulator's array. */
 object ScanCounter extends Enumeration {
@@ -144,3 +144,12 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
     }
   }
 }
+
+/** One scan in the executions of one plan. */
+final class ScanRun(
+    val scanId: Long,
+    val tableName: String,
+    val filterIds: Seq[Long],
+    val filesTotal: Long,
+    val accumulator: ScanAccumulator
+)

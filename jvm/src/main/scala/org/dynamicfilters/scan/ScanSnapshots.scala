@@ -1,8 +1,8 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.SparkContext
-import org.dynamicfilters.exchange._
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.state._
 
 /** Which filters each partition of a scan is read with (contract 8). Travels with the scan's tasks.
   *

@@ -4,8 +4,8 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.types.StructType
-import org.dynamicfilters.exchange.{FilterRef, JoinRef, TopKSpec, UserRef}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart, TupleText}
+import org.dynamicfilters.state.{FilterRef, JoinRef, TopKSpec, UserRef}
 
 /** One filter on one column of a scan.
   *
@@ -174,7 +174,7 @@ final class ScanSpec(
   }
 
   /** The scan's record on the driver, null before it has started and on executors. */
-  @transient @volatile var driverRun: AnyRef = _
+  @transient @volatile var driverRun: ScanRun = _
 
   /** Key of a column's learned statistics, beside the file. The field's metadata belongs to it: a field id decides which
     * column of the file is meant, and a default what a file without the column holds.

@@ -8,18 +8,9 @@ import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.exchange.{
-  ExecutorExchange,
-  JoinRef,
-  LocalExchange,
-  ReadPlace,
-  TaskFilters,
-  TaskSnapshots,
-  UserRef,
-  Worth
-}
+import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
-import org.dynamicfilters.testing.FaultInjection
+import org.dynamicfilters.state.{JoinRef, LocalExchange, ReadPlace, Seam, TaskFilters, UserRef, Worth}
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
   *
@@ -278,7 +269,7 @@ object TaskScan {
       val fresh = new TaskScan(spec, runs, ready, snapshots, context)
       scans.put(id, fresh)
       val execution = TaskFilters.executionId(context)
-      FaultInjection.current.foreach(f => execution.foreach(f.taskStarts(context, _)))
+      execution.foreach(Seam.current.taskStarts(context, _))
       execution.foreach(LocalExchange.instance.enter)
       context.addTaskCompletionListener[Unit] { _ =>
         scans.remove(id)

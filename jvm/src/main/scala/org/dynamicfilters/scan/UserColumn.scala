@@ -3,8 +3,8 @@ package org.dynamicfilters.scan
 import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
-import org.dynamicfilters.exchange.{FilterRef, LocalExchange, TaskFilters, UserRef}
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.state.{FilterRef, LocalExchange, TaskFilters, UserRef}
 
 /** A user's filter on one column of a scan, in one task: what is pinned, or what tightened it since if the scan follows that.
   *

@@ -7,17 +7,16 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, SqlMetricsAccess}
+import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, RpcAccess, SqlMetricsAccess}
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.Settings
-import org.dynamicfilters.exchange._
+import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters, Message, MessageCodec, Worker}
 import org.dynamicfilters.filter.FilterCodec
+import org.dynamicfilters.state.{ContributionSink, KeyOffers, Seam, SharedTopK, TopKBound}
 
 /** Injects faults into the exchange and into tasks: for tests only.
   *
   * There is none in a process unless the application was started with `spark.dynamicFilters.testing.faults.enabled=true`, which
-  * no session can change. The places where it acts ask [[FaultInjection.current]] once when they are set up and are plain
-  * objects without it. A session then chooses faults by `spark.dynamicFilters.testing.faults.spec`; Spark carries session
+  * no session can change: the plugin then puts it in the place of the plain [[Seam]], on executors where it is a plugin of theirs. A session then chooses faults by `spark.dynamicFilters.testing.faults.spec`; Spark carries session
   * settings into tasks.
   *
   * It acts on
@@ -26,7 +25,7 @@ import org.dynamicfilters.filter.FilterCodec
   *     reports ([[KeyOffers]]);
   *   - tasks with filtered scans, when they complete ([[TaskFaults]]).
   */
-final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Boolean) {
+final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Boolean) extends Seam {
   import FaultInjection._
 
   private val schedule = new Worker("faults", MostWaiting, ExchangeCounters.instance)
@@ -52,12 +51,10 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
   private def known(executionId: Long): Option[Execution] =
     executions.synchronized(Option(executions.get(executionId)).flatten)
 
-  /** On the driver: an execution starts a scan. */
-  def started(executionId: Long, conf: SQLConf): Unit = learn(executionId, Settings.get(conf, Settings.FaultsSpec))
+  override def scanStarts(executionId: Long, conf: SQLConf): Unit = learn(executionId, FaultSettings.Spec.read(conf))
 
-  /** In a task, before its first row. */
-  def taskStarts(context: TaskContext, executionId: Long): Unit =
-    learn(executionId, context.getLocalProperty(Settings.FaultsSpec.key)).foreach { e =>
+  override def taskStarts(context: TaskContext, executionId: Long): Unit =
+    learn(executionId, context.getLocalProperty(FaultSettings.Spec.key)).foreach { e =>
       // Once a task, however many scans it has.
       if (e.faults.spec.touchesTasks && watched.add(context.taskAttemptId())) {
         context.addTaskCompletionListener[Unit](c => watched.remove(c.taskAttemptId()))
@@ -65,50 +62,43 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
       }
     }
 
-  /** An executor's way to the driver. */
-  def wire(plain: Wire): Wire = message =>
+  override def tells(message: Array[Byte])(send: Array[Byte] => Unit): Unit =
     executionOf(message).flatMap(known) match {
-      case None => plain.send(message)
+      case None => send(message)
       case Some(e) =>
         e.way(s"from executor ${FaultsAccess.executorId}")
           .pass(
             () =>
-              try plain.send(message)
+              try send(message)
               catch { case NonFatal(_) => ExchangeCounters.instance.add(ExchangeCounter.sendFailed) },
-            Some(() => plain.send(Broken(message)))
+            Some(() => send(Broken(message)))
           )
     }
 
-  /** An executor's questions to the driver. One that is lost, or late, is not answered; a late one the driver hears. */
-  def asks[A](plain: Array[Byte] => A): Array[Byte] => A = message =>
+  /** One that is lost, or late, is not answered; a late one the driver hears. */
+  override def asks[A](message: Array[Byte])(ask: Array[Byte] => A): A =
     executionOf(message).flatMap(known) match {
-      case None => plain(message)
+      case None => ask(message)
       case Some(e) =>
         var answer: Option[A] = None
         val asking = Thread.currentThread
         e.way(s"questions of executor ${FaultsAccess.executorId}")
           .pass(
-            () => { val a = plain(message); if (Thread.currentThread eq asking) answer = Some(a) },
-            Some(() => answer = Some(plain(Broken(message))))
+            () => { val a = ask(message); if (Thread.currentThread eq asking) answer = Some(a) },
+            Some(() => answer = Some(ask(Broken(message))))
           )
         answer.getOrElse(throw new java.util.concurrent.TimeoutException("an injected fault"))
     }
 
-  /** The driver's ways to executors. */
-  def peers(plain: Peers): Peers = new Peers {
-    override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean =
-      executionOf(message).flatMap(known) match {
-        case None => plain.send(peer, message, payload)
-        case Some(e) =>
-          e.way(s"to executor ${peer.takeWhile(_ != '-')}")
-            .pass(() => plain.send(peer, message, payload), Some(() => plain.send(peer, Broken(message), None)))
-          true
-      }
-    override def payload(bytes: Array[Byte]): Payload = plain.payload(bytes)
-  }
+  override def pushes(peer: String, message: Array[Byte])(send: => Boolean)(instead: Array[Byte] => Boolean): Boolean =
+    executionOf(message).flatMap(known) match {
+      case None => send
+      case Some(e) =>
+        e.way(s"to executor ${peer.takeWhile(_ != '-')}").pass(() => send, Some(() => instead(Broken(message))))
+        true
+    }
 
-  /** The driver's work for one message. */
-  def coordinator(message: Array[Byte])(work: => Unit): Unit = {
+  override def handles(message: Array[Byte])(work: => Unit): Unit = {
     executionOf(message).flatMap(known).map(_.faults.spec.coordinatorMillis).filter(_ > 0).foreach { millis =>
       ledger.note(FaultCounter.faultCoordinatorSlow)
       Thread.sleep(millis)
@@ -116,8 +106,7 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
     work
   }
 
-  /** Where a task's best keys go. */
-  def sink(executionId: Long, shared: SharedTopK): ContributionSink = known(executionId) match {
+  override def contributions(executionId: Long, shared: SharedTopK): ContributionSink = known(executionId) match {
     case None => shared
     case Some(e) =>
       (partition, attempt, keys) => {
@@ -127,18 +116,16 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
       }
   }
 
-  /** On the driver, where the keys of a build side's partitions go. */
-  def offers(executionId: Long, conf: SQLConf, plain: KeyOffers): KeyOffers =
-    learn(executionId, Settings.get(conf, Settings.FaultsSpec)).fold(plain) { e => (partition, encoded, outgrown) =>
+  override def keys(executionId: Long, conf: SQLConf, to: KeyOffers): KeyOffers =
+    learn(executionId, FaultSettings.Spec.read(conf)).fold(to) { e => (partition, encoded, outgrown) =>
       e.way(s"keys of $partition")
         .pass(
-          () => plain.offer(partition, encoded, outgrown),
-          Some(() => plain.offer(partition, Broken.Bytes, outgrown))
+          () => to.offer(partition, encoded, outgrown),
+          Some(() => to.offer(partition, Broken.Bytes, outgrown))
         )
     }
 
-  /** An executor took over a bound of the cluster's. */
-  def adopted(executionId: Long, bound: TopKBound): Unit =
+  override def adopted(executionId: Long, bound: TopKBound): Unit =
     if (known(executionId).exists(_.faults.spec.trace)) trace(executionId, "adopted", bound.partition, bound.key)
 
   private def trace(executionId: Long, what: String, partition: Int, key: AnyRef): Unit = {
@@ -156,12 +143,17 @@ object FaultInjection extends Logging {
   @volatile private var running: Option[FaultInjection] = None
   @volatile private var driver: Option[DriverLedger] = None
 
-  /** None unless the application was started for tests. */
-  def current: Option[FaultInjection] = running
+  /** Whether the application was started for tests. */
+  def isRunning: Boolean = running.isDefined
+
+  private def run(faults: Option[FaultInjection]): Unit = {
+    running = faults
+    Seam.install(faults)
+  }
 
   /** On the driver, when it starts. */
   def startDriver(sc: SparkContext): Unit =
-    if (SqlMetricsAccess.confOf(sc).getBoolean(Settings.FaultsEnabled.key, defaultValue = false)) {
+    if (SqlMetricsAccess.confOf(sc).getBoolean(FaultSettings.Enabled.key, defaultValue = false)) {
       val ledger = new DriverLedger
       if (!sc.isLocal)
         FaultsAccess.serve(
@@ -175,23 +167,23 @@ object FaultInjection extends Logging {
         )
       sc.addSparkListener(new FaultListener(ledger))
       driver = Some(ledger)
-      running = Some(new FaultInjection(ledger, ownProcess = !sc.isLocal))
+      run(Some(new FaultInjection(ledger, ownProcess = !sc.isLocal)))
     } else {
       driver = None
-      running = None
+      run(None)
     }
 
   /** On the driver, when the application has ended. */
   def stop(): Unit = {
     running.foreach(_.schedule.stop())
-    running = None
+    run(None)
     driver = None
   }
 
-  /** On an executor, when it starts. */
+  /** On an executor, when it starts; in the driver's own process there is nothing more to start. */
   def startExecutor(): Unit =
-    if (SparkEnv.get.conf.getBoolean(Settings.FaultsEnabled.key, defaultValue = false))
-      try running = Some(new FaultInjection(new RemoteLedger(FaultsAccess.connect(EndpointName)), ownProcess = true))
+    if (!RpcAccess.isDriver && SparkEnv.get.conf.getBoolean(FaultSettings.Enabled.key, defaultValue = false))
+      try run(Some(new FaultInjection(new RemoteLedger(FaultsAccess.connect(EndpointName)), ownProcess = true)))
       catch { case NonFatal(e) => logWarning("Dynamic filters: this executor injects no faults", e) }
 
   /** What was injected; empty where nothing can be. On the driver. */
@@ -205,13 +197,13 @@ object FaultInjection extends Logging {
     if (spec.trim.isEmpty) spec
     else if (running.isEmpty)
       throw new IllegalArgumentException(
-        s"${Settings.FaultsSpec.key}: faults can be injected only where the Spark application was started with " +
-          s"${Settings.FaultsEnabled.key}=true, which is for tests"
+        s"${FaultSettings.Spec.key}: faults can be injected only where the Spark application was started with " +
+          s"${FaultSettings.Enabled.key}=true, which is for tests"
       )
     else
       FaultSpec.parse(spec) match {
         case Right(_) => spec
-        case Left(why) => throw new IllegalArgumentException(s"${Settings.FaultsSpec.key}: $why")
+        case Left(why) => throw new IllegalArgumentException(s"${FaultSettings.Spec.key}: $why")
       }
 
   private def executionOf(message: Array[Byte]): Option[Long] =

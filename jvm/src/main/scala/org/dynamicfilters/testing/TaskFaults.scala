@@ -3,7 +3,7 @@ package org.dynamicfilters.testing
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.FaultsAccess
-import org.dynamicfilters.exchange.LocalExchange
+import org.dynamicfilters.state.LocalExchange
 
 /** A task that fails because a test wants it to. */
 final class InjectedFault(message: String) extends RuntimeException(message)

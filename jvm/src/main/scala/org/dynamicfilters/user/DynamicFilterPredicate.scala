@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{KeyDomain, RowTest}
 
@@ -78,6 +79,16 @@ case class DynamicFilterPredicate(
 }
 
 object DynamicFilterPredicate {
+
+  /** The filters of a normalized plan, with what is pinned. */
+  def pinnedIn(plan: LogicalPlan): Seq[DynamicFilterPredicate] =
+    if (!UserFilters.everUsed) Nil
+    else
+      plan
+        .collectWithSubqueries { case p => p.expressions.flatMap(_.collect { case u: DynamicFilterPredicate => u }) }
+        .flatten
+        .distinctBy(u => (u.sessionId, u.name))
+
   private[user] def domainOf(dt: DataType): KeyDomain =
     KeyDomain.of(dt).fold(why => throw new IllegalStateException(why), identity)
 }

@@ -6,12 +6,12 @@ import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
-import org.dynamicfilters.Settings
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.proto.{CreateUserFilter, UpdateUserFilter, UserFilterCommand}
+import org.dynamicfilters.settings.Settings
 
 /** Carries out what clients tell of filters of their own (proto/dynamic_filter_commands.proto). Python reaches it through
-  * py4j in classic sessions, and by [[org.dynamicfilters.connect.UserFilterCommandPlugin]] in Spark Connect.
+  * py4j in classic sessions, and by the command plugin (`connect`) in Spark Connect.
   */
 object UserFilterCommands {
   import UserFilterException.Code

@@ -7,6 +7,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.plan.SparkTests
 import org.dynamicfilters.scan.ConsumerTask
+import org.dynamicfilters.state.{TopKRef, TopKSpec}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The examples at work: custom operators and sources that take part by implementing a trait. */
@@ -97,9 +98,9 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
     val n = AttributeReference("n", LongType)()
     val domain = org.dynamicfilters.filter.KeyDomain.of(LongType).toOption.get
     val filter = new org.dynamicfilters.scan.ApiFilter(
-      org.dynamicfilters.exchange.TopKRef(
+      TopKRef(
         org.apache.spark.sql.execution.LocalTableScanExec(Seq(n), Nil, None),
-        org.dynamicfilters.exchange.TopKSpec(domain, 1, ascending = true, nullsFirst = false, tiesFree = true)
+        TopKSpec(domain, 1, ascending = true, nullsFirst = false, tiesFree = true)
       ),
       n,
       domain,

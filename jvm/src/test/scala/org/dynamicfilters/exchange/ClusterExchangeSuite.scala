@@ -3,6 +3,7 @@ package org.dynamicfilters.exchange
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter, Values}
+import org.dynamicfilters.state._
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks

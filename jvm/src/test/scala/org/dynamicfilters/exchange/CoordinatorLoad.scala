@@ -9,6 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits}
+import org.dynamicfilters.state.{FilterName, FilterSource, JoinFilterState, JoinPhase, LocalExchange, TopKSpec}
 
 /** The real coordinator under the load of many executors: all parts are real but Spark's RPC, which is a call.
   *

@@ -4,6 +4,8 @@ import java.util.Random
 
 import scala.collection.mutable
 
+import org.dynamicfilters.state.{FilterSource, LocalExchange}
+
 /** Work that is done when a test says so. */
 final class ManualSchedule extends Schedule {
   private val waiting = mutable.Queue.empty[() => Unit]

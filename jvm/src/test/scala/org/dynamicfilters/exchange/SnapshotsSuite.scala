@@ -2,6 +2,7 @@ package org.dynamicfilters.exchange
 
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{End, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.state._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** With which filters partitions below an exchange are computed (contract 8). */

@@ -6,8 +6,8 @@ import java.util.Comparator
 import scala.util.Using
 
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
-import org.dynamicfilters.exchange.{LocalExchange, TaskFilters}
 import org.dynamicfilters.scan.TaskScan
+import org.dynamicfilters.state.{LocalExchange, TaskFilters}
 import org.scalatest.{BeforeAndAfterAll, Suite}
 import org.scalatest.concurrent.{Eventually, TimeLimits}
 import org.scalatest.time.{Millis, Seconds, Span}

@@ -1,8 +1,8 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.sql.types.IntegerType
-import org.dynamicfilters.exchange.TopKSpec
 import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, Selection, ValueFilter, Vectors}
+import org.dynamicfilters.state.TopKSpec
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks

@@ -1,8 +1,8 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.sql.types.IntegerType
-import org.dynamicfilters.exchange.TopKSpec
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+import org.dynamicfilters.state.TopKSpec
 import org.scalatest.funsuite.AnyFunSuite
 
 class FileStatisticsSuite extends AnyFunSuite {

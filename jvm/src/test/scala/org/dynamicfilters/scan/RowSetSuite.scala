@@ -3,8 +3,8 @@ package org.dynamicfilters.scan
 import scala.collection.immutable.BitSet
 
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector
-import org.dynamicfilters.exchange.TopKSpec
 import org.dynamicfilters.filter.{Values, Vectors}
+import org.dynamicfilters.state.TopKSpec
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks

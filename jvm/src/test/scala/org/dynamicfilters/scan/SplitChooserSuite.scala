@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.BoundReference
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.types.{IntegerType, StructType}
-import org.dynamicfilters.exchange.JoinRef
 import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, KeyLimits, ValueFilter}
+import org.dynamicfilters.state.JoinRef
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Splits are left out by partition values at once, by learned statistics only where the file is as it was listed. */

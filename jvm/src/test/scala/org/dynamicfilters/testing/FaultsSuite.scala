@@ -2,8 +2,9 @@ package org.dynamicfilters.testing
 
 import scala.collection.mutable
 
-import org.dynamicfilters.exchange._
+import org.dynamicfilters.exchange.{Message, MessageCodec, Schedule}
 import org.dynamicfilters.filter.FilterCodec
+import org.dynamicfilters.state.FilterName
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Decisions over faults, and what a way does to its updates. */

@@ -3,9 +3,10 @@ package org.dynamicfilters.user
 import scala.util.Random
 
 import org.apache.spark.sql.types._
-import org.dynamicfilters.exchange._
-import org.dynamicfilters.filter._
+import org.dynamicfilters.exchange.{SimulatedCluster, Trouble}
+import org.dynamicfilters.filter.{End, JavaCopy, KeyDomain, UserForms, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
+import org.dynamicfilters.state.{FilterSource, JoinFilterState, TopKSpec, UserFilterState, UserFollowers, UserRef}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What executions and executors make of updates. */

@@ -1,0 +1,36 @@
+package org.apache.spark.sql.execution.dynamicfilters
+
+import java.lang.reflect.Field
+
+import org.apache.spark.SparkContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkPlanInfo}
+import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
+import org.apache.spark.util.LazyTry
+
+/** What Spark keeps of a query that it has planned. */
+object QueryAccess {
+  private val planRdd = field(classOf[SparkPlan], "executeRDD")
+  private val queryRdd = field(classOf[QueryExecution], "lazyToRdd")
+
+  private def field(c: Class[_], name: String): Field = {
+    val f = c.getDeclaredField(name)
+    f.setAccessible(true)
+    f
+  }
+
+  /** Puts other RDDs in the place of those that Spark keeps; evaluated when they are asked for. */
+  def replaceRdds(plan: SparkPlan, ofPlan: => RDD[InternalRow], query: QueryExecution)(
+      ofQuery: => RDD[InternalRow]
+  ): Unit = {
+    planRdd.set(plan, LazyTry(ofPlan))
+    queryRdd.set(query, LazyTry(ofQuery))
+  }
+
+  /** Tells Spark's UI of the plan that runs. */
+  def postPlan(sc: SparkContext, executionId: Long, query: QueryExecution, plan: SparkPlan): Unit =
+    sc.listenerBus.post(
+      SparkListenerSQLAdaptiveExecutionUpdate(executionId, query.simpleString, SparkPlanInfo.fromSparkPlan(plan))
+    )
+}

@@ -1,0 +1,52 @@
+package org.dynamicfilters.lifecycle
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.dynamicfilters.Setting
+import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
+import org.dynamicfilters.report.QueryReports
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{LocalExchange, RunningBuilds, RunningScans}
+import org.dynamicfilters.testing.{FaultInjection, FaultSettings}
+
+/** How the plugin came to run. */
+object Activation extends Enumeration {
+  val Plugin: Value = Value("plugin")
+  val Extensions: Value = Value("extensions")
+}
+
+/** The driver's side: hears of queries that start and end. One for each Spark context. */
+object Driver {
+
+  /** All settings; asked for before a session reads its configuration, because that registers them with Spark. */
+  def settings: Seq[Setting[_]] = Settings.all ++ FaultSettings.all
+
+  private final class Running(val sc: SparkContext, val by: Activation.Value)
+  private var running: Option[Running] = None
+
+  /** Idempotent: either entry may come first. */
+  def start(sc: SparkContext, by: Activation.Value): Unit = synchronized {
+    if (!running.exists(_.sc eq sc)) {
+      DriverExchange.stop()
+      FaultInjection.startDriver(sc)
+      DriverExchange.start(sc)
+      running = Some(new Running(sc, by))
+      sc.addSparkListener(new QueryListener(sc, DriverExchange.current))
+    }
+  }
+
+  /** The application has ended: nothing of it stays. */
+  def stop(sc: SparkContext): Unit = synchronized {
+    if (running.exists(_.sc eq sc)) {
+      DriverExchange.stop()
+      FaultInjection.stop()
+      running = None
+      LocalExchange.instance.clear()
+      RunningScans.clear()
+      RunningBuilds.clear()
+      FilterBroadcasts.clear()
+      QueryReports.instance.clear()
+    }
+  }
+
+  def activation: Option[Activation.Value] = synchronized(running.map(_.by))
+}

@@ -1,0 +1,45 @@
+package org.dynamicfilters.lifecycle
+
+import java.util.{Collections, Map => JMap}
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext}
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.dynamicfilters.DynamicFiltersExtensions
+import org.dynamicfilters.connect.ConnectPlugins
+import org.dynamicfilters.exchange.ExecutorExchange
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.testing.FaultInjection
+
+private[dynamicfilters] final class ExecutorSide extends ExecutorPlugin {
+  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
+    FaultInjection.startExecutor()
+    ExecutorExchange.start()
+  }
+
+  override def shutdown(): Unit = ExecutorExchange.stop()
+}
+
+private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging {
+  private val Extensions = "spark.sql.extensions"
+
+  override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
+    val conf = SqlMetricsAccess.confOf(sc)
+    Driver.settings.size
+    refuseUnknownSettings(conf)
+    // Appended, never replaced: Delta and others have extensions of their own.
+    val mine = classOf[DynamicFiltersExtensions].getName
+    val others = conf.get(Extensions, "").split(",").map(_.trim).filter(_.nonEmpty)
+    if (!others.contains(mine)) conf.set(Extensions, (others :+ mine).mkString(","))
+    ConnectPlugins.register(conf)
+    Driver.start(sc, Activation.Plugin)
+    Collections.emptyMap()
+  }
+
+  /** A wrong value of a known setting is refused by Spark when the first session reads it. */
+  private def refuseUnknownSettings(conf: SparkConf): Unit =
+    conf.getAll.flatMap { case (key, _) => Settings.refusal(key) }.headOption.foreach { message =>
+      throw new IllegalArgumentException(message)
+    }
+}

@@ -1,0 +1,163 @@
+package org.dynamicfilters.lifecycle
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.scheduler._
+import org.apache.spark.sql.execution.{ExplainMode, QueryExecution, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
+import org.dynamicfilters.connect.ConnectSessions
+import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
+import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, FilteredScan, TopKTapExec}
+import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
+import org.dynamicfilters.report.{FilterRun, JoinRun, QueryReport, QueryReports, UserRun}
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{
+  JoinWaits,
+  LocalExchange,
+  RunningBuilds,
+  RunningScans,
+  TaskFilters,
+  UserFollowers,
+  UserRef
+}
+import org.dynamicfilters.user.UserFilters
+
+/** Follows queries: opens their reports, closes their filters when they end, however they end. */
+final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) extends SparkListener with Logging {
+  override def onOtherEvent(event: SparkListenerEvent): Unit =
+    try
+      event match {
+        case s: SparkListenerSQLExecutionStart =>
+          val report = QueryReports.instance.forExecution(s.executionId)
+          report.description = s.description
+          report.tags = s.jobTags.toSeq.sorted
+        case e: SparkListenerSQLExecutionEnd => ended(e)
+        case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
+        case _ =>
+      }
+    catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
+
+  private val jobs = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
+
+  override def onJobStart(job: SparkListenerJobStart): Unit =
+    Option(job.properties)
+      .flatMap(p => Option(p.getProperty(TaskFilters.ExecutionIdProperty)))
+      .flatMap(_.toLongOption)
+      .foreach(id => jobs.put(job.jobId, Long.box(id)))
+
+  override def onJobEnd(job: SparkListenerJobEnd): Unit = {
+    val execution = Option(jobs.remove(job.jobId))
+    if (job.jobResult != JobSucceeded) execution.foreach(id => JoinWaits.jobFailed(id))
+  }
+
+  private def ended(e: SparkListenerSQLExecutionEnd): Unit =
+    try {
+      val report = QueryReports.instance.forExecution(e.executionId)
+      val query = SqlMetricsAccess.queryOf(e)
+      if (query != null) {
+        val session = query.sparkSession
+        QueryReports.instance.retained = Settings.get(session.sessionState.conf, Settings.RetainedQueries)
+        report.sessionId = SqlMetricsAccess.sessionId(session)
+        // A query that failed in analysis or planning has no plan, and asking for it would fail again.
+        if (e.errorMessage.forall(_.isEmpty)) {
+          Plans.foreach(query.executedPlan)(note(report, _))
+          if (report.tags.exists(_.contains(QueryListener.AnalyzeTag)))
+            report.plan = planText(query)
+        }
+      }
+      report.ended(if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed")
+    } finally {
+      JoinWaits.executionEnded(e.executionId)
+      LocalExchange.instance.close(e.executionId)
+      RunningScans.executionEnded(e.executionId)
+      RunningBuilds.executionEnded(e.executionId)
+      FilterBroadcasts.executionEnded(e.executionId)
+      exchange.foreach(_.executionEnded(e.executionId))
+      UserFollowers.ended(e.executionId)
+    }
+
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit =
+    exchange.foreach(_.executorRemoved(removed.executorId))
+
+  override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
+    stage.stageInfo.rddInfos.foreach { rdd =>
+      RunningScans.ended(rdd.id)
+      // One that failed is tried again, or its job fails.
+      if (stage.stageInfo.failureReason.isEmpty) RunningBuilds.ended(rdd.id)
+    }
+
+  /** A plan that is executed again is not started again: Spark keeps its RDD. Its record is found in the plan. */
+  private def note(report: QueryReport, node: SparkPlan): Unit = report.synchronized {
+    node match {
+      case t: TopKTapExec =>
+        t.filters.map(_.driverRun).foreach {
+          case f: FilterRun if !report.filters.contains(f) => report.filters += f
+          case _ =>
+        }
+      case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))
+      case s: DynamicFilterScanExec =>
+        s.spec.joins.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
+        s.spec.columns.foreach { c =>
+          c.ref match {
+            case u: UserRef => noteUser(report, u, c.name, None)
+            case _ =>
+          }
+        }
+        Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
+      case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
+      case other =>
+        other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
+        other.getTagValue(DynamicFilterRule.RejectedTupleTag).foreach(report.reject)
+        other.getTagValue(UserPlanner.RowsOnlyTag).toSeq.flatten.foreach { rows =>
+          noteUser(report, rows.ref, rows.column, Some(rows.reason))
+        }
+    }
+  }
+
+  private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[String]): Unit = {
+    val state = UserFollowers.start(report.executionId, ref)
+    state.addColumn(column)
+    reason.foreach(state.addReason)
+    report.add(UserRun(state))
+  }
+
+  private def planText(query: QueryExecution): String =
+    query.explainString(ExplainMode.fromString("simple"))
+
+  override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
+    Driver.stop(sc)
+    UserFilters.clear()
+    logDebug(
+      s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions"
+    )
+  }
+}
+
+object QueryListener {
+
+  /** Queries whose tags hold this text keep their plan as text: those that the Python package analyzes. */
+  val AnalyzeTag = "dynamic-filters-"
+}
+
+/** Walks physical plans, into adaptive plans, stages, commands and subqueries. */
+private object Plans {
+  def foreach(plan: SparkPlan)(f: SparkPlan => Unit): Unit = {
+    f(plan)
+    plan match {
+      case a: AdaptiveSparkPlanExec => foreach(a.executedPlan)(f)
+      case s: QueryStageExec => foreach(s.plan)(f)
+      case _ =>
+    }
+    plan.children.foreach(foreach(_)(f))
+    plan.subqueries.foreach(foreach(_)(f))
+    plan match {
+      case _: ExecutedCommandExec | _: DataWritingCommandExec =>
+      case other => other.innerChildren.foreach { case p: SparkPlan => foreach(p)(f); case _ => }
+    }
+  }
+}

@@ -1,0 +1,179 @@
+package org.dynamicfilters.operators
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.TaskContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.dynamicfilters.filter.{KeyLimits, TupleText}
+import org.dynamicfilters.report.QueryReports
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{
+  JoinRef,
+  JoinWaits,
+  KeyContribution,
+  LocalExchange,
+  ResultItems,
+  RunningBuilds,
+  Seam,
+  TaskFilters
+}
+
+/** A key that is collected, or a tuple of keys.
+  *
+  * @param keys
+  *   bound to the tap's output
+  */
+final case class KeyTap(ref: JoinRef, keys: Seq[Expression]) {
+
+  /** Whether it collects these keys, for joins that treat their NULLs alike. */
+  def isOf(keys: Seq[Expression], nullsMatch: Seq[Boolean]): Boolean =
+    this.keys == keys && ref.nullsMatch == nullsMatch
+}
+
+/** Collects the keys of a join's build side while they go into its exchange.
+  *
+  * Each partition hands over what it found once, when its rows have ended. Equal to its child in comparisons of plans, so that
+  * Spark reuses the exchange above as it would without the tap.
+  */
+case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
+  override def nodeName: String = "BuildKeys"
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName ${taps.map(t => t.ref.describe(nameOf(t.keys))).mkString(", ")}"
+
+  private def nameOf(keys: Seq[Expression]): String = keys match {
+    case Seq(key) => nameOf(key)
+    case tuple => TupleText.columns(tuple.map(nameOf))
+  }
+
+  private def nameOf(key: Expression): String = key match {
+    case b: BoundReference => output(b.ordinal).name
+    case other =>
+      other.transform { case b: BoundReference => output(b.ordinal) }.sql
+  }
+
+  /** The same with other taps. */
+  def copyWith(taps: Seq[KeyTap]): BuildKeyTapExec = {
+    val node = copy(taps = taps)
+    node.copyTagsFrom(this)
+    node
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    val partitions = rows.getNumPartitions
+    val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+    val execution = TaskFilters.executionId(sparkContext)
+    val show = Settings.get(conf, Settings.ShowValues)
+    taps.foreach { t =>
+      t.ref.state.showValues = show
+      QueryReports.instance.noteFilter(executionId, session, t.ref.state)
+      execution.foreach { id =>
+        LocalExchange.instance.announce(id, t.ref.state)
+        JoinWaits.buildStarted(id, t.ref)
+      }
+    }
+    if (execution.isEmpty) {
+      taps.foreach(_.ref.state.disable("the query runs outside of a SQL execution"))
+      rows
+    } else if (SqlMetricsAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
+      // A retried task would put other rows into the exchange than those whose keys were collected (contract 5).
+      taps.foreach(_.ref.state.disable("the build side is not deterministic: a retried task gives other rows"))
+      rows
+    } else {
+      val limits = BuildKeyTapExec.limits(this)
+      val collected = taps.map { t =>
+        val offers = Seam.current.keys(execution.get, conf, t.ref.state)
+        val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
+        sparkContext.register(accumulator)
+        t.ref.state.started(partitions)
+        new Collected(t.ref.parts, t.keys, limits, partitions, accumulator)
+      }.toArray
+      // The index of this RDD's partition, not the task's.
+      val tapped =
+        rows.mapPartitionsWithIndex((i, it) => new KeyTapIterator(it, i, collected), preservesPartitioning = true)
+      execution.foreach(RunningBuilds.started(_, tapped.id, taps.map(_.ref.state)))
+      tapped
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): BuildKeyTapExec = copy(child = newChild)
+}
+
+object BuildKeyTapExec {
+
+  /** A tap over a plan. Adaptive execution asserts that nodes have a logical link: it is the child's. */
+  def over(taps: Seq[KeyTap], child: SparkPlan): BuildKeyTapExec = {
+    val node = BuildKeyTapExec(taps, child)
+    node.copyTagsFrom(child)
+    node
+  }
+
+  /** What the session lets a build side collect. */
+  def limits(plan: SparkPlan): KeyLimits = {
+    val conf = plan.conf
+    val results = SqlMetricsAccess.maxResultSize(SqlMetricsAccess.confOf(plan.session.sparkContext))
+    KeyLimits(
+      Settings.get(conf, Settings.JoinMaxBuildRows),
+      Settings.get(conf, Settings.InMaxValues),
+      Settings.get(conf, Settings.BloomFpp),
+      KeyContribution.budget(Settings.get(conf, Settings.MaxFilterBytes), results),
+      Settings.get(conf, Settings.GiveUp)
+    )
+  }
+}
+
+/** Passes rows on and collects their keys. A failure of ours stops the collecting, never the rows: the partition then does not
+  * report, and the filter never becomes ready.
+  */
+private final class KeyTapIterator(rows: Iterator[InternalRow], partition: Int, collected: Array[Collected])
+    extends Iterator[InternalRow]
+    with Logging {
+  private var keys: Array[KeyCollection] = guarded(collected.map(_.start()))
+
+  override def hasNext: Boolean = {
+    val more = rows.hasNext
+    if (!more && keys != null) {
+      val done = keys
+      keys = null
+      if (TaskContext.get() != null) guarded { finish(done); null }
+    }
+    more
+  }
+
+  /** Each is dropped as soon as it has reported, before the next one sorts its keys. */
+  private def finish(done: Array[KeyCollection]): Unit = done.indices.foreach { i =>
+    done(i).finish(partition)
+    done(i) = null
+  }
+
+  override def next(): InternalRow = {
+    val row = rows.next()
+    if (keys != null) collect(row)
+    row
+  }
+
+  private def collect(row: InternalRow): Unit =
+    try {
+      var i = 0
+      while (i < keys.length) { keys(i).add(row); i += 1 }
+    } catch { case NonFatal(e) => stop(e) }
+
+  private def guarded(body: => Array[KeyCollection]): Array[KeyCollection] =
+    try body
+    catch { case NonFatal(e) => stop(e); null }
+
+  private def stop(e: Throwable): Unit = {
+    keys = null
+    logWarning("Dynamic filters: the keys of a join's build side are not collected, its filter will not be used", e)
+  }
+}

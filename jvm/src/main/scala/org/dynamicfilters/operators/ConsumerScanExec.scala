@@ -1,0 +1,42 @@
+package org.dynamicfilters.operators
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters, ScanSnapshots}
+import org.dynamicfilters.state.{JoinRef, RunningScans, TaskFilters}
+
+/** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters: waits for them where that is worth it, and
+  * makes them known to the scan's tasks. What the scan makes of them is its own affair.
+  */
+case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) extends ApiFilteredScan {
+  override protected def doExecute(): RDD[InternalRow] = announced(child.execute())
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = announced(child.executeColumnar())
+
+  private def announced[T: ClassTag](rows: RDD[T]): RDD[T] = {
+    val ready: Seq[Option[ValueFilter]] = filters.map(_.ref match {
+      case j: JoinRef => j.state.current
+      case _ => None
+    })
+    val scanned =
+      new ConsumerTaskRDD(
+        rows,
+        filters,
+        filters.map(_.ref.currentRun),
+        ReadyFilters(sparkContext, ready),
+        if (filters.exists(_.place.crossesExchange))
+          Some(ScanSnapshots(sparkContext, filters.map(_.ref), ready(_).isDefined))
+        else None
+      )
+    TaskFilters
+      .executionId(sparkContext)
+      .foreach(RunningScans.started(_, scanned.id, joinFilters.map(_._1.state)))
+    scanned
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): ConsumerScanExec = copy(child = newChild)
+}

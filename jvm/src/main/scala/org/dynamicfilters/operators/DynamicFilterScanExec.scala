@@ -1,0 +1,256 @@
+package org.dynamicfilters.operators
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.datasources.FileScanRDD
+import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, SqlMetricsAccess}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.apache.spark.util.SerializableConfiguration
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.report.{QueryReports, UserRun}
+import org.dynamicfilters.scan._
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{JoinRef, LocalExchange, RunningScans, Seam, TaskFilters, UserFollowers, UserRef}
+
+/** A file scan under dynamic filters.
+  *
+  * Wraps Spark's scan rather than replacing it: whoever looks for a `FileSourceScanExec` still finds it, and it prepares its
+  * files, partitions and metrics as ever. What changes is the reader in its relation ([[DynamicParquetFormat]]), and, where
+  * something is known of the files, the order in which they are read.
+  *
+  * @param keepsPartitions
+  *   whether each partition has to have the files that Spark gave it, in Spark's order
+  */
+case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false)
+    extends FilteredScan {
+  import ScanCounter._
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "filesPruned" -> SqlMetricsAccess.sum(sparkContext, "file splits never opened"),
+    "rowGroups" -> SqlMetricsAccess.sum(sparkContext, "row groups"),
+    "rowGroupsPruned" -> SqlMetricsAccess.sum(sparkContext, "row groups pruned"),
+    "rows" -> SqlMetricsAccess.sum(sparkContext, "rows without dynamic filters"),
+    "rowsPruned" -> SqlMetricsAccess.sum(sparkContext, "rows pruned"),
+    "rowsDropped" -> SqlMetricsAccess.sum(sparkContext, "rows dropped after they were read"),
+    "lateMaterialized" -> SqlMetricsAccess.sum(sparkContext, "row groups read in two passes"),
+    "bytesRead" -> SqlMetricsAccess.size(sparkContext, "bytes read")
+  )
+
+  // Spark compiles code against these classes, and batches that lost rows have other vectors.
+  override def vectorTypes: Option[Seq[String]] = if (spec.testsBatches) None else child.vectorTypes
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${spec.describe}"
+  override def verboseStringWithOperatorId(): String =
+    s"""
+       |$formattedNodeName
+       |Filters: ${spec.describe}
+       |""".stripMargin
+
+  private def scan: FileSourceScanExec = child.asInstanceOf[FileSourceScanExec]
+
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
+    // Also where its RDD is not used: this waits for the scan's own subqueries (dynamic partition pruning).
+    val plain = child.executeColumnar()
+    val accumulator = startRun()
+    chosen(accumulator) match {
+      case None => tracked(plain, accumulator)
+      case Some(files) =>
+        val (rows, time) = (child.longMetric("numOutputRows"), child.longMetric("scanTime"))
+        tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator)
+          .mapPartitions(new CountedBatches(_, rows, time), true)
+    }
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val plain = child.execute()
+    val accumulator = startRun()
+    chosen(accumulator) match {
+      case None => tracked(plain, accumulator)
+      case Some(files) =>
+        val rows = child.longMetric("numOutputRows")
+        val schema = child.schema
+        tracked(files, accumulator).mapPartitionsWithIndex(
+          { (index, it) =>
+            // As FileSourceScanExec does: the vectorized reader returns rows that are not unsafe.
+            val toUnsafe = UnsafeProjection.create(schema)
+            toUnsafe.initialize(index)
+            it.map { row =>
+              rows += 1
+              toUnsafe(row)
+            }
+          },
+          preservesPartitioning = true
+        )
+    }
+  }
+
+  /** Join filters that are complete now, by column, then by tuple of columns. */
+  @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = spec.columns.map { c =>
+    c.ref match {
+      case j: JoinRef => j.state.current.map(_.convert(c.domain))
+      case _ => None
+    }
+  } ++ spec.tuples.map(_.ref.state.current)
+
+  /** These, and users' filters, which travel with the spec. */
+  private def known: IndexedSeq[Option[ValueFilter]] = ready.zipWithIndex.map {
+    case (None, i) if i < spec.columns.size =>
+      spec.columns(i).ref match {
+        case u: UserRef => Some(u.generation.filterFor(spec.columns(i).domain))
+        case _ => None
+      }
+    case (f, _) => f
+  }
+
+  override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
+
+  /** The scan's splits as chosen on the driver; None keeps Spark's own. Bucketed scans keep their partitions. */
+  private def chosen(accumulator: ScanAccumulator): Option[ChosenFileScanRDD] =
+    if (scan.bucketedScan || keepsPartitions) None
+    else
+      scan.inputRDD match {
+        case files: FileScanRDD =>
+          try
+            SplitChooser
+              .choose(
+                files.filePartitions,
+                spec,
+                known,
+                FileStatistics.instance,
+                sparkContext.defaultParallelism,
+                ask(files)
+              )
+              .map { choice =>
+                countLeft(choice, accumulator)
+                val conf =
+                  if (choice.isLearned) sparkContext.broadcast(new SerializableConfiguration(hadoopConf)) else null
+                val left = choice.checked.map(sparkContext.broadcast(_)).orNull
+                new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
+              }
+          catch {
+            case e: RuntimeException =>
+              logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
+              None
+          }
+        case _ => None
+      }
+
+  @transient private lazy val hadoopConf = HadoopConfAccess.of(scan.relation)
+
+  private def ask(scanned: FileScanRDD): SplitChooser.Ask = { files =>
+    val checks = TaskFilters
+      .executionId(sparkContext)
+      .flatMap(LocalExchange.instance.shared(_, "files")(new FileChecks))
+      .getOrElse(new FileChecks)
+    checks.askAll(files, scanned.filePartitions.iterator.flatMap(_.files), hadoopConf)
+    checks.isAsListed
+  }
+
+  /** What gets no task is counted here. */
+  private def countLeft(choice: SplitChooser.Choice, accumulator: ScanAccumulator): Unit =
+    if (choice.left.nonEmpty || choice.changed > 0) {
+      val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+      val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
+      choice.left.foreach { case (_, known) => report.addUnopened(known) }
+      if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
+      accumulator.add(report)
+      val set = Seq(
+        "filesPruned" -> SplitsUnopened,
+        "rowGroups" -> RowGroups,
+        "rowGroupsPruned" -> RowGroupsPruned,
+        "rows" -> Rows,
+        "rowsPruned" -> Rows
+      )
+      set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
+      SqlMetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
+    }
+
+  private def tracked[T: scala.reflect.ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
+    val m = metrics
+    val counted = Seq(
+      (Some(SplitsUnopened), None, m("filesPruned")),
+      (Some(RowGroups), None, m("rowGroups")),
+      (Some(RowGroupsPruned), None, m("rowGroupsPruned")),
+      (Some(Rows), None, m("rows")),
+      (Some(Rows), Some(RowsOutput), m("rowsPruned")),
+      (Some(RowsDropped), None, m("rowsDropped")),
+      (Some(LateMaterialized), None, m("lateMaterialized")),
+      (Some(BytesRead), None, m("bytesRead"))
+    ).map { case (plus, minus, metric) => (plus.map(_.id), minus.map(_.id), metric) }
+    val scanned = new ScanTaskRDD(
+      rdd,
+      spec,
+      spec.columns.map(_.ref.currentRun),
+      ReadyFilters(sparkContext, ready),
+      Option.when(spec.showsFilters)(
+        ScanSnapshots(sparkContext, spec.filterRefs, ready(_).isDefined, spec.giveUpSelectivity)
+      ),
+      accumulator,
+      report =>
+        counted.foreach { case (plus, minus, metric) =>
+          val n = plus.fold(0L)(report.counts(_)) - minus.fold(0L)(report.counts(_))
+          if (n > 0) metric += n
+        }
+    )
+    TaskFilters
+      .executionId(sparkContext)
+      .foreach(RunningScans.started(_, scanned.id, spec.joins.map(_._1.state)))
+    scanned
+  }
+
+  private def startUsers(): Unit =
+    for {
+      execution <- TaskFilters.executionId(sparkContext)
+      c <- spec.columns
+    } c.ref match {
+      case u: UserRef =>
+        val state = UserFollowers.start(execution, u)
+        state.addColumn(c.name)
+        state.showValues = Settings.get(conf, Settings.ShowValues)
+        u.started(state)
+        QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
+      case _ =>
+    }
+
+  private def startRun(): ScanAccumulator = {
+    TaskFilters.executionId(sparkContext).foreach(Seam.current.scanStarts(_, conf))
+    startUsers()
+    val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
+    sparkContext.register(accumulator)
+    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
+      val files = scan.inputRDD match {
+        case f: FileScanRDD =>
+          f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
+        case _ => 0L
+      }
+      val name = scan.tableIdentifier
+        .map(_.unquotedString)
+        .getOrElse(scan.relation.location.rootPaths.headOption.map(_.toString).getOrElse(""))
+      val run = new ScanRun(spec.scanId, name, spec.filterIds, files, accumulator)
+      spec.driverRun = run
+      report.scans += run
+    }
+    accumulator
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): DynamicFilterScanExec = copy(child = newChild)
+}
+
+/** Keeps the wrapped scan's own metrics when its RDD is not the one that runs. */
+private final class CountedBatches(batches: Iterator[ColumnarBatch], rows: SQLMetric, time: SQLMetric)
+    extends Iterator[ColumnarBatch] {
+  override def hasNext: Boolean = {
+    val start = System.nanoTime()
+    val more = batches.hasNext
+    time += (System.nanoTime() - start) / 1000000
+    more
+  }
+  override def next(): ColumnarBatch = {
+    val batch = batches.next()
+    rows += batch.numRows
+    batch
+  }
+}

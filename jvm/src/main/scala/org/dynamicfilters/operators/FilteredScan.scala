@@ -1,0 +1,50 @@
+package org.dynamicfilters.operators
+
+import org.apache.spark.SparkException
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.UnaryExecNode
+import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{JoinRef, JoinWaits, TaskFilters}
+
+/** A scan under dynamic filters. To the operators above it is the scan itself. */
+trait FilteredScan extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def supportsColumnar: Boolean = child.supportsColumnar
+  override def vectorTypes: Option[Seq[String]] = child.vectorTypes
+  override def nodeName: String = "DynamicFilterScan"
+
+  /** The filters of joins, and where the scan stands to them. */
+  def joinFilters: Seq[(JoinRef, ScanPlace)]
+
+  /** Holds the scan's stage back until its filters are ready, where the planner found that worth it.
+    *
+    * Here, because Spark prepares the plan of a shuffle on the thread that submits it, before it takes the exchange's lock:
+    * so neither the adaptive loop nor a cancellation is blocked.
+    */
+  override protected def doPrepare(): Unit = {
+    val longest = Settings.get(conf, Settings.JoinWaitTimeout)
+    val waits = joinFilters
+      .map { case (ref, place) => ref -> place.holdBack.millis(longest) }
+      .filter { case (_, millis) => millis > 0 }
+    val execution = TaskFilters.executionId(session.sparkContext)
+    if (waits.nonEmpty && execution.isDefined)
+      JoinWaits.await(execution.get, waits) match {
+        case JoinWaits.Outcome.QueryEnded =>
+          throw new SparkException("The query ended while a scan was held back for its dynamic filters")
+        case _ =>
+      }
+  }
+}
+
+/** A scan that is not Spark's own file scan. */
+trait ApiFilteredScan extends FilteredScan {
+  def filters: IndexedSeq[ApiFilter]
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${filters.mkString(", ")}"
+  override def joinFilters: Seq[(JoinRef, ScanPlace)] =
+    filters.map(f => (f.ref, f.place)).collect { case (j: JoinRef, place) => (j, place) }
+}

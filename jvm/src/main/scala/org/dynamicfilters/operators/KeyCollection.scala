@@ -1,0 +1,56 @@
+package org.dynamicfilters.operators
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
+import org.dynamicfilters.filter.{KeyCollector, KeyLimits, KeyPartial, TupleCollector, TuplePart}
+import org.dynamicfilters.state.{KeyContribution, ResultItems}
+
+/** What a task needs to collect one key, or the tuples of several. */
+private[operators] final class Collected(
+    parts: IndexedSeq[TuplePart],
+    keys: Seq[Expression],
+    limits: KeyLimits,
+    partitions: Int,
+    accumulator: ResultItems[KeyContribution]
+) extends Serializable {
+  def start(): KeyCollection =
+    if (parts.size == 1) new SingleKeys(KeyCollector(parts.head.domain, limits, partitions), keys, accumulator)
+    else new Tuples(new TupleCollector(parts, limits, partitions), keys, accumulator)
+}
+
+/** One key, or the tuples of several, in one task. */
+private[operators] sealed abstract class KeyCollection(
+    keys: Seq[Expression],
+    accumulator: ResultItems[KeyContribution]
+) {
+  private val columns = keys.collect { case b: BoundReference => b.ordinal }
+  private val projection = if (columns.size == keys.size) null else UnsafeProjection.create(keys)
+  protected final val ordinals: Array[Int] = (if (projection == null) columns else keys.indices).toArray
+
+  final def add(row: InternalRow): Unit =
+    collect(if (projection == null) row else projection(row))
+
+  protected def collect(row: InternalRow): Unit
+  protected def result(): KeyPartial
+
+  final def finish(partition: Int): Unit = {
+    val partial = result()
+    accumulator.add(KeyContribution(partition, partial.encode, partial.outgrown))
+  }
+}
+
+private final class SingleKeys(
+    collector: KeyCollector,
+    keys: Seq[Expression],
+    accumulator: ResultItems[KeyContribution]
+) extends KeyCollection(keys, accumulator) {
+  private val ordinal = ordinals.head
+  override protected def collect(row: InternalRow): Unit = collector.add(row, ordinal)
+  override protected def result(): KeyPartial = collector.result()
+}
+
+private final class Tuples(collector: TupleCollector, keys: Seq[Expression], accumulator: ResultItems[KeyContribution])
+    extends KeyCollection(keys, accumulator) {
+  override protected def collect(row: InternalRow): Unit = collector.add(row, ordinals)
+  override protected def result(): KeyPartial = collector.result()
+}

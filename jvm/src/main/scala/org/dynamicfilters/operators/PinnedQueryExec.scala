@@ -1,0 +1,140 @@
+package org.dynamicfilters.operators
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{QueryExecution, SQLExecution, SQLExecutionRDD, SparkPlan}
+import org.apache.spark.sql.execution.dynamicfilters.QueryAccess
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.dynamicfilters.state.{RecentIds, TaskFilters}
+import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
+
+/** A query that uses users' filters, of which each execution has to see the generations that are in force when it starts.
+  *
+  * Spark plans a DataFrame once, for all times that it is executed, and keeps shuffle files and broadcasts of the time before.
+  * So this node, on top of the plan, compares at the start of each execution what is pinned with what is in force, and plans
+  * the query anew where they differ. Where nobody updated a filter it only hands on.
+  *
+  * Only for the plan that Spark executes as such: as a part of another one (cached data, a subquery) it only hands on too.
+  *
+  * @param first
+  *   the query as it was planned first
+  */
+case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
+  @transient @volatile private var now: SparkPlan = first
+  @transient @volatile private var normalized: LogicalPlan = _
+  @transient @volatile private var shown = true
+  @transient private lazy val begun = new RecentIds(most = 1000)
+
+  /** The query as it is planned now. */
+  def current: SparkPlan = now
+
+  // Changes when the query is planned anew: plans that are shown are then the ones that ran.
+  override def children: Seq[SparkPlan] = Seq(now)
+  override def nodeName: String = "PinnedFilters"
+  override def output: Seq[Attribute] = first.output
+  override def outputPartitioning: Partitioning = now.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = now.outputOrdering
+  override protected def doCanonicalize(): SparkPlan = first.canonicalized
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): SparkPlan =
+    PinnedQueryExec.over(newChildren.head)
+
+  /** The query that runs now, if this is its plan. */
+  private def executing: Option[QueryExecution] =
+    TaskFilters
+      .executionId(sparkContext)
+      .flatMap(id => Option(SQLExecution.getQueryExecution(id)))
+      .filter(_.executedPlan eq this)
+
+  /** At the start of an execution only: Spark Connect asks for metrics at its end too. One that fails is tried again. */
+  private def refresh(): Unit = for {
+    id <- TaskFilters.executionId(sparkContext)
+    query <- executing
+  } synchronized {
+    if (!begun.contains(id)) {
+      if (normalized == null) normalized = query.normalized
+      val outdated = DynamicFilterPredicate.pinnedIn(normalized).exists { p =>
+        !UserFilters.current(p.sessionId, p.name).exists(p.pin.contains)
+      }
+      if (outdated) planAnew(query)
+      begun.add(id)
+    }
+  }
+
+  private def planAnew(query: QueryExecution): Unit =
+    try {
+      val fresh = query.sparkSession.sessionState.executePlan(query.commandExecuted)
+      now = fresh.executedPlan match {
+        case p: PinnedQueryExec => p.first
+        case other => other
+      }
+      normalized = fresh.normalized
+      shown = false
+      forgetRdds(query, doExecute())
+    } catch {
+      // Spark does not let everything that is asked of a plan fail.
+      case NonFatal(e) =>
+        forgetRdds(query, throw e)
+        throw e
+    }
+
+  /** Spark keeps the RDD of a plan and of a query. */
+  private def forgetRdds(query: QueryExecution, fresh: => RDD[InternalRow]): Unit =
+    QueryAccess.replaceRdds(this, fresh, query)(new SQLExecutionRDD(execute(), query.sparkSession.sessionState.conf))
+
+  /** Tells Spark's UI of the plan that runs. */
+  private def show(): Unit = if (!shown) {
+    shown = true
+    for {
+      query <- executing
+      id <- TaskFilters.executionId(sparkContext)
+    } QueryAccess.postPlan(sparkContext, id, query, this)
+  }
+
+  /** What Spark reads of the plan at the start of each execution, also where only the query's RDD is used. */
+  override def metrics: Map[String, SQLMetric] = {
+    refresh()
+    Map.empty
+  }
+
+  /** What Spark calls first when an action starts. */
+  override def resetMetrics(): Unit = {
+    refresh()
+    show()
+    super.resetMetrics()
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    show()
+    now.execute()
+  }
+
+  override def executeCollect(): Array[InternalRow] = {
+    refresh()
+    now.executeCollect()
+  }
+  override def executeToIterator(): Iterator[InternalRow] = {
+    refresh()
+    now.executeToIterator()
+  }
+  override def executeTake(n: Int): Array[InternalRow] = {
+    refresh()
+    now.executeTake(n)
+  }
+  override def executeTail(n: Int): Array[InternalRow] = {
+    refresh()
+    now.executeTail(n)
+  }
+}
+
+object PinnedQueryExec {
+  def over(plan: SparkPlan): PinnedQueryExec = {
+    val made = new PinnedQueryExec(plan)
+    made.copyTagsFrom(plan)
+    made
+  }
+}

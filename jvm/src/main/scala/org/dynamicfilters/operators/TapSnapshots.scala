@@ -1,0 +1,49 @@
+package org.dynamicfilters.operators
+
+import org.apache.spark.{SparkContext, TaskContext}
+import org.dynamicfilters.exchange.{DriverExchange, TaskSnapshots}
+import org.dynamicfilters.state._
+
+/** With which shared bounds each partition of a tap is computed below an exchange (contract 8). Travels with the tap's tasks. */
+private[operators] final class TapSnapshots private (table: SnapshotsRef, uses: ResultItems[SnapshotUse])
+    extends Serializable {
+
+  /** By filter. None is no bound: then the attempt's own is all it has. */
+  def bounds(context: TaskContext, partition: Int): IndexedSeq[TopKBound] = {
+    val taken = TaskSnapshots.ask(context, table, partition)
+    if (taken.isEmpty) uses.add(SnapshotUse(partition, Some(Snapshots.onlyFirst), IndexedSeq.empty))
+    val filters = taken.flatMap(s => s.snapshots.get(s.entries.head.number))
+    table.topKs.indices.map { i =>
+      filters.flatMap(_.lift(i)).collect { case SnapshotFilter.Bound(b) => b }.getOrElse(TopKBound.none)
+    }
+  }
+}
+
+private[operators] object TapSnapshots {
+
+  /** On the driver, when a tap is started.
+    *
+    * @param runs
+    *   by filter, see [[TopKRef.nextRun]]
+    */
+  def apply(sc: SparkContext, filters: Seq[TopKRef], runs: Seq[Long]): TapSnapshots = {
+    val specs = filters.map(_.spec).toIndexedSeq
+    val names = filters.zip(runs).map { case (f, run) => FilterName(f.id, run) }.toIndexedSeq
+    val none: IndexedSeq[SnapshotFilter] = specs.map(_ => SnapshotFilter.Bound(TopKBound.none))
+    val table = new Snapshots(
+      none,
+      (execution, _) =>
+        execution.fold(none)(id => specs.indices.map(i => SnapshotFilter.Bound(boundNow(id, names(i))))),
+      specs
+    )
+    val uses = new ResultItems[SnapshotUse](table.record)
+    sc.register(uses)
+    new TapSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses)
+  }
+
+  private def boundNow(executionId: Long, name: FilterName): TopKBound = DriverExchange.current match {
+    case Some(cluster) => cluster.coordinator.bound(executionId, name)
+    // All tasks are in this process.
+    case None => LocalExchange.instance.known(executionId, name).fold(TopKBound.none)(_.bound)
+  }
+}

@@ -1,0 +1,61 @@
+package org.dynamicfilters.state
+
+import org.apache.spark.util.AccumulatorV2
+
+/** The state of one filter as the tasks of one executor last saw it.
+  *
+  * @param executionId
+  *   Spark's SQL execution, -1 where there is none
+  * @param generation
+  *   how often the bound was tightened there
+  * @param bound
+  *   the bound as an encoded filter, null where there is none
+  * @param dropped
+  *   rows that the producer itself dropped
+  */
+final case class FilterSeen(
+    executionId: Long,
+    executorId: String,
+    generation: Long,
+    bound: Array[Byte],
+    dropped: Long
+)
+
+/** Carries [[FilterSeen]] to the driver: one entry an execution and executor.
+  *
+  * By execution, because Spark keeps the RDD of a plan that is executed again, and this accumulator with it.
+  */
+final class FilterAccumulator extends AccumulatorV2[FilterSeen, Seq[FilterSeen]] {
+  private var seen = Map.empty[(Long, String), FilterSeen]
+
+  override def isZero: Boolean = seen.isEmpty
+  override def copy(): FilterAccumulator = {
+    val c = new FilterAccumulator
+    c.seen = seen
+    c
+  }
+  override def reset(): Unit = seen = Map.empty
+  override def add(s: FilterSeen): Unit = synchronized {
+    val key = (s.executionId, s.executorId)
+    val merged = seen.get(key) match {
+      case Some(old) =>
+        val newer = if (s.generation >= old.generation) s else old
+        newer.copy(dropped = s.dropped + old.dropped)
+      case None => s
+    }
+    seen += key -> merged
+    val executions = seen.keysIterator.map(_._1).toSet
+    if (executions.size > FilterAccumulator.ExecutionsKept) seen = seen.filterNot(_._1._1 == executions.min)
+  }
+  override def merge(other: AccumulatorV2[FilterSeen, Seq[FilterSeen]]): Unit = other match {
+    case o: FilterAccumulator => o.seen.values.foreach(add)
+    case _ =>
+  }
+  override def value: Seq[FilterSeen] = seen.values.toSeq
+}
+
+object FilterAccumulator {
+
+  /** Of one plan; older ones' figures are forgotten. */
+  val ExecutionsKept = 16
+}

@@ -1,0 +1,259 @@
+package org.dynamicfilters.state
+
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyLimits, KeyPartial, TupleBuilder, TupleText, ValueFilter}
+
+/** Where the filter of a join's build side stands. Every way out of `Building` that is not `Ready` says why. */
+sealed trait JoinPhase
+object JoinPhase {
+
+  /** Planned; the build side has not started, and may never do so. */
+  case object Registered extends JoinPhase
+
+  /** The build side runs in this many partitions. */
+  final case class Building(partitions: Int) extends JoinPhase
+
+  /** @param reduced
+    *   why the filter is less exact than it could be
+    * @param distinct
+    *   how many keys pass; see [[BuiltFilter.distinct]]
+    */
+  final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[String], distinct: Option[Long])
+      extends JoinPhase
+  final case class Disabled(reason: String) extends JoinPhase
+}
+
+/** What the driver knows of one join filter, from planning to the end of the query.
+  *
+  * All or nothing (contract 2): there is no filter before every partition of the build side has reported. A partition that
+  * reports again, after a retry, replaces what it reported before.
+  *
+  * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread; whoever asks first after
+  * the last partition has reported builds the filter.
+  *
+  * @param columns
+  *   of a filter of tuples, the states of its single keys: it is complete after them, because they decide whether it is of
+  *   any use. None for a filter of one key
+  */
+final class JoinFilterState(
+    val filterId: Long,
+    nullsMatch: Boolean,
+    limits: KeyLimits,
+    columns: Seq[JoinFilterState] = Nil
+) extends KeyOffers
+    with Logging {
+  import JoinPhase._
+
+  private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
+  private val settled = new CountDownLatch(1)
+  @volatile private var phaseNow: JoinPhase = Registered
+  @volatile private var complete = false
+  @volatile private var incomplete = false
+  @volatile private var startedAt = 0L
+  @volatile private var readyAt = 0L
+  private val waited = new AtomicLong
+
+  @volatile private var leader: JoinFilterState = _
+  @volatile private var names = Vector.empty[String]
+  private val followers = new java.util.concurrent.CopyOnWriteArrayList[JoinFilterState]()
+
+  /** Takes over what another filter of equal keys finds: Spark uses that one's exchange for this join too. */
+  def follow(other: JoinFilterState): Unit = if (leader == null && (other ne this)) {
+    leader = other
+    other.followers.add(this)
+    if (other.isSettled) wake()
+  }
+  def isFollower: Boolean = leader != null
+
+  /** Of how many keys' tuples it is the filter. */
+  def keys: Int = math.max(columns.size, 1)
+  private def isTuple: Boolean = keys > 1
+
+  /** Columns of scans that it filters, for reports. */
+  def columnNames: Seq[String] = names
+  def addColumn(name: String): Unit = synchronized(if (!names.contains(name)) names :+= name)
+
+  private val listeners = new ConcurrentLinkedQueue[() => Unit]()
+
+  private def settle(): Unit = {
+    wake()
+    followers.forEach(_.wake())
+  }
+
+  private def wake(): Unit = {
+    settled.countDown()
+    listeners.forEach(_())
+  }
+
+  /** Calls `f` whenever the filter is ready or given up, or whoever waits is let go; at least once after that. It must be short
+    * and not fail: it may be Spark's scheduler that calls.
+    */
+  def onSettled(f: () => Unit): Unit = {
+    listeners.add(f)
+    if (isSettled) f()
+  }
+
+  /** What the exchange between processes did not do with it, for reports. */
+  @volatile var sending: Option[String] = None
+
+  // Scans in stages that have not ended, by their RDD. Spark's stages tell.
+  private val running = ConcurrentHashMap.newKeySet[Int]()
+  @volatile private var scansStarted = false
+
+  def scanStarted(rdd: Int): Unit = {
+    scansStarted = true
+    running.add(rdd)
+  }
+  def scanEnded(rdd: Int): Unit = running.remove(rdd)
+
+  /** Whether every scan that it is for has ended. */
+  def scansEnded: Boolean = scansStarted && running.isEmpty
+
+  /** Whether plans and reports may show values. */
+  @volatile var showValues: Boolean = true
+
+  def phase: JoinPhase = if (leader != null) leader.phase else { current; phaseNow }
+
+  /** The filter, if the build side is complete. */
+  def current: Option[ValueFilter] = if (leader != null) leader.current
+  else {
+    if (complete && phaseNow.isInstanceOf[Building]) build()
+    phaseNow match {
+      case Ready(filter, _, _, _) => Some(filter)
+      case _ => None
+    }
+  }
+
+  /** The build side starts. A second start, of a plan that is executed again, changes nothing: the rows are the same. */
+  def started(partitions: Int): Unit = synchronized {
+    if (phaseNow == Registered) {
+      startedAt = System.nanoTime()
+      phaseNow = Building(partitions)
+      checkComplete()
+    }
+  }
+
+  override def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit = if (!isDone) {
+    partials.put(partition, encoded)
+    // Without a lock, because building takes one for long: what came while it ended is dropped by whoever sees that.
+    if (isDone) partials.clear()
+    if (outgrown) settle()
+    checkComplete()
+  }
+
+  /** Whether nothing that partitions report can matter any more: a stage that runs again reports once more. */
+  private def isDone: Boolean = phaseNow match {
+    case Registered | Building(_) => false
+    case Ready(_, _, _, _) | Disabled(_) => true
+  }
+
+  /** Of how many partitions it keeps the keys. */
+  private[state] def kept: Int = partials.size
+
+  private def checkComplete(): Unit = phaseNow match {
+    case Building(partitions) if partials.size >= partitions && columns.forall(_.isSettled) =>
+      if (readyAt == 0L) readyAt = System.nanoTime()
+      complete = true
+      settle()
+    case _ =>
+  }
+
+  private def build(): Unit = synchronized {
+    if (phaseNow.isInstanceOf[Building]) {
+      phaseNow =
+        try {
+          // One by one, so that bytes and keys of all of them are not held at a time.
+          val decoded =
+            partials.keySet.toArray(Array.empty[Integer]).toSeq.map(i => KeyPartial.decode(partials.remove(i)))
+          decoded.collectFirst { case Left(reason) => reason } match {
+            case Some(reason) => Disabled(reason)
+            case None =>
+              union(decoded.collect { case Right(p) => p }) match {
+                case Left(reason) => Disabled(reason)
+                case Right(built) =>
+                  Ready(built.filter, FilterCodec.sizeOf(built.filter).toInt, built.reduced, built.distinct)
+              }
+          }
+        } catch {
+          case NonFatal(e) =>
+            logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
+            Disabled(s"${e.getClass.getSimpleName} while building the filter")
+        }
+      // After the phase has changed; see `offer`.
+      partials.clear()
+    }
+  }
+
+  private def union(parts: Seq[KeyPartial]): Either[String, BuiltFilter] =
+    if (isTuple) TupleBuilder.build(parts, limits, columns.map(_.distinct))
+    else Right(KeyPartial.build(parts, limits, nullsMatch))
+
+  /** How many keys pass; None if that is not known, or not yet. */
+  private def distinct: Option[Long] = phase match {
+    case Ready(_, _, _, n) => n
+    case _ => None
+  }
+
+  /** Gives the filter up, if it is not ready, and lets everybody go on who waits for it. */
+  def disable(reason: String): Unit = {
+    synchronized {
+      phaseNow match {
+        case Registered | Building(_) if !complete =>
+          phaseNow = Disabled(if (incomplete) JoinFilterState.Incomplete else reason)
+          partials.clear()
+        case _ =>
+      }
+    }
+    settle()
+  }
+
+  /** The build side has ended, whether or not each of its partitions has reported. */
+  def buildEnded(): Unit = {
+    if (phaseNow.isInstanceOf[Building] && !complete) incomplete = true
+    settle()
+  }
+
+  /** Whether the build side ended before each of its partitions had reported. */
+  def isIncomplete: Boolean = incomplete && !complete
+
+  /** Lets everybody go on who waits; the filter may still become ready. */
+  def release(): Unit = settle()
+
+  def isSettled: Boolean = settled.getCount == 0
+
+  /** Blocks until the filter is ready, can no longer come, or the time is over.
+    *
+    * @param deadline
+    *   as `System.nanoTime`
+    */
+  def await(deadline: Long): Unit = {
+    val from = System.nanoTime()
+    settled.await(math.max(0L, deadline - from), TimeUnit.NANOSECONDS)
+    waited.accumulateAndGet((System.nanoTime() - from) / 1000000, (a: Long, b: Long) => math.max(a, b))
+  }
+
+  /** The longest time that a scan was held back for it. */
+  def waitedMillis: Long = waited.get
+
+  /** From the start of the build side to its last partition; None before. */
+  def readyMillis: Option[Long] =
+    if (readyAt == 0L || startedAt == 0L) None else Some(math.max(0L, (readyAt - startedAt) / 1000000))
+
+  def expression(column: String): String = current match {
+    case None => "true"
+    case Some(f) if isTuple && showValues => TupleText.expression(f, column)
+    case Some(f) => f.shown(column, showValues)
+  }
+
+  // Last, when everything else of this object is there.
+  columns.foreach(_.onSettled(() => checkComplete()))
+}
+
+object JoinFilterState {
+  val Incomplete = "not every partition of the build side has reported"
+}

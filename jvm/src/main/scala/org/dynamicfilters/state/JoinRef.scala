@@ -1,0 +1,86 @@
+package org.dynamicfilters.state
+
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.SparkPlan
+import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
+
+/** The filter that a join's build side makes of one of its keys, or of the tuples of all its keys.
+  *
+  * Two of them are equal if equal build sides make them of equal keys. The plans are compared, not their hashes: Spark reuses
+  * the exchange over a filtered scan for another that is equal, so taking two different filters for one would give wrong rows.
+  *
+  * @param parts
+  *   types of the build keys, and by which of them the join is by `<=>`, so that NULL is a key like any other
+  * @param origin
+  *   the keys of both sides of the join as text, attribute ids included: by it a join that adaptive execution plans anew finds
+  *   its filter in a probe side that is running already
+  * @param columns
+  *   of a tuple, the filters of its single keys
+  */
+final class JoinRef private (
+    id: Long,
+    val parts: IndexedSeq[TuplePart],
+    val origin: String,
+    @transient private val build: SparkPlan,
+    @transient private val keys: Seq[Expression],
+    limits: KeyLimits,
+    @transient private val columns: Seq[JoinRef]
+) extends FilterRef(id, "join") {
+
+  def isTuple: Boolean = parts.size > 1
+  override def domain: KeyDomain = if (isTuple) TupleHash.domain else parts.head.domain
+  def nullsMatch: Seq[Boolean] = parts.map(_.nullsMatch)
+
+  /** What the driver knows of the build side; null on executors. */
+  @transient val state: JoinFilterState =
+    new JoinFilterState(id, !isTuple && parts.head.nullsMatch, limits, columns.map(_.state))
+
+  @transient private val hash: Int = (build, keys, nullsMatch).hashCode
+
+  override val marker: String = f"join-$hash%08x"
+  override protected def inForce(column: String): String = if (state == null) "true" else state.expression(column)
+
+  override def equals(other: Any): Boolean = other match {
+    case that: JoinRef =>
+      (that eq this) ||
+      (build != null && that.hash == hash && that.nullsMatch == nullsMatch && that.keys == keys && that.build == build)
+    case _ => false
+  }
+  override def hashCode: Int = marker.hashCode
+}
+
+object JoinRef {
+
+  /** The filter of one key.
+    *
+    * @param build
+    *   canonical form of the build side's exchange
+    * @param key
+    *   the build key, bound to the exchange's output
+    */
+  def apply(
+      domain: KeyDomain,
+      nullsMatch: Boolean,
+      origin: String,
+      build: SparkPlan,
+      key: Expression,
+      limits: KeyLimits
+  ): JoinRef =
+    of(IndexedSeq(TuplePart(domain, nullsMatch)), origin, build, Seq(key), limits, Nil)
+
+  /** The filter of one key, or of the tuples of several.
+    *
+    * @param keys
+    *   by part
+    * @param columns
+    *   of several, by part, the filter of that key alone; none for one
+    */
+  def of(
+      parts: IndexedSeq[TuplePart],
+      origin: String,
+      build: SparkPlan,
+      keys: Seq[Expression],
+      limits: KeyLimits,
+      columns: Seq[JoinRef]
+  ): JoinRef = FilterRef.register(new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns))
+}

@@ -1,0 +1,97 @@
+package org.dynamicfilters.state
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.jdk.CollectionConverters._
+
+/** Probe stages that are held back on the driver until their filters are ready.
+  *
+  * Waiting happens where Spark itself waits for subqueries: in `prepare`, on the thread that submits the stage's shuffle, of
+  * which there are many. No task slot is held, and the adaptive loop goes on. On any other thread nothing waits: it could be
+  * the very thread that has to submit the build side.
+  */
+object JoinWaits {
+
+  /** Pools whose threads submit one exchange each (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1
+    * on), with how many of them may wait: a quarter of the pools' default sizes at most
+    * (`spark.sql.shuffleExchange.maxThreadThreshold`, `spark.sql.broadcastExchange.maxThreadThreshold`). A broadcast takes two.
+    */
+  private val MaxWaiting: Map[String, Int] = Map("shuffle-exchange" -> 256, "broadcast-exchange" -> 16)
+
+  private val waiting: Map[String, AtomicInteger] = MaxWaiting.map { case (pool, _) => pool -> new AtomicInteger }
+
+  /** What scans of an execution wait for, and the build sides that have started. */
+  private final class Waits {
+    val waiting = new ConcurrentHashMap[Long, JoinRef]()
+    val started = new ConcurrentHashMap[JoinRef, JoinRef]()
+    @volatile var ended = false
+  }
+
+  private def waitsOf(executionId: Long): Option[Waits] =
+    LocalExchange.instance.shared(executionId, "join-waits")(new Waits)
+
+  /** What became of a wait. */
+  sealed trait Outcome
+  object Outcome {
+    case object NotAllowedHere extends Outcome
+    case object TooManyWaiting extends Outcome
+    case object Over extends Outcome
+
+    /** The query ended meanwhile; nothing must be submitted for it. */
+    case object QueryEnded extends Outcome
+  }
+
+  /** Waits for filters.
+    *
+    * @param waits
+    *   with the longest time for each, in milliseconds from now
+    */
+  def await(executionId: Long, waits: Seq[(JoinRef, Long)]): Outcome =
+    MaxWaiting.keys.find(Thread.currentThread.getName.startsWith(_)) match {
+      case None => Outcome.NotAllowedHere
+      case Some(pool) =>
+        try
+          if (waiting(pool).incrementAndGet() > MaxWaiting(pool)) Outcome.TooManyWaiting
+          else wait(executionId, waits)
+        finally waiting(pool).decrementAndGet()
+    }
+
+  private def wait(executionId: Long, refs: Seq[(JoinRef, Long)]): Outcome =
+    waitsOf(executionId) match {
+      case None => Outcome.QueryEnded
+      case Some(waits) =>
+        val from = System.nanoTime()
+        refs.foreach { case (r, millis) =>
+          waits.waiting.put(r.id, r)
+          followStarted(r, waits)
+          if (!waits.ended) r.state.await(from + millis * 1000000L)
+        }
+        if (waits.ended) Outcome.QueryEnded else Outcome.Over
+    }
+
+  /** Main query and subqueries are planned apart, and share exchanges: the tap that runs may be that of an equal build side,
+    * with a filter of its own. Then nobody plans again before the wait is over.
+    */
+  private def followStarted(waiting: JoinRef, waits: Waits): Unit =
+    Option(waits.started.get(waiting)).filter(_ ne waiting).foreach(other => waiting.state.follow(other.state))
+
+  /** A build side starts to collect keys. */
+  def buildStarted(executionId: Long, ref: JoinRef): Unit = waitsOf(executionId).foreach { waits =>
+    waits.started.putIfAbsent(ref, ref)
+    waits.waiting.values.asScala.filter(_ == ref).foreach(followStarted(_, waits))
+  }
+
+  /** A job of the execution failed: what it was to build will not come. */
+  def jobFailed(executionId: Long): Unit =
+    waitsOf(executionId).foreach(_.waiting.values.asScala.foreach(_.state.release()))
+
+  /** The execution ended, and its filters are about to be dropped. Whoever still waits stops, and learns why. */
+  def executionEnded(executionId: Long): Unit = waitsOf(executionId).foreach { w =>
+    w.ended = true
+    w.waiting.values.asScala.foreach(_.state.disable("the query ended"))
+  }
+
+  /** Threads that wait now; for tests. */
+  def waitingNow: Int = waiting.valuesIterator.map(_.get).sum
+}

@@ -1,0 +1,172 @@
+package org.dynamicfilters.state
+
+import java.util.PriorityQueue
+
+import scala.collection.mutable
+
+/** The best keys of the rows that one attempt of a partition has handed on so far.
+  *
+  * @param attempt
+  *   of several attempts of a partition the greatest number is the newest, in the whole application
+  * @param keys
+  *   at most as many as the TopK's limit, best first, null for SQL NULL; never changed
+  */
+final case class Contribution(partition: Int, attempt: Long, keys: Array[AnyRef])
+
+/** Where an attempt leaves the best keys of the rows that it has handed on so far. */
+trait ContributionSink {
+
+  /** @param keys
+    *   at most as many as the TopK's limit, best first, null for SQL NULL; not changed afterwards
+    */
+  def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit
+}
+
+/** The bound of one TopK that all tasks of a process share. On the driver of a cluster the same merges what executors know.
+  *
+  * Invariants:
+  *   - a partition contributes through one attempt, its newest: a contribution replaces the one before, it is never added to
+  *     it (contract 5). So every row is counted once;
+  *   - the bound only tightens. After a replacement fewer rows may be known; the bound stays, because the rows that made it
+  *     exist all the same;
+  *   - contributions are cut to the rows that are among the best `limit` of all, so what is forgotten can only make later
+  *     bounds looser, never wrong.
+  *
+  * @param onChange
+  *   called, by the thread that brought it, when there may be something new for the rest of the cluster
+  *
+  * Memory: at most `limit` keys a running partition, and `limit` in all for those that have ended. Thread-safe; readers of
+  * `bound` take no lock.
+  */
+final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] = None) extends ContributionSink {
+  import SharedTopK._
+
+  @volatile private var current: TopKBound = TopKBound.none
+  private val owners = mutable.HashMap.empty[Int, Long]
+  private val lists = mutable.HashMap.empty[Int, Array[AnyRef]]
+  private var held = 0L
+  // Partitions whose contribution the rest of the cluster does not know yet.
+  private val unsent = mutable.HashSet.empty[Int]
+
+  def bound: TopKBound = current
+
+  override def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit = put(partition, attempt, keys)
+
+  /** Takes the best keys of the rows that `attempt` of `partition` has handed on so far, as [[contribute]]. */
+  def put(partition: Int, attempt: Long, keys: Array[AnyRef]): Outcome =
+    putAll(Seq(Contribution(partition, attempt, keys)))
+
+  /** As [[put]], of several partitions at once. */
+  def putAll(parts: Seq[Contribution]): Outcome = {
+    val outcome = synchronized {
+      val taken = parts.count(take)
+      if (taken == 0) Outcome.Superseded
+      else if (held < spec.limit) Outcome.NotFull
+      else tighten()
+    }
+    if (outcome != Outcome.Superseded) onChange.foreach(_(this))
+    outcome
+  }
+
+  private def take(c: Contribution): Boolean =
+    !owners.get(c.partition).exists(_ > c.attempt) && {
+      owners(c.partition) = c.attempt
+      set(c.partition, c.keys)
+      if (onChange.isDefined) unsent += c.partition
+      true
+    }
+
+  private def set(partition: Int, keys: Array[AnyRef]): Unit = {
+    val before = if (keys.isEmpty) lists.remove(partition) else lists.put(partition, keys)
+    held += keys.length - before.fold(0)(_.length)
+  }
+
+  /** What the rest of the cluster does not know yet and could need: contributions with keys that are not beyond the bound. */
+  def takeUnsent(): Seq[Contribution] = synchronized {
+    val bound = current
+    val news = unsent.iterator
+      .flatMap { p =>
+        lists.get(p).map { keys =>
+          val n =
+            if (bound.isNone) keys.length
+            else {
+              val worse = keys.indexWhere(spec.order.compare(_, bound.key) > 0)
+              if (worse < 0) keys.length else worse
+            }
+          Contribution(p, owners(p), java.util.Arrays.copyOf(keys, n))
+        }
+      }
+      .filter(_.keys.nonEmpty)
+      .toVector
+    unsent.clear()
+    news
+  }
+
+  /** Takes over a bound that others found, if it is tighter. */
+  def adopt(bound: TopKBound): Outcome = synchronized {
+    if (bound.isNone || !isTighter(bound.key, bound.partition)) Outcome.NotTighter
+    else {
+      current = bound.copy(generation = math.max(bound.generation, current.generation + 1))
+      Outcome.Tightened
+    }
+  }
+
+  private def isTighter(key: AnyRef, partition: Int): Boolean = current.isNone || {
+    val c = spec.order.compare(key, current.key)
+    c < 0 || (c == 0 && partition < current.partition)
+  }
+
+  /** Merges the sorted contributions up to the `limit`-th row, or up to the `limit`-th different key. */
+  private def tighten(): Outcome = {
+    val heads = new PriorityQueue[Cursor](
+      lists.size,
+      (a: Cursor, b: Cursor) => {
+        val c = spec.order.compare(a.key, b.key)
+        if (c != 0) c else Integer.compare(a.partition, b.partition)
+      }
+    )
+    val cursors = lists.iterator.collect { case (p, keys) if keys.nonEmpty => new Cursor(p, keys) }.toArray
+    cursors.foreach(heads.add)
+    var last: Cursor = null
+    var lastKey: AnyRef = null
+    var taken = 0
+    while (taken < spec.limit && !heads.isEmpty) {
+      last = heads.poll()
+      val isAnother = taken == 0 || !spec.distinct || spec.order.compare(last.key, lastKey) != 0
+      lastKey = last.key
+      last.at += 1
+      if (last.at < last.keys.length) heads.add(last)
+      if (isAnother) taken += 1
+    }
+    // Several partitions may hold the same keys.
+    if (taken < spec.limit) return Outcome.NotFull
+    cursors.foreach(c => if (c.at < c.keys.length) set(c.partition, java.util.Arrays.copyOf(c.keys, c.at)))
+    if (isTighter(lastKey, last.partition)) {
+      current = TopKBound(current.generation + 1, lastKey, last.partition)
+      Outcome.Tightened
+    } else Outcome.NotTighter
+  }
+
+  /** Keys held, for tests of the memory bound. */
+  def keysHeld: Long = synchronized(held)
+}
+
+object SharedTopK {
+  private final class Cursor(val partition: Int, val keys: Array[AnyRef]) {
+    var at = 0
+    def key: AnyRef = keys(at)
+  }
+
+  /** What became of a contribution. */
+  sealed trait Outcome
+  object Outcome {
+    case object Tightened extends Outcome
+    case object NotTighter extends Outcome
+
+    /** Fewer than `limit` rows are known. */
+    case object NotFull extends Outcome
+
+    /** A newer attempt of the partition has contributed already. */
+    case object Superseded extends Outcome
+  }
+}

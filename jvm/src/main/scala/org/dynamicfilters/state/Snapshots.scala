@@ -1,0 +1,266 @@
+package org.dynamicfilters.state
+
+import java.lang.ref.WeakReference
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.collection.mutable
+
+import org.dynamicfilters.filter.ValueFilter
+
+/** What a snapshot holds of one filter. */
+sealed trait SnapshotFilter
+object SnapshotFilter {
+
+  /** Nothing was known: every row passes. */
+  case object Unknown extends SnapshotFilter
+
+  /** The bound of a TopK. */
+  final case class Bound(bound: TopKBound) extends SnapshotFilter
+
+  /** A complete filter.
+    *
+    * @param tested
+    *   whether rows are tested by it one by one; else it leaves out whole files and row groups only, by what the files
+    *   themselves say of their values
+    */
+  final case class Values(filter: ValueFilter, tested: Boolean) extends SnapshotFilter
+
+  /** Whether two stand for the same, without a look into filters: there is one object for each generation. */
+  private[state] def same(a: SnapshotFilter, b: SnapshotFilter): Boolean = (a, b) match {
+    case (Values(f, t), Values(g, u)) => (f eq g) && t == u
+    case _ => a == b
+  }
+}
+
+/** The filters with which one partition is computed, in every attempt.
+  *
+  * @param number
+  *   among the snapshots of its table, from 0: that one travels with the tasks
+  * @param filters
+  *   in the order of the table's owner
+  */
+final case class Snapshot(number: Int, filters: IndexedSeq[SnapshotFilter])
+
+/** A place in what a partition reads, in reading order.
+  *
+  * @param file
+  *   which of the partition's files, from 0
+  * @param offset
+  *   a row group's first byte in it; 0 for the file's start
+  */
+final case class ReadPlace(file: Int, offset: Long) extends Ordered[ReadPlace] {
+  override def compare(that: ReadPlace): Int =
+    if (file != that.file) Integer.compare(file, that.file) else java.lang.Long.compare(offset, that.offset)
+}
+object ReadPlace {
+  val start: ReadPlace = ReadPlace(0, 0)
+}
+
+/** From this place on a partition is computed with this snapshot. */
+final case class ScheduleEntry(from: ReadPlace, number: Int)
+
+/** What a task tells of the snapshots of one partition. It goes to the driver by [[ResultItems]].
+  *
+  * @param used
+  *   what it used, if the driver may not know: it missed an answer
+  * @param tested
+  *   by filter, how many rows were tested, and how many of them passed
+  */
+final case class SnapshotUse(
+    partition: Int,
+    used: Option[Vector[ScheduleEntry]],
+    tested: IndexedSeq[(Long, Long)]
+)
+
+/** Which filters each partition of an RDD below an exchange is computed with. On the driver.
+  *
+  * What a map task hands on must be the same in every attempt of its partition (contract 8): Spark sends rows of a
+  * round-robin exchange to reducers by their position among the others, and since 4.3 it compares checksums. But filters
+  * become complete, and bounds tighten, while the stage runs. So the first attempt of a partition fixes what it uses, the
+  * newest there is, before its first row; later attempts are given the same.
+  *
+  * Only as long as no other attempt has asked, the first one may go on to newer filters between two row groups: it says from
+  * which one on before it reads it, and the schedule is what later attempts are given.
+  *
+  * An attempt that gets no answer goes on with what it has (at first snapshot 0), and says so with its result; a first attempt
+  * need not even ask where snapshot 0 is all that it could be told. Only results
+  * count (what failed wrote nothing), and they arrive before the map output is registered, so the attempts after that are given
+  * what it used.
+  *
+  * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
+  * that are lost. It is gone with the RDD. Thread-safe.
+  *
+  * @param first
+  *   the filters of snapshot 0
+  * @param newest
+  *   the filters as of now, by SQL execution (None where there is none) and by whether rows are worth testing
+  * @param topKs
+  *   by filter, if they are bounds; else none
+  * @param giveUpSelectivity
+  *   where more than this share of the tested rows passed, partitions that have not started do not test theirs; 1 never
+  *   gives up
+  */
+final class Snapshots(
+    val first: IndexedSeq[SnapshotFilter],
+    newest: (Option[Long], Int => Boolean) => IndexedSeq[SnapshotFilter],
+    val topKs: IndexedSeq[TopKSpec] = IndexedSeq.empty,
+    giveUpSelectivity: Double = 1.0
+) {
+  val id: Long = Snapshots.ids.incrementAndGet()
+
+  /** @param owner
+    *   the attempt that may go on to newer filters; None once another one has asked
+    */
+  private final class Fixed(var schedule: Vector[ScheduleEntry], var owner: Option[Long])
+
+  private val snapshots = mutable.ArrayBuffer(Snapshot(0, first))
+  private val fixed = mutable.HashMap.empty[Int, Fixed]
+  private val worth = Array.fill(first.size)(new Worth(giveUpSelectivity))
+  private var questions = 0L
+
+  /** The schedule of a partition, fixed by the attempt that asks first.
+    *
+    * @param isFirst
+    *   whether there was no attempt before: else one may run that got no answer, with snapshot 0
+    */
+  def take(
+      partition: Int,
+      attempt: Long,
+      executionId: Option[Long],
+      isFirst: Boolean = true
+  ): Vector[ScheduleEntry] =
+    if (!isFirst) synchronized {
+      known(partition).getOrElse {
+        fixed(partition) = new Fixed(Snapshots.onlyFirst, None)
+        Snapshots.onlyFirst
+      }
+    }
+    else
+      known(partition).getOrElse {
+        // Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built.
+        val now = newest(executionId, worthTesting())
+        synchronized(known(partition).getOrElse {
+          val schedule = Vector(ScheduleEntry(ReadPlace.start, numberOf(now)))
+          fixed(partition) = new Fixed(schedule, Some(attempt))
+          schedule
+        })
+      }
+
+  private def known(partition: Int): Option[Vector[ScheduleEntry]] = synchronized {
+    fixed.get(partition).map { f =>
+      f.owner = None
+      f.schedule
+    }
+  }
+
+  /** The same for an attempt that has taken its schedule, and could use newer filters from this place on. */
+  def adopt(partition: Int, attempt: Long, from: ReadPlace, executionId: Option[Long]): Vector[ScheduleEntry] = {
+    def ownedBy = fixed.get(partition).filter(_.owner.contains(attempt))
+    val now = if (synchronized(ownedBy.isDefined)) Some(newest(executionId, worthTesting())) else None
+    synchronized {
+      for (f <- ownedBy; filters <- now) {
+        val number = numberOf(filters)
+        if (number != f.schedule.last.number && from > f.schedule.last.from)
+          f.schedule :+= ScheduleEntry(from, number)
+      }
+      fixed.get(partition).fold(Snapshots.onlyFirst)(_.schedule)
+    }
+  }
+
+  /** One or the other, depending on whether there is a place. */
+  def asked(
+      partition: Int,
+      attempt: Long,
+      isFirst: Boolean,
+      newFrom: Option[ReadPlace],
+      executionId: Option[Long]
+  ): Vector[ScheduleEntry] = newFrom match {
+    case None => take(partition, attempt, executionId, isFirst)
+    case Some(from) => adopt(partition, attempt, from, executionId)
+  }
+
+  private def worthTesting(): IndexedSeq[Boolean] = synchronized {
+    questions += 1
+    worth.toIndexedSeq.map(_.isGood || questions % Snapshots.RetryEvery == 0)
+  }
+
+  private def numberOf(now: IndexedSeq[SnapshotFilter]): Int = {
+    // Filters only get tighter; what comes back is whether rows are tested.
+    val recent = snapshots.takeRight(Snapshots.Recent)
+    recent.findLast(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i)))) match {
+      case Some(known) => known.number
+      case None =>
+        snapshots += Snapshot(snapshots.size, now)
+        snapshots.size - 1
+    }
+  }
+
+  def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
+
+  /** Takes what an attempt that has succeeded tells. */
+  def record(use: SnapshotUse): Unit = synchronized {
+    use.used.foreach(schedule => fixed(use.partition) = new Fixed(schedule, None))
+    worth.zip(use.tested).foreach { case (w, (rows, passed)) => if (rows > 0) w.add(rows, passed) }
+  }
+
+  private val made = mutable.HashMap.empty[Seq[Int], AnyRef]
+
+  /** What is made of snapshots to send them, made once; of number 0 nothing goes. */
+  def once[A <: AnyRef](numbers: Seq[Int])(make: Seq[Snapshot] => A): A =
+    // A lock of its own: encoding takes long.
+    made.synchronized(made.getOrElseUpdate(numbers, make(numbers.map(snapshot))).asInstanceOf[A])
+
+  /** Whether some partition has been computed already, or is being. */
+  private[state] def isUsed: Boolean = synchronized(fixed.nonEmpty)
+
+  /** How many different ones there are; for tests. */
+  def size: Int = synchronized(snapshots.size)
+}
+
+object Snapshots {
+  val onlyFirst: Vector[ScheduleEntry] = Vector(ScheduleEntry(ReadPlace.start, 0))
+
+  private val ids = new AtomicLong
+  private val tables = new ConcurrentHashMap[Long, WeakReference[Snapshots]]()
+
+  /** How many snapshots the newest filters are compared with. */
+  private val Recent = 4
+
+  /** One partition in so many tests its rows all the same. */
+  private val RetryEvery = 16L
+
+  /** The table, if its RDD is still there. On the driver. */
+  def find(id: Long): Option[Snapshots] = Option(tables.get(id)).flatMap(w => Option(w.get))
+
+  /** Makes a table known to tasks. */
+  private[state] def register(table: Snapshots): Unit = {
+    tables.values.removeIf(_.get == null)
+    tables.put(table.id, new WeakReference(table))
+  }
+}
+
+/** A table as an RDD holds it: on executors only its name is left.
+  *
+  * @param isShared
+  *   whether executors ask the driver; the same for all attempts
+  */
+final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean) extends Serializable {
+  val id: Long = table.id
+  val size: Int = table.first.size
+
+  /** By filter, for bounds. */
+  val topKs: IndexedSeq[TopKSpec] = table.topKs
+
+  /** Whether attempts of this stage may not be the first ones of their partitions: as of the stage's submission, when Spark
+    * serializes its RDDs.
+    */
+  var wasUsed = false
+
+  private def writeObject(out: java.io.ObjectOutputStream): Unit = {
+    if (table != null) wasUsed = table.isUsed
+    out.defaultWriteObject()
+  }
+
+  Snapshots.register(table)
+}

@@ -1,0 +1,108 @@
+package org.dynamicfilters.state
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.collection.mutable
+
+import org.apache.spark.{SparkContext, TaskContext}
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.settings.Settings
+
+/** The filters of the tasks that run in this process: what links a producer and the scans below it in one task.
+  *
+  * The producer enters its part when it starts; the scans below it, which it drives, find it there. Entries live from then to
+  * the task's completion.
+  */
+object TaskFilters {
+
+  /** Spark's local property that carries the SQL execution id into tasks. Without it no filter applies (contract 4). */
+  val ExecutionIdProperty = "spark.sql.execution.id"
+
+  /** A producer's part in a task.
+    *
+    * @param computations
+    *   how often the task has started to compute the producer. A plan of one partition is computed anew for each partner
+    *   partition of a cartesian product, even in one task; then only what is shared is sure to be meant for the asking scan
+    */
+  private final class Part(val current: TaskTopK, val computations: Int)
+
+  private val tasks = new ConcurrentHashMap[Long, mutable.Map[(Long, Long), Part]]()
+
+  // One task attempt starts far fewer computations than this.
+  private val MaxComputations = 1L << 20
+
+  /** The SQL execution that the task works for. */
+  def executionId(context: TaskContext): Option[Long] =
+    Option(context.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
+
+  /** The SQL execution that this thread of the driver works for. */
+  def executionId(sc: SparkContext): Option[Long] =
+    Option(sc.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
+
+  /** Whether the task may tell other executors what it learns, and hear of them: Spark puts the session's settings into tasks. */
+  def shares(context: TaskContext): Boolean = context.getLocalProperty(Settings.ExchangeEnabled.key) != "false"
+
+  /** The same of the queries of this thread of the driver. */
+  def shares(sc: SparkContext): Boolean = sc.getLocalProperty(Settings.ExchangeEnabled.key) != "false"
+
+  /** Starts a computation of a TopK's input in the running task.
+    *
+    * @param run
+    *   see [[TopKRef.nextRun]]
+    * @param partition
+    *   of the producer's own input, which need not be the task's: a cartesian product computes one partition in many tasks
+    * @param pinned
+    *   see [[TaskTopK.pin]]
+    * @return
+    *   None where the task has no execution id or the execution has ended, unless the bound is pinned: a partition that is
+    *   computed again drops the same rows
+    */
+  def start(
+      context: TaskContext,
+      ref: TopKRef,
+      run: Long,
+      partition: Int,
+      pinned: Option[TopKBound]
+  ): Option[TaskTopK] = {
+    val execution = executionId(context)
+    val ofExecution = execution.flatMap(LocalExchange.instance.topK(_, ref.id, run, ref.spec, shares(context)))
+    ofExecution.orElse(pinned.map(_ => new SharedTopK(ref.spec))).map { shared =>
+      val ofTask = {
+        val known = tasks.get(context.taskAttemptId())
+        if (known != null) known else register(context, execution)
+      }
+      val before = ofTask.get((ref.id, run)).fold(0)(_.computations)
+      // Later computations replace what earlier ones contributed, like later attempts.
+      val attempt = context.taskAttemptId() * MaxComputations + before
+      val sink = execution.fold[ContributionSink](shared)(Seam.current.contributions(_, shared))
+      val task = TaskTopK(shared, partition, attempt, sink)
+      ofTask((ref.id, run)) = new Part(task, before + 1)
+      pinned.foreach(task.pin)
+      task
+    }
+  }
+
+  /** What the running task still needs of a producer's column.
+    *
+    * @return
+    *   None where the producer has not started in this task
+    */
+  def filter(context: TaskContext, ref: TopKRef, run: Long): Option[ValueFilter] =
+    Option(tasks.get(context.taskAttemptId())).flatMap(_.get((ref.id, run))).map { part =>
+      part.current.filter(own = part.computations == 1)
+    }
+
+  private def register(context: TaskContext, execution: Option[Long]): mutable.Map[(Long, Long), Part] = {
+    val fresh = mutable.HashMap.empty[(Long, Long), Part]
+    tasks.put(context.taskAttemptId(), fresh)
+    execution.foreach(LocalExchange.instance.enter)
+    context.addTaskCompletionListener[Unit] { _ =>
+      tasks.remove(context.taskAttemptId())
+      execution.foreach(LocalExchange.instance.leave)
+    }
+    fresh
+  }
+
+  /** Tasks with entries; for tests of the life cycle. */
+  def liveTasks: Int = tasks.size
+}

@@ -1,0 +1,49 @@
+package org.dynamicfilters.state
+
+import java.lang.ref.WeakReference
+import java.util.concurrent.ConcurrentHashMap
+
+import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.user.Generation
+
+/** A user's filter in plans: the generation that was in force when the query started.
+  *
+  * @param follows
+  *   whether scans go on to later generations that tighten it, while they run
+  */
+final class UserRef private (id: Long, val generation: Generation, val follows: Boolean) extends FilterRef(id, "user") {
+  @transient @volatile private var lastRun: UserFilterState = _
+
+  override def domain: KeyDomain = generation.domain
+  override def marker: String = s"user-${generation.filterId}-${generation.number}-$follows"
+
+  /** A scan starts, on the driver. */
+  def started(state: UserFilterState): Unit = lastRun = state
+
+  override protected def inForce(column: String): String = {
+    val state = lastRun
+    if (state == null) "true"
+    else state.newest.filter.shown(column, state.showValues)
+  }
+
+  override def equals(other: Any): Boolean = other match {
+    case that: UserRef => that.generation == generation && that.follows == follows
+    case _ => false
+  }
+  override def hashCode: Int = generation.hashCode
+}
+
+object UserRef {
+  private val refs = new ConcurrentHashMap[(Long, Long, Boolean), WeakReference[UserRef]]()
+
+  /** The same one for the same generation, as long as some plan holds it: a plan that is planned anew keeps its filters. */
+  def apply(generation: Generation, follows: Boolean): UserRef = synchronized {
+    refs.values.removeIf(_.get == null)
+    val key = (generation.filterId, generation.number, follows)
+    Option(refs.get(key)).flatMap(w => Option(w.get)).getOrElse {
+      val made = FilterRef.register(new UserRef(FilterRef.nextId(), generation, follows))
+      refs.put(key, new WeakReference(made))
+      made
+    }
+  }
+}

@@ -1,0 +1,276 @@
+package org.dynamicfilters.state
+
+import java.util.concurrent.{Executors, TimeUnit}
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
+import org.apache.spark.sql.execution.LocalTableScanExec
+import org.apache.spark.sql.types.LongType
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, TupleCollector, TuplePart, ValueFilter}
+import org.scalatest.concurrent.TimeLimits
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.SpanSugar._
+
+class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
+  private val domain = KeyDomain.of(LongType).toOption.get
+  private val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
+  private def state = new JoinFilterState(1, nullsMatch = false, limits)
+  private def ref(name: String) = {
+    val build = LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
+    JoinRef(domain, nullsMatch = false, "k=j", build, BoundReference(0, LongType, nullable = true), limits)
+  }
+  private def keys(values: Long*): Array[Byte] = {
+    val c = KeyCollector(domain, limits, 2)
+    values.foreach(v => c.add(InternalRow(v), 0))
+    c.result().encode
+  }
+  private def passes(s: JoinFilterState, key: Long): Boolean = s.current.get.passes(Long.box(key))
+
+  test("there is no filter before every partition has reported") {
+    val s = state
+    assert(s.phase == JoinPhase.Registered)
+    s.started(2)
+    s.offer(0, keys(1, 2), outgrown = false)
+    assert(s.phase == JoinPhase.Building(2) && s.current.isEmpty && !s.isSettled)
+    s.offer(1, keys(7), outgrown = false)
+    assert(s.isSettled)
+    assert(Seq(1L, 2L, 7L).forall(passes(s, _)) && !passes(s, 3L))
+  }
+
+  test("a partition that reports again replaces what it reported") {
+    val s = state
+    s.started(2)
+    s.offer(0, keys(1), outgrown = false)
+    s.offer(0, keys(1), outgrown = false)
+    assert(s.current.isEmpty, "one partition was counted as two")
+    s.offer(1, keys(5), outgrown = false)
+    assert(passes(s, 1L) && passes(s, 5L))
+  }
+
+  test("what comes before the start is kept") {
+    val s = state
+    s.offer(0, keys(4), outgrown = false)
+    s.started(1)
+    assert(passes(s, 4L) && !passes(s, 5L))
+  }
+
+  test("a build side without partitions lets nothing pass") {
+    val s = state
+    s.started(0)
+    assert(s.current.contains(ValueFilter.Nothing))
+  }
+
+  test("a build side that outgrows the limits lets go whoever waits, and still gives its range") {
+    val s = state
+    s.started(2)
+    s.offer(0, keys(1 to 3000 map (_.toLong): _*), outgrown = true)
+    assert(s.isSettled && s.current.isEmpty)
+    s.offer(1, keys(5000), outgrown = false)
+    assert(passes(s, 4000L) && !passes(s, 5001L) && !passes(s, 0L))
+    assert(s.phase.asInstanceOf[JoinPhase.Ready].reduced.isDefined)
+  }
+
+  test("what cannot be decoded disables the filter with a reason") {
+    val s = state
+    s.started(1)
+    s.offer(0, Array[Byte](1, 2, 3), outgrown = false)
+    assert(s.current.isEmpty)
+    assert(s.phase.isInstanceOf[JoinPhase.Disabled])
+  }
+
+  test("a filter that was given up stays so; one that is ready stays ready") {
+    val dropped = state
+    dropped.started(1)
+    dropped.disable("no longer wanted")
+    dropped.offer(0, keys(1), outgrown = false)
+    assert(dropped.phase == JoinPhase.Disabled("no longer wanted") && dropped.isSettled && dropped.current.isEmpty)
+    val ready = state
+    ready.started(1)
+    ready.offer(0, keys(1), outgrown = false)
+    ready.disable("too late")
+    assert(ready.current.isDefined)
+  }
+
+  test("what a partition reports again, after the filter was built or given up, is not kept") {
+    val built = state
+    built.started(2)
+    built.offer(0, keys(1), outgrown = false)
+    built.offer(1, keys(2), outgrown = false)
+    built.offer(1, keys(2), outgrown = false)
+    assert(built.kept == 2 && passes(built, 1L) && built.kept == 0)
+    built.offer(0, keys(1, 9), outgrown = true)
+    assert(built.kept == 0 && passes(built, 2L) && !passes(built, 9L))
+    val dropped = state
+    dropped.started(2)
+    dropped.offer(0, keys(1), outgrown = false)
+    dropped.disable("no longer wanted")
+    assert(dropped.kept == 0)
+    dropped.offer(1, keys(1), outgrown = false)
+    assert(dropped.kept == 0)
+  }
+
+  test("nothing is kept of a report that comes while the filter is built") {
+    failAfter(60.seconds) {
+      val pool = Executors.newSingleThreadExecutor()
+      try
+        (1 to 2000).foreach { _ =>
+          val s = state
+          s.started(1)
+          s.offer(0, keys(1), outgrown = false)
+          val again = pool.submit((() => s.offer(0, keys(1), outgrown = false)): Runnable)
+          assert(passes(s, 1L))
+          again.get(15, TimeUnit.SECONDS)
+          assert(s.kept == 0)
+        }
+      finally pool.shutdownNow()
+    }
+  }
+
+  test("a filter that follows another has what that one has, and lets go when that one does") {
+    val (first, second) = (state, state)
+    second.follow(first)
+    first.started(1)
+    assert(!second.isSettled && second.current.isEmpty)
+    first.offer(0, keys(9), outgrown = false)
+    assert(second.isSettled && passes(second, 9L) && !passes(second, 8L))
+  }
+
+  test("waiting ends when the filter is ready, is given up, or the time is over") {
+    failAfter(20.seconds) {
+      val pool = Executors.newSingleThreadExecutor()
+      try {
+        def waits(s: JoinFilterState, millis: Long)(end: => Unit): Long = {
+          val from = System.nanoTime()
+          val done = pool.submit((() => s.await(System.nanoTime() + millis * 1000000L)): Runnable)
+          end
+          done.get(15, TimeUnit.SECONDS)
+          (System.nanoTime() - from) / 1000000
+        }
+        val ready = state
+        ready.started(1)
+        assert(waits(ready, 10000)(ready.offer(0, keys(1), outgrown = false)) < 5000)
+        val dropped = state
+        assert(waits(dropped, 10000)(dropped.disable("away")) < 5000)
+        val failed = state
+        assert(waits(failed, 10000)(failed.release()) < 5000)
+        val never = state
+        val took = waits(never, 300)(())
+        assert(took >= 290 && never.waitedMillis >= 290)
+      } finally pool.shutdownNow()
+    }
+  }
+
+  test("nothing waits on a thread that does not submit a shuffle") {
+    assert(JoinWaits.await(987654, Seq(ref("a") -> 10000L)) == JoinWaits.Outcome.NotAllowedHere)
+  }
+
+  test("whoever waits when the query ends learns that it ended") {
+    failAfter(20.seconds) {
+      val id = 987655L
+      val r = ref("a")
+      @volatile var outcome: JoinWaits.Outcome = null
+      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(r -> 15000L)), "shuffle-exchange-test")
+      t.start()
+      Thread.sleep(200)
+      JoinWaits.executionEnded(id)
+      LocalExchange.instance.close(id)
+      t.join(10000)
+      assert(outcome == JoinWaits.Outcome.QueryEnded && JoinWaits.waitingNow == 0)
+    }
+  }
+
+  test("an equal build side that has started, or starts, serves whoever waits") {
+    failAfter(20.seconds) {
+      val id = 987656L
+      def waits(r: JoinRef)(meanwhile: => Unit): Unit = {
+        val t = new Thread(() => JoinWaits.await(id, Seq(r -> 15000L)), "shuffle-exchange-test")
+        t.start()
+        Thread.sleep(200)
+        meanwhile
+        t.join(10000)
+        assert(!t.isAlive && passes(r.state, 3L) && !passes(r.state, 4L))
+      }
+      def start(r: JoinRef): Unit = {
+        JoinWaits.buildStarted(id, r)
+        r.state.started(1)
+        r.state.offer(0, keys(3), outgrown = false)
+      }
+      waits(ref("a"))(start(ref("a")))
+      waits(ref("a"))(())
+      val other = ref("a")
+      start(ref("b"))
+      assert(!other.state.isSettled)
+      JoinWaits.executionEnded(id)
+      LocalExchange.instance.close(id)
+    }
+  }
+
+  test("bytes that tasks send are a small part of what results may have") {
+    assert(KeyContribution.budget(8 << 20, 1L << 30) == (8 << 20))
+    assert(KeyContribution.budget(8 << 20, 16L << 20) == (1 << 20))
+    assert(KeyContribution.budget(8 << 20, 0) == (8 << 20))
+  }
+
+  private val parts = IndexedSeq.fill(2)(TuplePart(domain, nullsMatch = false))
+  private def tuples(pairs: (Long, Long)*): Array[Byte] = {
+    val c = new TupleCollector(parts, limits, 2)
+    pairs.foreach { case (x, y) => c.add(InternalRow(x, y), Array(0, 1)) }
+    c.result().encode
+  }
+  private def ofTuples: (JoinFilterState, Seq[JoinFilterState]) = {
+    val columns = Seq(2L, 3L).map(new JoinFilterState(_, nullsMatch = false, limits))
+    (new JoinFilterState(1, nullsMatch = false, limits, columns), columns)
+  }
+  private def offer(states: (JoinFilterState, Seq[JoinFilterState]), partition: Int, pairs: (Long, Long)*): Unit = {
+    states._2.head.offer(partition, keys(pairs.map(_._1): _*), outgrown = false)
+    states._2.last.offer(partition, keys(pairs.map(_._2): _*), outgrown = false)
+    states._1.offer(partition, tuples(pairs: _*), outgrown = false)
+  }
+
+  test("a filter of tuples waits for every partition, and a retry replaces what a partition reported") {
+    val states = ofTuples
+    val (tuple, columns) = states
+    (tuple +: columns).foreach(_.started(2))
+    offer(states, 0, (1L, 1L), (5L, 9L))
+    offer(states, 0, (1L, 1L), (2L, 2L))
+    assert(tuple.current.isEmpty && !tuple.isSettled)
+    offer(states, 1, (3L, 3L))
+    val single = new JoinFilterState(4, nullsMatch = false, limits, columns)
+    single.started(1)
+    single.offer(0, tuples((1L, 1L), (2L, 2L), (3L, 3L)), outgrown = false)
+    assert(tuple.current == single.current, "the rows of a failed attempt count")
+    assert(tuple.expression("(x, y)") == "(x, y) IN (3 tuples)")
+  }
+
+  test("a filter of tuples that leaves out no more than those of its keys is given up with that reason") {
+    val states = ofTuples
+    val (tuple, columns) = states
+    (tuple +: columns).foreach(_.started(1))
+    offer(states, 0, (1L, 7L), (2L, 7L), (1L, 9L), (2L, 9L))
+    tuple.phase match {
+      case JoinPhase.Disabled(reason) => assert(reason.contains("leave out as much"))
+      case other => fail(s"$other")
+    }
+    assert(tuple.current.isEmpty && tuple.expression("(x, y)") == "true")
+    assert(columns.forall(_.current.isDefined))
+  }
+
+  test("a filter of tuples that has reported waits for those of its keys, which decide over it") {
+    val states = ofTuples
+    val (tuple, columns) = states
+    (tuple +: columns).foreach(_.started(1))
+    tuple.offer(0, tuples((1L, 7L)), outgrown = false)
+    assert(tuple.current.isEmpty && !tuple.isSettled)
+    offer(states, 0, (1L, 7L))
+    assert(tuple.isSettled && tuple.phase.isInstanceOf[JoinPhase.Disabled])
+  }
+
+  test("where its keys' filters do not come a filter of tuples stands for itself") {
+    val (tuple, columns) = ofTuples
+    tuple.started(1)
+    tuple.offer(0, tuples((1L, 7L)), outgrown = false)
+    columns.head.disable("for a test")
+    columns.last.release()
+    assert(tuple.isSettled && tuple.current.isDefined && columns.forall(_.current.isEmpty))
+  }
+}
