@@ -208,9 +208,7 @@ jvm = SparkContext._jvm
 loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
 def module(name):
     return loader.loadClass(name + "$").getField("MODULE$").get(None)
-exchange = module("org.dynamicfilters.exchange.LocalExchange").instance()
-scans = module("org.dynamicfilters.exchange.RunningScans")
-builds = module("org.dynamicfilters.exchange.RunningBuilds")
+executions = module("org.dynamicfilters.state.Executions").instance()
 spark.stop()
 def threads():
     names = [t.getName() for t in jvm.java.lang.Thread.getAllStackTraces().keySet()]
@@ -219,8 +217,8 @@ until = time.monotonic() + 5
 while threads() and time.monotonic() < until:
     time.sleep(0.1)
 print("THREADS", threads())
-print("ENTRIES", exchange.liveExecutions(), scans.live(), builds.live())
+print("ENTRIES", executions.live())
 """
     out = run_application(code, tmp_path, str(all_types_path))
     assert value(out, "THREADS") == "[]"
-    assert value(out, "ENTRIES") == "0 0 0"
+    assert value(out, "ENTRIES") == "0"

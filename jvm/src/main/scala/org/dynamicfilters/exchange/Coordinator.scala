@@ -35,10 +35,13 @@ trait Schedule {
   *
   * Thread-safe.
   *
+  * @param executions
+  *   the driver's, which own what is coordinated for them
   * @param clock
   *   nanoseconds
   */
 final class Coordinator(
+    executions: Executions,
     filters: FilterSource,
     peers: Peers,
     schedule: Schedule,
@@ -46,15 +49,27 @@ final class Coordinator(
     counters: ExchangeCounters,
     clock: () => Long
 ) {
-  private final class Execution(val id: Long) {
+
+  /** What is coordinated for an execution; it goes with the execution. */
+  private[exchange] final class Coordinated(val id: Long) extends AutoCloseable {
     val bounds = mutable.HashMap.empty[FilterName, SharedBound]
     val joins = mutable.HashMap.empty[Long, LateJoin]
     val users = mutable.HashMap.empty[Long, LiveUser]
     val peers = mutable.LinkedHashSet.empty[String]
-    var lastUsed: Long = clock()
+    var isOpen = true
+
+    /** Drops all, and tells the executors that worked for it. */
+    override def close(): Unit = Coordinator.this.synchronized {
+      isOpen = false
+      val message = MessageCodec.encode(Message.Ended(id))
+      (peers ++ joins.valuesIterator.flatMap(_.peersServed) ++ users.valuesIterator.flatMap(_.peersServed))
+        .foreach(send(_, message))
+      joins.valuesIterator.foreach(_.release())
+      users.valuesIterator.foreach(_.release())
+    }
   }
 
-  private final class SharedBound(val execution: Execution, val name: FilterName, val spec: TopKSpec) {
+  private[exchange] final class SharedBound(val execution: Coordinated, val name: FilterName, val spec: TopKSpec) {
     val merged = new SharedTopK(spec)
     val subscribers = mutable.LinkedHashSet.empty[String]
     var scheduled = false
@@ -66,9 +81,6 @@ final class Coordinator(
       MessageCodec.encode(Message.Bound(execution.id, name, b.generation, key, b.partition))
     }
   }
-
-  private val executions = mutable.HashMap.empty[Long, Execution]
-  private val ended = new RecentIds()
 
   /** Takes a message of an executor. */
   def received(peer: String, bytes: Array[Byte]): Unit = {
@@ -85,7 +97,7 @@ final class Coordinator(
   }
 
   private def contributed(peer: String, m: Message.Contributions): Unit = synchronized {
-    boundOf(m.executionId, m.filter) match {
+    coordinated(m.executionId).flatMap(boundOf(_, m.filter)) match {
       case None => unknown(peer, m.executionId)
       case Some(b) =>
         join(b, peer)
@@ -100,22 +112,22 @@ final class Coordinator(
   }
 
   private def subscribed(peer: String, m: Message.Subscribe): Unit = synchronized {
-    if (ended.contains(m.executionId)) unknown(peer, m.executionId)
-    else
-      boundOf(m.executionId, m.filter) match {
+    val name = m.filter
+    val isKnown = coordinated(m.executionId).exists { e =>
+      boundOf(e, name) match {
         case Some(b) =>
           join(b, peer)
           if (!b.merged.bound.isNone) send(peer, b.message)
+          true
         case None =>
-          filters.join(m.filter.filterId) match {
-            case Some(state) => lateJoin(execution(m.executionId), state).subscribe(peer)
-            case None =>
-              filters.user(m.executionId, m.filter.filterId) match {
-                case Some(state) => liveUser(execution(m.executionId), state).subscribe(peer)
-                case None => unknown(peer, m.executionId)
-              }
-          }
+          val join = filters.join(name.filterId)
+          val user = if (join.isEmpty) filters.user(e.id, name.filterId) else None
+          join.foreach(lateJoin(e, _).subscribe(peer))
+          user.foreach(liveUser(e, _).subscribe(peer))
+          join.isDefined || user.isDefined
       }
+    }
+    if (!isKnown) unknown(peer, m.executionId)
   }
 
   /** Answers an executor's question: what to reply, and what goes beside it; None to what is no question. */
@@ -152,18 +164,23 @@ final class Coordinator(
 
   /** The bound of a TopK as the driver knows it. */
   def bound(executionId: Long, name: FilterName): TopKBound = synchronized {
-    executions.get(executionId).flatMap(_.bounds.get(name)).fold(TopKBound.none)(_.merged.bound)
+    executions
+      .find[Coordinated](executionId, Coordinator.Key)
+      .flatMap(_.bounds.get(name))
+      .fold(TopKBound.none)(_.merged.bound)
   }
 
   private def joined(peer: String, m: Message.Joined): Unit = synchronized {
-    if (ended.contains(m.executionId)) unknown(peer, m.executionId)
-    else execution(m.executionId).peers += peer
+    coordinated(m.executionId) match {
+      case Some(e) => e.peers += peer
+      case None => unknown(peer, m.executionId)
+    }
   }
 
   /** An executor that asks for what has ended has missed that it did. */
   private def unknown(peer: String, executionId: Long): Unit = {
     counters.add(refusedUnknown)
-    if (ended.contains(executionId)) send(peer, MessageCodec.encode(Message.Ended(executionId)))
+    if (executions.hasEnded(executionId)) send(peer, MessageCodec.encode(Message.Ended(executionId)))
   }
 
   private def join(b: SharedBound, peer: String): Unit = {
@@ -171,55 +188,35 @@ final class Coordinator(
     b.execution.peers += peer
   }
 
-  private def boundOf(executionId: Long, name: FilterName): Option[SharedBound] =
-    if (ended.contains(executionId)) None
-    else
-      filters.topK(name.filterId).map { spec =>
-        val e = execution(executionId)
-        e.bounds.getOrElseUpdate(name, new SharedBound(e, name, spec))
-      }
+  private def boundOf(e: Coordinated, name: FilterName): Option[SharedBound] =
+    filters.topK(name.filterId).map(spec => e.bounds.getOrElseUpdate(name, new SharedBound(e, name, spec)))
 
-  private def lateJoin(e: Execution, state: JoinFilterState): LateJoin =
+  private def lateJoin(e: Coordinated, state: JoinFilterState): LateJoin =
     e.joins.getOrElseUpdate(
       state.filterId, {
         val made = new LateJoin(e.id, state, peers, pace, counters)
         // Called on the scheduler's thread, among others.
-        state.onSettled(() => schedule.later(0)(synchronized(if (executions.contains(e.id)) made.settled())))
+        state.onSettled(() => schedule.later(0)(synchronized(if (e.isOpen) made.settled())))
         made
       }
     )
 
-  private def liveUser(e: Execution, state: UserFilterState): LiveUser =
+  private def liveUser(e: Coordinated, state: UserFilterState): LiveUser =
     e.users.getOrElseUpdate(
       state.ref.id, {
         val made = new LiveUser(e.id, state, peers, pace, counters, clock)
-        // Called on the thread of whoever updates the filter.
+        // Called on the thread of whoever updates the filter, under the filter's lock: this one's is not taken there.
         state.onTightened { () =>
-          synchronized {
-            if (executions.get(e.id).exists(_ eq e))
-              made.pushAfter.foreach(millis => schedule.later(millis)(synchronized(made.push())))
-          }
+          schedule.later(0)(synchronized {
+            if (e.isOpen) made.pushAfter.foreach(millis => schedule.later(millis)(synchronized(made.push())))
+          })
         }
         made
       }
     )
 
-  private def execution(id: Long): Execution = {
-    val e = executions.getOrElseUpdate(
-      id, {
-        sweep()
-        new Execution(id)
-      }
-    )
-    e.lastUsed = clock()
-    e
-  }
-
-  /** Spark drops events when listeners are slow: then nobody says that an execution ended. */
-  private def sweep(): Unit = {
-    val old = executions.valuesIterator.filter(clock() - _.lastUsed > Coordinator.IdleNanos).map(_.id).toList
-    old.foreach(executionEnded)
-  }
+  private def coordinated(id: Long): Option[Coordinated] =
+    executions.attach(id, Coordinator.Key)(new Coordinated(id))
 
   private def schedulePush(b: SharedBound): Unit = if (!b.scheduled) {
     val wait = math.max(0L, (b.notBefore - clock()) / 1000000)
@@ -228,7 +225,7 @@ final class Coordinator(
 
   private def push(b: SharedBound): Unit = synchronized {
     b.scheduled = false
-    if (executions.get(b.execution.id).exists(_ eq b.execution)) {
+    if (b.execution.isOpen) {
       b.notBefore = clock() + pace.pauseAfterPush(b.subscribers.size) * 1000000
       val message = b.message
       b.subscribers.foreach(send(_, message))
@@ -238,21 +235,9 @@ final class Coordinator(
   private def send(peer: String, message: Array[Byte]): Unit =
     Coordinator.send(peers, counters, peer, message, None)
 
-  /** Drops an execution's filters, and tells the executors that worked for it. */
-  def executionEnded(id: Long): Unit = synchronized {
-    ended.add(id)
-    executions.remove(id).foreach { e =>
-      val message = MessageCodec.encode(Message.Ended(id))
-      (e.peers ++ e.joins.valuesIterator.flatMap(_.peersServed) ++ e.users.valuesIterator.flatMap(_.peersServed))
-        .foreach(send(_, message))
-      e.joins.valuesIterator.foreach(_.release())
-      e.users.valuesIterator.foreach(_.release())
-    }
-  }
-
   /** Forgets an executor. What it contributed stays true: the rows exist. */
   def peerLost(peer: String): Unit = synchronized {
-    executions.valuesIterator.foreach { e =>
+    executions.all[Coordinated].foreach { e =>
       e.peers -= peer
       e.bounds.valuesIterator.foreach(_.subscribers -= peer)
       e.joins.valuesIterator.foreach(_.forget(peer))
@@ -260,12 +245,12 @@ final class Coordinator(
     }
   }
 
-  /** Executions whose filters are held. */
-  def liveExecutions: Int = synchronized(executions.size)
+  /** Executions for which anything is coordinated. */
+  def liveExecutions: Int = executions.all[Coordinated].size
 }
 
 object Coordinator {
-  private val IdleNanos = 3600L * 1000 * 1000 * 1000
+  private object Key
 
   /** Sent in every answer; what is larger each executor fetches once. */
   private val InlineSnapshotBytes = 16 * 1024

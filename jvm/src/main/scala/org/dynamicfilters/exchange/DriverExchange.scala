@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.state.{FilterRef, Seam}
+import org.dynamicfilters.state.{Executions, FilterRef, Seam}
 
 /** The driver's end of the exchange of one Spark context: its endpoint, its thread, and the executors it knows. */
 final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends Peers {
@@ -19,6 +19,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
 
   val coordinator =
     new Coordinator(
+      Executions.instance,
       FilterRef,
       this,
       worker,
@@ -73,9 +74,6 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
 
   override def keptPayload(executionId: Long, bytes: Array[Byte]): Payload =
     new DriverExchange.BroadcastPayload(FilterBroadcasts.ofScan(sc, Option.when(executionId >= 0)(executionId), bytes))
-
-  /** An execution ended. */
-  def executionEnded(id: Long): Unit = worker.later(0)(coordinator.executionEnded(id))
 
   /** An executor is gone. */
   def executorRemoved(executorId: String): Unit =

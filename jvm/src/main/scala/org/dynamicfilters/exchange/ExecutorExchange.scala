@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.state.{LocalExchange, Seam, SnapshotFilter, SnapshotsRef}
+import org.dynamicfilters.state.{Executions, Seam, SnapshotFilter, SnapshotsRef}
 
 /** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
   * carries a filter: where only the session extension is configured nobody else does.
@@ -32,12 +32,12 @@ object ExecutorExchange extends Logging {
   def start(): Unit =
     if (state.get == State.Stopped && !RpcAccess.isDriver && state.compareAndSet(State.Stopped, State.Connecting)) {
       // Before there is a connection tasks may mark what is new: the worker sends it after that.
-      LocalExchange.instance.connect(Some(link))
+      Executions.instance.connect(Some(link))
       if (!worker.later(0)(connect())) state.set(State.Failed)
     }
 
   private lazy val link = new ExecutorLink(
-    LocalExchange.instance,
+    Executions.instance,
     message =>
       Seam.current.tells(message) { m =>
         state.get match {
@@ -70,7 +70,7 @@ object ExecutorExchange extends Logging {
       case NonFatal(e) =>
         counters.add(ExchangeCounter.sendFailed)
         state.set(State.Failed)
-        LocalExchange.instance.connect(None)
+        Executions.instance.connect(None)
         logWarning(
           "Dynamic filters: this executor shares nothing with others, the driver's endpoint does not answer",
           e
@@ -148,8 +148,8 @@ object ExecutorExchange extends Logging {
           else if (m.contents.isDefined || request.executionId < 0) decoded()
           // Large ones are fetched and decoded once.
           else
-            LocalExchange.instance
-              .shared(request.executionId, ("snapshots", table.id, numbers))(new Once(decoded()))
+            Executions.instance
+              .attach(request.executionId, ("snapshots", table.id, numbers))(new Once(decoded()))
               .fold(decoded())(_.value)
         contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))
     }
@@ -173,7 +173,7 @@ object ExecutorExchange extends Logging {
   private val silentUntil = new AtomicLong(Long.MinValue)
 
   def stop(): Unit = {
-    LocalExchange.instance.connect(None)
+    Executions.instance.connect(None)
     state.getAndSet(State.Failed) match {
       case State.Connected(wire) =>
         worker.stop()

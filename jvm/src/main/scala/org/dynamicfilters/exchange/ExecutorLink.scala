@@ -6,21 +6,21 @@ import scala.util.control.NonFatal
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.state.{ClusterLink, FilterName, LocalExchange, Seam, SharedTopK, TopKBound, TopKSpec}
+import org.dynamicfilters.state.{ClusterLink, Executions, FilterName, Seam, SharedTopK, TopKBound, TopKSpec}
 
 /** An executor's part of the exchange: tells the driver what its tasks know, and takes over what the driver says.
   *
   * Tasks only mark what is new; encoding and sending is the schedule's work. Thread-safe.
   *
-  * @param exchange
-  *   the filters of this process
+  * @param executions
+  *   those of this process
   * @param driver
   *   sends a message; never blocks, an exception means that it was not sent
   * @param clock
   *   nanoseconds
   */
 final class ExecutorLink(
-    exchange: LocalExchange,
+    executions: Executions,
     driver: Array[Byte] => Unit,
     schedule: Schedule,
     pace: ExchangePace,
@@ -90,8 +90,8 @@ final class ExecutorLink(
   private def sweepLater(): Unit = if (sweeping.compareAndSet(false, true)) {
     val will = schedule.later(ExecutorLink.SweepMillis) {
       sweeping.set(false)
-      exchange.sweep()
-      if (exchange.liveExecutions > 0) sweepLater()
+      executions.sweep()
+      if (executions.live > 0) sweepLater()
     }
     if (!will) sweeping.set(false)
   }
@@ -110,14 +110,14 @@ final class ExecutorLink(
       case Right(m: Message.JoinFilter) => joinFilter(m, payload)
       case Right(m: Message.Withdrawn) =>
         // Scans go on as they do without it.
-        if (exchange.late(m.executionId, m.filter.filterId).isEmpty) counters.add(refusedUnknown)
-      case Right(m: Message.Ended) => exchange.close(m.executionId)
+        if (executions.late(m.executionId, m.filter.filterId).isEmpty) counters.add(refusedUnknown)
+      case Right(m: Message.Ended) => executions.close(m.executionId)
       // What only executors say.
       case Right(_) => counters.add(refusedMalformed)
     }
   }
 
-  private def bound(m: Message.Bound): Unit = exchange.known(m.executionId, m.filter) match {
+  private def bound(m: Message.Bound): Unit = executions.topK(m.executionId, m.filter) match {
     case None => counters.add(refusedUnknown)
     case Some(shared) =>
       val spec = shared.spec
@@ -138,7 +138,7 @@ final class ExecutorLink(
   }
 
   private def joinFilter(m: Message.JoinFilter, payload: Option[() => Array[Byte]]): Unit =
-    exchange.late(m.executionId, m.filter.filterId) match {
+    executions.late(m.executionId, m.filter.filterId) match {
       case None => counters.add(refusedUnknown)
       case Some(waiting) =>
         m.encoded.orElse(payload.flatMap(fetched)) match {

@@ -2,13 +2,12 @@ package org.dynamicfilters.exchange
 
 import java.util.concurrent.ConcurrentHashMap
 
-import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
-import org.dynamicfilters.state.EndedExecutions
+import org.dynamicfilters.state.Executions
 
 /** Filters that travel as Spark broadcasts. On the driver.
   *
@@ -17,9 +16,6 @@ import org.dynamicfilters.state.EndedExecutions
   * belong to the execution, and are destroyed with it.
   */
 object FilterBroadcasts {
-  private val byExecution = new ConcurrentHashMap[Long, java.util.Set[Broadcast[Array[Byte]]]]()
-  // As in RunningStages.
-  private val over = new EndedExecutions
   // What was made and may still have blocks somewhere.
   private val ids = ConcurrentHashMap.newKeySet[Long]()
 
@@ -31,8 +27,8 @@ object FilterBroadcasts {
   def ofScan(sc: SparkContext, executionId: Option[Long], bytes: Array[Byte]): Broadcast[Array[Byte]] = {
     val b = ofExecution(sc, bytes)
     executionId.foreach { id =>
-      byExecution.computeIfAbsent(id, _ => ConcurrentHashMap.newKeySet[Broadcast[Array[Byte]]]()).add(b)
-      if (over.contains(id)) drop(id)
+      val held: AutoCloseable = () => quietly(b)(_.unpersist())
+      if (Executions.instance.attach(id, b)(held).isEmpty) held.close()
     }
     b
   }
@@ -42,16 +38,6 @@ object FilterBroadcasts {
     val b = sc.broadcast(bytes)
     ids.add(b.id)
     b
-  }
-
-  def executionEnded(id: Long): Unit = {
-    over.add(id)
-    drop(id)
-  }
-
-  private def drop(id: Long): Unit = {
-    val made = byExecution.remove(id)
-    if (made != null) made.asScala.foreach(quietly(_)(_.unpersist()))
   }
 
   /** For those of [[ofExecution]]. Who is fetching it just now fails to, and goes on without: its query has ended. */
@@ -70,9 +56,6 @@ object FilterBroadcasts {
   }
 
   /** The context is gone. */
-  def clear(): Unit = {
-    byExecution.clear()
-    over.clear()
+  def clear(): Unit =
     ids.clear()
-  }
 }

@@ -2,8 +2,7 @@ package org.dynamicfilters.exchange
 
 import scala.jdk.CollectionConverters._
 
-import org.dynamicfilters.scan.TaskScan
-import org.dynamicfilters.state.{JoinWaits, LocalExchange, RunningBuilds, RunningScans, TaskFilters}
+import org.dynamicfilters.state.{Executions, JoinWaits, RunningBuild, RunningScan, RunningTasks}
 
 /** What a process holds of running queries; shown by `dynamic_filter_live()`. All of it is zero when no query runs, threads ten
   * idle seconds later.
@@ -12,9 +11,9 @@ object LiveCounts {
 
   /** Of whatever process. */
   def ofProcess: Seq[(String, Long)] = Seq(
-    "executions" -> LocalExchange.instance.liveExecutions.toLong,
-    "tasks" -> TaskFilters.liveTasks.toLong,
-    "scans" -> TaskScan.live.toLong,
+    "executions" -> Executions.instance.live.toLong,
+    "tasks" -> RunningTasks.live.toLong,
+    "scans" -> RunningTasks.liveScans.toLong,
     "threads" -> Thread.getAllStackTraces.keySet.asScala.count(_.getName.startsWith(Worker.Prefix)).toLong
   )
 
@@ -25,8 +24,8 @@ object LiveCounts {
     */
   def ofDriver(exchange: Option[DriverExchange]): Seq[(String, Long)] = Seq(
     "waits" -> JoinWaits.waitingNow.toLong,
-    "running scans" -> RunningScans.live.toLong,
-    "running builds" -> RunningBuilds.live.toLong,
+    "running scans" -> Executions.instance.all[RunningScan].size.toLong,
+    "running builds" -> Executions.instance.all[RunningBuild].size.toLong,
     "broadcast blocks" -> FilterBroadcasts.blocks(),
     "coordinated executions" -> exchange.fold(0L)(_.coordinator.liveExecutions.toLong)
   )

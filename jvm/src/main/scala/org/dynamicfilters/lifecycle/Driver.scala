@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.dynamicfilters.Setting
 import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{LocalExchange, RunningBuilds, RunningScans}
+import org.dynamicfilters.state.Executions
 import org.dynamicfilters.testing.{FaultInjection, FaultSettings}
 
 /** How the plugin came to run. */
@@ -30,19 +30,17 @@ object Driver {
       FaultInjection.startDriver(sc)
       DriverExchange.start(sc)
       running = Some(new Running(sc, by))
-      sc.addSparkListener(new QueryListener(sc, DriverExchange.current))
+      sc.addSparkListener(new QueryListener(sc))
     }
   }
 
   /** The application has ended: nothing of it stays. */
   def stop(sc: SparkContext): Unit = synchronized {
     if (running.exists(_.sc eq sc)) {
+      Executions.instance.clear()
       DriverExchange.stop()
       FaultInjection.stop()
       running = None
-      LocalExchange.instance.clear()
-      RunningScans.clear()
-      RunningBuilds.clear()
       FilterBroadcasts.clear()
       QueryReports.instance.clear()
     }

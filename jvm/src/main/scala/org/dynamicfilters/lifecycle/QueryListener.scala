@@ -11,24 +11,16 @@ import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedC
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.connect.ConnectSessions
-import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
+import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, FilteredScan, TopKTapExec}
 import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.report.{FilterRun, JoinRun, QueryReport, QueryReports, UserRun}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{
-  JoinWaits,
-  LocalExchange,
-  RunningBuilds,
-  RunningScans,
-  TaskFilters,
-  UserFollowers,
-  UserRef
-}
+import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserFilterState, UserRef}
 import org.dynamicfilters.user.UserFilters
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
-final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) extends SparkListener with Logging {
+final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   override def onOtherEvent(event: SparkListenerEvent): Unit =
     try
       event match {
@@ -71,25 +63,13 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
         }
       }
       report.ended(if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed")
-    } finally {
-      JoinWaits.executionEnded(e.executionId)
-      LocalExchange.instance.close(e.executionId)
-      RunningScans.executionEnded(e.executionId)
-      RunningBuilds.executionEnded(e.executionId)
-      FilterBroadcasts.executionEnded(e.executionId)
-      exchange.foreach(_.executionEnded(e.executionId))
-      UserFollowers.ended(e.executionId)
-    }
+    } finally Executions.instance.close(e.executionId)
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit =
-    exchange.foreach(_.executorRemoved(removed.executorId))
+    DriverExchange.current.foreach(_.executorRemoved(removed.executorId))
 
   override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
-    stage.stageInfo.rddInfos.foreach { rdd =>
-      RunningScans.ended(rdd.id)
-      // One that failed is tried again, or its job fails.
-      if (stage.stageInfo.failureReason.isEmpty) RunningBuilds.ended(rdd.id)
-    }
+    stage.stageInfo.rddInfos.foreach(rdd => RunningStages.ended(rdd.id, well = stage.stageInfo.failureReason.isEmpty))
 
   /** A plan that is executed again is not started again: Spark keeps its RDD. Its record is found in the plan. */
   private def note(report: QueryReport, node: SparkPlan): Unit = report.synchronized {
@@ -120,7 +100,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
   }
 
   private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[String]): Unit = {
-    val state = UserFollowers.start(report.executionId, ref)
+    val state = UserFilterState.of(report.executionId, ref)
     state.addColumn(column)
     reason.foreach(state.addReason)
     report.add(UserRun(state))
@@ -133,7 +113,7 @@ final class QueryListener(sc: SparkContext, exchange: Option[DriverExchange]) ex
     Driver.stop(sc)
     UserFilters.clear()
     logDebug(
-      s"Dynamic filters: ${sc.applicationId} ended with ${LocalExchange.instance.liveExecutions} live executions"
+      s"Dynamic filters: ${sc.applicationId} ended with ${Executions.instance.live} live executions"
     )
   }
 }

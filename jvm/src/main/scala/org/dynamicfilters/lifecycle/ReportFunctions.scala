@@ -13,7 +13,7 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{FilterRecord, QueryReport, QueryReports}
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.LocalExchange
+import org.dynamicfilters.state.Executions
 import org.dynamicfilters.testing.FaultInjection
 import org.dynamicfilters.user.UserFilters
 
@@ -254,7 +254,7 @@ private final class ReportReader(session: SparkSession) {
         session.version,
         enabled,
         Driver.activation.fold("")(_.toString),
-        LocalExchange.instance.liveExecutions
+        Executions.instance.live
       )
     )
   }

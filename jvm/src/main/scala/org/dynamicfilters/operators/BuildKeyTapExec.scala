@@ -14,12 +14,12 @@ import org.dynamicfilters.filter.{KeyLimits, TupleText}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
+  Executions,
   JoinRef,
   JoinWaits,
   KeyContribution,
-  LocalExchange,
   ResultItems,
-  RunningBuilds,
+  RunningStages,
   Seam,
   TaskFilters
 }
@@ -78,7 +78,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
       t.ref.state.showValues = show
       QueryReports.instance.noteFilter(executionId, session, t.ref.state)
       execution.foreach { id =>
-        LocalExchange.instance.announce(id, t.ref.state)
+        Executions.instance.open(id).foreach(_.announce(t.ref.state))
         JoinWaits.buildStarted(id, t.ref)
       }
     }
@@ -101,7 +101,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
       // The index of this RDD's partition, not the task's.
       val tapped =
         rows.mapPartitionsWithIndex((i, it) => new KeyTapIterator(it, i, collected), preservesPartitioning = true)
-      execution.foreach(RunningBuilds.started(_, tapped.id, taps.map(_.ref.state)))
+      execution.foreach(RunningStages.buildStarted(_, tapped.id, taps.map(_.ref.state)))
       tapped
     }
   }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters, ScanSnapshots}
-import org.dynamicfilters.state.{JoinRef, RunningScans, TaskFilters}
+import org.dynamicfilters.state.{JoinRef, RunningStages, TaskFilters}
 
 /** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters: waits for them where that is worth it, and
   * makes them known to the scan's tasks. What the scan makes of them is its own affair.
@@ -34,7 +34,7 @@ case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) ex
       )
     TaskFilters
       .executionId(sparkContext)
-      .foreach(RunningScans.started(_, scanned.id, joinFilters.map(_._1.state)))
+      .foreach(RunningStages.scanStarted(_, scanned.id, joinFilters.map(_._1.state)))
     scanned
   }
 

@@ -13,7 +13,7 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, UserRun}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, LocalExchange, RunningScans, Seam, TaskFilters, UserFollowers, UserRef}
+import org.dynamicfilters.state.{Executions, JoinRef, RunningStages, Seam, TaskFilters, UserFilterState, UserRef}
 
 /** A file scan under dynamic filters.
   *
@@ -143,7 +143,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   private def ask(scanned: FileScanRDD): SplitChooser.Ask = { files =>
     val checks = TaskFilters
       .executionId(sparkContext)
-      .flatMap(LocalExchange.instance.shared(_, "files")(new FileChecks))
+      .flatMap(Executions.instance.attach(_, "files")(new FileChecks))
       .getOrElse(new FileChecks)
     checks.askAll(files, scanned.filePartitions.iterator.flatMap(_.files), hadoopConf)
     checks.isAsListed
@@ -197,7 +197,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     )
     TaskFilters
       .executionId(sparkContext)
-      .foreach(RunningScans.started(_, scanned.id, spec.joins.map(_._1.state)))
+      .foreach(RunningStages.scanStarted(_, scanned.id, spec.joins.map(_._1.state)))
     scanned
   }
 
@@ -207,7 +207,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       c <- spec.columns
     } c.ref match {
       case u: UserRef =>
-        val state = UserFollowers.start(execution, u)
+        val state = UserFilterState.of(execution, u)
         state.addColumn(c.name)
         state.showValues = Settings.get(conf, Settings.ShowValues)
         u.started(state)

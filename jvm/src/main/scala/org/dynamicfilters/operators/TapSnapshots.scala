@@ -44,6 +44,6 @@ private[operators] object TapSnapshots {
   private def boundNow(executionId: Long, name: FilterName): TopKBound = DriverExchange.current match {
     case Some(cluster) => cluster.coordinator.bound(executionId, name)
     // All tasks are in this process.
-    case None => LocalExchange.instance.known(executionId, name).fold(TopKBound.none)(_.bound)
+    case None => Executions.instance.topK(executionId, name).fold(TopKBound.none)(_.bound)
   }
 }

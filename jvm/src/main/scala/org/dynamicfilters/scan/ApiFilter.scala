@@ -16,7 +16,7 @@ final class ApiFilter(val ref: FilterRef, val column: Attribute, val domain: Key
 
   override def current: ColumnFilter = new ApiColumnFilter(now, domain, column.name)
 
-  private def now: ValueFilter = ConsumerTask.current(ref.id).getOrElse {
+  private def now: ValueFilter = ConsumerTask.current(this).getOrElse {
     ref match {
       // Outside of tasks only a complete filter counts: rows are counted by tasks.
       case j: JoinRef if j.state != null => j.state.current.map(_.convert(domain)).getOrElse(ValueFilter.All)

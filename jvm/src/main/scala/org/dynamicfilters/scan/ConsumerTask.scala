@@ -1,14 +1,12 @@
 package org.dynamicfilters.scan
 
-import java.util.concurrent.ConcurrentHashMap
-
 import scala.reflect.ClassTag
 
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.state.{JoinRef, LocalExchange, TaskFilters}
+import org.dynamicfilters.state.{JoinRef, RunningTasks, ScanInTask}
 
 /** The filters of custom scans in one task.
   *
@@ -21,14 +19,14 @@ private final class ConsumerTask(
     ready: ReadyFilters,
     snapshots: Option[ScanSnapshots],
     context: TaskContext
-) {
+) extends ScanInTask {
   private val now = new CurrentFilters(filters.size, runs, ready, context)
   private val fixed = snapshots
     .filter(_ => TaskSnapshots.areNeeded)
     .map(new FixedFilters(filters.map(_.ref), filters.map(f => Some(f.domain)), ready, _, IndexedSeq.empty, context))
 
-  def current(id: Long): Option[ValueFilter] = {
-    val at = filters.indexWhere(_.id == id)
+  def current(filter: ApiFilter): Option[ValueFilter] = {
+    val at = filters.indexWhere(f => f.id == filter.id && f.domain == filter.domain)
     if (at < 0) None
     else
       (filters(at).ref, fixed) match {
@@ -39,47 +37,17 @@ private final class ConsumerTask(
 
   /** The scan goes on with this partition of its RDD. */
   def reads(partition: Int): Unit = fixed.foreach(_.reads(partition))
-  def finish(): Unit = fixed.foreach(_.finish())
+  override def close(): Unit = fixed.foreach(_.finish())
 }
 
 object ConsumerTask {
-  private val tasks = new ConcurrentHashMap[(Long, IndexedSeq[Long]), ConsumerTask]()
-  private val byFilter = new ConcurrentHashMap[(Long, Long), ConsumerTask]()
+  private[scan] final case class Key(filters: IndexedSeq[Long])
 
   /** What the running task knows of a filter; None outside of a task, or where nothing is known. */
-  def current(filterId: Long): Option[ValueFilter] =
+  private[scan] def current(filter: ApiFilter): Option[ValueFilter] =
     Option(TaskContext.get())
-      .flatMap(c => Option(byFilter.get((c.taskAttemptId(), filterId))))
-      .flatMap(_.current(filterId))
-
-  private[scan] def begin(
-      filters: IndexedSeq[ApiFilter],
-      runs: IndexedSeq[Long],
-      ready: ReadyFilters,
-      snapshots: Option[ScanSnapshots],
-      partition: Int,
-      context: TaskContext
-  ): Unit = {
-    val key = (context.taskAttemptId(), filters.map(_.id))
-    if (!tasks.containsKey(key)) {
-      val task = new ConsumerTask(filters, runs, ready, snapshots, context)
-      tasks.put(key, task)
-      filters.foreach(f => byFilter.put((context.taskAttemptId(), f.id), task))
-      val execution = TaskFilters.executionId(context)
-      ExecutorExchange.start()
-      execution.foreach(LocalExchange.instance.enter)
-      context.addTaskCompletionListener[Unit] { _ =>
-        tasks.remove(key)
-        filters.foreach(f => byFilter.remove((context.taskAttemptId(), f.id)))
-        execution.foreach(LocalExchange.instance.leave)
-        task.finish()
-      }
-    }
-    tasks.get(key).reads(partition)
-  }
-
-  /** Tasks with entries; for tests of the life cycle. */
-  def live: Int = tasks.size + byFilter.size
+      .flatMap(RunningTasks.find)
+      .flatMap(_.all[ConsumerTask].flatMap(_.current(filter)).nextOption())
 }
 
 /** Announces the filters of a custom scan to each task before the scan's own RDD starts. */
@@ -95,7 +63,12 @@ final class ConsumerTaskRDD[T: ClassTag](
     firstParent[T].preferredLocations(split)
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
-    ConsumerTask.begin(filters, runs, ready, snapshots, split.index, context)
+    ExecutorExchange.start()
+    val key = ConsumerTask.Key(filters.map(_.id))
+    RunningTasks
+      .of(context)
+      .attach(key)(new ConsumerTask(filters, runs, ready, snapshots, context))
+      .foreach(_.reads(split.index))
     firstParent[T].iterator(split, context)
   }
 }

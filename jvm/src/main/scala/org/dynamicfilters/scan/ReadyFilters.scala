@@ -4,7 +4,7 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.dynamicfilters.exchange.FilterBroadcasts
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.state.{FilterRef, JoinRef, LocalExchange, TaskFilters}
+import org.dynamicfilters.state.{Executions, FilterRef, JoinRef, TaskFilters}
 
 /** The filters that were complete when a scan was started; they travel with it.
   *
@@ -26,9 +26,9 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
   def find(context: TaskContext, ref: JoinRef, at: Int): Option[ValueFilter] =
     TaskFilters.executionId(context).flatMap { execution =>
       // In the driver's own process there is nothing to decode, and a late filter is seen as well.
-      LocalExchange.instance.joinFilter(execution, ref.id).flatMap(_.current).orElse {
+      Executions.instance.joinFilter(execution, ref.id).flatMap(_.current).orElse {
         if (filters(at) == null) {
-          if (TaskFilters.shares(context)) LocalExchange.instance.lateFilter(execution, ref.id) else None
+          if (TaskFilters.shares(context)) Executions.instance.open(execution).flatMap(_.lateFilter(ref.id)) else None
         } else Some(decodedOnce(execution, ref, at))
       }
     }
@@ -39,12 +39,12 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
   def travelled(context: TaskContext, ref: FilterRef, at: Int): Option[ValueFilter] = Option.when(filters(at) != null) {
     TaskFilters.executionId(context).fold(decode(at)) { execution =>
       // The same filter, with nothing to decode.
-      LocalExchange.instance.joinFilter(execution, ref.id).flatMap(_.current).getOrElse(decodedOnce(execution, ref, at))
+      Executions.instance.joinFilter(execution, ref.id).flatMap(_.current).getOrElse(decodedOnce(execution, ref, at))
     }
   }
 
   private def decodedOnce(execution: Long, ref: FilterRef, at: Int): ValueFilter =
-    LocalExchange.instance.shared(execution, ("ready", ref.id))(decode(at)).getOrElse(decode(at))
+    Executions.instance.attach(execution, ("ready", ref.id))(decode(at)).getOrElse(decode(at))
 
   private def decode(at: Int): ValueFilter = {
     val bytes = filters(at) match {

@@ -29,17 +29,8 @@ final class ScanTaskRDD[T: ClassTag](
     firstParent[T].preferredLocations(split)
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
-    val task = TaskScan.begin(
-      spec,
-      runs,
-      ready,
-      snapshots,
-      context,
-      { report =>
-        finish(report)
-        reports.add(report)
-      }
-    )
+    def made = new TaskScan(spec, runs, ready, snapshots, context, { r => finish(r); reports.add(r) })
+    val task = TaskScan.begin(spec.scanId, context)(made)
     task.reads(split.index, inBatches = classTag[T] == classTag[ColumnarBatch])
     val rows = firstParent[T].iterator(split, context)
     if (task.isFixed && spec.testsBatches) new SnapshotTest(task)(rows) else rows

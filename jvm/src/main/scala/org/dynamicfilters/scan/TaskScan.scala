@@ -1,7 +1,5 @@
 package org.dynamicfilters.scan
 
-import java.util.concurrent.ConcurrentHashMap
-
 import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
@@ -10,20 +8,30 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
-import org.dynamicfilters.state.{JoinRef, LocalExchange, ReadPlace, Seam, TaskFilters, UserRef, Worth}
+import org.dynamicfilters.state.{Executions, JoinRef, ReadPlace, RunningTasks, ScanInTask, TaskFilters, UserRef, Worth}
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
   *
   * Nothing of an execution is in the closure that reads files (Spark keeps that closure between executions of a plan); it
   * finds this object through the running task.
+  *
+  * @param runs
+  *   by filter of the scan, see `TopKRef.nextRun`
+  * @param ready
+  *   the filters that were complete when the scan was started
+  * @param snapshots
+  *   which filters each partition is read with, if that has to be the same in every attempt
+  * @param finish
+  *   gets the report when the task ends
   */
 final class TaskScan(
     val spec: ScanSpec,
     runs: IndexedSeq[Long],
     ready: ReadyFilters,
     snapshots: Option[ScanSnapshots],
-    context: TaskContext
-) {
+    context: TaskContext,
+    finish: ScanReport => Unit
+) extends ScanInTask {
   val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L), SparkEnv.get.executorId)
 
   // Filters that hold for the partition that is being read, where its rows must be the same in every attempt.
@@ -164,7 +172,7 @@ final class TaskScan(
   /** What the execution's tasks in this process share; the task's own where it has no execution. */
   private def shared[A <: AnyRef](key: String)(make: => A): A =
     if (isOrderFixed) make
-    else TaskFilters.executionId(context).flatMap(LocalExchange.instance.shared(_, key)(make)).getOrElse(make)
+    else TaskFilters.executionId(context).flatMap(Executions.instance.attach(_, key)(make)).getOrElse(make)
 
   /** What the driver knows of the task's splits, of files as they were listed.
     *
@@ -192,6 +200,15 @@ final class TaskScan(
   /** What is known of whatever column in the row groups of a split: enough to count them. */
   def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] =
     spec.columns.indices.iterator.flatMap(known(file, _)).nextOption()
+
+  /** The task has ended. */
+  override def close(): Unit = {
+    fixed.foreach { f =>
+      f.finish()
+      if (f.gaveUp) report.addReason(BatchTest.GivenUp)
+    }
+    finish(report)
+  }
 
   /** Whether a filter excludes the split before its file is opened: by partition values, or by learned statistics if the file is
     * still the one that they were learned of.
@@ -233,7 +250,7 @@ object TaskScan {
     */
   private val LookUpsToGiveUp = 4
 
-  private val scans = new ConcurrentHashMap[(Long, Long), TaskScan]()
+  private final case class Key(scanId: Long)
 
   /** The scan as the running task sees it.
     *
@@ -241,49 +258,11 @@ object TaskScan {
     *   None outside of a task, or where the task was not announced by [[begin]]
     */
   def current(scanId: Long): Option[TaskScan] =
-    Option(TaskContext.get()).flatMap(c => Option(scans.get((c.taskAttemptId(), scanId))))
+    Option(TaskContext.get()).flatMap(RunningTasks.find).flatMap(_.find[TaskScan](Key(scanId)))
 
-  /** Announces a scan to its task; `finish` gets the report when the task ends. Once a task, however many of the scan's
-    * partitions it reads.
-    *
-    * @param runs
-    *   by filter of the scan, see `TopKRef.nextRun`
-    * @param ready
-    *   the filters that were complete when the scan was started
-    * @param snapshots
-    *   which filters each partition is read with, if that has to be the same in every attempt
-    */
-  def begin(
-      spec: ScanSpec,
-      runs: IndexedSeq[Long],
-      ready: ReadyFilters,
-      snapshots: Option[ScanSnapshots],
-      context: TaskContext,
-      finish: ScanReport => Unit
-  ): TaskScan = {
-    val id = (context.taskAttemptId(), spec.scanId)
-    val known = scans.get(id)
-    if (known != null) known
-    else {
-      ExecutorExchange.start()
-      val fresh = new TaskScan(spec, runs, ready, snapshots, context)
-      scans.put(id, fresh)
-      val execution = TaskFilters.executionId(context)
-      execution.foreach(Seam.current.taskStarts(context, _))
-      execution.foreach(LocalExchange.instance.enter)
-      context.addTaskCompletionListener[Unit] { _ =>
-        scans.remove(id)
-        execution.foreach(LocalExchange.instance.leave)
-        fresh.fixed.foreach { f =>
-          f.finish()
-          if (f.gaveUp) fresh.report.addReason(BatchTest.GivenUp)
-        }
-        finish(fresh.report)
-      }
-      fresh
-    }
+  /** Announces a scan to its task, once, however many of the scan's partitions the task reads. */
+  def begin(scanId: Long, context: TaskContext)(make: => TaskScan): TaskScan = {
+    ExecutorExchange.start()
+    RunningTasks.of(context).attach(Key(scanId))(make).getOrElse(make)
   }
-
-  /** Announced scans; for tests of the life cycle. */
-  def live: Int = scans.size
 }

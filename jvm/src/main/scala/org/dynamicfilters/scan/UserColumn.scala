@@ -4,7 +4,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
-import org.dynamicfilters.state.{FilterRef, LocalExchange, TaskFilters, UserRef}
+import org.dynamicfilters.state.{Executions, FilterRef, TaskFilters, UserRef}
 
 /** A user's filter on one column of a scan, in one task: what is pinned, or what tightened it since if the scan follows that.
   *
@@ -32,7 +32,8 @@ private[scan] final class UserColumn(domain: KeyDomain) {
           case Some(state) => state.newest.filterFor(domain)
           case None =>
             val late =
-              if (TaskFilters.shares(context)) LocalExchange.instance.lateFilter(execution, ref.id) else None
+              if (TaskFilters.shares(context)) Executions.instance.open(execution).flatMap(_.lateFilter(ref.id))
+              else None
             late.fold(ref.generation.filterFor(domain))(convert)
         }
     }

@@ -74,9 +74,7 @@ object FilterRef extends FilterSource {
   override def topK(filterId: Long): Option[TopKSpec] = find(filterId).flatMap(_.topK)
   override def join(filterId: Long): Option[JoinFilterState] = find(filterId).collect { case j: JoinRef => j.state }
   override def user(executionId: Long, filterId: Long): Option[UserFilterState] =
-    UserFollowers
-      .find(executionId, filterId)
-      .orElse(find(filterId).collect { case u: UserRef => u }.flatMap(UserFollowers.startIfRunning(executionId, _)))
+    UserFilterState.ifRunning(executionId, filterId, find(filterId).collect { case u: UserRef => u })
 }
 
 /** A producer's own record of a plan's executions, from which plans show the filter. */

@@ -22,14 +22,21 @@ object JoinWaits {
   private val waiting: Map[String, AtomicInteger] = MaxWaiting.map { case (pool, _) => pool -> new AtomicInteger }
 
   /** What scans of an execution wait for, and the build sides that have started. */
-  private final class Waits {
+  private final class Waits extends AutoCloseable {
     val waiting = new ConcurrentHashMap[Long, JoinRef]()
     val started = new ConcurrentHashMap[JoinRef, JoinRef]()
     @volatile var ended = false
+
+    /** The execution ended. Whoever still waits stops, and learns why. */
+    override def close(): Unit = {
+      ended = true
+      waiting.values.asScala.foreach(_.state.disable("the query ended"))
+    }
   }
 
-  private def waitsOf(executionId: Long): Option[Waits] =
-    LocalExchange.instance.shared(executionId, "join-waits")(new Waits)
+  private object Waits
+
+  private def waitsOf(executionId: Long): Option[Waits] = Executions.instance.attach(executionId, Waits)(new Waits)
 
   /** What became of a wait. */
   sealed trait Outcome
@@ -84,13 +91,7 @@ object JoinWaits {
 
   /** A job of the execution failed: what it was to build will not come. */
   def jobFailed(executionId: Long): Unit =
-    waitsOf(executionId).foreach(_.waiting.values.asScala.foreach(_.state.release()))
-
-  /** The execution ended, and its filters are about to be dropped. Whoever still waits stops, and learns why. */
-  def executionEnded(executionId: Long): Unit = waitsOf(executionId).foreach { w =>
-    w.ended = true
-    w.waiting.values.asScala.foreach(_.state.disable("the query ended"))
-  }
+    Executions.instance.find[Waits](executionId, Waits).foreach(_.waiting.values.asScala.foreach(_.state.release()))
 
   /** Threads that wait now; for tests. */
   def waitingNow: Int = waiting.valuesIterator.map(_.get).sum

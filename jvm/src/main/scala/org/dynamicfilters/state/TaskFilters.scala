@@ -1,9 +1,5 @@
 package org.dynamicfilters.state
 
-import java.util.concurrent.ConcurrentHashMap
-
-import scala.collection.mutable
-
 import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.settings.Settings
@@ -18,15 +14,15 @@ object TaskFilters {
   /** Spark's local property that carries the SQL execution id into tasks. Without it no filter applies (contract 4). */
   val ExecutionIdProperty = "spark.sql.execution.id"
 
-  /** A producer's part in a task.
-    *
-    * @param computations
-    *   how often the task has started to compute the producer. A plan of one partition is computed anew for each partner
-    *   partition of a cartesian product, even in one task; then only what is shared is sure to be meant for the asking scan
-    */
-  private final class Part(val current: TaskTopK, val computations: Int)
+  /** A producer's part in a task. */
+  private final class Part {
+    var current: TaskTopK = _
 
-  private val tasks = new ConcurrentHashMap[Long, mutable.Map[(Long, Long), Part]]()
+    /** How often the task has started to compute the producer. A plan of one partition is computed anew for each partner
+      * partition of a cartesian product, even in one task; then only what is shared is sure to be meant for the asking scan.
+      */
+    var computations = 0
+  }
 
   // One task attempt starts far fewer computations than this.
   private val MaxComputations = 1L << 20
@@ -64,19 +60,17 @@ object TaskFilters {
       partition: Int,
       pinned: Option[TopKBound]
   ): Option[TaskTopK] = {
+    val name = FilterName(ref.id, run)
     val execution = executionId(context)
-    val ofExecution = execution.flatMap(LocalExchange.instance.topK(_, ref.id, run, ref.spec, shares(context)))
+    val ofExecution = execution.flatMap(Executions.instance.open(_).flatMap(_.topK(name, ref.spec, shares(context))))
     ofExecution.orElse(pinned.map(_ => new SharedTopK(ref.spec))).map { shared =>
-      val ofTask = {
-        val known = tasks.get(context.taskAttemptId())
-        if (known != null) known else register(context, execution)
-      }
-      val before = ofTask.get((ref.id, run)).fold(0)(_.computations)
+      val part = RunningTasks.of(context).attach(name)(new Part).getOrElse(new Part)
       // Later computations replace what earlier ones contributed, like later attempts.
-      val attempt = context.taskAttemptId() * MaxComputations + before
+      val attempt = context.taskAttemptId() * MaxComputations + part.computations
       val sink = execution.fold[ContributionSink](shared)(Seam.current.contributions(_, shared))
       val task = TaskTopK(shared, partition, attempt, sink)
-      ofTask((ref.id, run)) = new Part(task, before + 1)
+      part.current = task
+      part.computations += 1
       pinned.foreach(task.pin)
       task
     }
@@ -88,21 +82,7 @@ object TaskFilters {
     *   None where the producer has not started in this task
     */
   def filter(context: TaskContext, ref: TopKRef, run: Long): Option[ValueFilter] =
-    Option(tasks.get(context.taskAttemptId())).flatMap(_.get((ref.id, run))).map { part =>
+    RunningTasks.find(context).flatMap(_.find[Part](FilterName(ref.id, run))).map { part =>
       part.current.filter(own = part.computations == 1)
     }
-
-  private def register(context: TaskContext, execution: Option[Long]): mutable.Map[(Long, Long), Part] = {
-    val fresh = mutable.HashMap.empty[(Long, Long), Part]
-    tasks.put(context.taskAttemptId(), fresh)
-    execution.foreach(LocalExchange.instance.enter)
-    context.addTaskCompletionListener[Unit] { _ =>
-      tasks.remove(context.taskAttemptId())
-      execution.foreach(LocalExchange.instance.leave)
-    }
-    fresh
-  }
-
-  /** Tasks with entries; for tests of the life cycle. */
-  def liveTasks: Int = tasks.size
 }

@@ -1,8 +1,7 @@
 package org.dynamicfilters.state
 
-import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
+import java.util.concurrent.CopyOnWriteArrayList
 
-import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
@@ -10,7 +9,7 @@ import org.apache.spark.sql.execution.SQLExecution
 import org.dynamicfilters.user.{Follower, Generation}
 
 /** A user's filter in one execution, on the driver. Thread-safe. */
-final class UserFilterState(val executionId: Long, val ref: UserRef) extends Follower with Logging {
+final class UserFilterState(val executionId: Long, val ref: UserRef) extends Follower with AutoCloseable with Logging {
   @volatile private var adopted: Generation = ref.generation
   @volatile private var columns = Vector.empty[String]
   @volatile private var notInScan: Option[String] = None
@@ -33,6 +32,8 @@ final class UserFilterState(val executionId: Long, val ref: UserRef) extends Fol
         false
     }
 
+  override def close(): Unit = ref.generation.owner.foreach(_.unfollow(this))
+
   /** Calls `f` after each generation that is adopted; it must be short and not fail. */
   def onTightened(f: () => Unit): Unit = listeners.add(f)
 
@@ -48,44 +49,26 @@ final class UserFilterState(val executionId: Long, val ref: UserRef) extends Fol
   def addReason(why: String): Unit = synchronized(if (notInScan.isEmpty) notInScan = Some(why))
 }
 
-/** The users' filters of the executions that run, on the driver. */
-object UserFollowers {
-  private val executions = new ConcurrentHashMap[Long, ConcurrentHashMap[Long, UserFilterState]]()
+object UserFilterState {
+  private final case class Key(filterId: Long)
 
-  /** The filter's state in an execution, made by whoever asks first. From then on it hears of updates. */
-  def start(executionId: Long, ref: UserRef): UserFilterState = {
-    if (!executions.containsKey(executionId)) sweep()
-    executions
-      .computeIfAbsent(executionId, _ => new ConcurrentHashMap[Long, UserFilterState]())
-      .computeIfAbsent(
-        ref.id,
-        _ => {
-          val state = new UserFilterState(executionId, ref)
-          if (ref.follows) ref.generation.owner.foreach(_.follow(state))
-          state
-        }
-      )
-  }
-
-  /** As [[start]], for a plan that is executed again: Spark keeps its RDD, so its scans are not started again. None if the
-    * execution has ended.
+  /** The filter's state in an execution, made by whoever asks first. From then on it hears of updates, until the execution
+    * ends; one of an execution that has ended stays as it is.
     */
-  def startIfRunning(executionId: Long, ref: UserRef): Option[UserFilterState] =
-    Option.when(SQLExecution.getQueryExecution(executionId) != null)(start(executionId, ref))
+  def of(executionId: Long, ref: UserRef): UserFilterState =
+    Executions.instance
+      .attach(executionId, Key(ref.id)) {
+        val state = new UserFilterState(executionId, ref)
+        if (ref.follows) ref.generation.owner.foreach(_.follow(state))
+        state
+      }
+      .getOrElse(new UserFilterState(executionId, ref))
 
-  def find(executionId: Long, filterId: Long): Option[UserFilterState] =
-    Option(executions.get(executionId)).flatMap(e => Option(e.get(filterId)))
-
-  def ended(executionId: Long): Unit = Option(executions.remove(executionId)).foreach { states =>
-    states.values.forEach(s => s.ref.generation.owner.foreach(_.unfollow(s)))
-  }
-
-  /** Spark drops events when listeners are slow: then nobody says that an execution ended. */
-  private def sweep(): Unit = if (executions.size > FewExecutions)
-    executions.keySet.asScala.filter(SQLExecution.getQueryExecution(_) == null).foreach(ended)
-
-  private val FewExecutions = 100
-
-  /** Executions whose filters are held; for tests. */
-  def live: Int = executions.size
+  /** The same where somebody has asked before, or where Spark runs the execution: a plan that is executed again keeps its RDD,
+    * so its scans are not started again.
+    */
+  def ifRunning(executionId: Long, filterId: Long, ref: => Option[UserRef]): Option[UserFilterState] =
+    Executions.instance
+      .find[UserFilterState](executionId, Key(filterId))
+      .orElse(ref.filter(_ => SQLExecution.getQueryExecution(executionId) != null).map(of(executionId, _)))
 }

@@ -6,8 +6,7 @@ import org.apache.spark.sql.execution.dynamicfilters.TestPlans.{dataFrame, logic
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.scan.ConsumerTask
-import org.dynamicfilters.state.{TopKRef, TopKSpec}
+import org.dynamicfilters.state.{RunningTasks, TopKRef, TopKSpec}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The examples at work: custom operators and sources that take part by implementing a trait. */
@@ -91,7 +90,7 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
     assert(blocksRead(blocks(50).join(broadcast(few), col("n") === col("j")).agg(sum("n"))) == 3)
     withConf(shuffled)(assert(blocksRead(blocks(50).join(few, col("n") === col("j")).agg(sum("n"))) == 3))
     nothingIsLeft()
-    eventually(assert(ConsumerTask.live == 0))
+    eventually(assert(RunningTasks.live == 0))
   }
 
   test("a custom scan is told values one by one") {

@@ -23,7 +23,9 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     override def join(id: Long): Option[JoinFilterState] = joins.find(_.filterId == id)
   }
   private def topK(node: SimulatedCluster#Node, spec: TopKSpec = top3, execution: Long = 1): SharedTopK =
-    node.exchange.topK(execution, name.filterId, name.run, spec).get
+    node.executions.open(execution).flatMap(_.topK(name, spec)).get
+  private def late(node: SimulatedCluster#Node): Option[ValueFilter] =
+    node.executions.open(1).flatMap(_.lateFilter(9))
   private def keys(values: Any*): Array[AnyRef] = values.map(int.fromInternal).toArray
   private def bound(t: SharedTopK): Any = t.bound.key
 
@@ -92,9 +94,9 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     shared.head.put(0, 1, keys(1, 2, 3))
     c.settle()
     assert(c.coordinator.liveExecutions == 1)
-    c.coordinator.executionEnded(1)
+    c.executions.close(1)
     c.settle()
-    assert(c.coordinator.liveExecutions == 0 && c.nodes.forall(_.exchange.liveExecutions == 0))
+    assert(c.coordinator.liveExecutions == 0 && c.nodes.forall(_.executions.live == 0))
     shared.head.put(0, 1, keys(0, 1, 2))
     c.settle()
     assert(c.coordinator.liveExecutions == 0 && c.counters(ExchangeCounter.refusedUnknown) > 0)
@@ -103,15 +105,15 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("an executor whose tasks asked for no filter, only used a complete one, is told of the end too") {
     val c = new SimulatedCluster(2, source(top3))
     c.nodes.foreach { n =>
-      n.exchange.enter(1)
-      n.exchange.shared(1, "decoded")(new Object)
-      n.exchange.leave(1)
+      n.executions.enter(1)
+      n.executions.attach(1, "decoded")(new Object)
+      n.executions.leave(1)
     }
     c.settle()
-    assert(c.nodes.forall(_.exchange.liveExecutions == 1) && c.coordinator.liveExecutions == 1)
-    c.coordinator.executionEnded(1)
+    assert(c.nodes.forall(_.executions.live == 1) && c.coordinator.liveExecutions == 1)
+    c.executions.close(1)
     c.settle()
-    assert(c.nodes.forall(_.exchange.liveExecutions == 0) && c.coordinator.liveExecutions == 0)
+    assert(c.nodes.forall(_.executions.live == 0) && c.coordinator.liveExecutions == 0)
     // One that comes late is told at once.
     c.nodes.head.link.joined(1)
     c.settle()
@@ -120,15 +122,15 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("an executor that missed the end sweeps by age, or is told when it asks") {
     val lossy = new SimulatedCluster(1, source(top3))
-    lossy.coordinator.executionEnded(1)
+    lossy.executions.close(1)
     topK(lossy.nodes.head)
-    assert(lossy.nodes.head.exchange.liveExecutions == 1)
+    assert(lossy.nodes.head.executions.live == 1)
     lossy.settle()
-    assert(lossy.nodes.head.exchange.liveExecutions == 0)
+    assert(lossy.nodes.head.executions.live == 0)
     val silent = new SimulatedCluster(1, source(top3), Trouble(lost = 1))
     topK(silent.nodes.head)
     (0 until 30).foreach(_ => silent.settle())
-    assert(silent.nodes.head.exchange.liveExecutions == 0)
+    assert(silent.nodes.head.executions.live == 0)
   }
 
   test("a lost executor gets no more messages, and what it found stays") {
@@ -156,14 +158,14 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a join's filter that is complete late reaches those who asked for it, before or after") {
     val s = state(9)
     val c = new SimulatedCluster(3, source(top3, s))
-    assert(c.nodes.take(2).forall(_.exchange.lateFilter(1, 9).isEmpty))
+    assert(c.nodes.take(2).forall(n => late(n).isEmpty))
     c.settle()
     complete(s, Seq(1, 5))
     c.settle()
-    assert(c.nodes(2).exchange.lateFilter(1, 9).isEmpty)
+    assert(late(c.nodes(2)).isEmpty)
     c.settle()
     c.nodes.foreach { n =>
-      val f = n.exchange.lateFilter(1, 9).get
+      val f = late(n).get
       assert(f.passes(int.fromInternal(5)) && !f.passes(int.fromInternal(3)))
     }
   }
@@ -171,23 +173,23 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a join's filter that is given up leaves all rows") {
     val s = state(9)
     val c = new SimulatedCluster(1, source(top3, s))
-    c.nodes.head.exchange.lateFilter(1, 9)
+    late(c.nodes.head)
     c.settle()
     s.disable("away")
     c.settle()
-    assert(c.nodes.head.exchange.lateFilter(1, 9).isEmpty)
+    assert(late(c.nodes.head).isEmpty)
   }
 
   test("a filter that comes after all of its scans is withheld, with the reason") {
     val s = state(9)
     val c = new SimulatedCluster(1, source(top3, s))
     s.scanStarted(3)
-    c.nodes.head.exchange.lateFilter(1, 9)
+    late(c.nodes.head)
     c.settle()
     s.scanEnded(3)
     complete(s, Seq(1, 5))
     c.settle()
-    assert(c.nodes.head.exchange.lateFilter(1, 9).isEmpty && s.sending.exists(_.contains("ended")))
+    assert(late(c.nodes.head).isEmpty && s.sending.exists(_.contains("ended")))
     assert(c.counters(ExchangeCounter.withheldLate) > 0)
   }
 
@@ -196,26 +198,26 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a large filter goes as a broadcast, once for all, and is released when the execution ends") {
     val big = new JoinFilterState(9, false, limits.copy(maxRows = 10000000, inMaxValues = 10000000))
     val c = new SimulatedCluster(2, source(top3, big))
-    c.nodes.foreach(_.exchange.lateFilter(1, 9))
+    c.nodes.foreach(late)
     c.settle()
     complete(big, many.take(100000) ++ many.take(100000).map(_ + 7000001) ++ Seq(1 << 30))
     // Larger than what is sent inline, whatever the form.
     val bytes = big.phase.asInstanceOf[JoinPhase.Ready].bytes
     c.settle()
-    assert(c.nodes.forall(_.exchange.lateFilter(1, 9).isDefined))
+    assert(c.nodes.forall(n => late(n).isDefined))
     assert(c.counters(ExchangeCounter.broadcasts) == (if (bytes > (1 << 20)) 1 else 0))
-    c.coordinator.executionEnded(1)
+    c.executions.close(1)
     assert(c.released == c.counters(ExchangeCounter.broadcasts))
   }
 
   test("a filter that is too large for so many executors is reduced to its range, with the reason") {
     val s = state(9)
     val c = new SimulatedCluster(2, source(top3, s), pace = ExchangePace(fanOutBytes = 20))
-    c.nodes.foreach(_.exchange.lateFilter(1, 9))
+    c.nodes.foreach(late)
     c.settle()
     complete(s, Seq(1, 5, 9))
     c.settle()
-    val f = c.nodes.head.exchange.lateFilter(1, 9).get
+    val f = late(c.nodes.head).get
     assert(f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.sending.exists(_.contains("range")))
   }
 

@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits}
-import org.dynamicfilters.state.{FilterName, FilterSource, JoinFilterState, JoinPhase, LocalExchange, TopKSpec}
+import org.dynamicfilters.state.{Executions, FilterName, FilterSource, JoinFilterState, JoinPhase, TopKSpec}
 
 /** The real coordinator under the load of many executors: all parts are real but Spark's RPC, which is a call.
   *
@@ -41,7 +41,9 @@ object CoordinatorLoad {
         override def release(): Unit = ()
       }
     }
-    val coordinator = new Coordinator(filters, peers, worker, ExchangePace(), counters, () => System.nanoTime())
+    val executions = new Executions(Long.MaxValue, () => System.nanoTime())
+    val coordinator =
+      new Coordinator(executions, filters, peers, worker, ExchangePace(), counters, () => System.nanoTime())
     def received(peer: Int, message: Array[Byte]): Unit =
       worker.later(0)(coordinator.received(peer.toString, message))
 
@@ -82,9 +84,9 @@ object CoordinatorLoad {
     )
     val sent = new LongAdder
     val shared = links.indices.map { i =>
-      val exchange = new LocalExchange(Long.MaxValue, () => System.nanoTime())
+      val executions = new Executions(Long.MaxValue, () => System.nanoTime())
       links(i) = new ExecutorLink(
-        exchange,
+        executions,
         { message => sent.increment(); driver.received(i, message) },
         new Schedule {
           override def later(millis: Long)(work: => Unit): Boolean = {
@@ -96,8 +98,8 @@ object CoordinatorLoad {
         new ExchangeCounters,
         () => System.nanoTime()
       )
-      exchange.connect(Some(links(i)))
-      exchange.topK(1, 7, 1, spec).get
+      executions.connect(Some(links(i)))
+      executions.open(1).flatMap(_.topK(FilterName(7, 1), spec)).get
     }
     val random = new java.util.Random(5)
     val from = System.nanoTime()
@@ -145,7 +147,7 @@ object CoordinatorLoad {
   /** What the coordinator holds, by what ending the execution frees. */
   private def held(driver: Driver): Double = {
     val before = heap()
-    driver.coordinator.executionEnded(1)
+    driver.executions.close(1)
     (before - heap()) / 1048576.0
   }
 

@@ -4,7 +4,7 @@ import java.util.Random
 
 import scala.collection.mutable
 
-import org.dynamicfilters.state.{FilterSource, LocalExchange}
+import org.dynamicfilters.state.{Executions, FilterSource}
 
 /** Work that is done when a test says so. */
 final class ManualSchedule extends Schedule {
@@ -48,21 +48,23 @@ final class SimulatedCluster(
     override def payload(bytes: Array[Byte]): Payload = new SimulatedPayload(bytes, () => released += 1)
   }
 
-  val coordinator = new Coordinator(filters, AllPeers, driverSchedule, pace, counters, () => time)
+  /** The driver's. */
+  val executions = new Executions(idleNanos = 1000000000L, () => time)
+  val coordinator = new Coordinator(executions, filters, AllPeers, driverSchedule, pace, counters, () => time)
 
   final class Node(val name: String) {
-    val exchange = new LocalExchange(idleNanos = 1000000000L, () => time)
+    val executions = new Executions(idleNanos = 1000000000L, () => time)
     val schedule = new ManualSchedule
     val counters = new ExchangeCounters
     val link = new ExecutorLink(
-      exchange,
+      executions,
       message => post(message)(bytes => coordinator.received(name, bytes)),
       schedule,
       pace,
       counters,
       () => time
     )
-    exchange.connect(Some(link))
+    executions.connect(Some(link))
   }
   val nodes: IndexedSeq[Node] = (0 until executors).map(i => new Node(i.toString))
 

@@ -157,7 +157,15 @@ class SnapshotsSuite extends AnyFunSuite {
   }
 
   private val coordinator =
-    new Coordinator(FilterRef, NoPeers, Now, ExchangePace(), new ExchangeCounters, () => System.nanoTime())
+    new Coordinator(
+      Executions.instance,
+      FilterRef,
+      NoPeers,
+      Now,
+      ExchangePace(),
+      new ExchangeCounters,
+      () => System.nanoTime()
+    )
 
   private def ask(table: Long, partition: Int): Option[(Message.SnapshotReply, Option[Payload])] =
     coordinator.asked(MessageCodec.encode(Message.SnapshotRequest(7, table, partition, 1, isFirst = true, None))).map {

@@ -6,8 +6,7 @@ import java.util.Comparator
 import scala.util.Using
 
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
-import org.dynamicfilters.scan.TaskScan
-import org.dynamicfilters.state.{LocalExchange, TaskFilters}
+import org.dynamicfilters.state.{Executions, RunningTasks}
 import org.scalatest.{BeforeAndAfterAll, Suite}
 import org.scalatest.concurrent.{Eventually, TimeLimits}
 import org.scalatest.time.{Millis, Seconds, Span}
@@ -109,7 +108,7 @@ trait SparkTests extends BeforeAndAfterAll with TimeLimits with Eventually { sel
   }
 
   protected def nothingIsLeft(): Unit = eventually {
-    assert(LocalExchange.instance.liveExecutions == 0 && TaskFilters.liveTasks == 0 && TaskScan.live == 0)
+    assert(Executions.instance.live == 0 && RunningTasks.live == 0)
   }
 }
 

@@ -2,6 +2,7 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
+import org.dynamicfilters.state.RunningTasks
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Queries around a TopK: equal rows with and without filters, and the filter at work where it should be. */
@@ -134,7 +135,7 @@ class TopKQueriesSuite extends AnyFunSuite with SparkTests {
       ()
     })
     t.start()
-    eventually(assert(org.dynamicfilters.scan.TaskScan.live > 0))
+    eventually(assert(RunningTasks.liveScans > 0))
     sc.cancelJobGroup("slow")
     t.join(20000)
     assert(!t.isAlive)

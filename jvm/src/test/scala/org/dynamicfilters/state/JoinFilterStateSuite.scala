@@ -172,8 +172,7 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
       val t = new Thread(() => outcome = JoinWaits.await(id, Seq(r -> 15000L)), "shuffle-exchange-test")
       t.start()
       Thread.sleep(200)
-      JoinWaits.executionEnded(id)
-      LocalExchange.instance.close(id)
+      Executions.instance.close(id)
       t.join(10000)
       assert(outcome == JoinWaits.Outcome.QueryEnded && JoinWaits.waitingNow == 0)
     }
@@ -200,8 +199,7 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
       val other = ref("a")
       start(ref("b"))
       assert(!other.state.isSettled)
-      JoinWaits.executionEnded(id)
-      LocalExchange.instance.close(id)
+      Executions.instance.close(id)
     }
   }
 

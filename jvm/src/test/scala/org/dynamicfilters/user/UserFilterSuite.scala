@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.exchange.{SimulatedCluster, Trouble}
 import org.dynamicfilters.filter.{End, JavaCopy, KeyDomain, UserForms, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.state.{FilterSource, JoinFilterState, TopKSpec, UserFilterState, UserFollowers, UserRef}
+import org.dynamicfilters.state.{Executions, FilterSource, JoinFilterState, TopKSpec, UserFilterState, UserRef}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What executions and executors make of updates. */
@@ -22,7 +22,7 @@ class UserFilterSuite extends AnyFunSuite {
     val f = filter()
     f.update(between(0, 100))
     val ref = UserRef(f.current, follows = true)
-    val state = UserFollowers.start(-1, ref)
+    val state = UserFilterState.of(-1, ref)
     def now = state.newest.number
     assert(now == 1)
     f.update(between(0, 50))
@@ -37,20 +37,20 @@ class UserFilterSuite extends AnyFunSuite {
     f.update(ValueFilter.Nothing)
     assert(now == 7)
     // Another execution starts with what is in force, also if it was planned before.
-    val later = UserFollowers.start(-2, ref)
+    val later = UserFilterState.of(-2, ref)
     assert(later.newest.number == 7)
-    UserFollowers.ended(-1)
-    UserFollowers.ended(-2)
+    Executions.instance.close(-1)
+    Executions.instance.close(-2)
     f.update(ValueFilter.Nothing)
-    assert(now == 7 && UserFollowers.find(-1, ref.id).isEmpty)
+    assert(now == 7 && Executions.instance.find(-1).isEmpty)
   }
 
   test("one that does not follow stays") {
     val f = filter()
-    val state = UserFollowers.start(-3, UserRef(f.current, follows = false))
+    val state = UserFilterState.of(-3, UserRef(f.current, follows = false))
     f.update(between(0, 50))
     assert(state.newest.number == 0)
-    UserFollowers.ended(-3)
+    Executions.instance.close(-3)
   }
 
   test("the same generation has the same filter in plans, another one has another") {
@@ -62,18 +62,23 @@ class UserFilterSuite extends AnyFunSuite {
     assert(UserRef(f.current, follows = true) != first)
   }
 
+  // An execution that has ended does not come back.
+  private var execution = -10L
+
   /** Trouble of all kinds: each executor ends with the newest generation, or with an older one where messages are lost. */
   private def onCluster(trouble: Trouble, seed: Long): Unit = {
     val f = filter()
+    execution -= 1
+    val id = execution
     val ref = UserRef(f.current, follows = true)
-    val state = UserFollowers.start(-4, ref)
+    val state = UserFilterState.of(id, ref)
     val source = new FilterSource {
       override def topK(id: Long): Option[TopKSpec] = None
       override def join(id: Long): Option[JoinFilterState] = None
-      override def user(e: Long, id: Long): Option[UserFilterState] = Option.when(e == -4 && id == ref.id)(state)
+      override def user(e: Long, filterId: Long): Option[UserFilterState] = Option.when(e == id && filterId == ref.id)(state)
     }
     val c = new SimulatedCluster(3, source, trouble, seed)
-    def ask(i: Int) = c.nodes(i).exchange.lateFilter(-4, ref.id)
+    def ask(i: Int) = c.nodes(i).executions.open(id).flatMap(_.lateFilter(ref.id))
     ask(0)
     c.settle()
     assert(ask(0).isEmpty)
@@ -93,10 +98,10 @@ class UserFilterSuite extends AnyFunSuite {
       if (trouble.lost == 0) assert(got.exists(_.implies(steps.last)), s"$seed $i")
       else got.foreach(g => assert(steps.exists(s => g.implies(s) && s.implies(g))))
     }
-    c.coordinator.executionEnded(-4)
+    c.executions.close(id)
     c.settle()
     assert(c.coordinator.liveExecutions == 0)
-    UserFollowers.ended(-4)
+    Executions.instance.close(id)
   }
 
   test("updates reach the executors that asked") {

@@ -1,0 +1,63 @@
+package org.dynamicfilters.state
+
+import java.util.concurrent.atomic.AtomicLong
+
+import org.dynamicfilters.filter.ValueFilter
+
+/** The one owner of all that a process holds for a SQL execution (contract 6): filters by their names, and what rooms attach.
+  *
+  * @param link
+  *   to the cluster, if this process shares with it
+  * @param now
+  *   in nanoseconds
+  */
+final class Execution private[state] (val id: Long, link: => Option[ClusterLink], now: Long) extends Holder {
+  import Execution._
+
+  private[state] val tasks = new AtomicLong
+  @volatile private[state] var lastUsed: Long = now
+
+  /** The shared bound of a TopK.
+    *
+    * @param shares
+    *   whether the whole cluster shares it, not only this process
+    * @return
+    *   None if the execution has ended: then rows pass
+    */
+  def topK(name: FilterName, spec: TopKSpec, shares: Boolean = true): Option[SharedTopK] =
+    attach(name)(link.filter(_ => shares).fold(new SharedTopK(spec))(_.topK(id, name, spec)))
+
+  /** A join's filter that was not complete when its scan started, or a user's that its scan follows, if the driver has sent one
+    * since; None if it has not, or never will. Asks the driver for it.
+    */
+  def lateFilter(filterId: Long): Option[ValueFilter] = link.flatMap { l =>
+    var isNew = false
+    val late = attach(AskedFor(filterId)) { isNew = true; new LateFilter }
+    if (isNew) l.subscribe(id, FilterName(filterId, 0))
+    late.flatMap(f => Option(f.filter))
+  }
+
+  /** Makes a join's filter known to tasks in this process. */
+  def announce(state: JoinFilterState): Unit = attach(Announced(state.filterId))(state)
+}
+
+private[state] object Execution {
+  final case class AskedFor(filterId: Long)
+  final case class Announced(filterId: Long)
+}
+
+/** A filter that the driver was asked for: a join's, or a user's that is updated while scans run. Null until it comes. */
+final class LateFilter {
+  @volatile private var newest: ValueFilter = _
+  private var generation = -1L
+
+  def filter: ValueFilter = newest
+
+  /** Takes a filter, unless a newer one has come before. */
+  def offer(generation: Long, filter: ValueFilter): Unit = synchronized {
+    if (generation > this.generation) {
+      this.generation = generation
+      newest = filter
+    }
+  }
+}
