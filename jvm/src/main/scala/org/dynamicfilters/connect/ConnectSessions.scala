@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner
 import org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.user.UserFilterCommands
 
 /** Spark Connect's sessions that have filters of their own: these go when the session is closed. */
@@ -15,7 +15,7 @@ object ConnectSessions {
   private val ids = new ConcurrentHashMap[String, String]()
 
   def used(planner: SparkConnectPlanner): Unit =
-    ids.put(planner.sessionHolder.sessionId, SqlMetricsAccess.sessionId(planner.session))
+    ids.put(planner.sessionHolder.sessionId, SparkAccess.sessionId(planner.session))
 
   /** Whether Connect tells that a session was closed. By name: a classic driver need not have Connect's classes. */
   def isClosed(event: SparkListenerEvent): Boolean =

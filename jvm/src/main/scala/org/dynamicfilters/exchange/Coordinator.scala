@@ -52,8 +52,8 @@ final class Coordinator(
 
   /** What is coordinated for an execution; it goes with the execution. */
   private[exchange] final class Coordinated(val id: Long) extends AutoCloseable {
-    val bounds = mutable.HashMap.empty[FilterName, SharedBound]
-    val joins = mutable.HashMap.empty[Long, LateJoin]
+    val bounds = mutable.HashMap.empty[FilterName, LiveTopK]
+    val joins = mutable.HashMap.empty[Long, LiveJoin]
     val users = mutable.HashMap.empty[Long, LiveUser]
     val peers = mutable.LinkedHashSet.empty[String]
     var isOpen = true
@@ -69,8 +69,8 @@ final class Coordinator(
     }
   }
 
-  private[exchange] final class SharedBound(val execution: Coordinated, val name: FilterName, val spec: TopKSpec) {
-    val merged = new SharedTopK(spec)
+  private[exchange] final class LiveTopK(val execution: Coordinated, val name: FilterName, val spec: TopKSpec) {
+    val merged = new TopKState(spec)
     val subscribers = mutable.LinkedHashSet.empty[String]
     var scheduled = false
     var notBefore: Long = clock()
@@ -104,9 +104,9 @@ final class Coordinator(
         val (wrong, parts) = m.parts.map(WireContribution.read(b.spec, _)).partitionMap(identity)
         counters.add(refusedKeys, wrong.size.toLong)
         b.merged.putAll(parts) match {
-          case SharedTopK.Outcome.Tightened => schedulePush(b)
-          case SharedTopK.Outcome.Superseded => counters.add(superseded)
-          case SharedTopK.Outcome.NotTighter | SharedTopK.Outcome.NotFull =>
+          case TopKState.Outcome.Tightened => schedulePush(b)
+          case TopKState.Outcome.Superseded => counters.add(superseded)
+          case TopKState.Outcome.NotTighter | TopKState.Outcome.NotFull =>
         }
     }
   }
@@ -183,25 +183,25 @@ final class Coordinator(
     if (executions.hasEnded(executionId)) send(peer, MessageCodec.encode(Message.Ended(executionId)))
   }
 
-  private def join(b: SharedBound, peer: String): Unit = {
+  private def join(b: LiveTopK, peer: String): Unit = {
     b.subscribers += peer
     b.execution.peers += peer
   }
 
-  private def boundOf(e: Coordinated, name: FilterName): Option[SharedBound] =
-    filters.topK(name.filterId).map(spec => e.bounds.getOrElseUpdate(name, new SharedBound(e, name, spec)))
+  private def boundOf(e: Coordinated, name: FilterName): Option[LiveTopK] =
+    filters.topK(name.filterId).map(spec => e.bounds.getOrElseUpdate(name, new LiveTopK(e, name, spec)))
 
-  private def lateJoin(e: Coordinated, state: JoinFilterState): LateJoin =
+  private def lateJoin(e: Coordinated, state: JoinState): LiveJoin =
     e.joins.getOrElseUpdate(
       state.filterId, {
-        val made = new LateJoin(e.id, state, peers, pace, counters)
+        val made = new LiveJoin(e.id, state, peers, pace, counters)
         // Called on the scheduler's thread, among others.
         state.onSettled(() => schedule.later(0)(synchronized(if (e.isOpen) made.settled())))
         made
       }
     )
 
-  private def liveUser(e: Coordinated, state: UserFilterState): LiveUser =
+  private def liveUser(e: Coordinated, state: UserState): LiveUser =
     e.users.getOrElseUpdate(
       state.ref.id, {
         val made = new LiveUser(e.id, state, peers, pace, counters, clock)
@@ -218,12 +218,12 @@ final class Coordinator(
   private def coordinated(id: Long): Option[Coordinated] =
     executions.attach(id, Coordinator.Key)(new Coordinated(id))
 
-  private def schedulePush(b: SharedBound): Unit = if (!b.scheduled) {
+  private def schedulePush(b: LiveTopK): Unit = if (!b.scheduled) {
     val wait = math.max(0L, (b.notBefore - clock()) / 1000000)
     b.scheduled = schedule.later(wait)(push(b))
   }
 
-  private def push(b: SharedBound): Unit = synchronized {
+  private def push(b: LiveTopK): Unit = synchronized {
     b.scheduled = false
     if (b.execution.isOpen) {
       b.notBefore = clock() + pace.pauseAfterPush(b.subscribers.size) * 1000000

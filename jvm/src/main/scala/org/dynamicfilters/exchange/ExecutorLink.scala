@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.state.{ClusterLink, Executions, FilterName, Seam, SharedTopK, TopKBound, TopKSpec}
+import org.dynamicfilters.state.{ClusterLink, Executions, FilterName, Seam, TopKBound, TopKSpec, TopKState}
 
 /** An executor's part of the exchange: tells the driver what its tasks know, and takes over what the driver says.
   *
@@ -33,12 +33,12 @@ final class ExecutorLink(
     private val scheduled = new AtomicBoolean
     @volatile private var notBefore = clock()
 
-    def changed(shared: SharedTopK): Unit = if (!scheduled.get && scheduled.compareAndSet(false, true)) {
+    def changed(shared: TopKState): Unit = if (!scheduled.get && scheduled.compareAndSet(false, true)) {
       val wait = math.max(0L, (notBefore - clock()) / 1000000)
       if (!schedule.later(wait)(flush(shared))) scheduled.set(false)
     }
 
-    private def flush(shared: SharedTopK): Unit = {
+    private def flush(shared: TopKState): Unit = {
       // First, so that what comes meanwhile is not forgotten.
       scheduled.set(false)
       val parts = shared.takeUnsent().map(WireContribution.of(shared.spec, _))
@@ -63,10 +63,10 @@ final class ExecutorLink(
     }
   }
 
-  override def topK(executionId: Long, name: FilterName, spec: TopKSpec): SharedTopK = {
+  override def topK(executionId: Long, name: FilterName, spec: TopKSpec): TopKState = {
     val outgoing = new Outgoing(executionId, name)
     subscribe(executionId, name)
-    new SharedTopK(spec, Some(outgoing.changed))
+    new TopKState(spec, Some(outgoing.changed))
   }
 
   override def subscribe(executionId: Long, name: FilterName): Unit =
@@ -128,7 +128,7 @@ final class ExecutorLink(
       key match {
         case Right(k) if m.partition >= 0 =>
           shared.adopt(TopKBound(m.generation, k, m.partition)) match {
-            case SharedTopK.Outcome.Tightened =>
+            case TopKState.Outcome.Tightened =>
               counters.add(boundsAdopted)
               Seam.current.adopted(m.executionId, shared.bound)
             case _ => counters.add(boundsNotTighter)

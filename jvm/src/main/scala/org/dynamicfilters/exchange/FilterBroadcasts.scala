@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.state.Executions
 
 /** Filters that travel as Spark broadcasts. On the driver.
@@ -50,7 +50,7 @@ object FilterBroadcasts {
 
   /** Blocks of filters that Spark holds anywhere. */
   def blocks(): Long = {
-    val (held, n) = SqlMetricsAccess.broadcastBlocks(ids.contains(_))
+    val (held, n) = SparkAccess.broadcastBlocks(ids.contains(_))
     ids.removeIf(!held.contains(_))
     n
   }

@@ -3,7 +3,7 @@ package org.dynamicfilters.exchange
 import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
-import org.dynamicfilters.state.{FilterName, UserFilterState}
+import org.dynamicfilters.state.{FilterName, UserState}
 
 /** A user's filter for executors whose scans follow its updates, in one execution. Guarded by the coordinator's lock.
   *
@@ -11,7 +11,7 @@ import org.dynamicfilters.state.{FilterName, UserFilterState}
   */
 private[exchange] final class LiveUser(
     executionId: Long,
-    state: UserFilterState,
+    state: UserState,
     peers: Peers,
     pace: ExchangePace,
     counters: ExchangeCounters,
@@ -54,7 +54,7 @@ private[exchange] final class LiveUser(
         val (_, bytes, payload) = message.filter(_._1 == newest.number).getOrElse {
           release()
           val (bytes, payload) =
-            LateFilterMessage(executionId, FilterName(state.ref.id, newest.number), newest.encoded, peers, counters)
+            LiveFilterMessage(executionId, FilterName(state.ref.id, newest.number), newest.encoded, peers, counters)
           val made = (newest.number, bytes, payload)
           message = Some(made)
           made

@@ -5,7 +5,7 @@ import java.util.{Collections, Map => JMap}
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext}
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.DynamicFiltersExtensions
 import org.dynamicfilters.connect.ConnectPlugins
 import org.dynamicfilters.exchange.ExecutorExchange
@@ -25,7 +25,7 @@ private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging
   private val Extensions = "spark.sql.extensions"
 
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
-    val conf = SqlMetricsAccess.confOf(sc)
+    val conf = SparkAccess.confOf(sc)
     Driver.settings.size
     refuseUnknownSettings(conf)
     // Appended, never replaced: Delta and others have extensions of their own.

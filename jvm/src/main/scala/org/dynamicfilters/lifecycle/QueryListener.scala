@@ -8,15 +8,15 @@ import org.apache.spark.scheduler._
 import org.apache.spark.sql.execution.{ExplainMode, QueryExecution, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, FilteredScan, TopKTapExec}
 import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
-import org.dynamicfilters.report.{FilterRun, JoinRun, QueryReport, QueryReports, UserRun}
+import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserFilterState, UserRef}
+import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserRef, UserState}
 import org.dynamicfilters.user.UserFilters
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
@@ -50,11 +50,11 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   private def ended(e: SparkListenerSQLExecutionEnd): Unit =
     try {
       val report = QueryReports.instance.forExecution(e.executionId)
-      val query = SqlMetricsAccess.queryOf(e)
+      val query = SparkAccess.queryOf(e)
       if (query != null) {
         val session = query.sparkSession
         QueryReports.instance.retained = Settings.get(session.sessionState.conf, Settings.RetainedQueries)
-        report.sessionId = SqlMetricsAccess.sessionId(session)
+        report.sessionId = SparkAccess.sessionId(session)
         // A query that failed in analysis or planning has no plan, and asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
           Plans.foreach(query.executedPlan)(note(report, _))
@@ -76,7 +76,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
     node match {
       case t: TopKTapExec =>
         t.filters.map(_.driverRun).foreach {
-          case f: FilterRun if !report.filters.contains(f) => report.filters += f
+          case f: TopKRun if !report.filters.contains(f) => report.filters += f
           case _ =>
         }
       case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))
@@ -100,7 +100,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   }
 
   private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[String]): Unit = {
-    val state = UserFilterState.of(report.executionId, ref)
+    val state = UserState.of(report.executionId, ref)
     state.addColumn(column)
     reason.foreach(state.addReason)
     report.add(UserRun(state))

@@ -5,7 +5,7 @@ import org.apache.spark.sql.{Row, SQLContext, SparkSession}
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry.TableFunctionBuilder
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.exchange.{DriverExchange, ExchangeCounters, LiveCounts}
@@ -135,14 +135,14 @@ private final class ReportReader(session: SparkSession) {
 
   private lazy val reports: Seq[QueryReport] = {
     // Queries end on the listener's thread; one that has just returned may not have arrived there.
-    SqlMetricsAccess.listenersCaughtUp(session.sparkContext, 5000)
-    QueryReports.instance.ofSession(SqlMetricsAccess.sessionId(session))
+    SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
+    QueryReports.instance.ofSession(SparkAccess.sessionId(session))
   }
 
   def filters: Seq[Row] = reports.flatMap { q =>
     q.synchronized {
       q.filters.toSeq.map(f => filterRow(q, f)) ++ q.rejected.toSeq.map { r =>
-        Row(q.executionId, null, r.producer, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
+        Row(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
       }
     }
   }
@@ -152,7 +152,7 @@ private final class ReportReader(session: SparkSession) {
     Row(
       q.executionId,
       f.filterId.toString,
-      f.producer,
+      f.producer.toString,
       f.columns,
       f.filter.form,
       f.state.toString,
@@ -208,13 +208,13 @@ private final class ReportReader(session: SparkSession) {
 
   def counters: Seq[Row] = {
     // What Spark's listeners counted is complete only then.
-    if (FaultInjection.isRunning) SqlMetricsAccess.listenersCaughtUp(session.sparkContext, 5000)
+    if (FaultInjection.isRunning) SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
     ExchangeCounters.instance.all.map { case (c, n) => Row(c.toString, n) } ++
       FaultInjection.counters.map { case (name, n) => Row(name, n) }
   }
 
   def live: Seq[Row] = {
-    SqlMetricsAccess.listenersCaughtUp(session.sparkContext, 5000)
+    SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
     val exchange = DriverExchange.current
     val driver = (LiveCounts.ofProcess ++ LiveCounts.ofDriver(exchange)).map { case (n, v) => Row("driver", n, v) }
     driver ++ exchange.toSeq.flatMap(_.live()).flatMap { case (executor, text) =>
@@ -226,7 +226,7 @@ private final class ReportReader(session: SparkSession) {
     Row(e.executorId, e.executionId, e.what, e.partition, if (showValues) e.key else ValueFilter.Hidden, e.micros)
   }
 
-  def users: Seq[Row] = UserFilters.of(SqlMetricsAccess.sessionId(session)).map { f =>
+  def users: Seq[Row] = UserFilters.of(SparkAccess.sessionId(session)).map { f =>
     val g = f.current
     Row(
       f.name,

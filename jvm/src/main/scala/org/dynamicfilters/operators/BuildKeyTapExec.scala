@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{KeyLimits, TupleText}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
@@ -85,7 +85,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     if (execution.isEmpty) {
       taps.foreach(_.ref.state.disable("the query runs outside of a SQL execution"))
       rows
-    } else if (SqlMetricsAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
+    } else if (SparkAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
       // A retried task would put other rows into the exchange than those whose keys were collected (contract 5).
       taps.foreach(_.ref.state.disable("the build side is not deterministic: a retried task gives other rows"))
       rows
@@ -121,7 +121,7 @@ object BuildKeyTapExec {
   /** What the session lets a build side collect. */
   def limits(plan: SparkPlan): KeyLimits = {
     val conf = plan.conf
-    val results = SqlMetricsAccess.maxResultSize(SqlMetricsAccess.confOf(plan.session.sparkContext))
+    val results = SparkAccess.maxResultSize(SparkAccess.confOf(plan.session.sparkContext))
     KeyLimits(
       Settings.get(conf, Settings.JoinMaxBuildRows),
       Settings.get(conf, Settings.InMaxValues),

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
-import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, SqlMetricsAccess}
+import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
@@ -13,7 +13,7 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, UserRun}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Executions, JoinRef, RunningStages, Seam, TaskFilters, UserFilterState, UserRef}
+import org.dynamicfilters.state.{Executions, JoinRef, RunningStages, Seam, TaskFilters, UserRef, UserState}
 
 /** A file scan under dynamic filters.
   *
@@ -29,14 +29,14 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   import ScanCounter._
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
-    "filesPruned" -> SqlMetricsAccess.sum(sparkContext, "file splits never opened"),
-    "rowGroups" -> SqlMetricsAccess.sum(sparkContext, "row groups"),
-    "rowGroupsPruned" -> SqlMetricsAccess.sum(sparkContext, "row groups pruned"),
-    "rows" -> SqlMetricsAccess.sum(sparkContext, "rows without dynamic filters"),
-    "rowsPruned" -> SqlMetricsAccess.sum(sparkContext, "rows pruned"),
-    "rowsDropped" -> SqlMetricsAccess.sum(sparkContext, "rows dropped after they were read"),
-    "lateMaterialized" -> SqlMetricsAccess.sum(sparkContext, "row groups read in two passes"),
-    "bytesRead" -> SqlMetricsAccess.size(sparkContext, "bytes read")
+    "filesPruned" -> MetricsAccess.sum(sparkContext, "file splits never opened"),
+    "rowGroups" -> MetricsAccess.sum(sparkContext, "row groups"),
+    "rowGroupsPruned" -> MetricsAccess.sum(sparkContext, "row groups pruned"),
+    "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
+    "rowsPruned" -> MetricsAccess.sum(sparkContext, "rows pruned"),
+    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read"),
+    "lateMaterialized" -> MetricsAccess.sum(sparkContext, "row groups read in two passes"),
+    "bytesRead" -> MetricsAccess.size(sparkContext, "bytes read")
   )
 
   // Spark compiles code against these classes, and batches that lost rows have other vectors.
@@ -165,7 +165,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         "rowsPruned" -> Rows
       )
       set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
-      SqlMetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
+      MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
     }
 
   private def tracked[T: scala.reflect.ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
@@ -207,7 +207,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       c <- spec.columns
     } c.ref match {
       case u: UserRef =>
-        val state = UserFilterState.of(execution, u)
+        val state = UserState.of(execution, u)
         state.addColumn(c.name)
         state.showValues = Settings.get(conf, Settings.ShowValues)
         u.started(state)

@@ -28,7 +28,7 @@ trait FilteredScan extends UnaryExecNode {
   override protected def doPrepare(): Unit = {
     val longest = Settings.get(conf, Settings.JoinWaitTimeout)
     val waits = joinFilters
-      .map { case (ref, place) => ref -> place.holdBack.millis(longest) }
+      .map { case (ref, place) => ref -> place.waits.millis(longest) }
       .filter { case (_, millis) => millis > 0 }
     val execution = TaskFilters.executionId(session.sparkContext)
     if (waits.nonEmpty && execution.isDefined)

@@ -6,21 +6,22 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.{BinaryType, DecimalType, StringType}
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.FilterCodec
-import org.dynamicfilters.report.{FilterRun, QueryReports}
+import org.dynamicfilters.report.{QueryReports, TopKRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
-  FilterAccumulator,
-  FilterSeen,
   LongTaskTopK,
   ObjectTaskTopK,
+  Producer,
   TaskFilters,
+  TopKAccumulator,
   TopKBound,
-  TopKRef
+  TopKRef,
+  TopKSeen
 }
 
 /** Learns the bound of the TopK or aggregate above it: counts the rows that pass by and drops those that cannot be among the
@@ -44,13 +45,13 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override lazy val metrics: Map[String, SQLMetric] = Map(
-    "rowsDropped" -> SqlMetricsAccess.sum(sparkContext, "rows dropped by the bound")
+    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped by the bound")
   )
 
-  override def nodeName: String = if (filters.head.producer == "topk") "TopKFilter" else "AggregateFilter"
+  override def nodeName: String = if (filters.head.producer == Producer.topk) "TopKFilter" else "AggregateFilter"
   override def simpleString(maxFields: Int): String = {
     val bounds = filters.indices.map(i => filters(i).describe(columnsOf(i).headOption.getOrElse(output(keys(i)).name)))
-    val limit = if (filters.head.producer == "topk") s", limit=${filters.head.spec.limit}" else ""
+    val limit = if (filters.head.producer == Producer.topk) s", limit=${filters.head.spec.limit}" else ""
     s"$nodeName ${bounds.mkString(" OR ")}$limit"
   }
 
@@ -59,7 +60,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
     val runs = filters.map(_.nextRun())
     val rows = child.execute()
     val started = filters.indices.map(start)
-    if (SqlMetricsAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
+    if (SparkAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
       // A retried task would see other rows than those that were counted (contract 5).
       started.foreach(_.disabled = Some("the input gives other rows when a task is retried"))
       rows
@@ -75,10 +76,10 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
     }
   }
 
-  private def start(i: Int): FilterRun = {
-    val accumulator = new FilterAccumulator
+  private def start(i: Int): TopKRun = {
+    val accumulator = new TopKAccumulator
     sparkContext.register(accumulator)
-    val started = new FilterRun(filters(i), columnsOf(i), Settings.get(conf, Settings.ShowValues), accumulator)
+    val started = new TopKRun(filters(i), columnsOf(i), Settings.get(conf, Settings.ShowValues), accumulator)
     filters(i).started(started)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session)(
       _.filters += started
@@ -90,7 +91,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
 }
 
 /** One filter of a tap, as its tasks get it. */
-private final case class TopKTapPart(ref: TopKRef, run: Long, key: Int, accumulator: FilterAccumulator)
+private final case class TopKTapPart(ref: TopKRef, run: Long, key: Int, accumulator: TopKAccumulator)
 
 /** The tap in one task. */
 private object TopKTap {
@@ -147,7 +148,7 @@ private object TopKTap {
         val bound = task.shared.bound
         val encoded =
           if (bound.isNone) null else FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true))
-        part.accumulator.add(FilterSeen(execution, SparkEnv.get.executorId, bound.generation, encoded, task.dropped))
+        part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded, task.dropped))
       }
       val key = part.key
       task match {

@@ -11,7 +11,7 @@ import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.TopKTapExec
 import org.dynamicfilters.scan.ScanPlace
-import org.dynamicfilters.state.{TopKRef, TopKSpec}
+import org.dynamicfilters.state.{Producer, TopKRef, TopKSpec}
 
 /** Makes min and max without grouping producers: a value that is not better than the best so far cannot matter.
   *
@@ -49,7 +49,7 @@ object AggregatePlanner {
         KeyDomain.of(w.column.dataType).map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree))
       )
       _ <- Repeatable.rows(input).toLeft(())
-      refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(a, spec, i, "aggregate") }
+      refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(a, spec, i, Producer.aggregate) }
       names = mutable.LinkedHashMap.empty[Seq[String], Unit]
       pushed <- new PushDown(
         "the aggregated column",

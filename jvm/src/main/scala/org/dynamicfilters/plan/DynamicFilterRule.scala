@@ -15,6 +15,7 @@ import org.dynamicfilters.api.{BestRows, FilterProducer}
 import org.dynamicfilters.operators.{DynamicFilterScanExec, TopKTapExec}
 import org.dynamicfilters.report.Rejected
 import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.Producer
 
 /** Makes producers of operators and puts their filters into scans.
   *
@@ -81,18 +82,18 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def best(p: SparkPlan, b: BestRows): SparkPlan = {
     val child = p.children.indexWhere(_.outputSet.contains(b.column))
     def wanted = TopKPlanner.Wanted(b.column, b.ascending, b.nullsFirst, b.limit, tiesFree = !b.ties, distinct = false)
-    if (child < 0) reject(p, "topk", Seq(b.column.name), "the column comes from none of the operator's children")
+    if (child < 0) reject(p, Producer.topk, Seq(b.column.name), "the column comes from none of the operator's children")
     else if (p.children(child).isInstanceOf[TopKTapExec]) p
     else
       TopKPlanner.tapped(p.children(child), wanted, p, conf) match {
         case Right(c) => p.withNewChildren(p.children.updated(child, c))
-        case Left(reason) => reject(p, "topk", Seq(b.column.name), reason)
+        case Left(reason) => reject(p, Producer.topk, Seq(b.column.name), reason)
       }
   }
 
   private def producer(p: SparkPlan, order: Seq[SortOrder], child: Either[String, SparkPlan]): SparkPlan = child match {
     case Right(c) => p.withNewChildren(Seq(c))
-    case Left(reason) => reject(p, "topk", order.flatMap(_.references.map(_.name)).take(1), reason)
+    case Left(reason) => reject(p, Producer.topk, order.flatMap(_.references.map(_.name)).take(1), reason)
   }
 
   private def aggregate(a: BaseAggregateExec): SparkPlan = a.child match {
@@ -101,11 +102,11 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     case _ =>
       AggregatePlanner.plan(a, conf) match {
         case Right(child) => a.withNewChildren(Seq(child))
-        case Left(reason) => reject(a, "aggregate", AggregatePlanner.columns(a), reason)
+        case Left(reason) => reject(a, Producer.aggregate, AggregatePlanner.columns(a), reason)
       }
   }
 
-  private def reject(p: SparkPlan, producer: String, columns: Seq[String], reason: String): SparkPlan = {
+  private def reject(p: SparkPlan, producer: Producer.Value, columns: Seq[String], reason: String): SparkPlan = {
     DynamicFilterRule.reject(p, Rejected(producer, columns, reason), RejectedTag)
     p
   }

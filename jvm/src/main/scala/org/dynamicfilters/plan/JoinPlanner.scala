@@ -14,9 +14,9 @@ import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan}
 import org.dynamicfilters.report.{QueryReports, Rejected}
-import org.dynamicfilters.scan.{HoldBack, ScanPlace}
+import org.dynamicfilters.scan.{ScanPlace, Wait}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, TaskFilters}
+import org.dynamicfilters.state.{JoinRef, Producer, TaskFilters}
 
 /** Makes joins producers: a tap under the exchange of the build side, and its filter in the scans that the probe key comes from.
   *
@@ -46,7 +46,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
   private def visit(p: SparkPlan): SparkPlan = {
     val here = p match {
       case j: BaseJoinExec if j.leftKeys.nonEmpty =>
-        filtered(j) match {
+        filteredJoin(j) match {
           case Right(done) => done
           case Left(reason) => reject(j, j.leftKeys ++ j.rightKeys, reason)
         }
@@ -63,7 +63,12 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     val build = p.children.indices.indexWhere(i => i != probe && m.key.references.subsetOf(p.children(i).outputSet))
     val done =
       if (probe < 0 || build < 0) Left("the operator's column and key do not come from two of its children")
-      else filtered(p.children(probe), p.children(build), Seq(JoinKey(m.column, JoinKeys.plain(m.key), m.nullsMatch)))
+      else
+        filteredByEach(
+          p.children(probe),
+          p.children(build),
+          Seq(JoinKey(m.column, JoinKeys.plain(m.key), m.nullsMatch))
+        )
     done match {
       case Right((sides, _)) =>
         p.withNewChildren(p.children.updated(probe, sides.probe).updated(build, sides.build))
@@ -72,7 +77,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
   }
 
   private def reject(j: SparkPlan, keys: Seq[Expression], reason: String): SparkPlan =
-    reject(j, Rejected("join", names(keys).take(1), reason), DynamicFilterRule.RejectedTag)
+    reject(j, Rejected(Producer.join, names(keys).take(1), reason), DynamicFilterRule.RejectedTag)
 
   private def reject(j: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): SparkPlan = {
     val rejected = DynamicFilterRule.reject(j, now, tag)
@@ -81,17 +86,17 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     j
   }
 
-  private def filtered(j: BaseJoinExec): Either[String, SparkPlan] =
+  private def filteredJoin(j: BaseJoinExec): Either[String, SparkPlan] =
     for {
       filterLeft <- decided(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf, wanted(j)))
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       (probeKeys, buildKeys) = if (filterLeft) (j.leftKeys, j.rightKeys) else (j.rightKeys, j.leftKeys)
       keys = JoinKeys.of(probeKeys, buildKeys)
-      done <- filtered(probe, build, keys)
+      done <- filteredByEach(probe, build, keys)
       (sides, noTuples) = done
     } yield {
       noTuples.foreach(reason =>
-        reject(j, Rejected("join", names(keys.map(_.probe)), reason), DynamicFilterRule.RejectedTupleTag)
+        reject(j, Rejected(Producer.join, names(keys.map(_.probe)), reason), DynamicFilterRule.RejectedTupleTag)
       )
       j.withNewChildren(if (filterLeft) Seq(sides.probe, sides.build) else Seq(sides.build, sides.probe))
     }
@@ -107,19 +112,21 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       keys.exists(k => carried(probe, k.origin).isDefined || BuildSides.hasRunningTap(build, k))
     }
 
-  /** @return
+  /** Filters the probe side by each of the keys, and by the tuples of all.
+    *
+    * @return
     *   both sides, and why tuples of several keys give no filter if they do not; or why no key gives a filter
     */
-  private def filtered(
+  private def filteredByEach(
       probe: SparkPlan,
       build: SparkPlan,
       keys: Seq[JoinKey]
   ): Either[String, (Sides, Option[String])] = {
     var sides = Sides(probe, build)
     // The same for all keys, and asked for only where a scan lies below an exchange.
-    lazy val holdBack = Waiting.forSides(probe, build)
+    lazy val waits = WaitPlanner.forSides(probe, build)
     def add(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
-      filtered(sides, keys, columns, holdBack).map { case (done, ref) =>
+      filtered(sides, keys, columns, waits).map { case (done, ref) =>
         sides = done
         ref
       }
@@ -138,14 +145,14 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     *
     * @param columns
     *   by key of several, the filter of that key alone
-    * @param holdBack
+    * @param waits
     *   of scans without a hint
     */
   private def filtered(
       sides: Sides,
       keys: Seq[JoinKey],
       columns: Seq[JoinRef],
-      holdBack: => HoldBack
+      waits: => Wait
   ): Either[String, (Sides, JoinRef)] = {
     val running = carried(sides.probe, originOf(keys))
     val result = for {
@@ -162,9 +169,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       )
       (newBuild, ref) = tapped
       _ = running.filterNot(_ eq ref).foreach(_.state.follow(ref.state))
-      newProbe <- attributes.map(push(sides.probe, _, ref, holdBack)).getOrElse(Right(sides.probe)).left.flatMap {
-        reason =>
-          if (running.isDefined) Right(sides.probe) else Left(reason)
+      newProbe <- attributes.map(push(sides.probe, _, ref, waits)).getOrElse(Right(sides.probe)).left.flatMap { reason =>
+        if (running.isDefined) Right(sides.probe) else Left(reason)
       }
     } yield (Sides(newProbe, newBuild), ref)
     if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
@@ -194,7 +200,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     val limits = BuildKeyTapExec.limits(e)
     made.getOrElseUpdate(
       (build, bound, parts.map(_.nullsMatch)),
-      JoinRef.of(parts, originOf(keys), build, bound, limits, columns)
+      JoinRef(parts, originOf(keys), build, bound, limits, columns)
     )
   }
 
@@ -223,16 +229,16 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       probe: SparkPlan,
       columns: Seq[Attribute],
       ref: JoinRef,
-      holdBack: => HoldBack
+      waits: => Wait
   ): Either[String, SparkPlan] =
     new PushDown(
       "the join key",
       reach,
       (scan, cs, crossed) => {
         val wait =
-          if (!crossed || !mayWait) HoldBack.No
-          else if (asksForFilters(scan)) HoldBack.UntilReady
-          else holdBack
+          if (!crossed || !mayWait) Wait.No
+          else if (asksForFilters(scan)) Wait.UntilReady
+          else waits
         val place = ScanPlace(crossed, wait)
         val result =
           if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
@@ -269,7 +275,7 @@ object JoinPlanner {
   private def dropOrphans(plan: SparkPlan): Unit = {
     val waitedFor =
       scans(plan, running = false).flatMap(_.joinFilters).collect {
-        case (ref, place) if place.holdBack != HoldBack.No => ref
+        case (ref, place) if place.waits != Wait.No => ref
       }
     if (waitedFor.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStag
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.operators.PinnedQueryExec
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
@@ -54,5 +54,5 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
       case _: LocalTableScanExec => true
       case a: AdaptiveSparkPlanExec => mayHaveUsed(a.inputPlan)
       case _ => false
-    } && UserFilters.of(SqlMetricsAccess.sessionId(session)).nonEmpty
+    } && UserFilters.of(SparkAccess.sessionId(session)).nonEmpty
 }

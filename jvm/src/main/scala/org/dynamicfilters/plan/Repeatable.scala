@@ -16,6 +16,7 @@ import org.dynamicfilters.operators.{
   TopKTapExec,
   V2FilteredScanExec
 }
+import org.dynamicfilters.state.Producer
 
 /** Whether a task that is retried sees the same again (contract 5). Only operators that are known to be repeatable are.
   *
@@ -62,7 +63,7 @@ object Repeatable {
         below
       case other if orderMatters => Some(PushDown.stops(other))
       // What it drops depends on time, but not what its aggregate makes of the rest.
-      case t: TopKTapExec if t.filters.forall(_.producer == "aggregate") => below
+      case t: TopKTapExec if t.filters.forall(_.producer == Producer.aggregate) => below
       case s: QueryStageExec => check(s.plan, orderMatters)
       // Cached blocks that are lost are computed anew.
       case c: InMemoryTableScanExec => check(c.relation.cachedPlan, orderMatters)

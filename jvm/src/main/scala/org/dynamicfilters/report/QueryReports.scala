@@ -6,10 +6,10 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{FilterCodec, TupleText, ValueFilter}
 import org.dynamicfilters.scan.ScanRun
-import org.dynamicfilters.state.{FilterAccumulator, FilterRef, JoinFilterState, JoinPhase, PlanRun}
+import org.dynamicfilters.state.{FilterRef, JoinPhase, JoinState, PlanRun, Producer, TopKAccumulator}
 
 /** State of a filter as `dynamic_filters()` shows it. */
 object FilterState extends Enumeration {
@@ -29,7 +29,7 @@ object FilterState extends Enumeration {
   */
 final case class FilterView(
     filterId: Long,
-    producer: String,
+    producer: Producer.Value,
     columns: Seq[String],
     state: FilterState.Value,
     reason: String,
@@ -79,12 +79,12 @@ final case class EndedFilter(last: FilterView) extends FilterRecord {
 }
 
 /** The filter of a join's build side; there is one state in all executions of a plan. */
-final case class JoinRun(state: JoinFilterState) extends FilterRecord {
+final case class JoinRun(state: JoinState) extends FilterRecord {
   override def view(executionId: Long, running: Boolean): FilterView = {
     def shown(s: FilterState.Value, reason: String, generation: Long, f: ValueFilter, bytes: Long) =
       FilterView(
         state.filterId,
-        "join",
+        Producer.join,
         state.columnNames,
         s,
         reason,
@@ -97,9 +97,9 @@ final case class JoinRun(state: JoinFilterState) extends FilterRecord {
     state.phase match {
       case JoinPhase.Registered =>
         shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
-      case JoinPhase.Building(_) =>
+      case JoinPhase.Building(_, _) =>
         val reason =
-          if (state.isIncomplete) JoinFilterState.Incomplete
+          if (state.isIncomplete) JoinState.Incomplete
           else if (running) null
           else "the build side did not finish"
         shown(FilterState.building, reason, 0, ValueFilter.All, 0)
@@ -117,11 +117,11 @@ final case class JoinRun(state: JoinFilterState) extends FilterRecord {
   * @param showValues
   *   whether plans may show values of the data
   */
-final class FilterRun(
+final class TopKRun(
     val ref: FilterRef,
     val columns: Seq[String],
     showValues: Boolean,
-    val accumulator: FilterAccumulator
+    val accumulator: TopKAccumulator
 ) extends FilterRecord
     with PlanRun {
   @volatile var disabled: Option[String] = None
@@ -142,7 +142,7 @@ final class FilterRun(
       else if (generation > 0) FilterState.ready
       else if (running) FilterState.building
       else FilterState.registered
-    val none = if (ref.producer == "aggregate") "no value was seen" else "fewer rows than the limit were seen"
+    val none = if (ref.producer == Producer.aggregate) "no value was seen" else "fewer rows than the limit were seen"
     val reason = disabled.getOrElse(if (generation == 0 && !running) none else null)
     val text = FilterText.of(filter, columns)
     FilterView(ref.id, ref.producer, columns, state, reason, generation, text, encodedBytes(executionId))
@@ -162,7 +162,7 @@ final class FilterRun(
 }
 
 /** A producer that the planner considered and rejected. */
-final case class Rejected(producer: String, columns: Seq[String], reason: String)
+final case class Rejected(producer: Producer.Value, columns: Seq[String], reason: String)
 
 /** What is known of one SQL execution. */
 final class QueryReport(val executionId: Long) {
@@ -223,14 +223,14 @@ final class QueryReports extends Logging {
       Option(executionId).flatMap(_.toLongOption).foreach { id =>
         val report = forExecution(id)
         report.synchronized {
-          if (report.sessionId == null && session != null) report.sessionId = SqlMetricsAccess.sessionId(session)
+          if (report.sessionId == null && session != null) report.sessionId = SparkAccess.sessionId(session)
           change(report)
         }
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
 
   /** Notes a join's filter, once. */
-  def noteFilter(executionId: String, session: SparkSession, state: JoinFilterState): Unit =
+  def noteFilter(executionId: String, session: SparkSession, state: JoinState): Unit =
     note(executionId, session)(_.add(JoinRun(state)))
 
   /** Forgets everything: the application has ended. */

@@ -1,14 +1,14 @@
 package org.dynamicfilters.report
 
-import org.dynamicfilters.state.UserFilterState
+import org.dynamicfilters.state.{Producer, UserState}
 
 /** A user's filter in one execution. */
-final case class UserRun(state: UserFilterState) extends FilterRecord {
+final case class UserRun(state: UserState) extends FilterRecord {
   override def view(executionId: Long, running: Boolean): FilterView = {
     val g = state.newest
     FilterView(
       state.ref.id,
-      "user",
+      Producer.user,
       state.columnNames,
       FilterState.ready,
       state.reason.map(why => s"looked at above the scan only: $why").orNull,

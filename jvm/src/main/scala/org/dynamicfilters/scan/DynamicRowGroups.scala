@@ -18,7 +18,7 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   *
   * In this order, each step only where the ones before left something: statistics, dictionary, bloom filter, page index,
   * first pass over the filter's columns, first pass over the query's own predicates. What is read without a first pass may
-  * still lose rows before they are handed on ([[BatchTest]]). The row groups come best first by the
+  * still lose rows before they are handed on ([[BatchSelector]]). The row groups come best first by the
   * filter's order.
   *
   * A row group of which many rows pass a TopK is handed on in two parts: first its `limit` best rows, and the rest only if it

@@ -42,9 +42,9 @@ final class FirstPasses(
   private val tuples = new TuplePasses(task, file, filterFields.contains)
 
   /** For what is read without a first pass. */
-  lazy val ofBatches: BatchTest = {
+  lazy val ofBatches: BatchSelector = {
     val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
-    new BatchTest(
+    new BatchSelector(
       () => task.filters(),
       columns.collect { case (i, c) if !c.either => (i, c.ordinal) },
       () => tuples.ofRowGroup(),
@@ -156,10 +156,10 @@ final class FirstPasses(
       learner: StatisticsLearner
   ): Survivors = {
     val byField = dataColumns.indices.filter(fileColumns(_).isStored).map(i => (dataColumns(i)._2.ordinal, filters(i)))
-    val best = if (splittable) topK.map(BestRows(_)) else None
+    val best = if (splittable) topK.map(FirstRows(_)) else None
     val indexed = bytes.hasPageIndex(group.block)
 
-    def pass(p: FirstPass, rows: Option[RowSet], best: Option[BestRows], see: FirstPass.See): RowSet = {
+    def pass(p: FirstPass, rows: Option[RowSet], best: Option[FirstRows], see: FirstPass.See): RowSet = {
       // The main reader's page indexes serve to count what the narrow reader is about to read.
       report.add(BytesRead, bytes.read(access.fileReader, group.index, Some(p.fields), rows))
       val offer = best.map(b => b.offer _).orNull
@@ -243,7 +243,7 @@ private object FirstPasses {
   /** @param complete
     *   whether all rows that pass are among `rows`; else `best` is full and the others are not better than its worst
     */
-  final case class Survivors(rows: RowSet, best: Option[BestRows], complete: Boolean)
+  final case class Survivors(rows: RowSet, best: Option[FirstRows], complete: Boolean)
 
   /** Best rows go first only where there are at least this many times as many rows. */
   val MinRowsPerBest = 8L

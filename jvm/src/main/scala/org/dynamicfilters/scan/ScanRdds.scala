@@ -33,7 +33,7 @@ final class ScanTaskRDD[T: ClassTag](
     val task = TaskScan.begin(spec.scanId, context)(made)
     task.reads(split.index, inBatches = classTag[T] == classTag[ColumnarBatch])
     val rows = firstParent[T].iterator(split, context)
-    if (task.isFixed && spec.testsBatches) new SnapshotTest(task)(rows) else rows
+    if (task.isFixed && spec.testsBatches) new SnapshotSelector(task)(rows) else rows
   }
 }
 

@@ -3,7 +3,7 @@ package org.dynamicfilters.scan
 import scala.collection.mutable
 
 import org.apache.spark.util.AccumulatorV2
-import org.dynamicfilters.state.FilterAccumulator
+import org.dynamicfilters.state.TopKAccumulator
 
 /** What a scan counts. The order is the order in the accumulator's array. */
 object ScanCounter extends Enumeration {
@@ -119,7 +119,7 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
     merged.merge(r)
     reports += key -> merged
     val executions = reports.keysIterator.map(_._1).toSet
-    if (executions.size > FilterAccumulator.ExecutionsKept) reports = reports.filterNot(_._1._1 == executions.min)
+    if (executions.size > TopKAccumulator.ExecutionsKept) reports = reports.filterNot(_._1._1 == executions.min)
   }
   override def merge(other: AccumulatorV2[ScanReport, Map[Long, ScanReport]]): Unit = other match {
     case o: ScanAccumulator => o.reports.values.foreach(add)

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicLong
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.filter.{KeyDomain, TuplePart, TupleText}
-import org.dynamicfilters.state.{FilterRef, JoinRef, TopKSpec, UserRef}
+import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef}
 
 /** One filter on one column of a scan.
   *
@@ -55,14 +55,14 @@ final case class ScanTuplePart(part: TuplePart, name: String, ordinal: Int, part
   *
   * @param crossesExchange
   *   an exchange lies between: each row that is dropped is not shuffled either
-  * @param holdBack
+  * @param waits
   *   how long the scan's stage is held back for the filter
   */
-final case class ScanPlace(crossesExchange: Boolean, holdBack: HoldBack)
+final case class ScanPlace(crossesExchange: Boolean, waits: Wait)
 object ScanPlace {
 
   /** In the same task as the producer. */
-  val near: ScanPlace = ScanPlace(crossesExchange = false, HoldBack.No)
+  val near: ScanPlace = ScanPlace(crossesExchange = false, Wait.No)
 }
 
 /** What the planner knows of a filtered scan; the same for every execution of the plan.
@@ -118,7 +118,7 @@ final class ScanSpec(
   def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)
 
   /** Whether it is filtered for a min or max, which needs hardly any row once there is a bound. */
-  val isForAggregate: Boolean = columns.exists(_.ref.producer == "aggregate")
+  val isForAggregate: Boolean = columns.exists(_.ref.producer == Producer.aggregate)
 
   /** Whether rows are tested after they were read: dropped then, they are still not shuffled. */
   def testsBatches: Boolean = crossesExchange || followsUpdates
@@ -128,7 +128,7 @@ final class ScanSpec(
     */
   def showsFilters: Boolean = testsBatches || columns.exists(_.ref.topK.isDefined)
 
-  val isForJoinsOnly: Boolean = columns.forall(_.ref.producer == "join")
+  val isForJoinsOnly: Boolean = columns.forall(_.ref.producer == Producer.join)
 
   /** Whether rows may be missing in a retry that were there before: a user's filter was tightened meanwhile. */
   def followsUpdates: Boolean = columns.exists(_.ref match {

@@ -205,7 +205,7 @@ final class TaskScan(
   override def close(): Unit = {
     fixed.foreach { f =>
       f.finish()
-      if (f.gaveUp) report.addReason(BatchTest.GivenUp)
+      if (f.gaveUp) report.addReason(BatchSelector.GivenUp)
     }
     finish(report)
   }

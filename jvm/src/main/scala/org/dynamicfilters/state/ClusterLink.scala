@@ -7,7 +7,7 @@ trait ClusterLink {
   def joined(executionId: Long): Unit
 
   /** A TopK of this process that the cluster shares. The driver is asked for the bound that there is. */
-  def topK(executionId: Long, name: FilterName, spec: TopKSpec): SharedTopK
+  def topK(executionId: Long, name: FilterName, spec: TopKSpec): TopKState
 
   /** Asks for what the driver knows of a filter, and will know. */
   def subscribe(executionId: Long, name: FilterName): Unit

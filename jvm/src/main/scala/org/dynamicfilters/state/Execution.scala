@@ -24,8 +24,8 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
     * @return
     *   None if the execution has ended: then rows pass
     */
-  def topK(name: FilterName, spec: TopKSpec, shares: Boolean = true): Option[SharedTopK] =
-    attach(name)(link.filter(_ => shares).fold(new SharedTopK(spec))(_.topK(id, name, spec)))
+  def topK(name: FilterName, spec: TopKSpec, shares: Boolean = true): Option[TopKState] =
+    attach(name)(link.filter(_ => shares).fold(new TopKState(spec))(_.topK(id, name, spec)))
 
   /** A join's filter that was not complete when its scan started, or a user's that its scan follows, if the driver has sent one
     * since; None if it has not, or never will. Asks the driver for it.
@@ -38,7 +38,7 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
   }
 
   /** Makes a join's filter known to tasks in this process. */
-  def announce(state: JoinFilterState): Unit = attach(Announced(state.filterId))(state)
+  def announce(state: JoinState): Unit = attach(Announced(state.filterId))(state)
 }
 
 private[state] object Execution {

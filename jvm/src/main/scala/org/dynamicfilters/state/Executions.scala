@@ -64,13 +64,13 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
   def find[A <: AnyRef](id: Long, key: AnyRef): Option[A] = find(id).flatMap(_.find[A](key))
 
   /** What the driver knows of a join's filter; None in any other process, and before the build side has started. */
-  def joinFilter(id: Long, filterId: Long): Option[JoinFilterState] = find[JoinFilterState](id, Announced(filterId))
+  def joinFilter(id: Long, filterId: Long): Option[JoinState] = find[JoinState](id, Announced(filterId))
 
   /** See [[Execution.lateFilter]]; those that tasks here have asked for. */
   def late(id: Long, filterId: Long): Option[LateFilter] = find[LateFilter](id, AskedFor(filterId))
 
   /** A TopK that tasks here have asked for. */
-  def topK(id: Long, name: FilterName): Option[SharedTopK] = find[SharedTopK](id, name)
+  def topK(id: Long, name: FilterName): Option[TopKState] = find[TopKState](id, name)
 
   /** All of a class that executions hold now. */
   def all[A <: AnyRef: ClassTag]: Iterator[A] = executions.values.asScala.iterator.flatMap(_.all[A])

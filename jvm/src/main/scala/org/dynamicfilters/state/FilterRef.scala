@@ -15,10 +15,8 @@ import org.dynamicfilters.filter.KeyDomain
   *
   * @param id
   *   unique in the application, shown to users as `DynamicFilter#<id>`
-  * @param producer
-  *   topk | join | aggregate | user
   */
-abstract class FilterRef(val id: Long, val producer: String) extends Serializable {
+abstract class FilterRef(val id: Long, val producer: Producer.Value) extends Serializable {
 
   /** Type of the values that the producer collects. */
   def domain: KeyDomain
@@ -44,10 +42,10 @@ abstract class FilterRef(val id: Long, val producer: String) extends Serializabl
 /** What the driver knows of filters by their ids. */
 trait FilterSource {
   def topK(filterId: Long): Option[TopKSpec]
-  def join(filterId: Long): Option[JoinFilterState]
+  def join(filterId: Long): Option[JoinState]
 
   /** A user's filter, in an execution whose scans follow its updates. */
-  def user(executionId: Long, filterId: Long): Option[UserFilterState] = None
+  def user(executionId: Long, filterId: Long): Option[UserState] = None
 }
 
 object FilterRef extends FilterSource {
@@ -72,9 +70,9 @@ object FilterRef extends FilterSource {
   private def find(filterId: Long): Option[FilterRef] = Option(planned.get(filterId)).flatMap(w => Option(w.get))
 
   override def topK(filterId: Long): Option[TopKSpec] = find(filterId).flatMap(_.topK)
-  override def join(filterId: Long): Option[JoinFilterState] = find(filterId).collect { case j: JoinRef => j.state }
-  override def user(executionId: Long, filterId: Long): Option[UserFilterState] =
-    UserFilterState.ifRunning(executionId, filterId, find(filterId).collect { case u: UserRef => u })
+  override def join(filterId: Long): Option[JoinState] = find(filterId).collect { case j: JoinRef => j.state }
+  override def user(executionId: Long, filterId: Long): Option[UserState] =
+    UserState.ifRunning(executionId, filterId, find(filterId).collect { case u: UserRef => u })
 }
 
 /** A producer's own record of a plan's executions, from which plans show the filter. */
@@ -99,7 +97,7 @@ final class TopKRef private (
     @transient private val of: SparkPlan,
     private val ordinal: Int,
     val spec: TopKSpec,
-    producer: String
+    producer: Producer.Value
 ) extends FilterRef(id, producer) {
   @transient private val hash: Int = (of, ordinal, spec).hashCode
 
@@ -141,8 +139,8 @@ object TopKRef {
     * @param ordinal
     *   which of the operator's filters it is
     * @param producer
-    *   topk | aggregate
+    *   a TopK or an aggregate
     */
-  def apply(of: SparkPlan, spec: TopKSpec, ordinal: Int = 0, producer: String = "topk"): TopKRef =
+  def apply(of: SparkPlan, spec: TopKSpec, ordinal: Int = 0, producer: Producer.Value = Producer.topk): TopKRef =
     FilterRef.register(new TopKRef(FilterRef.nextId(), of.canonicalized, ordinal, spec, producer))
 }

@@ -25,15 +25,15 @@ final class JoinRef private (
     @transient private val keys: Seq[Expression],
     limits: KeyLimits,
     @transient private val columns: Seq[JoinRef]
-) extends FilterRef(id, "join") {
+) extends FilterRef(id, Producer.join) {
 
   def isTuple: Boolean = parts.size > 1
   override def domain: KeyDomain = if (isTuple) TupleHash.domain else parts.head.domain
   def nullsMatch: Seq[Boolean] = parts.map(_.nullsMatch)
 
   /** What the driver knows of the build side; null on executors. */
-  @transient val state: JoinFilterState =
-    new JoinFilterState(id, !isTuple && parts.head.nullsMatch, limits, columns.map(_.state))
+  @transient val state: JoinState =
+    new JoinState(id, !isTuple && parts.head.nullsMatch, limits, columns.map(_.state))
 
   @transient private val hash: Int = (build, keys, nullsMatch).hashCode
 
@@ -51,31 +51,16 @@ final class JoinRef private (
 
 object JoinRef {
 
-  /** The filter of one key.
+  /** The filter of one key, or of the tuples of several.
     *
     * @param build
     *   canonical form of the build side's exchange
-    * @param key
-    *   the build key, bound to the exchange's output
-    */
-  def apply(
-      domain: KeyDomain,
-      nullsMatch: Boolean,
-      origin: String,
-      build: SparkPlan,
-      key: Expression,
-      limits: KeyLimits
-  ): JoinRef =
-    of(IndexedSeq(TuplePart(domain, nullsMatch)), origin, build, Seq(key), limits, Nil)
-
-  /** The filter of one key, or of the tuples of several.
-    *
     * @param keys
-    *   by part
+    *   by part, bound to the exchange's output
     * @param columns
     *   of several, by part, the filter of that key alone; none for one
     */
-  def of(
+  def apply(
       parts: IndexedSeq[TuplePart],
       origin: String,
       build: SparkPlan,

@@ -6,13 +6,13 @@ object RunningStages {
   private final case class BuildKey(rdd: Int)
 
   /** Scans of these filters start: a filter that comes after all of its scans is of no use to anybody. */
-  def scanStarted(executionId: Long, rdd: Int, filters: Seq[JoinFilterState]): Unit =
+  def scanStarted(executionId: Long, rdd: Int, filters: Seq[JoinState]): Unit =
     if (filters.nonEmpty) Executions.instance.attach(executionId, ScanKey(rdd))(new RunningScan(rdd, filters))
 
   /** A build side starts: when it has ended well, Spark has merged the accumulators of all its tasks. If not every partition
     * has reported by then, nobody needs to wait any longer.
     */
-  def buildStarted(executionId: Long, rdd: Int, filters: Seq[JoinFilterState]): Unit =
+  def buildStarted(executionId: Long, rdd: Int, filters: Seq[JoinState]): Unit =
     if (filters.nonEmpty) Executions.instance.attach(executionId, BuildKey(rdd))(new RunningBuild(filters))
 
   /** A stage with this RDD has ended.
@@ -26,11 +26,11 @@ object RunningStages {
   }
 }
 
-final class RunningScan(rdd: Int, filters: Seq[JoinFilterState]) extends AutoCloseable {
+final class RunningScan(rdd: Int, filters: Seq[JoinState]) extends AutoCloseable {
   filters.foreach(_.scanStarted(rdd))
   override def close(): Unit = filters.foreach(_.scanEnded(rdd))
 }
 
-final class RunningBuild(filters: Seq[JoinFilterState]) {
+final class RunningBuild(filters: Seq[JoinState]) {
   def ended(): Unit = filters.foreach(_.buildEnded())
 }

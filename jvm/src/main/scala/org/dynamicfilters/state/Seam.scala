@@ -15,7 +15,7 @@ trait Seam {
   def taskStarts(context: TaskContext, executionId: Long): Unit = ()
 
   /** Where a task's best keys go. */
-  def contributions(executionId: Long, shared: SharedTopK): ContributionSink = shared
+  def contributions(executionId: Long, shared: TopKState): ContributionSink = shared
 
   /** On the driver, where the keys of a build side's partitions go. */
   def keys(executionId: Long, conf: SQLConf, to: KeyOffers): KeyOffers = to

@@ -63,7 +63,7 @@ object TaskFilters {
     val name = FilterName(ref.id, run)
     val execution = executionId(context)
     val ofExecution = execution.flatMap(Executions.instance.open(_).flatMap(_.topK(name, ref.spec, shares(context))))
-    ofExecution.orElse(pinned.map(_ => new SharedTopK(ref.spec))).map { shared =>
+    ofExecution.orElse(pinned.map(_ => new TopKState(ref.spec))).map { shared =>
       val part = RunningTasks.of(context).attach(name)(new Part).getOrElse(new Part)
       // Later computations replace what earlier ones contributed, like later attempts.
       val attempt = context.taskAttemptId() * MaxComputations + part.computations

@@ -5,7 +5,7 @@ import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
 /** One task attempt's part in a TopK: it counts the rows that the attempt hands on and knows which rows it still needs.
   *
   * Rows are counted in a buffer that is sorted when it is full or when the scan of the same task asks for the filter. The best
-  * keys are shared now and then, so the lock of [[SharedTopK]] is taken once for many rows.
+  * keys are shared now and then, so the lock of [[TopKState]] is taken once for many rows.
   *
   * Beside the shared bound an attempt has one of its own, strict where ties are free: once it has handed on `limit` rows that are not worse
   * than L, it needs no further row with key L, because those rows come from the same attempt, however often it is retried.
@@ -14,7 +14,7 @@ import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
   * Not thread-safe: a task's operators run in one thread. `keys` of SQL NULL are counted only where nulls sort first; else
   * they are the worst rows and not counting them only leaves the bound looser.
   */
-abstract class TaskTopK(val shared: SharedTopK, val partition: Int, val attempt: Long, sink: ContributionSink) {
+abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: Long, sink: ContributionSink) {
   protected val spec: TopKSpec = shared.spec
   protected val limit: Int = spec.limit
   protected val capacity: Int = math.max(TaskTopK.BufferRows, limit)
@@ -155,12 +155,12 @@ object TaskTopK {
   /** How often, in rows offered, an attempt looks at the shared bound. A power of two. */
   private[state] val RefreshRows = 256
 
-  def apply(shared: SharedTopK, partition: Int, attempt: Long): TaskTopK = apply(shared, partition, attempt, shared)
+  def apply(shared: TopKState, partition: Int, attempt: Long): TaskTopK = apply(shared, partition, attempt, shared)
 
   /** @param sink
     *   what leads to `shared`
     */
-  def apply(shared: SharedTopK, partition: Int, attempt: Long, sink: ContributionSink): TaskTopK =
+  def apply(shared: TopKState, partition: Int, attempt: Long, sink: ContributionSink): TaskTopK =
     shared.spec.domain match {
       case d: LongDomain => new LongTaskTopK(shared, d, partition, attempt, sink)
       case d: ObjectDomain => new ObjectTaskTopK(shared, d, partition, attempt, sink)
@@ -169,7 +169,7 @@ object TaskTopK {
 
 /** Keys of at most eight bytes: compared as longs, smaller is better (descending order flips the bits). */
 final class LongTaskTopK(
-    shared: SharedTopK,
+    shared: TopKState,
     val domain: LongDomain,
     partition: Int,
     attempt: Long,
@@ -245,7 +245,7 @@ final class LongTaskTopK(
 
 /** Strings, binaries and wide decimals. */
 final class ObjectTaskTopK(
-    shared: SharedTopK,
+    shared: TopKState,
     val domain: ObjectDomain,
     partition: Int,
     attempt: Long,

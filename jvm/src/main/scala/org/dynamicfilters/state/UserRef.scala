@@ -11,14 +11,15 @@ import org.dynamicfilters.user.Generation
   * @param follows
   *   whether scans go on to later generations that tighten it, while they run
   */
-final class UserRef private (id: Long, val generation: Generation, val follows: Boolean) extends FilterRef(id, "user") {
-  @transient @volatile private var lastRun: UserFilterState = _
+final class UserRef private (id: Long, val generation: Generation, val follows: Boolean)
+    extends FilterRef(id, Producer.user) {
+  @transient @volatile private var lastRun: UserState = _
 
   override def domain: KeyDomain = generation.domain
   override def marker: String = s"user-${generation.filterId}-${generation.number}-$follows"
 
   /** A scan starts, on the driver. */
-  def started(state: UserFilterState): Unit = lastRun = state
+  def started(state: UserState): Unit = lastRun = state
 
   override protected def inForce(column: String): String = {
     val state = lastRun

@@ -7,11 +7,11 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, RpcAccess, SqlMetricsAccess}
+import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, RpcAccess, SparkAccess}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters, Message, MessageCodec, Worker}
 import org.dynamicfilters.filter.FilterCodec
-import org.dynamicfilters.state.{ContributionSink, KeyOffers, Seam, SharedTopK, TopKBound}
+import org.dynamicfilters.state.{ContributionSink, KeyOffers, Seam, TopKBound, TopKState}
 
 /** Injects faults into the exchange and into tasks: for tests only.
   *
@@ -106,7 +106,7 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
     work
   }
 
-  override def contributions(executionId: Long, shared: SharedTopK): ContributionSink = known(executionId) match {
+  override def contributions(executionId: Long, shared: TopKState): ContributionSink = known(executionId) match {
     case None => shared
     case Some(e) =>
       (partition, attempt, keys) => {
@@ -153,7 +153,7 @@ object FaultInjection extends Logging {
 
   /** On the driver, when it starts. */
   def startDriver(sc: SparkContext): Unit =
-    if (SqlMetricsAccess.confOf(sc).getBoolean(FaultSettings.Enabled.key, defaultValue = false)) {
+    if (SparkAccess.confOf(sc).getBoolean(FaultSettings.Enabled.key, defaultValue = false)) {
       val ledger = new DriverLedger
       if (!sc.isLocal)
         FaultsAccess.serve(

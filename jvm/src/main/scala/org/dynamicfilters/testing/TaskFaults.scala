@@ -3,7 +3,7 @@ package org.dynamicfilters.testing
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.FaultsAccess
-import org.dynamicfilters.state.{Executions, SharedTopK}
+import org.dynamicfilters.state.{Executions, TopKState}
 
 /** A task that fails because a test wants it to. */
 final class InjectedFault(message: String) extends RuntimeException(message)
@@ -41,7 +41,7 @@ private[testing] final class TaskFaults(faults: Faults, executionId: Long, ledge
   private def holdsBest(context: TaskContext): Boolean =
     Executions.instance
       .find(executionId)
-      .exists(_.all[SharedTopK].map(_.bound).exists(b => !b.isNone && b.partition == context.partitionId()))
+      .exists(_.all[TopKState].map(_.bound).exists(b => !b.isNone && b.partition == context.partitionId()))
 
   private def kill(): Unit = {
     // What the task contributed should be on its way.

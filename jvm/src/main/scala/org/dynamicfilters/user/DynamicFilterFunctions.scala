@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry.FunctionBuilder
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.KeyDomain
 
@@ -45,7 +45,7 @@ object DynamicFilterFunctions {
 
   private def build(function: String, follows: Boolean, arguments: Seq[Expression]): Expression = arguments match {
     case Seq(first, column) =>
-      val sessionId = SqlMetricsAccess.sessionId(SparkSession.active)
+      val sessionId = SparkAccess.sessionId(SparkSession.active)
       val name = nameOf(function, first)
       val f = UserFilters.open(sessionId, name)
       val filterType = f.domain.dataType

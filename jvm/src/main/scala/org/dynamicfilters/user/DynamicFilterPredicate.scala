@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.DataType
-import org.dynamicfilters.filter.{KeyDomain, RowTest}
+import org.dynamicfilters.filter.{KeyDomain, ValuePredicate}
 
 /** `dynamic_filter('name', column)` and `dynamic_filter_prune('name', column)`: whether a value passes a user's filter.
   *
@@ -46,7 +46,7 @@ case class DynamicFilterPredicate(
     pin.getOrElse(throw new IllegalStateException(s"$sql is evaluated outside of a query"))
 
   @transient private lazy val domain: KeyDomain = DynamicFilterPredicate.domainOf(child.dataType)
-  @transient private lazy val test: RowTest = generation.testFor(domain)
+  @transient private lazy val test: ValuePredicate = generation.predicateFor(domain)
   @transient private lazy val nulls: Boolean = generation.filter.passes(null)
 
   override def eval(input: InternalRow): Any = {
@@ -61,11 +61,11 @@ case class DynamicFilterPredicate(
       s"${ctx.addReferenceObj("dynamicFilter", test, interface.getName)}.test($value)"
     val (g, t) = (generation, child.dataType)
     // Only JDK types are named: the class loader of generated code may not know ours.
-    val passes = RowTest.kindOf(t) match {
-      case RowTest.Kind.Booleans => call(new LongTest(g, t), classOf[LongPredicate], s"$v ? 1L : 0L")
-      case RowTest.Kind.Longs => call(new LongTest(g, t), classOf[LongPredicate], s"(long) $v")
-      case RowTest.Kind.Doubles => call(new DoubleTest(g, t), classOf[DoublePredicate], s"(double) $v")
-      case RowTest.Kind.Objects => call(new ObjectTest(g, t), classOf[JPredicate[_]], v)
+    val passes = ValuePredicate.kindOf(t) match {
+      case ValuePredicate.Kind.Booleans => call(new LongPasses(g, t), classOf[LongPredicate], s"$v ? 1L : 0L")
+      case ValuePredicate.Kind.Longs => call(new LongPasses(g, t), classOf[LongPredicate], s"(long) $v")
+      case ValuePredicate.Kind.Doubles => call(new DoublePasses(g, t), classOf[DoublePredicate], s"(double) $v")
+      case ValuePredicate.Kind.Objects => call(new ObjectPasses(g, t), classOf[JPredicate[_]], v)
     }
     ev.copy(
       code = code"""
@@ -94,15 +94,16 @@ object DynamicFilterPredicate {
 }
 
 /** A generation as generated code asks it; travels with it. */
-private sealed abstract class TravellingTest(generation: Generation, dataType: DataType) extends Serializable {
-  @transient protected lazy val rows: RowTest = generation.testFor(DynamicFilterPredicate.domainOf(dataType))
+private sealed abstract class TravellingPredicate(generation: Generation, dataType: DataType) extends Serializable {
+  @transient protected lazy val rows: ValuePredicate =
+    generation.predicateFor(DynamicFilterPredicate.domainOf(dataType))
 }
-private final class LongTest(g: Generation, t: DataType) extends TravellingTest(g, t) with LongPredicate {
+private final class LongPasses(g: Generation, t: DataType) extends TravellingPredicate(g, t) with LongPredicate {
   override def test(value: Long): Boolean = rows.ofLong(value)
 }
-private final class DoubleTest(g: Generation, t: DataType) extends TravellingTest(g, t) with DoublePredicate {
+private final class DoublePasses(g: Generation, t: DataType) extends TravellingPredicate(g, t) with DoublePredicate {
   override def test(value: Double): Boolean = rows.ofDouble(value)
 }
-private final class ObjectTest(g: Generation, t: DataType) extends TravellingTest(g, t) with JPredicate[AnyRef] {
+private final class ObjectPasses(g: Generation, t: DataType) extends TravellingPredicate(g, t) with JPredicate[AnyRef] {
   override def test(value: AnyRef): Boolean = rows.ofObject(value)
 }

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.types.DataType
-import org.dynamicfilters.filter.{FilterCodec, KeyDomain, RowTest, ValueFilter}
+import org.dynamicfilters.filter.{FilterCodec, KeyDomain, ValueFilter, ValuePredicate}
 
 /** One generation of a user's filter: what passes from one update to the next. Immutable; equal if filter and number are.
   *
@@ -36,7 +36,7 @@ final class Generation private (
   def filterFor(d: KeyDomain): ValueFilter = content().filterFor(d)
 
   /** The same, asked for one value after the other. */
-  def testFor(d: KeyDomain): RowTest = content().testFor(d)
+  def predicateFor(d: KeyDomain): ValuePredicate = content().predicateFor(d)
 
   /** Of the encoded filter; on the driver. */
   lazy val sizeBytes: Long = if (isLocal) FilterCodec.sizeOf(filter) else encoded.length.toLong
@@ -77,12 +77,12 @@ object Generation {
   /** A filter, with what is made of it when it is used. */
   private[user] final class Content(val filter: ValueFilter) {
     private val converted = new ConcurrentHashMap[KeyDomain, ValueFilter]()
-    private val tests = new ConcurrentHashMap[KeyDomain, RowTest]()
+    private val tests = new ConcurrentHashMap[KeyDomain, ValuePredicate]()
 
     def filterFor(d: KeyDomain): ValueFilter = converted.computeIfAbsent(d, filter.convert(_))
-    def testFor(d: KeyDomain): RowTest = {
+    def predicateFor(d: KeyDomain): ValuePredicate = {
       val known = tests.get(d)
-      if (known != null) known else tests.computeIfAbsent(d, x => new RowTest(x, filterFor(x)))
+      if (known != null) known else tests.computeIfAbsent(d, x => new ValuePredicate(x, filterFor(x)))
     }
   }
 

@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.proto.{CreateUserFilter, UpdateUserFilter, UserFilterCommand}
 import org.dynamicfilters.settings.Settings
@@ -35,7 +35,7 @@ object UserFilterCommands {
         s"a command of version ${command.getVersion}, only $Version is known: client and server must be of one version"
       )
     if (!command.getUnknownFields.asMap.isEmpty) throw refused("a command with unknown fields")
-    val sessionId = SqlMetricsAccess.sessionId(session)
+    val sessionId = SparkAccess.sessionId(session)
     command.getCommandCase match {
       case UserFilterCommand.CommandCase.CREATE => create(session, command.getCreate)
       case UserFilterCommand.CommandCase.UPDATE => update(session, sessionId, command.getUpdate)

@@ -5,7 +5,7 @@ import java.lang.ref.{ReferenceQueue, WeakReference}
 import scala.collection.mutable
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.KeyDomain
 
 /** The filters that users made, by session and name; on the driver. Thread-safe.
@@ -38,7 +38,7 @@ object UserFilters {
     */
   def create(session: SparkSession, name: String, domain: KeyDomain, token: String): Unit = synchronized {
     sweep()
-    val id = SqlMetricsAccess.sessionId(session)
+    val id = SparkAccess.sessionId(session)
     val own = sessions.getOrElseUpdate(id, new OfSession(id, session))
     own.open.get(name) match {
       case Some(f) if f.token == token =>

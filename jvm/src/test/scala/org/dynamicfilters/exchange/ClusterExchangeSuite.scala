@@ -18,16 +18,16 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val limits = KeyLimits(maxRows = 100000, inMaxValues = 100000, bloomFpp = 0.01, maxFilterBytes = 8 << 20)
   private val name = FilterName(7, 1)
 
-  private def source(spec: TopKSpec, joins: JoinFilterState*): FilterSource = new FilterSource {
+  private def source(spec: TopKSpec, joins: JoinState*): FilterSource = new FilterSource {
     override def topK(id: Long): Option[TopKSpec] = Option.when(id == name.filterId)(spec)
-    override def join(id: Long): Option[JoinFilterState] = joins.find(_.filterId == id)
+    override def join(id: Long): Option[JoinState] = joins.find(_.filterId == id)
   }
-  private def topK(node: SimulatedCluster#Node, spec: TopKSpec = top3, execution: Long = 1): SharedTopK =
+  private def topK(node: SimulatedCluster#Node, spec: TopKSpec = top3, execution: Long = 1): TopKState =
     node.executions.open(execution).flatMap(_.topK(name, spec)).get
   private def late(node: SimulatedCluster#Node): Option[ValueFilter] =
     node.executions.open(1).flatMap(_.lateFilter(9))
   private def keys(values: Any*): Array[AnyRef] = values.map(int.fromInternal).toArray
-  private def bound(t: SharedTopK): Any = t.bound.key
+  private def bound(t: TopKState): Any = t.bound.key
 
   test("a bound that one executor finds reaches the others") {
     val c = new SimulatedCluster(3, source(top3))
@@ -144,13 +144,13 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(bound(shared(1)) == int.fromInternal(0) && bound(shared.head) == int.fromInternal(3))
   }
 
-  private def state(id: Long) = new JoinFilterState(id, nullsMatch = false, limits)
+  private def state(id: Long) = new JoinState(id, nullsMatch = false, limits)
   private def collected(values: Iterable[Int]): Array[Byte] = {
     val c = KeyCollector(int, limits, 1)
     values.foreach(v => c.add(InternalRow(v), 0))
     c.result().encode
   }
-  private def complete(s: JoinFilterState, values: Iterable[Int]): Unit = {
+  private def complete(s: JoinState, values: Iterable[Int]): Unit = {
     s.started(1)
     s.offer(0, collected(values), outgrown = false)
   }
@@ -196,7 +196,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val many = (0 until 1000000).map(i => i * 31)
 
   test("a large filter goes as a broadcast, once for all, and is released when the execution ends") {
-    val big = new JoinFilterState(9, false, limits.copy(maxRows = 10000000, inMaxValues = 10000000))
+    val big = new JoinState(9, false, limits.copy(maxRows = 10000000, inMaxValues = 10000000))
     val c = new SimulatedCluster(2, source(top3, big))
     c.nodes.foreach(late)
     c.settle()
@@ -251,11 +251,11 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a bound that is older or looser than what an executor knows changes nothing") {
-    val t = new SharedTopK(top3)
+    val t = new TopKState(top3)
     t.put(0, 1, keys(1, 2, 3))
-    assert(t.adopt(TopKBound(99, int.fromInternal(4), 0)) == SharedTopK.Outcome.NotTighter)
-    assert(t.adopt(TopKBound(1, int.fromInternal(3), 0)) == SharedTopK.Outcome.NotTighter)
-    assert(t.adopt(TopKBound(1, int.fromInternal(2), 4)) == SharedTopK.Outcome.Tightened && t.bound.generation == 2)
+    assert(t.adopt(TopKBound(99, int.fromInternal(4), 0)) == TopKState.Outcome.NotTighter)
+    assert(t.adopt(TopKBound(1, int.fromInternal(3), 0)) == TopKState.Outcome.NotTighter)
+    assert(t.adopt(TopKBound(1, int.fromInternal(2), 4)) == TopKState.Outcome.Tightened && t.bound.generation == 2)
   }
 
   Seq(

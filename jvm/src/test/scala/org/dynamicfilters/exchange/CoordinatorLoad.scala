@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits}
-import org.dynamicfilters.state.{Executions, FilterName, FilterSource, JoinFilterState, JoinPhase, TopKSpec}
+import org.dynamicfilters.state.{Executions, FilterName, FilterSource, JoinPhase, JoinState, TopKSpec}
 
 /** The real coordinator under the load of many executors: all parts are real but Spark's RPC, which is a call.
   *
@@ -71,7 +71,7 @@ object CoordinatorLoad {
     val spec = TopKSpec(long, limit, ascending = true, nullsFirst = false, tiesFree = true)
     val filters = new FilterSource {
       override def topK(id: Long): Option[TopKSpec] = Some(spec)
-      override def join(id: Long): Option[JoinFilterState] = None
+      override def join(id: Long): Option[JoinState] = None
     }
     val pool = Executors.newSingleThreadScheduledExecutor { (r: Runnable) =>
       val t = new Thread(r); t.setDaemon(true); t
@@ -154,10 +154,10 @@ object CoordinatorLoad {
   /** All executors wait for a filter whose build side has so many partitions. */
   private def join(executors: Int, partitions: Int, keys: Int): Unit = {
     val limits = KeyLimits(10000000, 10000, 0.01, 8L << 20)
-    val state = new JoinFilterState(9, nullsMatch = false, limits)
+    val state = new JoinState(9, nullsMatch = false, limits)
     val filters = new FilterSource {
       override def topK(id: Long): Option[TopKSpec] = None
-      override def join(id: Long): Option[JoinFilterState] = Some(state)
+      override def join(id: Long): Option[JoinState] = Some(state)
     }
     val arrived = new AtomicInteger
     @volatile var last = 0L

@@ -60,7 +60,7 @@ class UserFormsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val doubles = Seq(0.0, -0.0, 1.5, Double.NaN, Double.PositiveInfinity, -3.0)
     forAll(Gen.someOf(doubles), Gen.oneOf(true, false)) { (xs, nulls) =>
       val f = UserForms.values(d, xs.iterator.map(d.fromInternal(_)), nulls, 10)
-      val t = new RowTest(d, f)
+      val t = new ValuePredicate(d, f)
       doubles.foreach { x =>
         assert(t.ofDouble(x) == f.passes(d.fromInternal(x)))
         assert(t.ofObject(Double.box(x)) == f.passes(d.fromInternal(x)))
@@ -70,7 +70,7 @@ class UserFormsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val within = ValueFilter.range(long, Some(End(Long.box(a), true)), Some(End(Long.box(b), true)), nulls = false)
       val bloom = UserForms.bloom(long, boxed(xs), nulls = false, 0.3)
       Seq(UserForms.values(long, boxed(xs), nulls = false, 5), bloom, bloom.and(within), ValueFilter.All).foreach { f =>
-        val t = new RowTest(long, f)
+        val t = new ValuePredicate(long, f)
         (-51L to 51L).foreach(x => assert(t.ofLong(x) == f.passes(Long.box(x))))
       }
     }

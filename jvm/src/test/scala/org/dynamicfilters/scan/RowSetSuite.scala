@@ -78,7 +78,7 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  private def offered(best: BestRows, v: WritableColumnVector, n: Int): Unit =
+  private def offered(best: FirstRows, v: WritableColumnVector, n: Int): Unit =
     (0 until n).foreach(i => best.offer(v, i, i.toLong))
 
   Values.all.foreach { t =>
@@ -91,7 +91,7 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = true), values)
       forAll(runs) { case (s, values) =>
         val v = Vectors.onHeap(t.dataType, values)
-        val best = BestRows(s)
+        val best = FirstRows(s)
         try offered(best, v, values.size)
         finally v.close()
         val keys = values.map(t.domain.fromInternal)
@@ -118,7 +118,7 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val s = TopKSpec(Values.longs.domain, 3000, ascending = false, nullsFirst = false, tiesFree = true)
     val values = (0 until 5000).map(i => (i * 7919L) % 5000)
     val v = Vectors.onHeap(Values.longs.dataType, values)
-    val best = BestRows(s)
+    val best = FirstRows(s)
     offered(best, v, 5000)
     v.close()
     assert(best.rows.map(r => values(r.toInt)).sorted.toSeq == (2000L until 5000L))

@@ -16,7 +16,7 @@ class ExecutionsSuite extends AnyFunSuite with TimeLimits {
     var now = 0L
     var running = Set.empty[Long]
     val executions = new Executions(idleNanos = 100, () => now, running(_))
-    def topK(execution: Long, filter: Long = 7): Option[SharedTopK] =
+    def topK(execution: Long, filter: Long = 7): Option[TopKState] =
       executions.open(execution).flatMap(_.topK(FilterName(filter, 0), spec))
   }
 

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 /** What the driver keeps of scans and build sides that run. */
 class RunningStagesSuite extends AnyFunSuite {
   private val limits = KeyLimits(maxRows = 10, inMaxValues = 10, bloomFpp = 0.01, maxFilterBytes = 1024)
-  private def state = new JoinFilterState(1, nullsMatch = false, limits)
+  private def state = new JoinState(1, nullsMatch = false, limits)
   private def live = (Executions.instance.all[RunningScan].size, Executions.instance.all[RunningBuild].size)
 
   test("an entry goes with its stage or with its execution") {
@@ -41,7 +41,7 @@ class RunningStagesSuite extends AnyFunSuite {
     RunningStages.ended(-30, well = true)
     assert(s.isSettled && s.isIncomplete && s.current.isEmpty)
     s.disable("the query ended")
-    assert(s.phase == JoinPhase.Disabled(JoinFilterState.Incomplete))
+    assert(s.phase == JoinPhase.Disabled(JoinState.Incomplete))
     Executions.instance.close(id)
   }
 }

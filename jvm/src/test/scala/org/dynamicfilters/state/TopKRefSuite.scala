@@ -29,7 +29,7 @@ class TopKRefSuite extends AnyFunSuite {
       spec.copy(distinct = true)
     ).foreach(other => assert(TopKRef(scan, other) != ref, other))
     assert(TopKRef(scan, spec, ordinal = 1) != ref)
-    assert(TopKRef(scan, spec, producer = "aggregate") != ref)
+    assert(TopKRef(scan, spec, producer = Producer.aggregate) != ref)
   }
 
   test("filters of different operators are not, even if those have the same hash") {

@@ -21,7 +21,7 @@ final class TopKSimulation(
     spec: TopKSpec,
     partitions: IndexedSeq[IndexedSeq[SimulatedRow]],
     seed: Long,
-    processes: IndexedSeq[SharedTopK],
+    processes: IndexedSeq[TopKState],
     meanwhile: () => Unit = () => ()
 ) {
   private val random = new Random(seed)

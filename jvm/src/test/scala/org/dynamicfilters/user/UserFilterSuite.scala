@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.exchange.{SimulatedCluster, Trouble}
 import org.dynamicfilters.filter.{End, JavaCopy, KeyDomain, UserForms, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.state.{Executions, FilterSource, JoinFilterState, TopKSpec, UserFilterState, UserRef}
+import org.dynamicfilters.state.{Executions, FilterSource, JoinState, TopKSpec, UserRef, UserState}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What executions and executors make of updates. */
@@ -22,7 +22,7 @@ class UserFilterSuite extends AnyFunSuite {
     val f = filter()
     f.update(between(0, 100))
     val ref = UserRef(f.current, follows = true)
-    val state = UserFilterState.of(-1, ref)
+    val state = UserState.of(-1, ref)
     def now = state.newest.number
     assert(now == 1)
     f.update(between(0, 50))
@@ -37,7 +37,7 @@ class UserFilterSuite extends AnyFunSuite {
     f.update(ValueFilter.Nothing)
     assert(now == 7)
     // Another execution starts with what is in force, also if it was planned before.
-    val later = UserFilterState.of(-2, ref)
+    val later = UserState.of(-2, ref)
     assert(later.newest.number == 7)
     Executions.instance.close(-1)
     Executions.instance.close(-2)
@@ -47,7 +47,7 @@ class UserFilterSuite extends AnyFunSuite {
 
   test("one that does not follow stays") {
     val f = filter()
-    val state = UserFilterState.of(-3, UserRef(f.current, follows = false))
+    val state = UserState.of(-3, UserRef(f.current, follows = false))
     f.update(between(0, 50))
     assert(state.newest.number == 0)
     Executions.instance.close(-3)
@@ -71,11 +71,11 @@ class UserFilterSuite extends AnyFunSuite {
     execution -= 1
     val id = execution
     val ref = UserRef(f.current, follows = true)
-    val state = UserFilterState.of(id, ref)
+    val state = UserState.of(id, ref)
     val source = new FilterSource {
       override def topK(id: Long): Option[TopKSpec] = None
-      override def join(id: Long): Option[JoinFilterState] = None
-      override def user(e: Long, filterId: Long): Option[UserFilterState] = Option.when(e == id && filterId == ref.id)(state)
+      override def join(id: Long): Option[JoinState] = None
+      override def user(e: Long, filterId: Long): Option[UserState] = Option.when(e == id && filterId == ref.id)(state)
     }
     val c = new SimulatedCluster(3, source, trouble, seed)
     def ask(i: Int) = c.nodes(i).executions.open(id).flatMap(_.lateFilter(ref.id))

@@ -13,7 +13,7 @@ import org.apache.spark.util.AccumulatorV2
   * @param dropped
   *   rows that the producer itself dropped
   */
-final case class FilterSeen(
+final case class TopKSeen(
     executionId: Long,
     executorId: String,
     generation: Long,
@@ -21,21 +21,21 @@ final case class FilterSeen(
     dropped: Long
 )
 
-/** Carries [[FilterSeen]] to the driver: one entry an execution and executor.
+/** Carries [[TopKSeen]] to the driver: one entry an execution and executor.
   *
   * By execution, because Spark keeps the RDD of a plan that is executed again, and this accumulator with it.
   */
-final class FilterAccumulator extends AccumulatorV2[FilterSeen, Seq[FilterSeen]] {
-  private var seen = Map.empty[(Long, String), FilterSeen]
+final class TopKAccumulator extends AccumulatorV2[TopKSeen, Seq[TopKSeen]] {
+  private var seen = Map.empty[(Long, String), TopKSeen]
 
   override def isZero: Boolean = seen.isEmpty
-  override def copy(): FilterAccumulator = {
-    val c = new FilterAccumulator
+  override def copy(): TopKAccumulator = {
+    val c = new TopKAccumulator
     c.seen = seen
     c
   }
   override def reset(): Unit = seen = Map.empty
-  override def add(s: FilterSeen): Unit = synchronized {
+  override def add(s: TopKSeen): Unit = synchronized {
     val key = (s.executionId, s.executorId)
     val merged = seen.get(key) match {
       case Some(old) =>
@@ -45,16 +45,16 @@ final class FilterAccumulator extends AccumulatorV2[FilterSeen, Seq[FilterSeen]]
     }
     seen += key -> merged
     val executions = seen.keysIterator.map(_._1).toSet
-    if (executions.size > FilterAccumulator.ExecutionsKept) seen = seen.filterNot(_._1._1 == executions.min)
+    if (executions.size > TopKAccumulator.ExecutionsKept) seen = seen.filterNot(_._1._1 == executions.min)
   }
-  override def merge(other: AccumulatorV2[FilterSeen, Seq[FilterSeen]]): Unit = other match {
-    case o: FilterAccumulator => o.seen.values.foreach(add)
+  override def merge(other: AccumulatorV2[TopKSeen, Seq[TopKSeen]]): Unit = other match {
+    case o: TopKAccumulator => o.seen.values.foreach(add)
     case _ =>
   }
-  override def value: Seq[FilterSeen] = seen.values.toSeq
+  override def value: Seq[TopKSeen] = seen.values.toSeq
 }
 
-object FilterAccumulator {
+object TopKAccumulator {
 
   /** Of one plan; older ones' figures are forgotten. */
   val ExecutionsKept = 16

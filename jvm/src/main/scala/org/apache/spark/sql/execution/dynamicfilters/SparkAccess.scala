@@ -4,18 +4,11 @@ import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.QueryExecution
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
 import org.apache.spark.storage.BroadcastBlockId
 
 /** Members of Spark that are visible only inside its own packages. */
-object SqlMetricsAccess {
-  def sum(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createMetric(sc, name)
-  def size(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createSizeMetric(sc, name)
-
-  /** Makes metrics that the driver has set visible in the UI. */
-  def postDriverUpdates(sc: SparkContext, executionId: String, metrics: Seq[SQLMetric]): Unit =
-    SQLMetrics.postDriverMetricUpdates(sc, executionId, metrics)
+object SparkAccess {
 
   /** Tells one session from another; the same for all threads of a session. */
   def sessionId(session: SparkSession): String =

@@ -19,7 +19,7 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
   * @param ofRows
   *   what looks at several columns, as of now; evaluated after the filters
   */
-final class BatchTest(
+final class BatchSelector(
     filters: () => IndexedSeq[ValueFilter],
     columns: IndexedSeq[(Int, Int)],
     ofRows: () => Seq[RowPass],
@@ -55,7 +55,7 @@ final class BatchTest(
       val n = batch.numRows
       val selection = selector.select(n, batch.column, active, passes)
       passes.foreach(_.judge())
-      if (advisor.judge(n, selection.count)) report.addReason(BatchTest.GivenUp)
+      if (advisor.judge(n, selection.count)) report.addReason(BatchSelector.GivenUp)
       if (selection.count == n) batch else view(batch, selection)
     }
   }
@@ -70,6 +70,6 @@ final class BatchTest(
   }
 }
 
-private[scan] object BatchTest {
+private[scan] object BatchSelector {
   val GivenUp = "most rows that were read pass the filters: they are not looked at one by one"
 }

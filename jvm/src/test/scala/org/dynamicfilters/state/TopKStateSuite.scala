@@ -6,8 +6,8 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
-  import SharedTopK.Outcome
+class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  import TopKState.Outcome
 
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 400, sizeRange = 20)
@@ -46,13 +46,13 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       forAll(runs) { case (s, parts, seed) =>
         val random = new java.util.Random(seed)
         val rows = parts.map(_.map(v => SimulatedRow(t.domain.fromInternal(v), random.nextInt(4))).toIndexedSeq)
-        new TopKSimulation(s, rows.toIndexedSeq, seed, IndexedSeq(new SharedTopK(s))).run()
+        new TopKSimulation(s, rows.toIndexedSeq, seed, IndexedSeq(new TopKState(s))).run()
       }
     }
   }
 
   test("there is no bound before as many rows as the limit are known") {
-    val t = new SharedTopK(spec(3))
+    val t = new TopKState(spec(3))
     assert(t.put(0, 1, keys(4, 5)) == Outcome.NotFull && t.bound.isNone)
     assert(t.bound.filterFor(0, t.spec) == ValueFilter.All)
     assert(t.put(1, 2, keys(9)) == Outcome.Tightened)
@@ -60,14 +60,14 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("what an attempt shares replaces what it shared before") {
-    val t = new SharedTopK(spec(3))
+    val t = new TopKState(spec(3))
     t.put(0, 1, keys(4, 5))
     assert(t.put(0, 1, keys(4, 5)) == Outcome.NotFull && t.bound.isNone)
     assert(t.put(0, 1, keys(3, 4, 5)) == Outcome.Tightened && t.bound.key == int.fromInternal(5))
   }
 
   test("of different keys one that several partitions hold counts once") {
-    val t = new SharedTopK(TopKSpec(int, 3, ascending = true, nullsFirst = false, tiesFree = false, distinct = true))
+    val t = new TopKState(TopKSpec(int, 3, ascending = true, nullsFirst = false, tiesFree = false, distinct = true))
     t.put(0, 1, keys(1, 2))
     assert(t.put(1, 2, keys(1, 2)) == Outcome.NotFull && t.bound.isNone)
     assert(t.put(2, 3, keys(2, 7)) == Outcome.Tightened && t.bound.key == int.fromInternal(7))
@@ -75,7 +75,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a retried partition does not count twice") {
-    val t = new SharedTopK(spec(4))
+    val t = new TopKState(spec(4))
     t.put(0, 1, keys(1, 2))
     assert(t.put(0, 2, keys(1, 2)) == Outcome.NotFull && t.bound.isNone)
     assert(t.put(1, 3, keys(7, 8)) == Outcome.Tightened)
@@ -83,13 +83,13 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("an attempt that a newer one replaced is not heard any more") {
-    val t = new SharedTopK(spec(2))
+    val t = new TopKState(spec(2))
     t.put(0, 9, keys(5))
     assert(t.put(0, 8, keys(1, 1)) == Outcome.Superseded && t.bound.isNone)
   }
 
   test("a bound stays when the rows behind it are replaced") {
-    val t = new SharedTopK(spec(2))
+    val t = new TopKState(spec(2))
     t.put(0, 1, keys(1, 2))
     val before = t.bound
     assert(t.put(0, 2, keys(1)) == Outcome.NotFull && t.bound == before)
@@ -97,13 +97,13 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("only the best rows of all partitions are held") {
-    val t = new SharedTopK(spec(3))
+    val t = new TopKState(spec(3))
     (0 until 100).foreach(p => t.put(p, p.toLong, keys(100 - p, 200 - p, 300 - p)))
     assert(t.keysHeld == 3 && t.bound.key == int.fromInternal(3))
   }
 
   test("of equal keys those of earlier partitions are better") {
-    val t = new SharedTopK(spec(2))
+    val t = new TopKState(spec(2))
     t.put(3, 1, keys(5, 5))
     assert(t.bound.filterFor(3, t.spec).passes(int.fromInternal(5)))
     assert(t.bound.filterFor(2, t.spec).passes(int.fromInternal(5)))
@@ -114,7 +114,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("with a second sort key equal first keys are needed everywhere") {
-    val t = new SharedTopK(spec(1, tiesFree = false))
+    val t = new TopKState(spec(1, tiesFree = false))
     t.put(0, 1, keys(5))
     assert(t.bound.filterFor(7, t.spec).passes(int.fromInternal(5)))
     val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
@@ -123,7 +123,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a task that has handed on enough rows of one key needs no more of it") {
-    val t = new SharedTopK(spec(2))
+    val t = new TopKState(spec(2))
     val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
     assert(task.accept(5) && task.accept(5))
     assert(!task.filter().passes(int.fromInternal(5)) && task.filter().passes(int.fromInternal(4)))
@@ -133,7 +133,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("enough nulls leave no need for values where nulls come first") {
-    val t = new SharedTopK(spec(2, nullsFirst = true))
+    val t = new TopKState(spec(2, nullsFirst = true))
     val task = TaskTopK(t, 0, 1)
     assert(task.acceptNull() && task.acceptNull())
     assert(task.filter() == ValueFilter.Nothing)
@@ -142,7 +142,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("nulls are dropped once enough values are known where nulls come last") {
-    val t = new SharedTopK(spec(1))
+    val t = new TopKState(spec(1))
     val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
     assert(task.acceptNull() && task.accept(Int.MaxValue.toLong))
     task.flush()
@@ -152,7 +152,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("the extremes of a long are bounds like any other") {
     val long = KeyDomain.of(LongType).toOption.get
     Seq(true -> Long.MinValue, false -> Long.MaxValue).foreach { case (ascending, best) =>
-      val t = new SharedTopK(TopKSpec(long, 1, ascending, nullsFirst = false, tiesFree = true))
+      val t = new TopKState(TopKSpec(long, 1, ascending, nullsFirst = false, tiesFree = true))
       val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
       assert(task.accept(best))
       assert(task.filter() == ValueFilter.Nothing && !task.accept(best) && !task.accept(0L))
@@ -161,7 +161,7 @@ class SharedTopKSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("tasks of many threads agree on the best rows") {
     val s = spec(50)
-    val t = new SharedTopK(s)
+    val t = new TopKState(s)
     val pool = java.util.concurrent.Executors.newFixedThreadPool(4)
     try {
       val done = (0 until 16).map { p =>

@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.UTF8String
   *
   * A bounded heap, worst on top. Keys of NULL take part where nulls sort first and are left out where they sort last.
   */
-abstract class BestRows(spec: TopKSpec) {
+abstract class FirstRows(spec: TopKSpec) {
   protected val limit: Int = spec.limit
 
   def offer(v: ColumnVector, i: Int, row: Long): Unit
@@ -27,14 +27,14 @@ abstract class BestRows(spec: TopKSpec) {
   def allEqual: Boolean
 }
 
-object BestRows {
-  def apply(spec: TopKSpec): BestRows = spec.domain match {
-    case d: LongDomain => new LongBestRows(spec, d)
-    case _ => new ObjectBestRows(spec)
+object FirstRows {
+  def apply(spec: TopKSpec): FirstRows = spec.domain match {
+    case d: LongDomain => new LongFirstRows(spec, d)
+    case _ => new ObjectFirstRows(spec)
   }
 }
 
-private final class LongBestRows(spec: TopKSpec, domain: LongDomain) extends BestRows(spec) {
+private final class LongFirstRows(spec: TopKSpec, domain: LongDomain) extends FirstRows(spec) {
   private val flip = if (spec.ascending) 0L else -1L
   // Binary max-heap of (encoded key, row); smaller encoded is better.
   private var keys = new Array[Long](math.min(limit, 1024))
@@ -91,7 +91,7 @@ private final class LongBestRows(spec: TopKSpec, domain: LongDomain) extends Bes
   }
 }
 
-private final class ObjectBestRows(spec: TopKSpec) extends BestRows(spec) {
+private final class ObjectFirstRows(spec: TopKSpec) extends FirstRows(spec) {
   private final class Entry(val key: AnyRef, val row: Long)
   private val order = spec.order
   private val heap = new java.util.PriorityQueue[Entry](

@@ -5,7 +5,7 @@ package org.dynamicfilters.scan
   * @param most
   *   in milliseconds, if the setting allows that long
   */
-sealed abstract class HoldBack(most: Long) {
+sealed abstract class Wait(most: Long) {
 
   /** @param longest
     *   what the setting allows, in milliseconds
@@ -13,16 +13,16 @@ sealed abstract class HoldBack(most: Long) {
   final def millis(longest: Long): Long = math.min(longest, most)
 }
 
-object HoldBack {
+object Wait {
 
   /** The filter is there by itself, or comes when it comes. */
-  case object No extends HoldBack(0)
+  case object No extends Wait(0)
 
   /** Until the build side's job has surely been submitted. Spark gives slots to older jobs first, so from then on the scan only
     * gets slots that the build side leaves idle, and takes the filter up when it comes.
     */
-  case object Briefly extends HoldBack(100)
+  case object Briefly extends Wait(100)
 
   /** Until the filter is ready or will not come. */
-  case object UntilReady extends HoldBack(Long.MaxValue)
+  case object UntilReady extends Wait(Long.MaxValue)
 }

@@ -38,8 +38,8 @@ trait ContributionSink {
   * Memory: at most `limit` keys a running partition, and `limit` in all for those that have ended. Thread-safe; readers of
   * `bound` take no lock.
   */
-final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] = None) extends ContributionSink {
-  import SharedTopK._
+final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = None) extends ContributionSink {
+  import TopKState._
 
   @volatile private var current: TopKBound = TopKBound.none
   private val owners = mutable.HashMap.empty[Int, Long]
@@ -151,7 +151,7 @@ final class SharedTopK(val spec: TopKSpec, onChange: Option[SharedTopK => Unit] 
   def keysHeld: Long = synchronized(held)
 }
 
-object SharedTopK {
+object TopKState {
   private final class Cursor(val partition: Int, val keys: Array[AnyRef]) {
     var at = 0
     def key: AnyRef = keys(at)

@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, Selection, ValueFilter}
 import org.scalatest.funsuite.AnyFunSuite
 
-class BatchTestSuite extends AnyFunSuite {
+class BatchSelectorSuite extends AnyFunSuite {
   import ScanCounter._
 
   private val domain = KeyDomain.of(LongType).toOption.get
@@ -20,7 +20,7 @@ class BatchTestSuite extends AnyFunSuite {
     var filter: ValueFilter = ValueFilter.All
     var passes = Seq.empty[RowPass]
     var asked = 0
-    val test = new BatchTest(
+    val test = new BatchSelector(
       () => { asked += 1; IndexedSeq(filter) },
       IndexedSeq((0, 0)),
       () => passes,
@@ -96,7 +96,7 @@ class BatchTestSuite extends AnyFunSuite {
       f.test(b) eq b
     }
     assert(whole == 150)
-    assert(f.report.reasons == Map(BatchTest.GivenUp -> 1))
+    assert(f.report.reasons == Map(BatchSelector.GivenUp -> 1))
   }
 
   test("a failure lets all rows pass from then on, is counted and has a reason") {

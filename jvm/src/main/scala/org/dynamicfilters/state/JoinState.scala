@@ -1,7 +1,7 @@
 package org.dynamicfilters.state
 
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
-import java.util.concurrent.atomic.AtomicLong
+import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 
 import scala.util.control.NonFatal
 
@@ -15,8 +15,15 @@ object JoinPhase {
   /** Planned; the build side has not started, and may never do so. */
   case object Registered extends JoinPhase
 
-  /** The build side runs in this many partitions. */
-  final case class Building(partitions: Int) extends JoinPhase
+  /** The build side runs, or has run, in this many partitions. */
+  final case class Building(partitions: Int, reports: Reports.Value = Reports.Coming) extends JoinPhase
+
+  /** What its partitions report: `Missing` are some of a build side that has ended; once they are `All` there, whoever asks for
+    * the filter builds it.
+    */
+  object Reports extends Enumeration {
+    val Coming, Missing, All = Value
+  }
 
   /** @param reduced
     *   why the filter is less exact than it could be
@@ -40,30 +47,28 @@ object JoinPhase {
   *   of a filter of tuples, the states of its single keys: it is complete after them, because they decide whether it is of
   *   any use. None for a filter of one key
   */
-final class JoinFilterState(
+final class JoinState(
     val filterId: Long,
     nullsMatch: Boolean,
     limits: KeyLimits,
-    columns: Seq[JoinFilterState] = Nil
+    columns: Seq[JoinState] = Nil
 ) extends KeyOffers
     with Logging {
   import JoinPhase._
 
   private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
   private val settled = new CountDownLatch(1)
-  @volatile private var phaseNow: JoinPhase = Registered
-  @volatile private var complete = false
-  @volatile private var incomplete = false
+  private val phaseNow = new AtomicReference[JoinPhase](Registered)
   @volatile private var startedAt = 0L
   @volatile private var readyAt = 0L
   private val waited = new AtomicLong
 
-  @volatile private var leader: JoinFilterState = _
+  @volatile private var leader: JoinState = _
   @volatile private var names = Vector.empty[String]
-  private val followers = new java.util.concurrent.CopyOnWriteArrayList[JoinFilterState]()
+  private val followers = new java.util.concurrent.CopyOnWriteArrayList[JoinState]()
 
   /** Takes over what another filter of equal keys finds: Spark uses that one's exchange for this join too. */
-  def follow(other: JoinFilterState): Unit = if (leader == null && (other ne this)) {
+  def follow(other: JoinState): Unit = if (leader == null && (other ne this)) {
     leader = other
     other.followers.add(this)
     if (other.isSettled) wake()
@@ -117,13 +122,13 @@ final class JoinFilterState(
   /** Whether plans and reports may show values. */
   @volatile var showValues: Boolean = true
 
-  def phase: JoinPhase = if (leader != null) leader.phase else { current; phaseNow }
+  def phase: JoinPhase = if (leader != null) leader.phase else { current; phaseNow.get }
 
   /** The filter, if the build side is complete. */
   def current: Option[ValueFilter] = if (leader != null) leader.current
   else {
-    if (complete && phaseNow.isInstanceOf[Building]) build()
-    phaseNow match {
+    if (isComplete) build()
+    phaseNow.get match {
       case Ready(filter, _, _, _) => Some(filter)
       case _ => None
     }
@@ -131,10 +136,9 @@ final class JoinFilterState(
 
   /** The build side starts. A second start, of a plan that is executed again, changes nothing: the rows are the same. */
   def started(partitions: Int): Unit = synchronized {
-    if (phaseNow == Registered) {
+    if (phaseNow.get == Registered) {
       startedAt = System.nanoTime()
-      phaseNow = Building(partitions)
-      checkComplete()
+      if (phaseNow.compareAndSet(Registered, Building(partitions))) checkComplete()
     }
   }
 
@@ -147,25 +151,31 @@ final class JoinFilterState(
   }
 
   /** Whether nothing that partitions report can matter any more: a stage that runs again reports once more. */
-  private def isDone: Boolean = phaseNow match {
-    case Registered | Building(_) => false
+  private def isDone: Boolean = phaseNow.get match {
     case Ready(_, _, _, _) | Disabled(_) => true
+    case _ => false
   }
 
   /** Of how many partitions it keeps the keys. */
   private[state] def kept: Int = partials.size
 
-  private def checkComplete(): Unit = phaseNow match {
-    case Building(partitions) if partials.size >= partitions && columns.forall(_.isSettled) =>
+  private def checkComplete(): Unit = phaseNow.get match {
+    case now @ Building(partitions, reports)
+        if reports != Reports.All && partials.size >= partitions && columns.forall(_.isSettled) =>
       if (readyAt == 0L) readyAt = System.nanoTime()
-      complete = true
-      settle()
+      // Meanwhile it may have been given up, or have ended.
+      if (phaseNow.compareAndSet(now, now.copy(reports = Reports.All))) settle() else checkComplete()
     case _ =>
   }
 
+  private def isComplete: Boolean = phaseNow.get match {
+    case Building(_, reports) => reports == Reports.All
+    case _ => false
+  }
+
   private def build(): Unit = synchronized {
-    if (phaseNow.isInstanceOf[Building]) {
-      phaseNow =
+    if (isComplete) {
+      phaseNow.set(
         try {
           // One by one, so that bytes and keys of all of them are not held at a time.
           val decoded =
@@ -184,6 +194,7 @@ final class JoinFilterState(
             logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
             Disabled(s"${e.getClass.getSimpleName} while building the filter")
         }
+      )
       // After the phase has changed; see `offer`.
       partials.clear()
     }
@@ -200,26 +211,31 @@ final class JoinFilterState(
   }
 
   /** Gives the filter up, if it is not ready, and lets everybody go on who waits for it. */
-  def disable(reason: String): Unit = {
-    synchronized {
-      phaseNow match {
-        case Registered | Building(_) if !complete =>
-          phaseNow = Disabled(if (incomplete) JoinFilterState.Incomplete else reason)
+  def disable(reason: String): Unit =
+    phaseNow.get match {
+      case Building(_, Reports.All) | Ready(_, _, _, _) | Disabled(_) => settle()
+      case now =>
+        val why = if (isIncomplete) JoinState.Incomplete else reason
+        if (phaseNow.compareAndSet(now, Disabled(why))) {
           partials.clear()
-        case _ =>
-      }
+          settle()
+        } else disable(reason)
+    }
+
+  /** The build side has ended, whether or not each of its partitions has reported. */
+  def buildEnded(): Unit = {
+    phaseNow.updateAndGet {
+      case Building(n, Reports.Coming) => Building(n, Reports.Missing)
+      case other => other
     }
     settle()
   }
 
-  /** The build side has ended, whether or not each of its partitions has reported. */
-  def buildEnded(): Unit = {
-    if (phaseNow.isInstanceOf[Building] && !complete) incomplete = true
-    settle()
-  }
-
   /** Whether the build side ended before each of its partitions had reported. */
-  def isIncomplete: Boolean = incomplete && !complete
+  def isIncomplete: Boolean = phaseNow.get match {
+    case Building(_, reports) => reports == Reports.Missing
+    case _ => false
+  }
 
   /** Lets everybody go on who waits; the filter may still become ready. */
   def release(): Unit = settle()
@@ -254,6 +270,6 @@ final class JoinFilterState(
   columns.foreach(_.onSettled(() => checkComplete()))
 }
 
-object JoinFilterState {
+object JoinState {
   val Incomplete = "not every partition of the build side has reported"
 }

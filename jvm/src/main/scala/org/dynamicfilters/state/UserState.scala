@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.SQLExecution
 import org.dynamicfilters.user.{Follower, Generation}
 
 /** A user's filter in one execution, on the driver. Thread-safe. */
-final class UserFilterState(val executionId: Long, val ref: UserRef) extends Follower with AutoCloseable with Logging {
+final class UserState(val executionId: Long, val ref: UserRef) extends Follower with AutoCloseable with Logging {
   @volatile private var adopted: Generation = ref.generation
   @volatile private var columns = Vector.empty[String]
   @volatile private var notInScan: Option[String] = None
@@ -49,26 +49,26 @@ final class UserFilterState(val executionId: Long, val ref: UserRef) extends Fol
   def addReason(why: String): Unit = synchronized(if (notInScan.isEmpty) notInScan = Some(why))
 }
 
-object UserFilterState {
+object UserState {
   private final case class Key(filterId: Long)
 
   /** The filter's state in an execution, made by whoever asks first. From then on it hears of updates, until the execution
     * ends; one of an execution that has ended stays as it is.
     */
-  def of(executionId: Long, ref: UserRef): UserFilterState =
+  def of(executionId: Long, ref: UserRef): UserState =
     Executions.instance
       .attach(executionId, Key(ref.id)) {
-        val state = new UserFilterState(executionId, ref)
+        val state = new UserState(executionId, ref)
         if (ref.follows) ref.generation.owner.foreach(_.follow(state))
         state
       }
-      .getOrElse(new UserFilterState(executionId, ref))
+      .getOrElse(new UserState(executionId, ref))
 
   /** The same where somebody has asked before, or where Spark runs the execution: a plan that is executed again keeps its RDD,
     * so its scans are not started again.
     */
-  def ifRunning(executionId: Long, filterId: Long, ref: => Option[UserRef]): Option[UserFilterState] =
+  def ifRunning(executionId: Long, filterId: Long, ref: => Option[UserRef]): Option[UserState] =
     Executions.instance
-      .find[UserFilterState](executionId, Key(filterId))
+      .find[UserState](executionId, Key(filterId))
       .orElse(ref.filter(_ => SQLExecution.getQueryExecution(executionId) != null).map(of(executionId, _)))
 }

@@ -12,7 +12,7 @@ import org.dynamicfilters.filter.{TupleSelector, ValueFilter}
   *
   * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact.
   */
-private[scan] final class SnapshotTest(task: TaskScan) {
+private[scan] final class SnapshotSelector(task: TaskScan) {
   private val spec = task.spec
 
   // Partition columns follow those that are read.
@@ -39,7 +39,7 @@ private[scan] final class SnapshotTest(task: TaskScan) {
     }
   }
 
-  private val batches = new BatchTest(() => task.filters(), columns, () => passes(), task.batchJudge, task.report)
+  private val batches = new BatchSelector(() => task.filters(), columns, () => passes(), task.batchJudge, task.report)
 
   /** The rows of a scan that pass.
     *

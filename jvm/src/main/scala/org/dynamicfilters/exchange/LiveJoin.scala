@@ -4,15 +4,15 @@ import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.state.{FilterName, JoinFilterState, JoinPhase}
+import org.dynamicfilters.state.{FilterName, JoinPhase, JoinState}
 
 /** A join's filter for executors whose scans run already, in one execution. Guarded by the coordinator's lock.
   *
   * Sent once to each that asked, when it is complete; not at all where nobody reads any more.
   */
-private[exchange] final class LateJoin(
+private[exchange] final class LiveJoin(
     executionId: Long,
-    state: JoinFilterState,
+    state: JoinState,
     peers: Peers,
     pace: ExchangePace,
     counters: ExchangeCounters
@@ -53,7 +53,7 @@ private[exchange] final class LateJoin(
     case JoinPhase.Disabled(reason) =>
       val m = MessageCodec.encode(Message.Withdrawn(executionId, name, reason))
       serve(m, None)
-    case JoinPhase.Registered | JoinPhase.Building(_) =>
+    case JoinPhase.Registered | JoinPhase.Building(_, _) =>
   }
 
   private def serve(message: Array[Byte], payload: Option[Payload]): Unit = {
@@ -74,7 +74,7 @@ private[exchange] final class LateJoin(
         s"$bytes bytes to ${subscribers.size} executors are more than ${pace.fanOutBytes}; they get its range"
       )
     val sent = FilterCodec.encode(if (fits) filter else rangeOf(filter))
-    LateFilterMessage(executionId, name, sent, peers, counters)
+    LiveFilterMessage(executionId, name, sent, peers, counters)
   }
 
   private def rangeOf(filter: ValueFilter): ValueFilter = filter match {

@@ -11,20 +11,20 @@ import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
-class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
+class JoinStateSuite extends AnyFunSuite with TimeLimits {
   private val domain = KeyDomain.of(LongType).toOption.get
   private val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
-  private def state = new JoinFilterState(1, nullsMatch = false, limits)
+  private def state = new JoinState(1, nullsMatch = false, limits)
   private def ref(name: String) = {
     val build = LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
-    JoinRef(domain, nullsMatch = false, "k=j", build, BoundReference(0, LongType, nullable = true), limits)
+    JoinRef(parts.take(1), "k=j", build, Seq(BoundReference(0, LongType, nullable = true)), limits, Nil)
   }
   private def keys(values: Long*): Array[Byte] = {
     val c = KeyCollector(domain, limits, 2)
     values.foreach(v => c.add(InternalRow(v), 0))
     c.result().encode
   }
-  private def passes(s: JoinFilterState, key: Long): Boolean = s.current.get.passes(Long.box(key))
+  private def passes(s: JoinState, key: Long): Boolean = s.current.get.passes(Long.box(key))
 
   test("there is no filter before every partition has reported") {
     val s = state
@@ -139,7 +139,7 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
     failAfter(20.seconds) {
       val pool = Executors.newSingleThreadExecutor()
       try {
-        def waits(s: JoinFilterState, millis: Long)(end: => Unit): Long = {
+        def waits(s: JoinState, millis: Long)(end: => Unit): Long = {
           val from = System.nanoTime()
           val done = pool.submit((() => s.await(System.nanoTime() + millis * 1000000L)): Runnable)
           end
@@ -215,11 +215,11 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
     pairs.foreach { case (x, y) => c.add(InternalRow(x, y), Array(0, 1)) }
     c.result().encode
   }
-  private def ofTuples: (JoinFilterState, Seq[JoinFilterState]) = {
-    val columns = Seq(2L, 3L).map(new JoinFilterState(_, nullsMatch = false, limits))
-    (new JoinFilterState(1, nullsMatch = false, limits, columns), columns)
+  private def ofTuples: (JoinState, Seq[JoinState]) = {
+    val columns = Seq(2L, 3L).map(new JoinState(_, nullsMatch = false, limits))
+    (new JoinState(1, nullsMatch = false, limits, columns), columns)
   }
-  private def offer(states: (JoinFilterState, Seq[JoinFilterState]), partition: Int, pairs: (Long, Long)*): Unit = {
+  private def offer(states: (JoinState, Seq[JoinState]), partition: Int, pairs: (Long, Long)*): Unit = {
     states._2.head.offer(partition, keys(pairs.map(_._1): _*), outgrown = false)
     states._2.last.offer(partition, keys(pairs.map(_._2): _*), outgrown = false)
     states._1.offer(partition, tuples(pairs: _*), outgrown = false)
@@ -233,7 +233,7 @@ class JoinFilterStateSuite extends AnyFunSuite with TimeLimits {
     offer(states, 0, (1L, 1L), (2L, 2L))
     assert(tuple.current.isEmpty && !tuple.isSettled)
     offer(states, 1, (3L, 3L))
-    val single = new JoinFilterState(4, nullsMatch = false, limits, columns)
+    val single = new JoinState(4, nullsMatch = false, limits, columns)
     single.started(1)
     single.offer(0, tuples((1L, 1L), (2L, 2L), (3L, 3L)), outgrown = false)
     assert(tuple.current == single.current, "the rows of a failed attempt count")

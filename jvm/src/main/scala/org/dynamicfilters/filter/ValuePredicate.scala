@@ -5,8 +5,8 @@ import java.util.function.LongPredicate
 import org.apache.spark.sql.types._
 
 /** A filter asked for one value after the other, in the form that Spark's expressions have them. Values are not null. */
-final class RowTest(domain: KeyDomain, filter: ValueFilter) {
-  import RowTest._
+final class ValuePredicate(domain: KeyDomain, filter: ValueFilter) {
+  import ValuePredicate._
 
   private val ofLongs: LongPredicate = domain match {
     case _: LongDomain => compile(filter)
@@ -36,7 +36,7 @@ final class RowTest(domain: KeyDomain, filter: ValueFilter) {
   }
 }
 
-object RowTest {
+object ValuePredicate {
 
   /** How a type's values are asked for. */
   sealed trait Kind

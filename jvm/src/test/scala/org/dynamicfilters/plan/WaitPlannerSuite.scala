@@ -1,51 +1,51 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.DataFrame
-import org.dynamicfilters.scan.HoldBack
-import org.dynamicfilters.scan.HoldBack.{Briefly, UntilReady}
+import org.dynamicfilters.scan.Wait
+import org.dynamicfilters.scan.Wait.{Briefly, UntilReady}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Which probe sides are held back, by what is expected of the two sides. Ranges say how many rows they have. */
-class WaitingSuite extends AnyFunSuite with SparkTests {
+class WaitPlannerSuite extends AnyFunSuite with SparkTests {
   private val large = 100L * 1000 * 1000
 
   private def rows(n: Long, condition: String = "true"): DataFrame = spark.range(n).where(condition).toDF()
 
-  private def holdBack(probe: DataFrame, build: DataFrame): HoldBack = {
+  private def waits(probe: DataFrame, build: DataFrame): Wait = {
     val plan = build.queryExecution.optimizedPlan
-    Waiting.forPlans(probe.queryExecution.optimizedPlan, plan, Estimates.of(plan).selectivity)
+    WaitPlanner.forPlans(probe.queryExecution.optimizedPlan, plan, Estimates.of(plan).selectivity)
   }
 
   test("a large probe side waits for a build side that is read in no time") {
-    assert(holdBack(rows(large), rows(large / 100, "id > 5")) == UntilReady)
+    assert(waits(rows(large), rows(large / 100, "id > 5")) == UntilReady)
   }
 
   test("a large probe side does not wait long for a build side that most rows may pass") {
-    assert(holdBack(rows(large), rows(large / 10, "id > 5")) == Briefly)
-    assert(holdBack(rows(large), rows(large / 10)) == Briefly)
+    assert(waits(rows(large), rows(large / 10, "id > 5")) == Briefly)
+    assert(waits(rows(large), rows(large / 10)) == Briefly)
   }
 
   test("a large probe side waits for a build side that few rows are expected to pass") {
-    assert(holdBack(rows(large), rows(large / 10, "id = 5")) == UntilReady)
-    assert(holdBack(rows(large), rows(large / 10, "id > 5 AND id < 50")) == UntilReady)
-    assert(holdBack(rows(large), rows(large / 10, "CAST(id AS STRING) LIKE '%77%'")) == UntilReady)
+    assert(waits(rows(large), rows(large / 10, "id = 5")) == UntilReady)
+    assert(waits(rows(large), rows(large / 10, "id > 5 AND id < 50")) == UntilReady)
+    assert(waits(rows(large), rows(large / 10, "CAST(id AS STRING) LIKE '%77%'")) == UntilReady)
   }
 
   test("all that the build side reads counts") {
     val small = rows(large / 100, "id > 5")
     val joined = rows(large / 10, "id > 7").join(small, "id")
-    assert(holdBack(rows(large), small.join(small.toDF("id"), "id")) == UntilReady)
-    assert(holdBack(rows(large), rows(large / 10).union(small)) == Briefly)
+    assert(waits(rows(large), small.join(small.toDF("id"), "id")) == UntilReady)
+    assert(waits(rows(large), rows(large / 10).union(small)) == Briefly)
     // Both are filtered: a ninth of the keys is expected to be left.
-    assert(holdBack(rows(large), joined) == UntilReady)
+    assert(waits(rows(large), joined) == UntilReady)
   }
 
   test("a small probe side waits whatever the build side is") {
-    assert(holdBack(rows(1000), rows(large / 10, "id > 5")) == UntilReady)
+    assert(waits(rows(1000), rows(large / 10, "id > 5")) == UntilReady)
   }
 
   test("no wait is longer than the setting allows") {
-    assert(HoldBack.No.millis(10000) == 0)
+    assert(Wait.No.millis(10000) == 0)
     assert(UntilReady.millis(10000) == 10000 && UntilReady.millis(0) == 0)
     assert(Briefly.millis(10000) == 100 && Briefly.millis(50) == 50 && Briefly.millis(0) == 0)
   }

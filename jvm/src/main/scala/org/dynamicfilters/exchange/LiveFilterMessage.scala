@@ -3,7 +3,7 @@ package org.dynamicfilters.exchange
 import org.dynamicfilters.state.FilterName
 
 /** A filter for running scans as a message, with what is too large for it beside it. */
-private[exchange] object LateFilterMessage {
+private[exchange] object LiveFilterMessage {
 
   /** Larger filters go as a Spark broadcast: each executor fetches it once, from whoever has it. */
   private val InlineBytes: Int = 1 << 20

@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
-import org.dynamicfilters.scan.HoldBack
+import org.dynamicfilters.scan.Wait
 
 /** How long a probe side that lies below an exchange is held back for the filter of its build side.
   *
@@ -13,22 +13,22 @@ import org.dynamicfilters.scan.HoldBack
   * of which match, two cores: 4.54 and 5.19 s held back, 4.30 and 4.73 s not; where the filter leaves one row group, 0.70 s held
   * back, 1.15 s not.
   */
-object Waiting {
+object WaitPlanner {
 
   /** By what is expected of the two sides; a hint on the scan overrules it. */
-  def forSides(probe: SparkPlan, build: SparkPlan): HoldBack =
+  def forSides(probe: SparkPlan, build: SparkPlan): Wait =
     (JoinSides.logical(probe), JoinSides.logical(build)) match {
       case (Some(p), Some(b)) => forPlans(p, b, BuildEstimates.of(build).fold(1.0)(_.selectivity))
-      case _ => HoldBack.UntilReady
+      case _ => Wait.UntilReady
     }
 
   /** @param selectivity
     *   share of the build side's keys that is expected to be left
     */
-  private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan, selectivity: Double): HoldBack = {
+  private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan, selectivity: Double): Wait = {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
     val costsLittle = toRead.bytes <= SmallBytes || first.rows <= toRead.rows * SmallShare
-    if (costsLittle || selectivity <= Selective) HoldBack.UntilReady else HoldBack.Briefly
+    if (costsLittle || selectivity <= Selective) Wait.UntilReady else Wait.Briefly
   }
 
   /** Less than this is read by one core in a second or so: no time to save. */
