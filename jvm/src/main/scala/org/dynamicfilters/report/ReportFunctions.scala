@@ -1,10 +1,14 @@
 package org.dynamicfilters.report
 
+import java.util.concurrent.TimeUnit
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{Row, SQLContext, SparkSession}
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry.TableFunctionBuilder
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.dynamicfilters.SqlMetricsAccess
 import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
@@ -19,45 +23,74 @@ import org.dynamicfilters.user.UserFilters
 object ReportFunctions {
   type Description = (FunctionIdentifier, ExpressionInfo, TableFunctionBuilder)
 
-  private def function(name: String, schema: StructType, usage: String)(rows: ReportReader => Seq[Row]): Description = {
-    val info = new ExpressionInfo(
-      classOf[ReportRelation].getName,
-      null,
-      name,
-      s"_FUNC_() - $usage",
-      "",
-      "",
-      "",
-      "table_funcs",
-      "0.1.0",
-      "",
-      "built-in"
-    )
-    val builder: TableFunctionBuilder = { arguments =>
+  private def function(name: String, schema: StructType, usage: String)(rows: ReportReader => Seq[Row]): Description =
+    describe(name, s"_FUNC_() - $usage") { arguments =>
       if (arguments.nonEmpty) throw new IllegalArgumentException(s"$name takes no arguments, ${arguments.size} given")
       val session = SparkSession.active
       session.baseRelationToDataFrame(new ReportRelation(session, schema, rows)).queryExecution.analyzed
     }
+
+  private def describe(name: String, usage: String)(builder: TableFunctionBuilder): Description = {
+    val info =
+      new ExpressionInfo(
+        classOf[ReportRelation].getName,
+        null,
+        name,
+        usage,
+        "",
+        "",
+        "",
+        "table_funcs",
+        "0.1.0",
+        "",
+        "built-in"
+      )
     (FunctionIdentifier(name), info, builder)
+  }
+
+  private val FilterColumns = StructType.fromDDL(
+    "query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state STRING, " +
+      "reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT"
+  )
+
+  private val ScanColumns = StructType.fromDDL(
+    "query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total BIGINT, " +
+      "files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT, rows_pruned BIGINT, " +
+      "rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT, row_groups_late_materialized BIGINT, " +
+      "pruned_by MAP<STRING, BIGINT>, reasons MAP<STRING, BIGINT>"
+  )
+
+  private val QueryColumns =
+    StructType.fromDDL("query_id BIGINT, description STRING, tags ARRAY<STRING>, state STRING, plan STRING")
+
+  private val ReportColumns =
+    QueryColumns.add("filters", ArrayType(FilterColumns)).add("scans", ArrayType(ScanColumns))
+
+  /** Its row is made when the statement is analyzed, so that Spark needs no job for it. */
+  private val report = describe(
+    "dynamic_filter_report",
+    "_FUNC_(tag) - everything of this session's newest query that ran under a tag of this text, once it has ended"
+  ) { arguments =>
+    val tag = arguments match {
+      case Seq(e) if e.foldable && e.dataType == StringType && e.eval() != null => e.eval().toString
+      case _ =>
+        throw new IllegalArgumentException("dynamic_filter_report takes one argument, the text of a query's tag")
+    }
+    LocalRelation.fromExternalRows(
+      DataTypeUtils.toAttributes(ReportColumns),
+      new ReportReader(SparkSession.active).newest(tag).toSeq
+    )
   }
 
   private val filters = function(
     "dynamic_filters",
-    StructType.fromDDL(
-      "query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state STRING, " +
-        "reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT"
-    ),
+    FilterColumns,
     "one row for each dynamic filter of this session's queries, rejected ones included"
   )(_.filters)
 
   private val scans = function(
     "dynamic_filter_scans",
-    StructType.fromDDL(
-      "query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total BIGINT, " +
-        "files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT, rows_pruned BIGINT, " +
-        "rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT, row_groups_late_materialized BIGINT, " +
-        "pruned_by MAP<STRING, BIGINT>, reasons MAP<STRING, BIGINT>"
-    ),
+    ScanColumns,
     "one row for each filtered scan of this session's queries"
   )(_.scans)
 
@@ -92,7 +125,7 @@ object ReportFunctions {
 
   private val queries = function(
     "dynamic_filter_queries",
-    StructType.fromDDL("query_id BIGINT, description STRING, tags ARRAY<STRING>, state STRING, plan STRING"),
+    QueryColumns,
     "one row for each of this session's queries that the report keeps, with the plan as executed where it was asked for"
   )(_.queries)
 
@@ -113,7 +146,7 @@ object ReportFunctions {
     "one row: the plugin's version and whether it is active in this session"
   )(_.status)
 
-  val all: Seq[Description] = Seq(filters, scans, executors, queries, counters, users, live, trace, status)
+  val all: Seq[Description] = Seq(filters, scans, executors, queries, report, counters, users, live, trace, status)
 }
 
 /** Rows are made when the query over them is planned for execution, not when it is analyzed. */
@@ -129,19 +162,35 @@ private final class ReportRelation(
 }
 
 private final class ReportReader(session: SparkSession) {
+  import ReportReader._
+
   private val showValues = Settings.get(session.sessionState.conf, Settings.ShowValues)
 
-  private lazy val reports: Seq[QueryReport] = {
+  private lazy val reports: Seq[QueryReport] = now()
+
+  private def now(): Seq[QueryReport] = {
     // Queries end on the listener's thread; one that has just returned may not have arrived there.
     SqlMetricsAccess.listenersCaughtUp(session.sparkContext, 5000)
     QueryReports.instance.ofSession(SqlMetricsAccess.sessionId(session))
   }
 
-  def filters: Seq[Row] = reports.flatMap { q =>
-    q.synchronized {
-      q.filters.toSeq.map(f => filterRow(q, f)) ++ q.rejected.toSeq.map { r =>
-        Row(q.executionId, null, r.producer, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
-      }
+  /** Spark decorates tags with user and session. A client of Spark Connect has its rows before the execution has ended. */
+  def newest(tag: String): Option[Row] = {
+    def found = now().filter(_.tags.exists(_.contains(tag))).maxByOption(_.executionId)
+    val last = System.nanoTime() + TimeUnit.SECONDS.toNanos(EndSeconds)
+    var query = found
+    while (query.exists(_.state == "running") && System.nanoTime() < last) {
+      Thread.sleep(PollMillis)
+      query = found
+    }
+    query.map(q => Row.fromSeq(queryRow(q).toSeq ++ Seq(filterRows(q), scanRows(q))))
+  }
+
+  def filters: Seq[Row] = reports.flatMap(filterRows)
+
+  private def filterRows(q: QueryReport): Seq[Row] = q.synchronized {
+    q.filters.toSeq.map(f => filterRow(q, f)) ++ q.rejected.toSeq.map { r =>
+      Row(q.executionId, null, r.producer, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
     }
   }
 
@@ -163,7 +212,9 @@ private final class ReportReader(session: SparkSession) {
     )
   }
 
-  def scans: Seq[Row] = reports.flatMap { q =>
+  def scans: Seq[Row] = reports.flatMap(scanRows)
+
+  private def scanRows(q: QueryReport): Seq[Row] =
     q.synchronized(q.scans.toSeq).map { s =>
       val r = s.accumulator.value.getOrElse(q.executionId, new ScanReport(q.executionId, ""))
       import ScanCounter._
@@ -188,7 +239,6 @@ private final class ReportReader(session: SparkSession) {
       )
       Row.fromSeq(table ++ totals(r) ++ how)
     }
-  }
 
   /** From row_groups_total to bytes_read. */
   private def totals(r: ScanReport): Seq[Long] = {
@@ -241,7 +291,9 @@ private final class ReportReader(session: SparkSession) {
     )
   }
 
-  def queries: Seq[Row] = reports.map(q => Row(q.executionId, q.description, q.tags, q.state, q.plan))
+  def queries: Seq[Row] = reports.map(queryRow)
+
+  private def queryRow(q: QueryReport): Row = Row(q.executionId, q.description, q.tags, q.state, q.plan)
 
   def status: Seq[Row] = {
     val enabled = Settings.get(session.sessionState.conf, Settings.Enabled)
@@ -256,4 +308,11 @@ private final class ReportReader(session: SparkSession) {
       )
     )
   }
+}
+
+private object ReportReader {
+
+  /** How long a report may be behind its query: Spark's listeners may have much to do. */
+  private val EndSeconds = 10L
+  private val PollMillis = 20L
 }
