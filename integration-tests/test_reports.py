@@ -227,7 +227,5 @@ def test_one_query_as_one_row(spark: SparkSession, t: str) -> None:
 
 @pytest.mark.parametrize("arguments", ["", "1", "NULL", "'a', 'b'"])
 def test_report_of_no_tag_is_refused(spark: SparkSession, arguments: str) -> None:
-    with pytest.raises(
-        Exception, match="takes one argument, the text of a query's tag"
-    ):
+    with pytest.raises(Exception, match="takes one argument, the text of a query's tag"):
         spark.sql(f"SELECT * FROM dynamic_filter_report({arguments})").collect()
