@@ -27,16 +27,16 @@ PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Parts share caches and two cores.
-.NOTPARALLEL:
-.PHONY: help demo bench bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all test-steps format \
-  stubs lint lint-python lint-scala test-jvm test-unit test-classic test-local-cluster test-connect test-large \
-  test-tight-heap linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
+.PHONY: help demo bench bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
+  build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic \
+  test-local-cluster test-connect check-classic check-local-cluster test-large test-tight-heap \
+  linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
 
 help:
 	@echo "make demo    run a TopK on real Parquet input with and without filters"
-	@echo "make test    run every test (test-unit, test-jvm, lint, linkage, test-classic, test-local-cluster,"
-	@echo "             test-connect, $(OLDER_SPARKS:%=test-core-%))"
+	@echo "make check   what every change has to pass: lint, test-jvm, test-unit, a core of classic and local-cluster"
+	@echo "make test    what CI runs: test-unit, test-jvm, lint, linkage, test-classic, test-local-cluster,"
+	@echo "             test-connect, $(OLDER_SPARKS:%=test-core-%)"
 	@echo "make bench   run the benchmarks"
 	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
 	@echo "make bench-latency       how long a bound takes from one executor to another"
@@ -46,7 +46,7 @@ help:
 	@echo "             with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
 	@echo "make test-tight-heap     a join of large broadcasts in a heap that is just enough without filters"
-	@echo "make test-all            all of these: test with every case, test-large, test-tight-heap"
+	@echo "make test-all            all of these: test with every case, test-large, test-tight-heap, soak, fuzz"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -131,15 +131,26 @@ stubs:
 
 # ---- tests
 
-# Runs every part, also after one has failed, and ends with the sum of all.
-test:
+# Parts that do not disturb each other run side by side: Spark's small queries keep about one core busy each.
+SIDE_BY_SIDE := -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+# Run every part, also after one has failed, and end with the sum of all.
+test: $(OLDER_VENVS)
+test check: $(VENV)
 	rm -rf $(REPORTS) jvm/target/test-reports
 	mkdir -p $(REPORTS)
-	@$(MAKE) --no-print-directory --keep-going test-steps; status=$$?; \
-	  $(PYTHON) tools/test_summary.py $$status $(REPORTS) jvm/target/test-reports
+	@start=$$(date +%s); status=0; \
+	  $(MAKE) --no-print-directory --keep-going build-parts || status=$$?; \
+	  $(MAKE) --no-print-directory --keep-going $(SIDE_BY_SIDE) $@-parts || status=$$?; \
+	  $(PYTHON) tools/test_summary.py $$status $$start $(REPORTS) jvm/target/test-reports
 
-test-steps: lint-python test-jvm linkage test-unit test-classic test-local-cluster test-connect \
-  $(OLDER_SPARKS:%=test-core-%)
+# What all others use is there before they start.
+build-parts: lint-python test-jvm wheel
+
+# The longest one first.
+test-parts: test-classic test-unit linkage test-local-cluster test-connect $(OLDER_SPARKS:%=test-core-%)
+
+check-parts: check-classic check-local-cluster test-unit
 
 lint: lint-python lint-scala
 
@@ -158,6 +169,7 @@ format: $(VENV)
 # Formatting, tests and jar in one start of sbt.
 test-jvm:
 	tools/sbt scalafmtCheckAll jvm/test jvm/assembly
+	touch $(JAR)
 
 linkage: linkage-$(SPARK) $(OLDER_SPARKS:%=linkage-%)
 
@@ -173,6 +185,9 @@ test-unit: $(VENV) $(JAR)
 test-classic test-local-cluster test-connect: test-%: $(VENV) $(JAR)
 	$(PYTEST) integration-tests --spark-mode=$* --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
 
+check-classic check-local-cluster: check-%: $(VENV) $(JAR)
+	$(PYTEST) integration-tests --spark-mode=$* -m core --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
+
 # Not a part of make test: 64 MiB from executor to executor take minutes, and so do many applications of tests'
 # own.
 test-large: $(VENV) $(JAR)
@@ -184,7 +199,7 @@ test-tight-heap: $(VENV) $(JAR)
 
 # Runs every part, also after one has failed.
 test-all:
-	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-large test-tight-heap
+	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-large test-tight-heap soak fuzz
 
 $(OLDER_SPARKS:%=test-core-%): test-core-%: .venv-%/.ready $(WHEEL)
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)

@@ -18,58 +18,50 @@ if TYPE_CHECKING:
     from spark_dynamic_filters.testing import SameResult, SparkApplication
 
 
-#: What plans become and how files are read: modes and Spark's lines differ little in that, so some cases run
-#: in each, with each value of each parameter but those that are marked as exhaustive. `make test-all` runs
-#: all of them in the classic mode of the newest line.
-ENGINE = frozenset(
-    {
-        "test_aggregates",
-        "test_corrupt_files",
-        "test_hints",
-        "test_join_semantics",
-        "test_joins_batches",
-        "test_joins_matrix",
-        "test_joins_plans",
-        "test_joins_sources",
-        "test_joins_tuples",
-        "test_joins_tuples_plans",
-        "test_joins_types",
-        "test_joins_waiting",
-        "test_joins_worth",
-        "test_learned_statistics",
-        "test_not_filtered",
-        "test_stored_values",
-        "test_topk_edges",
-        "test_topk_plans",
-        "test_topk_types",
-        "test_topk_writers",
-        "test_user_filters",
-        "test_user_filters_bad",
-        "test_window_limits",
-    }
-)
-ONE_IN = {"classic": 1 if os.environ.get("EVERY_CASE") else 3, "local-cluster": 6, "connect": 6}
-ONE_IN_OF_CORE = 3
+#: The mark of tests that have a reason to run in a mode other than classic: they need processes, or the
+#: client makes a difference. Of all others, whose engine is the same everywhere, a sample runs there.
+REASON = {"local-cluster": "processes", "connect": "client"}
+#: How a query is executed: each value occurs in each sample. What it is (its shape, types and values) is only
+#: in the modes that have a reason.
+AXES = frozenset({"strategy", "adaptive", "planner_mode", "reader", "full_retry", "kept", "cached", "how"})
+ONE_IN_OF_OWN = 3
+ONE_IN_OF_SAMPLE = 10
+ONE_IN_OF_CORE = 4
 
 
 # Last: of those that -m and -k have left.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    mode = config.getoption("--spark-mode")
-    core = config.option.markexpr == "core"
-    candidates = [item for item in items if _runs(item, mode, config.option.markexpr)]
-    cases = {item: _case(item) for item in candidates if item.path.stem in ENGINE}
-    one_in = ONE_IN_OF_CORE if core else ONE_IN[mode]
-    chosen = choice.choose(list(cases.values()), one_in, salt="core" if core else mode)
-    kept = [item for item in candidates if item not in cases or cases[item] in chosen]
-    lost = choice.not_covered(map(_case, candidates), list(map(_case, kept)))
+    mode, markers = config.getoption("--spark-mode"), config.option.markexpr
+    cases = {item: _case(item) for item in items if _runs(item, mode, markers)}
+    every = bool(os.environ.get("EVERY_CASE"))
+    core = markers == "core"
+    reason = None if core else REASON.get(mode)
+    own = {case for item, case in cases.items() if not core and _is_own(item, reason)}
+    chosen = _chosen(own, 1 if every and not reason else ONE_IN_OF_OWN, mode, axes=None)
+    chosen |= _chosen(
+        set(cases.values()) - own,
+        ONE_IN_OF_CORE if core else ONE_IN_OF_SAMPLE,
+        "core" if core else mode,
+        axes=None if every else AXES,
+    )
+    config.hook.pytest_deselected(items=[item for item in items if cases.get(item) not in chosen])
+    items[:] = [item for item in items if cases.get(item) in chosen]
+
+
+def _is_own(item: pytest.Item, reason: str | None) -> bool:
+    return reason is None or item.get_closest_marker(reason) is not None
+
+
+def _chosen(cases: set[choice.Case], one_in: int, salt: str, axes: choice.Axes) -> set[choice.Case]:
+    chosen = choice.choose(list(cases), one_in, salt, axes)
+    lost = choice.not_covered(cases, chosen, axes)
     if lost:
         raise pytest.UsageError(
             "no test of this mode has "
             + ", ".join(f"{parameter}={value} of {module}" for module, parameter, value in lost)
         )
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+    return chosen
 
 
 def _runs(item: pytest.Item, mode: str, markers: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FILES, GROUPS, ROWS = 12, 40, 2_000  # files, row groups a file, rows a row group
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(autouse=True)

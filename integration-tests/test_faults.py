@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 # A query that hangs ends here: all of them together take a few seconds.
-pytestmark = pytest.mark.timeout(150)
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
 
 
 @dataclass

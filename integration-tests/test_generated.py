@@ -21,7 +21,7 @@ from support.generator.model import Item, Order, Select, Source, Statement
 if TYPE_CHECKING:
     from spark_dynamic_filters.testing import SparkApplication
 
-pytestmark = pytest.mark.timeout(170)
+pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(170)]
 
 SEEDS = 20
 _STATEMENTS = 2

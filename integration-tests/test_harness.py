@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Check = Callable[..., SameResult]
 
+pytestmark = pytest.mark.client
+
 
 def _changing(spark: SparkSession, texts: list[str]) -> Callable[[], DataFrame]:
     """A query that is another one each time: what a wrong filter would look like."""

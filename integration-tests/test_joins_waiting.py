@@ -22,7 +22,7 @@ from support.joins import FOREVER, STRATEGIES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(170)
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(170)]
 
 WAIT = "spark.dynamicFilters.join.waitTimeout"
 PLANS = [(strategy, adaptive) for strategy in STRATEGIES for adaptive in joins.ADAPTIVE]

@@ -21,7 +21,7 @@ from support.applications import run_application, value
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(150)]
 
 # What tells executors that a query ended is a message, and the listener that sends it has a queue.
 _SOON = 15.0

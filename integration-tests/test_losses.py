@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 # Applications of their own: the mode of the suite makes no difference.
-pytestmark = [pytest.mark.large, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.large, pytest.mark.timeout(400)]
 
 _SECONDS = 60
 

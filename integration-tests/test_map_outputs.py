@@ -21,7 +21,7 @@ _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMisma
 
 # Every 31st row of a reducer takes a while, so that some have ended when others have yet to begin. It is a
 # part of the select list that filters do not pass, so it holds up the reducers only.
-_SLOW = "CASE WHEN {id} % {each} = 0 THEN java_method('java.lang.Thread', 'sleep', 25L) END AS slept"
+_SLOW = "CASE WHEN {id} % {each} = 0 THEN java_method('java.lang.Thread', 'sleep', 8L) END AS slept"
 
 _CODE = """
 import time
@@ -47,7 +47,7 @@ for name in ("big", "dim"):
     spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
 def slow(j):
     if j == 1:
-        time.sleep(3)
+        time.sleep(2)
     return j
 spark.udf.register("slow", slow, "bigint")
 def rows_of(query):

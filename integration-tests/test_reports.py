@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from spark_dynamic_filters.testing import SameResult, SparkApplication
 
+pytestmark = pytest.mark.client
+
 FILTER_COLUMNS = {
     "query_id": "bigint",
     "filter_id": "string",
@@ -201,3 +203,29 @@ def test_nothing_is_left_running(
     row = spark.sql("SELECT * FROM dynamic_filters_status()").collect()[0].asDict()
     # The query that asks may count itself, if anything.
     assert row.get("live_executions", 0) <= 1
+
+
+@pytest.mark.core
+def test_one_query_as_one_row(spark: SparkSession, t: str) -> None:
+    spark.addTag("one-row")
+    try:
+        spark.sql(f"SELECT * FROM {t} ORDER BY c_int, id LIMIT 3").collect()
+        spark.sql(f"SELECT * FROM {t} ORDER BY id LIMIT 5").collect()
+    finally:
+        spark.removeTag("one-row")
+    spark.sql(f"SELECT * FROM {t} ORDER BY c_date, id LIMIT 5").collect()
+    (report,) = spark.sql("SELECT * FROM dynamic_filter_report('one-row')").collect()
+    query = report["query_id"]
+    assert report["state"] == "finished"
+    assert any("one-row" in tag for tag in report["tags"])
+    assert report["filters"] == sdf.filters(spark).where(f"query_id = {query}").collect()
+    assert report["scans"] == sdf.scans(spark).where(f"query_id = {query}").collect()
+    assert [f["columns"] for f in report["filters"]] == [["id"]]
+    assert report["scans"][0]["row_groups_pruned"] > 0
+    assert spark.sql("SELECT * FROM dynamic_filter_report('none-has-this')").collect() == []
+
+
+@pytest.mark.parametrize("arguments", ["", "1", "NULL", "'a', 'b'"])
+def test_report_of_no_tag_is_refused(spark: SparkSession, arguments: str) -> None:
+    with pytest.raises(Exception, match="takes one argument, the text of a query's tag"):
+        spark.sql(f"SELECT * FROM dynamic_filter_report({arguments})").collect()

@@ -16,7 +16,7 @@ from support.applications import LOG, run_application, value
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(170)
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(170)]
 
 # Values that are in no query text: the tenth best key, and the keys of a join's build side.
 _TENTH = 4815162342

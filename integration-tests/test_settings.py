@@ -12,6 +12,8 @@ from spark_dynamic_filters._settings import SETTINGS, Setting
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.client
+
 BAD_VALUES = [
     ("enabled", "maybe"),
     ("topk.enabled", "2"),

@@ -24,7 +24,7 @@ from support.user_filters import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.client, pytest.mark.timeout(120)]
 
 
 @pytest.fixture

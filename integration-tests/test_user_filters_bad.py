@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spark_dynamic_filters.testing._modes import SparkApplication
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.client, pytest.mark.timeout(120)]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from spark_dynamic_filters.testing._modes import SparkApplication
 
-pytestmark = pytest.mark.timeout(170)
+pytestmark = [pytest.mark.client, pytest.mark.timeout(170)]
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from support.user_filters import users
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(150)]
 
 GROUPS, ROWS = 40, 60  # of each of two files
 

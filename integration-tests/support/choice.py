@@ -2,7 +2,7 @@
 
 Choosing by position is a trap: parameters vary in a fixed order, so every sixth test may always have the
 same value of one of them. Here a share is chosen by hashes of the tests' names, and each value of each
-parameter is among the chosen.
+parameter, or of those that are said to be axes, is among the chosen.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 
 #: A parameter of a module's tests and one of its values, both as text.
 Value = tuple[str, str, str]
+#: Names of the parameters whose every value is wanted; None: every value of all, and each function.
+Axes = Collection[str] | None
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,16 @@ class Case:
     name: str
     parameters: tuple[tuple[str, str], ...] = ()
 
-    def values(self) -> frozenset[Value]:
-        """What running this test covers: its parameters' values, and the test function itself."""
-        own = {(self.module, parameter, value) for parameter, value in self.parameters}
-        return frozenset(own | {(self.module, "function", self.name.partition("[")[0])})
+    def values(self, axes: Axes = None) -> frozenset[Value]:
+        """What running this test covers: its parameters' values, and the test function itself.
+
+        With `axes` only the values of these parameters, and the module.
+        """
+        if axes is None:
+            own = {(self.module, parameter, value) for parameter, value in self.parameters}
+            return frozenset(own | {(self.module, "function", self.name.partition("[")[0])})
+        own = {(self.module, parameter, value) for parameter, value in self.parameters if parameter in axes}
+        return frozenset(own | {(self.module, "module", self.module)})
 
 
 def text(value: Any, index: int) -> str:
@@ -41,8 +49,10 @@ def text(value: Any, index: int) -> str:
     return str(value) if value is None or isinstance(value, str | int | float) else f"#{index}"
 
 
-def choose(cases: Sequence[Case], one_in: int, salt: str = "") -> set[Case]:
+def choose(cases: Sequence[Case], one_in: int, salt: str = "", axes: Axes = None) -> set[Case]:
     """Chooses about one in `one_in`, such that each value of each parameter and each function is among them.
+
+    With `axes`: each value of these parameters in each module that has it, and each module.
 
     First come the fewest tests that have all values, or nearly so; then, up to the share, those with the
     least hashes.
@@ -63,30 +73,30 @@ def choose(cases: Sequence[Case], one_in: int, salt: str = "") -> set[Case]:
     left = sorted(cases, key=lambda case: _hash(case, salt))
     chosen: list[Case] = []
     for module in sorted({case.module for case in cases}):
-        chosen += _covering([case for case in left if case.module == module])
+        chosen += _covering([case for case in left if case.module == module], axes)
     taken = set(chosen)
     more = max(0, -(-len(left) // one_in) - len(taken))
     return taken.union([case for case in left if case not in taken][:more])
 
 
-def not_covered(cases: Iterable[Case], chosen: Collection[Case]) -> list[Value]:
+def not_covered(cases: Iterable[Case], chosen: Collection[Case], axes: Axes = None) -> list[Value]:
     """The values that some of `cases` have and none of `chosen`, sorted."""
-    return sorted(_all_values(cases) - _all_values(chosen))
+    return sorted(_all_values(cases, axes) - _all_values(chosen, axes))
 
 
-def _covering(by_hash: Sequence[Case]) -> list[Case]:
+def _covering(by_hash: Sequence[Case], axes: Axes) -> list[Case]:
     """The test with most values that no earlier one had, again and again; of equals the first."""
     chosen: list[Case] = []
-    missing = _all_values(by_hash)
+    missing = _all_values(by_hash, axes)
     while missing:
-        best = max(by_hash, key=lambda case: len(case.values() & missing))
+        best = max(by_hash, key=lambda case: len(case.values(axes) & missing))
         chosen.append(best)
-        missing -= best.values()
+        missing -= best.values(axes)
     return chosen
 
 
-def _all_values(cases: Iterable[Case]) -> set[Value]:
-    return {value for case in cases for value in case.values()}
+def _all_values(cases: Iterable[Case], axes: Axes) -> set[Value]:
+    return {value for case in cases for value in case.values(axes)}
 
 
 def _hash(case: Case, salt: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from ._conf import conf
@@ -10,12 +9,6 @@ from ._session import sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
-
-# The report is filled by Spark's listener thread, so it may be a moment behind the query; not more than this.
-_END_WAIT_SECONDS = 10.0
-# A query may leave no report at all: where the answer is known without running anything, Spark runs nothing.
-_BEGIN_WAIT_SECONDS = 0.5
-_POLL_SECONDS = 0.05
 
 
 def filters(spark: SparkSession) -> DataFrame:
@@ -88,41 +81,13 @@ def by_tag(spark: SparkSession, tag: str) -> QueryReport | None:
         None if no query with this tag is known: it ran without a SQL execution, or the report has forgotten
         it.
     """
-    # Spark decorates tags with user and session, hence contains. The tag is a generated hexadecimal number.
-    text = (
-        "SELECT query_id, state, plan FROM dynamic_filter_queries() "
-        f"WHERE exists(tags, t -> contains(t, '{tag}'))"
-    )
-    # A new statement each time: a DataFrame may keep the rows that the table function had when it was
-    # analysed.
-    start = time.monotonic()
-    rows = sql(spark, text).collect()
-    while time.monotonic() - start < (_END_WAIT_SECONDS if rows else _BEGIN_WAIT_SECONDS):
-        if rows and _newest(rows)["state"] != "running":
-            break
-        time.sleep(_POLL_SECONDS)
-        rows = sql(spark, text).collect()
+    rows = sql(spark, f"SELECT * FROM dynamic_filter_report('{tag}')").collect()
     if not rows:
         return None
-    query = _newest(rows)
-    return QueryReport(query["query_id"], query["plan"], *_filters_and_scans(spark, query["query_id"]))
-
-
-def _newest(queries: list[Row]) -> Row:
-    # Few rows: chosen here, which spares Spark the two jobs of a sort.
-    return max(queries, key=lambda query: query["query_id"])
-
-
-def _filters_and_scans(spark: SparkSession, query_id: int) -> tuple[list[Row], list[Row]]:
-    # In one query: each is a Spark job, which costs more than what it brings.
-    text = " UNION ALL ".join(
-        f"SELECT {columns} FROM {function}() WHERE query_id = {int(query_id)}"
-        for function, columns in (
-            ("dynamic_filters", "struct(*) AS f, NULL AS s"),
-            ("dynamic_filter_scans", "NULL AS f, struct(*) AS s"),
-        )
+    (query,) = rows
+    return QueryReport(
+        query["query_id"],
+        query["plan"],
+        sorted(query["filters"], key=lambda f: f["filter_id"] or ""),
+        sorted(query["scans"], key=lambda s: s["scan_id"]),
     )
-    rows = sql(spark, text).collect()
-    filters = [row["f"] for row in rows if row["f"] is not None]
-    scans = [row["s"] for row in rows if row["s"] is not None]
-    return sorted(filters, key=lambda f: f["filter_id"] or ""), sorted(scans, key=lambda s: s["scan_id"])

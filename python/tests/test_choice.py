@@ -57,6 +57,14 @@ def test_each_function_and_each_module() -> None:
     assert chosen == set(cases)
 
 
+def test_values_of_axes_only() -> None:
+    cases = [*_cases(strategy=2, shape=12), *_cases("n", "g", strategy=3, shape=5), Case("o", "h")]
+    chosen = choice.choose(cases, 100, axes={"strategy"})
+    assert choice.not_covered(cases, chosen, {"strategy"}) == []
+    assert len(chosen) == 2 + 3 + 1
+    assert choice.not_covered(cases, [], {"shape"})[-1] == ("o", "module", "o")
+
+
 def test_order_does_not_matter_and_salt_does() -> None:
     cases = _cases(a=4, b=4, c=4)
     shuffled = random.Random(5).sample(cases, len(cases))

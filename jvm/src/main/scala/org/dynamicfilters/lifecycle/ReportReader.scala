@@ -1,0 +1,171 @@
+package org.dynamicfilters.lifecycle
+
+import java.util.concurrent.TimeUnit
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
+import org.dynamicfilters.exchange.{DriverExchange, ExchangeCounters, LiveCounts}
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.report.{FilterRecord, QueryReport, QueryReports}
+import org.dynamicfilters.scan.{ScanCounter, ScanReport}
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.Executions
+import org.dynamicfilters.testing.FaultInjection
+import org.dynamicfilters.user.UserFilters
+
+/** The rows of the table functions, of one session. */
+private[lifecycle] final class ReportReader(session: SparkSession) {
+  import ReportReader._
+
+  private val showValues = Settings.get(session.sessionState.conf, Settings.ShowValues)
+
+  private lazy val reports: Seq[QueryReport] = now()
+
+  private def now(): Seq[QueryReport] = {
+    // Queries end on the listener's thread; one that has just returned may not have arrived there.
+    SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
+    QueryReports.instance.ofSession(SparkAccess.sessionId(session))
+  }
+
+  /** Spark decorates tags with user and session. A client of Spark Connect has its rows before the execution has ended. */
+  def newest(tag: String): Option[Row] = {
+    def found = now().filter(_.tags.exists(_.contains(tag))).maxByOption(_.executionId)
+    val last = System.nanoTime() + TimeUnit.SECONDS.toNanos(EndSeconds)
+    var query = found
+    while (query.exists(_.state == "running") && System.nanoTime() < last) {
+      Thread.sleep(PollMillis)
+      query = found
+    }
+    query.map(q => Row.fromSeq(queryRow(q).toSeq ++ Seq(filterRows(q), scanRows(q))))
+  }
+
+  def filters: Seq[Row] = reports.flatMap(filterRows)
+
+  private def filterRows(q: QueryReport): Seq[Row] = q.synchronized {
+    q.filters.toSeq.map(f => filterRow(q, f)) ++ q.rejected.toSeq.map { r =>
+      Row(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
+    }
+  }
+
+  private def filterRow(q: QueryReport, record: FilterRecord): Row = {
+    val f = record.view(q.executionId, running = q.state == "running")
+    Row(
+      q.executionId,
+      f.filterId.toString,
+      f.producer.toString,
+      f.columns,
+      f.filter.form,
+      f.state.toString,
+      f.reason,
+      f.generation,
+      if (showValues || !f.filter.hasValues) f.filter.expression else ValueFilter.Hidden,
+      f.bytes,
+      f.waitMillis,
+      f.readyMillis.orNull
+    )
+  }
+
+  def scans: Seq[Row] = reports.flatMap(scanRows)
+
+  private def scanRows(q: QueryReport): Seq[Row] =
+    q.synchronized(q.scans.toSeq).map { s =>
+      val r = s.accumulator.value.getOrElse(q.executionId, new ScanReport(q.executionId, ""))
+      import ScanCounter._
+      val table = Seq(
+        q.executionId,
+        s.scanId,
+        s.tableName,
+        s.filterIds.map(_.toString),
+        s.filesTotal,
+        math.max(0L, s.filesTotal - r.filesRead.size)
+      )
+      val how = Seq(
+        r(LateMaterialized),
+        Map(
+          "statistics" -> r(ByStatistics),
+          "dictionary" -> r(ByDictionary),
+          "bloom" -> r(ByBloom),
+          "page index" -> r(ByPages),
+          "rows" -> r(ByRows)
+        ),
+        r.reasons.toMap ++ (if (r(GaveUp) > 0) Map("late materialization gave up" -> r(GaveUp)) else Map.empty)
+      )
+      Row.fromSeq(table ++ totals(r) ++ how)
+    }
+
+  /** From row_groups_total to bytes_read. */
+  private def totals(r: ScanReport): Seq[Long] = {
+    import ScanCounter._
+    Seq(r(RowGroups), r(RowGroupsPruned), r(Rows), r(Rows) - r(RowsOutput), r(RowsOutput), r(BytesTotal), r(BytesRead))
+  }
+
+  def executors: Seq[Row] = reports.flatMap { q =>
+    q.synchronized(q.scans.toSeq).flatMap { s =>
+      s.accumulator.byExecutor(q.executionId).map { r =>
+        Row.fromSeq(Seq(q.executionId, s.scanId, r.executorId) ++ totals(r))
+      }
+    }
+  }
+
+  def counters: Seq[Row] = {
+    // What Spark's listeners counted is complete only then.
+    if (FaultInjection.isRunning) SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
+    ExchangeCounters.instance.all.map { case (c, n) => Row(c.toString, n) } ++
+      FaultInjection.counters.map { case (name, n) => Row(name, n) }
+  }
+
+  def live: Seq[Row] = {
+    SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
+    val exchange = DriverExchange.current
+    val driver = (LiveCounts.ofProcess ++ LiveCounts.ofDriver(exchange)).map { case (n, v) => Row("driver", n, v) }
+    driver ++ exchange.toSeq.flatMap(_.live()).flatMap { case (executor, text) =>
+      LiveCounts.read(text).map { case (name, n) => Row(executor, name, n) }
+    }
+  }
+
+  def trace: Seq[Row] = FaultInjection.traced.map { e =>
+    Row(e.executorId, e.executionId, e.what, e.partition, if (showValues) e.key else ValueFilter.Hidden, e.micros)
+  }
+
+  def users: Seq[Row] = UserFilters.of(SparkAccess.sessionId(session)).map { f =>
+    val g = f.current
+    Row(
+      f.name,
+      f.typeText,
+      g.number,
+      g.filter.form,
+      g.filter.shown(f.name, showValues),
+      g.filter match {
+        case ValueFilter.Members(_, keys) => keys.size
+        case _ => null
+      },
+      g.sizeBytes,
+      f.token
+    )
+  }
+
+  def queries: Seq[Row] = reports.map(queryRow)
+
+  private def queryRow(q: QueryReport): Row = Row(q.executionId, q.description, q.tags, q.state, q.plan)
+
+  def status: Seq[Row] = {
+    val enabled = Settings.get(session.sessionState.conf, Settings.Enabled)
+    Seq(
+      Row(
+        Version.current,
+        Version.protocol,
+        session.version,
+        enabled,
+        Driver.activation.fold("")(_.toString),
+        Executions.instance.live
+      )
+    )
+  }
+}
+
+private[lifecycle] object ReportReader {
+
+  /** How long a report may be behind its query: Spark's listeners may have much to do. */
+  private val EndSeconds = 10L
+  private val PollMillis = 20L
+}
