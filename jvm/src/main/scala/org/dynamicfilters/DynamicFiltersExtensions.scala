@@ -5,14 +5,7 @@ import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.dynamicfilters.connect.ConnectPlugins
 import org.dynamicfilters.hints.{HintPlacement, HintResolution, HintStrategy}
 import org.dynamicfilters.lifecycle.{Activation, Driver, ReportFunctions}
-import org.dynamicfilters.plan.{
-  DynamicFilterColumnarRule,
-  DynamicFilterRule,
-  PinUserFilters,
-  PinnedQueryRule,
-  PruneCheck,
-  SettingsCheck
-}
+import org.dynamicfilters.plan._
 import org.dynamicfilters.user.DynamicFilterFunctions
 
 /** `spark.sql.extensions=org.dynamicfilters.DynamicFiltersExtensions`: enough by itself, for places where plugins cannot be

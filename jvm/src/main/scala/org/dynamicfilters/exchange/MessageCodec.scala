@@ -27,10 +27,7 @@ object MessageCodec {
       case Message.Bound(_, filter, generation, key, partition) =>
         val bound =
           TopKBoundUpdate.newBuilder().setFilter(nameMessage(filter)).setGeneration(generation).setPartition(partition)
-        key.foreach {
-          case WireKey.Number(n) => bound.setKey(FilterKey.newBuilder().setNumber(n))
-          case WireKey.Data(d) => bound.setKey(FilterKey.newBuilder().setData(ByteString.copyFrom(d)))
-        }
+        key.foreach(k => bound.setKey(keyMessage(k)))
         b.setBound(bound)
       case Message.JoinFilter(_, filter, encoded) =>
         val update = JoinFilterUpdate.newBuilder().setFilter(nameMessage(filter))
@@ -132,7 +129,12 @@ object MessageCodec {
 
   private def place(p: ReadPlaceMessage): ReadPlace = ReadPlace(p.getFile, p.getOffset)
 
-  private def readKey(k: FilterKey): Option[WireKey] = k.getKeyCase match {
+  private[exchange] def keyMessage(k: WireKey): FilterKey = k match {
+    case WireKey.Number(n) => FilterKey.newBuilder().setNumber(n).build()
+    case WireKey.Data(d) => FilterKey.newBuilder().setData(ByteString.copyFrom(d)).build()
+  }
+
+  private[exchange] def readKey(k: FilterKey): Option[WireKey] = k.getKeyCase match {
     case FilterKey.KeyCase.NUMBER => Some(WireKey.Number(k.getNumber))
     case FilterKey.KeyCase.DATA => Some(WireKey.Data(k.getData.toByteArray))
     case _ => None

@@ -33,10 +33,7 @@ object SnapshotCodec {
         m.setValues(SnapshotValues.newBuilder().setEncoded(encoded).setTested(tested))
       case SnapshotFilter.Bound(b) =>
         val bound = SnapshotBound.newBuilder().setGeneration(b.generation).setPartition(b.partition)
-        Option(b.key).map(WireKey.of(topK.get.domain, _)).foreach {
-          case WireKey.Number(n) => bound.setKey(FilterKey.newBuilder().setNumber(n))
-          case WireKey.Data(d) => bound.setKey(FilterKey.newBuilder().setData(ByteString.copyFrom(d)))
-        }
+        Option(b.key).foreach(k => bound.setKey(MessageCodec.keyMessage(WireKey.of(topK.get.domain, k))))
         m.setBound(bound)
     }
     m.build()
@@ -82,10 +79,9 @@ object SnapshotCodec {
   }
 
   private def bound(b: SnapshotBound, spec: TopKSpec): Either[String, SnapshotFilter] = {
-    val key = b.getKey.getKeyCase match {
-      case FilterKey.KeyCase.NUMBER => WireKey.read(spec.domain, WireKey.Number(b.getKey.getNumber))
-      case FilterKey.KeyCase.DATA => WireKey.read(spec.domain, WireKey.Data(b.getKey.getData.toByteArray))
-      case _ =>
+    val key = MessageCodec.readKey(b.getKey) match {
+      case Some(k) => WireKey.read(spec.domain, k)
+      case None =>
         Either.cond(b.getGeneration == 0 || spec.nullsFirst, null, "a bound of NULL where nulls are not counted")
     }
     key.map(k => SnapshotFilter.Bound(TopKBound(b.getGeneration, k, b.getPartition)))

@@ -13,16 +13,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{KeyLimits, TupleText}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{
-  Executions,
-  JoinRef,
-  JoinWaits,
-  KeyContribution,
-  ResultItems,
-  RunningStages,
-  Seam,
-  TaskFilters
-}
+import org.dynamicfilters.state._
 
 /** A key that is collected, or a tuple of keys.
   *

@@ -13,16 +13,7 @@ import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.report.{QueryReports, TopKRun}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{
-  LongTaskTopK,
-  ObjectTaskTopK,
-  Producer,
-  TaskFilters,
-  TopKAccumulator,
-  TopKBound,
-  TopKRef,
-  TopKSeen
-}
+import org.dynamicfilters.state._
 
 /** Learns the bound of the TopK or aggregate above it: counts the rows that pass by and drops those that cannot be among the
   * best.
@@ -148,7 +139,7 @@ private object TopKTap {
         val bound = task.shared.bound
         val encoded =
           if (bound.isNone) null else FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true))
-        part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded, task.dropped))
+        part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded))
       }
       val key = part.key
       task match {

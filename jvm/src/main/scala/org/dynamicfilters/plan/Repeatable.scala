@@ -8,14 +8,7 @@ import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
 import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
-import org.dynamicfilters.operators.{
-  BuildKeyTapExec,
-  ConsumerScanExec,
-  DynamicFilterScanExec,
-  PinnedQueryExec,
-  TopKTapExec,
-  V2FilteredScanExec
-}
+import org.dynamicfilters.operators._
 import org.dynamicfilters.state.Producer
 
 /** Whether a task that is retried sees the same again (contract 5). Only operators that are known to be repeatable are.

@@ -17,15 +17,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.DynamicFilterScanExec
-import org.dynamicfilters.scan.{
-  DynamicFileReader,
-  DynamicParquetFormat,
-  ScanColumn,
-  ScanPlace,
-  ScanSpec,
-  ScanTuple,
-  ScanTuplePart
-}
+import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef}
 

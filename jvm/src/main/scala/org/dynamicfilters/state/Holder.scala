@@ -71,7 +71,8 @@ class Holder extends AutoCloseable {
       }
       key = toClose.pollLast()
     }
-    held.clear()
+    // Not what comes just now: whoever attaches that closes it.
+    held.values.removeIf(!_.isInstanceOf[AutoCloseable])
     if (failure != null) throw failure
   }
 }

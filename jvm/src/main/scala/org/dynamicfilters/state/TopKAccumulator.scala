@@ -10,15 +10,12 @@ import org.apache.spark.util.AccumulatorV2
   *   how often the bound was tightened there
   * @param bound
   *   the bound as an encoded filter, null where there is none
-  * @param dropped
-  *   rows that the producer itself dropped
   */
 final case class TopKSeen(
     executionId: Long,
     executorId: String,
     generation: Long,
-    bound: Array[Byte],
-    dropped: Long
+    bound: Array[Byte]
 )
 
 /** Carries [[TopKSeen]] to the driver: one entry an execution and executor.
@@ -37,13 +34,7 @@ final class TopKAccumulator extends AccumulatorV2[TopKSeen, Seq[TopKSeen]] {
   override def reset(): Unit = seen = Map.empty
   override def add(s: TopKSeen): Unit = synchronized {
     val key = (s.executionId, s.executorId)
-    val merged = seen.get(key) match {
-      case Some(old) =>
-        val newer = if (s.generation >= old.generation) s else old
-        newer.copy(dropped = s.dropped + old.dropped)
-      case None => s
-    }
-    seen += key -> merged
+    if (seen.get(key).forall(_.generation <= s.generation)) seen += key -> s
     val executions = seen.keysIterator.map(_._1).toSet
     if (executions.size > TopKAccumulator.ExecutionsKept) seen = seen.filterNot(_._1._1 == executions.min)
   }

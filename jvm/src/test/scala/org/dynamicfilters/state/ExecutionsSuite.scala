@@ -166,7 +166,7 @@ class ExecutionsSuite extends AnyFunSuite with TimeLimits {
 
   test("whatever is attached while the execution ends is closed") {
     failAfter(60.seconds) {
-      (1 to 200).foreach { i =>
+      (1 to 2000).foreach { i =>
         val f = new Fixture
         val closed = new java.util.concurrent.atomic.AtomicInteger
         val made = new java.util.concurrent.atomic.AtomicInteger
