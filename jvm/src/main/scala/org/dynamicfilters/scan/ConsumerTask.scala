@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import scala.reflect.ClassTag
 
-import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
+import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.ValueFilter
@@ -57,11 +57,7 @@ final class ConsumerTaskRDD[T: ClassTag](
     runs: IndexedSeq[Long],
     ready: ReadyFilters,
     snapshots: Option[ScanSnapshots]
-) extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
-  override protected def getPartitions: Array[Partition] = firstParent[T].partitions
-  override protected def getPreferredLocations(split: Partition): Seq[String] =
-    firstParent[T].preferredLocations(split)
-
+) extends AnnouncingRDD[T](prev) {
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     ExecutorExchange.start()
     val key = ConsumerTask.Key(filters.map(_.id))

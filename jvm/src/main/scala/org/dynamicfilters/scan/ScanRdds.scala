@@ -11,6 +11,14 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.state.TaskFilters
 
+/** Has a task know of its scan before the scan's own RDD starts. */
+abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
+    extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
+  override protected def getPartitions: Array[Partition] = firstParent[T].partitions
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    firstParent[T].preferredLocations(split)
+}
+
 /** Announces a filtered scan to each task before the scan's own RDD starts.
   *
   * The order matters: completion listeners run in reverse, so the report is taken after the scan has closed its files.
@@ -23,10 +31,7 @@ final class ScanTaskRDD[T: ClassTag](
     snapshots: Option[ScanSnapshots],
     reports: ScanAccumulator,
     finish: ScanReport => Unit
-) extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
-  override protected def getPartitions: Array[Partition] = firstParent[T].partitions
-  override protected def getPreferredLocations(split: Partition): Seq[String] =
-    firstParent[T].preferredLocations(split)
+) extends AnnouncingRDD[T](prev) {
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     def made = new TaskScan(spec, runs, ready, snapshots, context, { r => finish(r); reports.add(r) })

@@ -2,8 +2,7 @@ package org.dynamicfilters.scan
 
 import scala.collection.mutable
 
-import org.apache.spark.util.AccumulatorV2
-import org.dynamicfilters.state.TopKAccumulator
+import org.dynamicfilters.state.ExecutionAccumulator
 
 /** What a scan counts. The order is the order in the accumulator's array. */
 object ScanCounter extends Enumeration {
@@ -92,43 +91,33 @@ object ScanReport {
   val MaxReasons = 16
 }
 
-/** Carries a [[ScanReport]] from tasks to the driver with the task's result: from successful attempts only.
+/** Carries a [[ScanReport]] to the driver.
   *
   * @param sink
   *   on the driver, takes what was learned of files at once, so that the next query can use it; must return quickly, because
   *   merging happens on the scheduler's thread
   */
 final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
-    extends AccumulatorV2[ScanReport, Map[Long, ScanReport]] {
-  private var reports = Map.empty[(Long, String), ScanReport]
-
-  override def isZero: Boolean = reports.isEmpty
-  override def copy(): ScanAccumulator = {
-    val c = new ScanAccumulator(null)
-    reports.values.foreach(c.add)
-    c
-  }
-  override def reset(): Unit = reports = Map.empty
-  override def add(r: ScanReport): Unit = synchronized {
-    val key = (r.executionId, r.executorId)
-    val merged = reports.getOrElse(key, new ScanReport(r.executionId, r.executorId))
+    extends ExecutionAccumulator[ScanReport, Map[Long, ScanReport]] {
+  override protected def keyOf(r: ScanReport): (Long, String) = (r.executionId, r.executorId)
+  override protected def merged(before: Option[ScanReport], r: ScanReport): ScanReport = {
     if (sink != null) {
       r.learned.foreach(sink)
       r.learned.clear()
     }
-    merged.merge(r)
-    reports += key -> merged
-    val executions = reports.keysIterator.map(_._1).toSet
-    if (executions.size > TopKAccumulator.ExecutionsKept) reports = reports.filterNot(_._1._1 == executions.min)
+    val all = before.getOrElse(new ScanReport(r.executionId, r.executorId))
+    all.merge(r)
+    all
   }
-  override def merge(other: AccumulatorV2[ScanReport, Map[Long, ScanReport]]): Unit = other match {
-    case o: ScanAccumulator => o.reports.values.foreach(add)
-    case _ =>
+  override def copy(): ScanAccumulator = {
+    val c = new ScanAccumulator(null)
+    kept.values.foreach(c.add)
+    c
   }
 
-  /** By SQL execution: Spark keeps the RDD of a plan that is executed again, and this accumulator with it. */
+  /** By SQL execution. */
   override def value: Map[Long, ScanReport] = synchronized {
-    reports.values.groupBy(_.executionId).map { case (id, rs) =>
+    kept.values.groupBy(_.executionId).map { case (id, rs) =>
       val c = new ScanReport(id, "")
       rs.foreach(c.merge)
       id -> c
@@ -137,7 +126,7 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
 
   /** What each executor counted in an execution. */
   def byExecutor(executionId: Long): Seq[ScanReport] = synchronized {
-    reports.valuesIterator.filter(_.executionId == executionId).toSeq.sortBy(_.executorId).map { r =>
+    kept.valuesIterator.filter(_.executionId == executionId).toSeq.sortBy(_.executorId).map { r =>
       val c = new ScanReport(executionId, r.executorId)
       c.merge(r)
       c

@@ -1,7 +1,5 @@
 package org.dynamicfilters.state
 
-import org.apache.spark.util.AccumulatorV2
-
 /** The state of one filter as the tasks of one executor last saw it.
   *
   * @param executionId
@@ -18,35 +16,15 @@ final case class TopKSeen(
     bound: Array[Byte]
 )
 
-/** Carries [[TopKSeen]] to the driver: one entry an execution and executor.
-  *
-  * By execution, because Spark keeps the RDD of a plan that is executed again, and this accumulator with it.
-  */
-final class TopKAccumulator extends AccumulatorV2[TopKSeen, Seq[TopKSeen]] {
-  private var seen = Map.empty[(Long, String), TopKSeen]
-
-  override def isZero: Boolean = seen.isEmpty
+/** Carries [[TopKSeen]] to the driver. */
+final class TopKAccumulator extends ExecutionAccumulator[TopKSeen, Seq[TopKSeen]] {
+  override protected def keyOf(s: TopKSeen): (Long, String) = (s.executionId, s.executorId)
+  override protected def merged(before: Option[TopKSeen], s: TopKSeen): TopKSeen =
+    before.filter(_.generation > s.generation).getOrElse(s)
   override def copy(): TopKAccumulator = {
     val c = new TopKAccumulator
-    c.seen = seen
+    c.kept = kept
     c
   }
-  override def reset(): Unit = seen = Map.empty
-  override def add(s: TopKSeen): Unit = synchronized {
-    val key = (s.executionId, s.executorId)
-    if (seen.get(key).forall(_.generation <= s.generation)) seen += key -> s
-    val executions = seen.keysIterator.map(_._1).toSet
-    if (executions.size > TopKAccumulator.ExecutionsKept) seen = seen.filterNot(_._1._1 == executions.min)
-  }
-  override def merge(other: AccumulatorV2[TopKSeen, Seq[TopKSeen]]): Unit = other match {
-    case o: TopKAccumulator => o.seen.values.foreach(add)
-    case _ =>
-  }
-  override def value: Seq[TopKSeen] = seen.values.toSeq
-}
-
-object TopKAccumulator {
-
-  /** Of one plan; older ones' figures are forgotten. */
-  val ExecutionsKept = 16
+  override def value: Seq[TopKSeen] = kept.values.toSeq
 }
