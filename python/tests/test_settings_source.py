@@ -144,4 +144,3 @@ def _python(source: Source) -> Setting:
     found = [setting for setting in SETTINGS if setting.key == source.setting.key]
     assert found, f"{source.setting.key} is in Settings.scala, not in _settings.py"
     return found[0]
-
