@@ -26,14 +26,14 @@ from typing import Any
 import pyroaring
 from pyspark.sql import SparkSession
 
-import layouts
+import datafiles
 import runs
 import spark_dynamic_filters as sdf
 import user_tables
-from environment import environment
 from progress import step
+from results import rounds
 
-DEFAULT_DATA = layouts.DEFAULT_DATA.parent / "users"
+DEFAULT_DATA = datafiles.DATA / "users"
 COLUMNS = "count(*) n, sum(amount) a, sum(score) s, max(visits) v, count(DISTINCT city) c"
 QUERY = f"SELECT {COLUMNS} FROM users WHERE {{}}"
 SEMI = f"SELECT {COLUMNS} FROM users LEFT SEMI JOIN ids ON users.user_id = ids.user_id"
@@ -51,7 +51,7 @@ def main() -> None:
         "--only-updates", action="store_true", help="measure only these, keep the rest of --out"
     )
     options = parser.parse_args()
-    results: dict[str, Any] = {"environment": environment(), "rows": options.rows, "queries": []}
+    results: dict[str, Any] = {"environment": runs.environment(), "rows": options.rows, "queries": []}
     if options.only_updates and options.out and options.out.exists():
         results["queries"] = json.loads(options.out.read_text(encoding="utf-8"))["queries"]
     for layout in user_tables.LAYOUTS:
@@ -96,8 +96,9 @@ def _compare(spark: SparkSession, options: argparse.Namespace, layout: str, whic
         skipped: dict[str, Any] = {}
         answers: dict[str, Any] = {}
         with step(f"{layout}, {which}") as progress:
-            for round_ in range(options.rounds + 1):  # the first one warms up
-                for name, (text, filters) in variants.items():
+            for round_, turns in rounds(list(variants), options.rounds + 1):  # the first one warms up
+                for name in turns:
+                    text, filters = variants[name]
                     progress.note(f"round {round_}, {name}")
                     run = runs.run(spark, text, filters=filters, report=filters and round_ == options.rounds)
                     if round_:
