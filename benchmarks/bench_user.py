@@ -78,7 +78,6 @@ def _compare(spark: SparkSession, options: argparse.Namespace, layout: str, whic
     ids = user_tables.ids(options.rows, which)
     few = ids[:: max(1, len(ids) // options.most_literals)]
     literals = ", ".join(map(str, few))
-    seconds: dict[str, list[float]] = {}
     updates: dict[str, float] = {}
     with (
         sdf.create_filter(spark, "by_bitmap", "bigint") as by_bitmap,
@@ -93,6 +92,7 @@ def _compare(spark: SparkSession, options: argparse.Namespace, layout: str, whic
             "join, filters on": (SEMI, True),
             f"in list of {len(few)}": (QUERY.format(f"user_id IN ({literals})"), False),
         }
+        seconds: dict[str, list[float]] = {name: [] for name in variants}
         skipped: dict[str, Any] = {}
         answers: dict[str, Any] = {}
         with step(f"{layout}, {which}") as progress:
@@ -102,7 +102,7 @@ def _compare(spark: SparkSession, options: argparse.Namespace, layout: str, whic
                     progress.note(f"round {round_}, {name}")
                     run = runs.run(spark, text, filters=filters, report=filters and round_ == options.rounds)
                     if round_:
-                        seconds.setdefault(name, []).append(run.seconds)
+                        seconds[name].append(run.seconds)
                     if run.skipped is not None:
                         skipped[name] = run.skipped.as_dict()
                     answers[name] = [round(v, 3) if isinstance(v, float) else v for v in run.rows[0]]
