@@ -3,8 +3,9 @@
 A local-cluster of two executors with one core each, so one core of two a process while the driver idles.
 Tables whose rows get better and better, so that every few milliseconds somebody finds a better bound. Each
 executor notes the time at which a task contributes its best keys, and the time at which it takes over a
-bound of the cluster's (`trace` of the fault injection); processes of one machine share the clock. LIMIT 1:
-the bound is one row, so a bound that arrives names the one contribution that made it.
+bound of the cluster's (`trace` of the fault injection, which tells the driver); processes of one machine
+share the clock. LIMIT 1: the bound is one row, so a bound that arrives names the one contribution that made
+it.
 
 The time includes both rate limits: an executor sends a filter at most every 20 ms, and so does the driver.
 """
@@ -18,15 +19,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-import clusters
-from environment import environment
+import runs
 
 RATE_LIMIT_MS = 40.0  # 20 on the way to the driver, 20 on the way back
 TARGET_MS = 100.0
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--out", type=Path, default=Path("docs/bench/exchange.json"))
     options = parser.parse_args()
-    where = environment()
+    where = runs.environment()
     spark = session()
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -64,15 +64,14 @@ def main() -> None:
 def session() -> SparkSession:
     """Two executors, and faults enabled for their trace."""
     settings = {
+        **runs.SMALL_EXECUTORS,
         "spark.sql.files.maxPartitionBytes": "256m",
         "spark.sql.files.openCostInBytes": "256m",
         "spark.dynamicFilters.testing.faults.enabled": "true",
         # Reading in two passes would skip what is to be found.
         "spark.dynamicFilters.lateMaterialization.enabled": "false",
     }
-    spark = clusters.session("bench: exchange", settings)
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    return runs.session("bench: exchange", settings, runs.TWO_EXECUTORS)
 
 
 def write(folder: Path, seed: int) -> None:
@@ -86,6 +85,24 @@ def write(folder: Path, seed: int) -> None:
         pq.write_table(table, folder / f"{i}.parquet", row_group_size=ROWS, write_statistics=False)
 
 
+class Event(NamedTuple):
+    """What an executor noted: a `contributed` or an `adopted` key."""
+
+    executor_id: str
+    query_id: int
+    event: str
+    partition: int
+    micros: int
+    key: str
+
+
+def events(spark: SparkSession) -> list[Event]:
+    """What the driver has been told, as its JVM holds it."""
+    told = spark._jvm.org.dynamicfilters.testing.FaultInjection.traced()  # type: ignore[union-attr]
+    texts = (told.apply(i).text().split("|", 5) for i in range(told.size()))
+    return [Event(e, int(query), what, int(part), int(at), key) for e, query, what, part, at, key in texts]
+
+
 def measure(spark: SparkSession, folder: Path, rounds: int) -> dict[str, Any]:
     """Runs the queries and matches bounds with contributions."""
     spark.conf.set("spark.dynamicFilters.testing.faults.spec", "trace=true")
@@ -95,7 +112,7 @@ def measure(spark: SparkSession, folder: Path, rounds: int) -> dict[str, Any]:
             before = time.time()
         write(folder / str(i), seed=i)
         spark.read.parquet(str(folder / str(i))).orderBy("k").limit(1).collect()
-    rows = spark.sql("SELECT * FROM dynamic_filter_trace()").where(f"micros > {before * 1e6:.0f}").collect()
+    rows = [event for event in events(spark) if event.micros > before * 1e6]
     contributed: dict[tuple[int, int, str], tuple[int, str]] = {}
     for r in rows:
         key = (r.query_id, r.partition, r.key)

@@ -3,49 +3,71 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 import join_queries
-import join_report
-import join_runs
-import layouts
 import runs
-from environment import environment
-from join_queries import CLUSTERED, MILLION, PARTS, STAR, STRATEGIES, TAP, TPCH, USELESS, Case
-from join_results import Measured
-from join_runs import BLOOM, BLOOM_BUILD, OURS, VARIANTS, JoinRun
+import stages
+from benchmark import Benchmark, Options
+from join_queries import (
+    BLOOM,
+    BLOOM_BUILD,
+    CLUSTERED,
+    MILLION,
+    OURS,
+    PARTS,
+    STAR,
+    STRATEGIES,
+    TAP,
+    TPCH,
+    USELESS,
+    VARIANTS,
+    Case,
+)
+from join_report import JoinReport, Measured
 from join_tables import WARM_UP_ROWS
 from progress import Step, step
-from runs import ORACLE, STOCK
+from results import rounds
+from runs import STOCK, Run
+from stages import StageTime
 
-DEFAULT_DATA = layouts.DEFAULT_DATA.parent / "joins"
 LEAST_ROUNDS = 3  # also when the time for a query is used up
 SLOW_SECONDS = 5.0  # a query that takes longer than this is run once before it is measured, others twice
+FILTER_COLUMNS = ("filter_id", "producer", "columns", "form", "state", "reason", "size_bytes", "wait_ms")
 
 
-class JoinBenchmark:
+@dataclass(frozen=True)
+class JoinRun:
+    """A run, its rows of ``dynamic_filters()``, and for taps what the build side's stage took."""
+
+    run: Run
+    filters: Sequence[Mapping[str, Any]] = ()
+    build: StageTime | None = None
+
+
+class JoinBenchmark(Benchmark):
     """One run: data first, while no JVM holds memory; then all parts in one session."""
+
+    report: JoinReport
 
     def __init__(self, options: argparse.Namespace) -> None:
         """Takes the parsed command line."""
-        self.options = options
-        self.results = join_report.Results(environment())
+        super().__init__(options, JoinReport())
         if options.keep:
-            self.results.keep(options.out)
-        self.registered: dict[str, Path] = {}
+            self.report.keep(options.out)
 
-    def run(self) -> join_report.Results:
+    def run(self) -> None:
         """Measures all that was asked for, writing the report after every query."""
-        cases = self._cases()
-        warm_up = self._warm_up_cases()
+        cases, warm_up = self._cases(), self._warm_up_cases()
         if self.options.only_data:
-            return self.results
+            return
         self.spark = runs.session("benchmark of joins", plugin=OURS in self.options.variants)
         self.spark.conf.set(BLOOM_BUILD, self.options.bloom_build)
         try:
@@ -54,7 +76,6 @@ class JoinBenchmark:
                 self._measured(case)
         finally:
             self.spark.stop()
-        return self.results
 
     def _cases(self) -> list[Case]:
         data, parts, strategies = self.options.data, self.options.parts, self.options.strategies
@@ -74,7 +95,6 @@ class JoinBenchmark:
         return cases
 
     def _warm_up_cases(self) -> list[Case]:
-        data, strategies = self.options.data, self.options.strategies
         makers = {
             CLUSTERED: join_queries.clustered,
             STAR: join_queries.star,
@@ -84,7 +104,7 @@ class JoinBenchmark:
             case
             for part, make in makers.items()
             if part in self.options.parts
-            for case in make(data, WARM_UP_ROWS, strategies)
+            for case in make(self.options.data, WARM_UP_ROWS, self.options.strategies)
         ]
 
     def _warm_up(self, cases: Sequence[Case]) -> None:
@@ -93,75 +113,80 @@ class JoinBenchmark:
             for number, case in enumerate(cases, start=1):
                 progress.note(f"{case.part}, {case.name}, {number} of {len(cases)}")
                 self._register(case, progress)
-                expected = join_runs.run(self.spark, case, STOCK)
+                expected = self._run(case, STOCK)
                 for variant in self._variants(case) * self.options.warm_up:
                     self._checked(case, variant, expected)
 
     def _variants(self, case: Case) -> list[str]:
-        unknown = {ORACLE} if case.oracle is None else set()
-        if case.part in (USELESS, TAP):
-            unknown |= {BLOOM}
-        return [variant for variant in self.options.variants if variant not in unknown]
+        return [variant for variant in case.variants if variant in self.options.variants]
 
     def _measured(self, case: Case) -> None:
         """Measures a case; one that fails is reported, and the others go on."""
         try:
             self._measure(case)
         except (PySparkException, Py4JJavaError) as error:
-            self._problem(f"{_name(case)}: failed: {str(error).splitlines()[0]}")
-        self.results.write(self.options.out)
+            self.report.problem(f"{case.title}: failed: {str(error).splitlines()[0]}")
+        self.report.write(self.options.out)
 
     def _measure(self, case: Case) -> None:
         variants = self._variants(case)
-        with step(_name(case)) as progress:
+        with step(case.title) as progress:
             self._register(case, progress)
             measured = [Measured.of(case, name) for name in _names(case)]
             if BLOOM in variants:
-                measured[0].bloom_filters = join_runs.bloom_filters(self.spark, case)
+                measured[0].bloom_filters = self._bloom_filters(case)
             progress.note("warming up")
-            expected = join_runs.run(self.spark, case, STOCK)
+            expected = self._run(case, STOCK)
             others = [variant for variant in variants if variant != STOCK]
-            for variant in others if expected.seconds > SLOW_SECONDS else [*others, *variants]:
+            for variant in others if expected.run.seconds > SLOW_SECONDS else [*others, *variants]:
                 self._checked(case, variant, expected)
             started = time.monotonic()
-            repeats = self._repeats(case)
-            for i in range(repeats):
+            count = self.options.pairs if case.part in (USELESS, TAP) else self.options.repeats
+            for i, turns in rounds(variants, count):
                 if i >= LEAST_ROUNDS and time.monotonic() - started > self.options.budget:
                     break
-                progress.note(f"round {i + 1} of {repeats}")
-                turn = i % len(variants)  # so that none is always the first
-                for variant in [*variants[turn:], *variants[:turn]]:
+                progress.note(f"round {i + 1} of {count}")
+                for variant in turns:
                     _add(measured, variant, self._checked(case, variant, expected))
         for one in measured:
-            seconds = ", ".join(f"{variant} {one.median(variant):.3f} s" for variant in variants)
-            print(f"{case.part}, {one.name}, {one.label}: {seconds}; {one.forms or 'no filter'}", flush=True)
-        self.results.add(measured)
-
-    def _repeats(self, case: Case) -> int:
-        return self.options.pairs if case.part in (USELESS, TAP) else self.options.repeats
+            print(
+                f"{case.part}, {one.name}, {one.label}: {one.text()}; {one.forms or 'no filter'}", flush=True
+            )
+        self.report.add(measured)
 
     def _register(self, case: Case, progress: Step) -> None:
         for name, folder in case.views.items():
-            if self.registered.get(name) != folder:
-                progress.note(f"reading {name} into the page cache")
-                runs.warm_page_cache(folder)
-                runs.register(self.spark, name, folder)
-                self.registered[name] = folder
+            self.register(name, folder, progress)
 
     def _checked(self, case: Case, variant: str, expected: JoinRun) -> JoinRun:
-        run = join_runs.run(self.spark, case, variant)
-        if not run.same(expected.rows):
-            self._problem(f"{_name(case)}, {variant}: the rows differ from stock's")
-        return run
+        measured = self._run(case, variant)
+        # No query here sums floating-point numbers.
+        if Counter(map(tuple, measured.run.rows)) != Counter(map(tuple, expected.run.rows)):
+            self.report.problem(f"{case.title}, {variant}: the rows differ from stock's")
+        return measured
 
-    def _problem(self, text: str) -> None:
-        if text not in self.results.problems:
-            print(f"PROBLEM: {text}", file=sys.stderr, flush=True)
-            self.results.problems.append(text)
+    def _run(self, case: Case, variant: str) -> JoinRun:
+        ours, tap = variant == OURS, case.part == TAP
+        runs.collect_garbage(self.spark)
+        with runs.settings(self.spark, case.settings(variant)):
+            before = max((row.query_id for row in self._filters(-1)), default=-1) if ours else -1
+            stage = stages.newest(self.spark) if tap else -1
+            measured = runs.run(self.spark, case.text(variant), filters=ours, report=ours)
+        found = self._filters(before) if ours else []
+        filters = [{name: row[name] for name in FILTER_COLUMNS} for row in found]
+        build = stages.shuffle_writer(self.spark, stage, int(case.size * MILLION)) if tap else None
+        return JoinRun(measured, filters, build)
 
+    def _filters(self, after: int) -> list[Any]:
+        """The filters of queries after this one."""
+        import spark_dynamic_filters as sdf  # stock can be measured without the package
 
-def _name(case: Case) -> str:
-    return f"{case.part}, {case.name}, {case.label}"
+        return [row for row in sdf.filters(self.spark).collect() if row.query_id > after]
+
+    def _bloom_filters(self, case: Case) -> int:
+        """How many bloom filters Spark itself puts into the plan when they are forced on."""
+        with runs.settings(self.spark, {**case.settings(BLOOM), runs.ENABLED: "false"}):
+            return runs.plan(self.spark.sql(case.sql)).count("might_contain(")
 
 
 def _names(case: Case) -> list[str]:
@@ -171,91 +196,43 @@ def _names(case: Case) -> list[str]:
     return [f"{case.name}: {what}" for what in ("whole query", "build stage", "build stage, processor time")]
 
 
-def _add(measured: Sequence[Measured], variant: str, run: JoinRun) -> None:
+def _add(measured: Sequence[Measured], variant: str, one: JoinRun) -> None:
     """Adds a run to each of ``_names``."""
-    seconds = [run.seconds, *((run.build.run, run.build.cpu) if run.build else ())]
-    for one, value in zip(measured, seconds, strict=True):
-        one.add(variant, value)
+    seconds = [one.run.seconds, *((one.build.run, one.build.cpu) if one.build else ())]
+    for to, value in zip(measured, seconds, strict=True):
+        to.add(variant, value)
         if variant == OURS:
-            one.skipped, one.filters = run.skipped, run.filters
-
-
-def _options() -> argparse.Namespace:
-    def names(text: str) -> list[str]:
-        return text.split(",")
-
-    def numbers(text: str) -> list[int]:
-        return sorted({int(part) for part in text.split(",")})
-
-    def scales(text: str) -> list[float]:
-        return sorted({float(part) for part in text.split(",")})
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
-    add("--parts", type=names, default=list(PARTS), help=f"any of {','.join(PARTS)} (default: all)")
-    add("--sizes", type=numbers, default=[10, 100], help="clustered: millions of rows (default: 10,100)")
-    add("--scales", type=scales, default=[1.0, 10.0], help="TPC-H: scale factors (default: 1,10)")
-    add("--queries", type=names, help="TPC-H: some of q01 to q22 (default: all)")
-    add("--star-size", type=int, default=10, help="star: millions of facts (default: %(default)s)")
-    add("--useless-size", type=int, default=10, help="useless: millions of rows (default: %(default)s)")
-    add("--tap-size", type=int, default=3, help="tap: millions of distinct keys (default: %(default)s)")
-    add(
-        "--strategies",
-        type=names,
-        default=list(STRATEGIES),
-        help=f"any of {','.join(STRATEGIES)} (default: all)",
-    )
-    add("--variants", type=names, default=list(VARIANTS), help=f"any of {','.join(VARIANTS)} (default: all)")
-    add("--repeats", type=int, default=5, help="rounds of all variants (default: %(default)s)")
-    add("--pairs", type=int, default=15, help="rounds of the parts useless and tap (default: %(default)s)")
-    add(
-        "--budget",
-        type=float,
-        default=900,
-        help=f"seconds for a query's rounds, at least {LEAST_ROUNDS} of them (default: %(default)s)",
-    )
-    add("--warm-up", type=int, default=6, help="runs on small tables beforehand (default: %(default)s)")
-    add(
-        "--bloom-build",
-        default="10MB",
-        help="largest build side of Spark's own filters (default: %(default)s)",
-    )
-    add("--only-data", action="store_true", help="make the tables, measure nothing")
-    add("--keep", action="store_true", help="keep in the report what only an earlier run has measured")
-    add(
-        "--data",
-        type=Path,
-        default=DEFAULT_DATA,
-        help="where the tables are or will be (default: .data/joins)",
-    )
-    add(
-        "--out",
-        type=Path,
-        default=layouts.ROOT / "docs" / "bench",
-        help="folder of the report (default: docs/bench)",
-    )
-    options = parser.parse_args()
-    options.data = options.data.resolve()
-    for name, known in (("parts", PARTS), ("strategies", tuple(STRATEGIES)), ("variants", VARIANTS)):
-        if unknown := [value for value in getattr(options, name) if value not in known]:
-            parser.error(f"--{name}: unknown {', '.join(unknown)}; choose from {', '.join(known)}")
-    if STOCK not in options.variants:
-        parser.error("--variants: everything is compared with stock")
-    return options
+            to.skipped, to.filters = one.run.skipped, one.filters
 
 
 def main() -> None:
     """Runs the benchmark, prints the report, and fails if any query failed or any two answers differ."""
-    options = _options()
-    results = JoinBenchmark(options).run()
-    if options.only_data:
-        return
-    results.write(options.out)
-    if join_report.plot(results, options.out) is None:
-        print("no plot: it needs matplotlib", file=sys.stderr)
-    print(results.markdown())
-    if results.problems:
-        raise SystemExit(1)
+    parser = Options(__doc__, data="joins")
+    parser.names("parts", PARTS)
+    parser.numbers("sizes", int, [10, 100], "clustered: millions of rows")
+    parser.numbers("scales", float, [1.0, 10.0], "TPC-H: scale factors")
+    parser.add_argument(
+        "--queries", type=lambda text: text.split(","), help="TPC-H: some of q01 to q22 (default: all)"
+    )
+    parser.number("star-size", 10, "star: millions of facts")
+    parser.number("useless-size", 10, "useless: millions of rows")
+    parser.number("tap-size", 3, "tap: millions of distinct keys")
+    parser.names("strategies", tuple(STRATEGIES))
+    parser.names("variants", VARIANTS)
+    parser.number("repeats", 5, "rounds of all variants")
+    parser.number("pairs", 15, "rounds of the parts useless and tap")
+    parser.number("budget", 900.0, f"seconds for a query's rounds, at least {LEAST_ROUNDS} of them")
+    parser.number("warm-up", 6, "runs on small tables beforehand")
+    parser.add_argument("--bloom-build", default="10MB", help="largest build side of Spark's own filters")
+    parser.add_argument("--only-data", action="store_true", help="make the tables, measure nothing")
+    parser.add_argument("--keep", action="store_true", help="keep in the report what only an earlier run has")
+    options = parser.parsed()
+    if STOCK not in options.variants:
+        parser.error("--variants: everything is compared with stock")
+    benchmark = JoinBenchmark(options)
+    benchmark.run()
+    if not options.only_data:
+        benchmark.report.finish(options.out)
 
 
 if __name__ == "__main__":

@@ -26,14 +26,14 @@ from typing import Any
 import pyroaring
 from pyspark.sql import SparkSession
 
-import layouts
+import datafiles
 import runs
 import spark_dynamic_filters as sdf
 import user_tables
-from environment import environment
 from progress import step
+from results import rounds
 
-DEFAULT_DATA = layouts.DEFAULT_DATA.parent / "users"
+DEFAULT_DATA = datafiles.DATA / "users"
 COLUMNS = "count(*) n, sum(amount) a, sum(score) s, max(visits) v, count(DISTINCT city) c"
 QUERY = f"SELECT {COLUMNS} FROM users WHERE {{}}"
 SEMI = f"SELECT {COLUMNS} FROM users LEFT SEMI JOIN ids ON users.user_id = ids.user_id"
@@ -51,7 +51,7 @@ def main() -> None:
         "--only-updates", action="store_true", help="measure only these, keep the rest of --out"
     )
     options = parser.parse_args()
-    results: dict[str, Any] = {"environment": environment(), "rows": options.rows, "queries": []}
+    results: dict[str, Any] = {"environment": runs.environment(), "rows": options.rows, "queries": []}
     if options.only_updates and options.out and options.out.exists():
         results["queries"] = json.loads(options.out.read_text(encoding="utf-8"))["queries"]
     for layout in user_tables.LAYOUTS:
@@ -78,7 +78,6 @@ def _compare(spark: SparkSession, options: argparse.Namespace, layout: str, whic
     ids = user_tables.ids(options.rows, which)
     few = ids[:: max(1, len(ids) // options.most_literals)]
     literals = ", ".join(map(str, few))
-    seconds: dict[str, list[float]] = {}
     updates: dict[str, float] = {}
     with (
         sdf.create_filter(spark, "by_bitmap", "bigint") as by_bitmap,
@@ -93,15 +92,17 @@ def _compare(spark: SparkSession, options: argparse.Namespace, layout: str, whic
             "join, filters on": (SEMI, True),
             f"in list of {len(few)}": (QUERY.format(f"user_id IN ({literals})"), False),
         }
+        seconds: dict[str, list[float]] = {name: [] for name in variants}
         skipped: dict[str, Any] = {}
         answers: dict[str, Any] = {}
         with step(f"{layout}, {which}") as progress:
-            for round_ in range(options.rounds + 1):  # the first one warms up
-                for name, (text, filters) in variants.items():
+            for round_, turns in rounds(list(variants), options.rounds + 1):  # the first one warms up
+                for name in turns:
+                    text, filters = variants[name]
                     progress.note(f"round {round_}, {name}")
                     run = runs.run(spark, text, filters=filters, report=filters and round_ == options.rounds)
                     if round_:
-                        seconds.setdefault(name, []).append(run.seconds)
+                        seconds[name].append(run.seconds)
                     if run.skipped is not None:
                         skipped[name] = run.skipped.as_dict()
                     answers[name] = [round(v, 3) if isinstance(v, float) else v for v in run.rows[0]]

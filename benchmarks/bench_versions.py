@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import IO
 
 import join_queries
 import layouts
 import queries
 import runs
-from bench_joins import DEFAULT_DATA
+from datafiles import DATA
 from join_queries import MILLION
+from report import line, table
+from results import Pairs, rounds
 
 LATE = {"spark.dynamicFilters.join.waitTimeout": "0s"}
 NOT_ADAPTIVE = LATE | {"spark.sql.adaptive.enabled": "false"}
@@ -56,9 +57,9 @@ class Cost:
 def all_work(rows: int) -> list[Work]:
     """Joins and TopKs of the other benchmarks, and joins whose filter comes late."""
     cases = [
-        *join_queries.clustered(DEFAULT_DATA, rows, STRATEGIES),
-        *join_queries.star(DEFAULT_DATA, rows, STRATEGIES),
-        *join_queries.useless(DEFAULT_DATA, rows, ["merge", "shuffle_hash"]),
+        *join_queries.clustered(DATA / "joins", rows, STRATEGIES),
+        *join_queries.star(DATA / "joins", rows, STRATEGIES),
+        *join_queries.useless(DATA / "joins", rows, ["merge", "shuffle_hash"]),
     ]
     joined = [
         Work(f"{c.part}: {c.name}{how}", c.sql, {k: str(v) for k, v in c.views.items()}, {**c.confs, **more})
@@ -117,48 +118,34 @@ def serve(jar: str) -> None:
     spark = runs.session("benchmark of versions")
     process = spark._jvm.java.lang.ProcessHandle.current()
     registered: dict[str, str] = {}
-    for line in sys.stdin:
-        work = Work(**json.loads(line))
+    for request in sys.stdin:
+        work = Work(**json.loads(request))
         for name, folder in work.views.items():
             if registered.get(name) != folder:
                 registered[name] = folder
                 runs.register(spark, name, Path(folder))
-        for key, value in work.confs.items():
-            spark.conf.set(key, value)
-        cpu = process.info().totalCpuDuration().get().toNanos()
-        measured = runs.timed(spark, work.sql)
-        cpu = process.info().totalCpuDuration().get().toNanos() - cpu
-        for key in work.confs:
-            spark.conf.unset(key)
+        with runs.settings(spark, work.confs):
+            cpu = process.info().totalCpuDuration().get().toNanos()
+            measured = runs.timed(spark, work.sql)
+            cpu = process.info().totalCpuDuration().get().toNanos() - cpu
         answer = str(sorted(map(str, measured.rows)))
         print(json.dumps(asdict(Cost(measured.seconds, cpu / 1e9, answer))), flush=True)
 
 
-def compared(old: Version, new: Version, work: Work, rounds: int) -> str:
+def compared(old: Version, new: Version, work: Work, count: int) -> str:
     """A row of the table: medians, and medians of the ratios of pairs."""
-    pairs: list[tuple[Cost, Cost]] = []
-    for i in range(-2, rounds):
-        if i % 2:
-            after = new.run(work)
-            before = old.run(work)
-        else:
-            before = old.run(work)
-            after = new.run(work)
+    wall, cpu = Pairs(work.name, "", ""), Pairs(work.name, "", "")
+    for i, turns in rounds((old, new), count + 2):
+        cost = {version: version.run(work) for version in turns}
+        before, after = cost[old], cost[new]
         if not work.name.startswith("topk") and before.answer != after.answer:
             raise AssertionError(f"{work.name}: the answers differ")
-        if i >= 0:  # else a warm-up
-            pairs.append((before, after))
-
-    def median(values: Iterator[float]) -> float:
-        return statistics.median(list(values))
-
-    wall = median(b.wall for b, _ in pairs), median(a.wall for _, a in pairs)
-    cpu = median(b.cpu for b, _ in pairs), median(a.cpu for _, a in pairs)
-    ratios = median(a.wall / b.wall for b, a in pairs), median(a.cpu / b.cpu for b, a in pairs)
-    return (
-        f"| {work.name} | {wall[0]:.2f} | {wall[1]:.2f} | {ratios[0]:.2f} "
-        f"| {cpu[0]:.2f} | {cpu[1]:.2f} | {ratios[1]:.2f} |"
-    )
+        if i > 1:  # else a warm-up
+            for pairs, base, other in ((wall, before.wall, after.wall), (cpu, before.cpu, after.cpu)):
+                pairs.base.append(base)
+                pairs.other.append(other)
+    seconds = [value for p in (wall, cpu) for value in (median(p.base), median(p.other), p.ratio)]
+    return line([work.name, *(f"{value:.2f}" for value in seconds)])
 
 
 def main() -> None:
@@ -181,8 +168,8 @@ def main() -> None:
     works = [w for w in all_work(options.rows) if options.only in w.name]
     started = time.monotonic()
     old, new = map(Version, options.jars)
-    print("| query | wall before | after | ratio | processor before | after | ratio |")
-    print("|---|---|---|---|---|---|---|", flush=True)
+    header = ["query", "wall before", "after", "ratio", "processor before", "after", "ratio"]
+    print(table(header, []), flush=True)
     try:
         for work in works:
             if time.monotonic() - started < options.seconds:

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
-import subprocess
 import sys
-import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from pyspark.sql import SparkSession
 
+import datafiles
 import layouts
 import runs
 import spark_dynamic_filters as sdf
+import tpch
 from progress import step
 from queries import SCALING, Query
+from results import rounds
 
-DEFAULT_DATA = layouts.DEFAULT_DATA.parent / "demo"
+DEFAULT_DATA = datafiles.DATA / "demo"
 TPCH_SCALE = 1  # 6M lineitems, 280 MB of Parquet
-TPCH_PARTS = 8
 WEBLOG_ROWS = 2_000_000
 REPEATS = 3
 
@@ -90,36 +89,13 @@ JOBS = (
 )
 
 
-def make_tpch(data: Path, scale: float) -> Path:
-    """The TPC-H tables that the demo reads, by tpchgen-cli, made once."""
-    folder = data / f"tpch-{scale:g}"
-    marker = folder / layouts.MARKER
-    if not marker.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        command = [_tpchgen(), "parquet", f"--scale-factor={scale:g}", "--tables=lineitem,orders"]
-        command += [f"--parts={TPCH_PARTS}", f"--output-dir={folder}", "--quiet"]
-        with step(f"TPC-H tables, scale factor {scale:g}"):
-            subprocess.run(command, check=True)
-        marker.touch()
-    return folder
-
-
-def _tpchgen() -> str:
-    beside = (
-        Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
-    )  # the interpreter's own, though not on the PATH
-    found = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
-    if found is None:
-        raise SystemExit("tpchgen-cli is missing: pip install tpchgen-cli")
-    return found
-
-
 def show(spark: SparkSession, number: int, job: Job) -> list[str]:
     """Runs one job, prints what it shows, and returns what went wrong."""
     sql = job.query.sql(job.table)
     print(f"\n{'=' * 100}\n{number}. {job.title}\n\n    {sql}\n")
     with step(job.query.name) as progress:
         frame = spark.sql(sql)
+        spark.conf.set(runs.ENABLED, "true")
         print(f"Plan before:\n{_indented(_short(runs.plan(frame)))}\n")
         progress.note("first run")
         known = runs.newest_query(spark)
@@ -129,11 +105,10 @@ def show(spark: SparkSession, number: int, job: Job) -> list[str]:
         print(f"Skipped: {_sentence(skipped)}\n{_indented(_filters(spark))}\n")
         seconds: dict[bool, list[float]] = {False: [], True: []}
         answers = {}
-        for i in range(REPEATS + 1):
+        for i, variants in rounds((False, True), REPEATS + 1):
             progress.note(f"with and without filters, round {i}" if i else "warming up")
-            for filters in (False, True):
-                with sdf.conf(spark).override(enabled=filters):
-                    run = runs.timed(spark, sql)
+            for filters in variants:
+                run = runs.run(spark, sql, filters)
                 answers[filters] = run.rows
                 if i:  # the first round warms up
                     seconds[filters].append(run.seconds)
@@ -201,13 +176,13 @@ def main() -> None:
     )
     options = parser.parse_args()
 
-    tpch = make_tpch(options.data, options.scale)
+    tables = tpch.tables(options.data, options.scale, ("lineitem", "orders"))
     weblog = layouts.small_table(
         options.data, "weblog", WEBLOG_ROWS, files=8, row_group_rows=layouts.BLOCK_ROWS
     )
     with step("starting Spark"):
         spark = runs.session("demo")
-        for name, folder in (("lineitem", tpch / "lineitem"), ("orders", tpch / "orders"), ("hits", weblog)):
+        for name, folder in {**tables, "hits": weblog}.items():
             runs.register(spark, name, folder)
     problems: list[str] = []
     try:

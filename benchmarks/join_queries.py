@@ -10,10 +10,21 @@ import join_tables
 import star_tables
 import tpch
 from join_tables import SMALL_KEPT
+from runs import ORACLE, STOCK
 
 CLUSTERED, STAR, TPCH, USELESS, TAP = PARTS = ("clustered", "star", "tpch", "useless", "tap")
 MILLION = 1_000_000
 NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+
+BLOOM, OURS = "bloom", "ours"
+VARIANTS = (STOCK, ORACLE, BLOOM, OURS)
+
+#: Spark's own runtime filter, applied whatever the size of the probe side (Spark's default asks for 10 GB).
+BLOOM_CONFS = {
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
+    "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
+}
+BLOOM_BUILD = "spark.sql.optimizer.runtime.bloomFilter.creationSideThreshold"  # a larger one gets none
 
 #: How Spark is told to join, by hint and setting.
 STRATEGIES = {"broadcast": {}, "merge": NO_BROADCAST, "shuffle_hash": NO_BROADCAST}
@@ -78,6 +89,26 @@ class Case:
     def label(self) -> str:
         """What the tables are."""
         return f"SF {self.size:g}" if self.part == TPCH else f"{self.size:g}M rows"
+
+    @property
+    def title(self) -> str:
+        """For progress and problems."""
+        return f"{self.part}, {self.name}, {self.label}"
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Those that it can be measured in."""
+        without = {ORACLE} if self.oracle is None else set()
+        without |= {BLOOM} if self.part in (USELESS, TAP) else set()
+        return tuple(variant for variant in VARIANTS if variant not in without)
+
+    def text(self, variant: str) -> str:
+        """The query as ``variant`` has it."""
+        return self.oracle if variant == ORACLE and self.oracle else self.sql
+
+    def settings(self, variant: str) -> dict[str, str]:
+        """What ``variant`` runs with, beside the master switch."""
+        return {**self.confs, **(BLOOM_CONFS if variant == BLOOM else {})}
 
 
 def clustered(data: Path, rows: int, strategies: Sequence[str]) -> list[Case]:

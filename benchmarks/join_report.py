@@ -1,86 +1,212 @@
-"""The joins' results as Markdown, JSON and a plot."""
+"""What was measured of joins, the figures to reach, and both as Markdown, JSON and a plot."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import tables
-from join_queries import CLUSTERED, PARTS, STAR, TAP, TPCH, USELESS
-from join_results import Measured, figures, sums
-from join_runs import BLOOM, OURS
-from runs import ORACLE, STOCK
+import report
+from join_queries import BLOOM, CLUSTERED, OURS, PARTS, STAR, TAP, TPCH, USELESS, Case
+from report import Report
+from results import Figure, Pairs, Timed
+from runs import ORACLE, STOCK, Skipped
 
-NAME = "joins"
 TITLES = {STOCK: "stock", ORACLE: "oracle", BLOOM: "stock with bloom filter", OURS: "ours"}
 COLOURS = {STOCK: "#7f7f7f", ORACLE: "#2ca02c", BLOOM: "#ff7f0e", OURS: "#1f77b4"}
+TARGET_MILLIONS = 100  # the figures for clustered joins are meant at this size
+LEAST_SPEED = 0.97  # of stock, for every query of TPC-H
+USELESS_LIMIT = 1.03
+TAP_LIMIT = 1.02
+LEAST_PAIRS = 5  # with fewer, an interval says nothing
 
 
 @dataclass
-class Results:
-    """Everything the benchmark of joins has measured so far."""
+class Measured(Timed):
+    """One query: the seconds of each variant, round by round, and what filters did in their last run."""
 
-    environment: dict[str, Any]
-    measured: list[Measured] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    part: str
+    name: str
+    size: float
+    label: str
+    sql: str
+    why: str = ""
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    skipped: Skipped | None = None
+    filters: Sequence[Mapping[str, Any]] = ()
+    bloom_filters: int | None = None
+
+    @classmethod
+    def of(cls, case: Case, name: str) -> Measured:
+        """Nothing measured yet."""
+        return cls(case.part, name, case.size, case.label, case.sql, case.why)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Measured:
+        """The inverse of ``as_dict``."""
+        fields = {name: values[name] for name in cls.__dataclass_fields__}
+        fields["skipped"] = Skipped(**fields["skipped"]) if fields["skipped"] else None
+        return cls(**fields)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the JSON report."""
+        return {**asdict(self), "median_seconds": self.medians()}
+
+    def pairs(self) -> Pairs | None:
+        """Ours over stock, round by round; None where either was not measured."""
+        base, other = self.seconds.get(STOCK), self.seconds.get(OURS)
+        if not base or not other:
+            return None
+        return Pairs(self.name, self.why, self.label, base, other, self.skipped)
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """The longest time that a filter of the last run held something back."""
+        waits = [row["wait_ms"] for row in self.filters if row["wait_ms"] is not None]
+        return max(waits) / 1e3 if waits else None
+
+    @property
+    def forms(self) -> str:
+        """The last run's filters, equal ones counted: what they became, or why not."""
+        found = Counter(
+            f"{row['form']}" if row["state"] == "ready" else f"{row['state']}: {row['reason'] or 'no reason'}"
+            for row in self.filters
+        )
+        return "; ".join(f"{count} x {what}" if count > 1 else what for what, count in found.items())
+
+
+class JoinReport(Report):
+    """The benchmark of joins."""
+
+    name = "joins"
+    title = "Join filters"
+
+    def __init__(self) -> None:
+        """Nothing measured yet."""
+        super().__init__()
+        self.all: list[Measured] = []
 
     def keep(self, folder: Path) -> None:
         """Takes over what an earlier run measured, as long as this one does not measure it again."""
-        file = folder / f"{NAME}.json"
+        file = folder / f"{self.name}.json"
         if file.exists():
             self.add([Measured.from_dict(values) for values in json.loads(file.read_text())["measured"]])
 
     def add(self, measured: Sequence[Measured]) -> None:
         """Adds what was measured, in place of what is there of the same."""
         new = {(one.part, one.name, one.label) for one in measured}
-        self.measured = [one for one in self.measured if (one.part, one.name, one.label) not in new]
-        self.measured += measured
-        self.measured.sort(key=lambda one: (PARTS.index(one.part), one.size))
+        self.all = [one for one in self.all if (one.part, one.name, one.label) not in new]
+        self.all += measured
+        self.all.sort(key=lambda one: (PARTS.index(one.part), one.size))
 
-    def write(self, folder: Path) -> None:
-        """Writes the JSON and Markdown; called after every query, so that a long run loses nothing."""
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{NAME}.md").write_text(self.markdown())
-        (folder / f"{NAME}.json").write_text(json.dumps(self.as_dict(), indent=1) + "\n")
-
-    def as_dict(self) -> dict[str, Any]:
-        """All runs, not only the medians."""
-        return {
-            "environment": self.environment,
-            "measured": [one.as_dict() for one in self.measured],
-            "figures": [vars(figure) for figure in figures(self.measured)],
-            "problems": self.problems,
-        }
+    def measured(self) -> dict[str, Any]:
+        """See `Report`."""
+        return {"measured": [one.as_dict() for one in self.all]}
 
     def of(self, part: str) -> list[Measured]:
         """What one part measured."""
-        return [one for one in self.measured if one.part == part]
+        return [one for one in self.all if one.part == part]
 
-    def markdown(self) -> str:
-        """The report as people read it."""
-        parts = ["# Join filters", tables.environment(self.environment)]
-        parts.append(
-            "How this is measured, and what the columns mean: see [benchmarks](../../benchmarks/README.md)."
-        )
-        if self.problems:
-            parts.append("**Problems.**\n\n" + "\n".join(f"* {problem}" for problem in self.problems))
-        if found := figures(self.measured):
-            parts.append("## Figures to reach\n\n" + tables.figures(found))
+    def scales(self) -> dict[float, list[Measured]]:
+        """TPC-H's queries by scale factor."""
+        queries = self.of(TPCH)
+        return {s: [q for q in queries if q.size == s] for s in dict.fromkeys(q.size for q in queries)}
+
+    def figures(self) -> list[Figure]:
+        """The figures to reach, as far as these measurements hold them."""
+        found = []
+        for one in self.of(CLUSTERED):
+            found += _clustered(one)
+        for one in self.of(USELESS):
+            found += _at_most(one, USELESS_LIMIT, f"every row matches: {one.name}: cost relative to stock")
+        for one in self.of(TAP):
+            if "build stage" in one.name:
+                found += _at_most(one, TAP_LIMIT, f"tap, {one.name}: relative to stock")
+        for scale, queries in self.scales().items():
+            found += _tpch_figures(scale, queries)
+        return found
+
+    def sections(self) -> list[str]:
+        """See `Report`."""
+        parts = []
         if self.of(CLUSTERED) or self.of(TPCH):
-            parts.append(f"![seconds and ratios]({NAME}.png)")
+            parts.append(f"![seconds and ratios]({self.name}.png)")
         if found := self.of(CLUSTERED):
             parts.append("## A small table joined to a large one clustered on the key\n\n" + _compared(found))
         if found := self.of(STAR):
             parts.append("## A star join with three dimensions\n\n" + _compared(found))
-        parts += _tpch(self.of(TPCH))
+        for scale, queries in self.scales().items():
+            parts.append(f"## TPC-H, scale factor {scale:g}\n\n" + _tpch(queries))
         if found := self.of(USELESS):
             parts.append("## Filters that let everything pass\n\n" + _pairs(found))
         if found := self.of(TAP):
             parts.append("## What a tap costs\n\n" + _pairs(found))
-        return "\n\n".join(parts) + "\n"
+        return parts
+
+    def draw(self, pyplot: Any) -> Any:
+        """Seconds of the clustered joins, and TPC-H's ratios."""
+        joins, scales = self.of(CLUSTERED), self.scales()
+        panels = bool(joins) + len(scales)
+        if not panels:
+            return None
+        figure, grid = pyplot.subplots(panels, figsize=(11, 3.6 * panels), squeeze=False)
+        axes = [line[0] for line in grid]
+        if joins:
+            _bars(axes.pop(0), joins)
+        for (scale, queries), one in zip(scales.items(), axes, strict=True):
+            _ratios(one, scale, queries)
+        figure.tight_layout()
+        return figure
+
+
+def sums(queries: Sequence[Measured]) -> dict[str, float]:
+    """The sums of the medians, of the variants that were measured for every query."""
+    variants = [variant for variant in queries[0].seconds if all(variant in one.seconds for one in queries)]
+    return {variant: sum(one.median(variant) or 0.0 for one in queries) for variant in variants}
+
+
+def _clustered(one: Measured) -> list[Figure]:
+    where, size = f"{one.name}, {one.label}", (one.size, TARGET_MILLIONS)
+    found = []
+    if (faster := one.ratio(STOCK, OURS)) is not None:
+        found.append(Figure.of_ratio(f"{where}: times faster than stock", "at least", 15, faster, *size))
+    if (cost := one.ratio(OURS, ORACLE)) is not None:
+        found.append(Figure.of_ratio(f"{where}: cost relative to the oracle", "at most", 1.25, cost, *size))
+    return found
+
+
+def _at_most(one: Measured, limit: float, what: str) -> list[Figure]:
+    pairs = one.pairs()
+    return [] if pairs is None else [Figure.of_pairs(what, limit, pairs, LEAST_PAIRS)]
+
+
+def _tpch_figures(scale: float, queries: Sequence[Measured]) -> list[Figure]:
+    found = []
+    every = [pairs for one in queries if (pairs := one.pairs())]
+    if every:
+        slowest = max(every, key=lambda pairs: pairs.ratio)
+        verdicts = {pairs.name: pairs.verdict(1 / LEAST_SPEED, LEAST_PAIRS) for pairs in every}
+        missed, undecided = (
+            [name for name, verdict in verdicts.items() if verdict == wanted]
+            for wanted in ("no", "undecided")
+        )
+        answer = f"no: {', '.join(missed)}" if missed else "yes"
+        if undecided:
+            answer = f"{'undecided' if not missed else answer + '; undecided'}: {', '.join(undecided)}"
+        what = f"TPC-H SF {scale:g}: least speed relative to stock, of {len(every)} queries"
+        seen = f"{1 / slowest.ratio:.3f} ({slowest.name})"
+        found.append(Figure(what, f"at least {LEAST_SPEED:g}", seen, answer))
+    total = sums(queries)
+    if OURS in total and BLOOM in total:
+        ratio = total[OURS] / total[BLOOM]
+        what = (
+            f"TPC-H SF {scale:g}: sum of {len(queries)} queries relative to stock with Spark's bloom filters"
+        )
+        found.append(Figure(what, "below 1", f"{ratio:.3f}", "yes" if ratio < 1 else "no"))
+    return found
 
 
 def _compared(measured: Sequence[Measured]) -> str:
@@ -89,39 +215,33 @@ def _compared(measured: Sequence[Measured]) -> str:
     header += ["rows pruned", "filters"]
     rows = []
     for one in measured:
-        row = [one.name, one.label, *(tables.number(one.median(variant), 3) for variant in TITLES)]
+        row = [one.name, one.label, *(report.number(one.median(variant), 3) for variant in TITLES)]
         row.append("" if one.bloom_filters is None else str(one.bloom_filters))
-        row += [tables.number(one.ratio(*of), 2) for of in ((STOCK, OURS), (BLOOM, OURS), (OURS, ORACLE))]
-        row += [tables.number(one.wait_seconds, 2), *tables.skipped(one.skipped), one.forms]
+        row += [report.number(one.ratio(*of), 2) for of in ((STOCK, OURS), (BLOOM, OURS), (OURS, ORACLE))]
+        row += [report.number(one.wait_seconds, 2), *report.skipped(one.skipped), one.forms]
         rows.append(row)
-    return tables.table(header, rows)
+    return report.table(header, rows)
 
 
-def _tpch(measured: Sequence[Measured]) -> list[str]:
-    parts = []
-    for scale in dict.fromkeys(one.size for one in measured):
-        queries = [one for one in measured if one.size == scale]
-        header = ["query", "stock, s", "stock with bloom filter, s", "ours, s", "bloom filters"]
-        header += ["stock / ours", "ours / stock, by pairs", "95 % interval", "bloom / ours"]
-        header += ["row groups pruned", "rows pruned"]
-        rows = [_tpch_row(one) for one in queries]
-        total = sums(queries)
-        row = ["sum", *(tables.number(total.get(variant), 2) for variant in (STOCK, BLOOM, OURS)), ""]
-        for above in (STOCK, BLOOM):
-            ratio = total[above] / total[OURS] if above in total and OURS in total else None
-            row += [tables.number(ratio, 2), *(["", ""] if above == STOCK else [])]
-        rows.append([*row, "", ""])
-        parts.append(f"## TPC-H, scale factor {scale:g}\n\n" + tables.table(header, rows))
-    return parts
+def _tpch(queries: Sequence[Measured]) -> str:
+    header = ["query", "stock, s", "stock with bloom filter, s", "ours, s", "bloom filters"]
+    header += ["stock / ours", "ours / stock, by pairs", "95 % interval", "bloom / ours"]
+    header += ["row groups pruned", "rows pruned"]
+    total = sums(queries)
+    row = ["sum", *(report.number(total.get(variant), 2) for variant in (STOCK, BLOOM, OURS)), ""]
+    for above in (STOCK, BLOOM):
+        ratio = total[above] / total[OURS] if above in total and OURS in total else None
+        row += [report.number(ratio, 2), *(["", ""] if above == STOCK else [])]
+    return report.table(header, [*map(_tpch_row, queries), [*row, "", ""]])
 
 
 def _tpch_row(one: Measured) -> list[str]:
-    row = [one.name, *(tables.number(one.median(variant), 3) for variant in (STOCK, BLOOM, OURS))]
+    row = [one.name, *(report.number(one.median(variant), 3) for variant in (STOCK, BLOOM, OURS))]
     row.append("" if one.bloom_filters is None else str(one.bloom_filters))
-    row.append(tables.number(one.ratio(STOCK, OURS), 2))
-    row += _ratio(one)
-    row.append(tables.number(one.ratio(BLOOM, OURS), 2))
-    return [*row, *tables.skipped(one.skipped)]
+    row.append(report.number(one.ratio(STOCK, OURS), 2))
+    row += report.ratio(one.pairs())
+    row.append(report.number(one.ratio(BLOOM, OURS), 2))
+    return [*row, *report.skipped(one.skipped)]
 
 
 def _pairs(measured: Sequence[Measured]) -> str:
@@ -129,45 +249,10 @@ def _pairs(measured: Sequence[Measured]) -> str:
     header += ["row groups pruned", "rows pruned", "filters", "why"]
     rows = []
     for one in measured:
-        row = [one.name, one.label, *(tables.number(one.median(variant), 3) for variant in (STOCK, OURS))]
-        row += [*_ratio(one), tables.number(one.wait_seconds, 2), *tables.skipped(one.skipped)]
+        row = [one.name, one.label, *(report.number(one.median(variant), 3) for variant in (STOCK, OURS))]
+        row += [*report.ratio(one.pairs()), report.number(one.wait_seconds, 2), *report.skipped(one.skipped)]
         rows.append([*row, one.forms, one.why])
-    return tables.table(header, rows)
-
-
-def _ratio(one: Measured) -> tuple[str, str]:
-    pairs = one.pairs()
-    if pairs is None:
-        return "", ""
-    low, high = pairs.interval
-    return f"{pairs.ratio:.3f}", f"{low:.3f} to {high:.3f}"
-
-
-def plot(results: Results, folder: Path) -> Path | None:
-    """Seconds of the clustered joins, and TPC-H's ratios; None without matplotlib or anything to show."""
-    try:
-        import matplotlib
-    except ImportError:
-        return None
-    scales = list(dict.fromkeys(one.size for one in results.of(TPCH)))
-    joins = results.of(CLUSTERED)
-    panels = bool(joins) + len(scales)
-    if not panels:
-        return None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, grid = pyplot.subplots(panels, figsize=(11, 3.6 * panels), squeeze=False)
-    axes = [line[0] for line in grid]
-    if joins:
-        _bars(axes.pop(0), joins)
-    for scale, one in zip(scales, axes, strict=True):
-        _ratios(one, scale, [query for query in results.of(TPCH) if query.size == scale])
-    figure.tight_layout()
-    path = folder / f"{NAME}.png"
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
-    return path
+    return report.table(header, rows)
 
 
 def _bars(axes: Any, measured: Sequence[Measured]) -> None:

@@ -54,11 +54,8 @@ def big(data: Path, rows: int, seed: int = 42) -> Path:
     """The folder of the large table with ``rows`` rows, made if it is not there yet."""
     file_rows, row_group_rows = _sizes(rows)
     folder = data / f"big-{rows}"
-    jobs = [
-        partial(_write_big, folder / datafiles.part(i), seed, first, file_rows, row_group_rows)
-        for i, first in enumerate(range(0, rows, file_rows))
-    ]
-    return datafiles.made(folder, _identity(seed), jobs, f"clustered table of {rows:,} rows")
+    label, make = f"clustered table of {rows:,} rows", partial(_big_rows, seed)
+    return datafiles.made_of_rows(folder, _identity(seed), BIG, rows, file_rows, row_group_rows, make, label)
 
 
 def small(data: Path, rows: int, seed: int = 42) -> Path:
@@ -92,11 +89,6 @@ def _sizes(rows: int) -> tuple[int, int]:
 
 def _identity(seed: int) -> dict[str, int]:
     return {"generator": GENERATOR_VERSION, "seed": seed}
-
-
-def _write_big(file: Path, seed: int, first: int, rows: int, row_group_rows: int) -> None:
-    groups = (_big_rows(seed, at, row_group_rows) for at in range(first, first + rows, row_group_rows))
-    datafiles.write(file, BIG, groups)
 
 
 def _big_rows(seed: int, first: int, rows: int) -> pa.Table:

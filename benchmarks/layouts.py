@@ -17,20 +17,18 @@ The layouts differ in what a reader can know about ``EventTime`` without decodin
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from progress import step
+import datafiles
+from datafiles import WRITERS
 from queries import UNPRUNABLE_LIMIT
 from weblog import BLOCK_ROWS, GENERATOR_VERSION, SCHEMA, Weblog
 
@@ -40,10 +38,7 @@ if TYPE_CHECKING:
 LAYOUTS = ("int96", "int64", "pyarrow")
 FILE_ROWS = 2_000_000
 ROW_GROUP_ROWS = 1_000_000
-ROOT = Path(__file__).resolve().parent.parent
-DEFAULT_DATA = ROOT / ".data" / "weblog"
-WRITERS = 2
-MARKER = "_COMPLETE.json"  # Spark ignores names that begin with an underscore
+DEFAULT_DATA = datafiles.DATA / "weblog"
 
 UNPRUNABLE_BLOCKS = 14  # 700,000 rows, below 128 MB, where Spark would split the file in any case
 
@@ -57,32 +52,23 @@ def table(data: Path, layout: str, millions: int, seed: int = 42) -> Path:
         raise ValueError(f"sizes are multiples of {FILE_ROWS // 1_000_000} million rows, not {millions}")
     count = rows // FILE_ROWS
     folder = data / f"{layout}-{millions}m"
-    if not _is_complete(folder, seed):
+    if not datafiles.is_complete(folder, _identity(seed)):
         files = _pyarrow_files(data, count, seed)
         if layout != "pyarrow":
             files = _spark_files(data, layout, files, seed)
-        _start(folder)
+        datafiles.start(folder)
         for file in files:
             _link(file, folder / file.name)
-        _complete(folder, seed)
+        datafiles.complete(folder, _identity(seed))
     return folder
 
 
 def small_table(data: Path, name: str, rows: int, files: int, row_group_rows: int, seed: int = 42) -> Path:
     """The first ``rows`` rows, by pyarrow, in many small files: for the demo and for warming up."""
     folder = data / name
-    if not _is_complete(folder, seed):
-        _start(folder)
-        blocks = rows // files // BLOCK_ROWS
-        jobs = [
-            partial(
-                _write_blocks, folder / _part(i), seed, range(i * blocks, (i + 1) * blocks), row_group_rows
-            )
-            for i in range(files)
-        ]
-        _run_all(_processes(), jobs, f"web log of {rows:,} rows")
-        _complete(folder, seed)
-    return folder
+    parts = [folder / datafiles.part(i) for i in range(files)]
+    jobs = _jobs(parts, seed, rows // files // BLOCK_ROWS, row_group_rows)
+    return datafiles.made(folder, _identity(seed), jobs, f"web log of {rows:,} rows")
 
 
 def warm_up_table(data: Path, layout: str, seed: int = 42) -> Path:
@@ -91,10 +77,10 @@ def warm_up_table(data: Path, layout: str, seed: int = 42) -> Path:
     if layout == "pyarrow":
         return source
     folder = data / f"warm-up-{layout}"
-    if not _is_complete(folder, seed):
-        _start(folder)
+    if not datafiles.is_complete(folder, _identity(seed)):
+        datafiles.start(folder)
         _rewrite_all(layout, sorted(source.glob("*.parquet")), folder)
-        _complete(folder, seed)
+        datafiles.complete(folder, _identity(seed))
     return folder
 
 
@@ -107,19 +93,9 @@ def unprunable_table(data: Path, seed: int = 42) -> Path:
     below Spark's largest split, so it can be read by one task, with no other whose better rows could help.
     """
     folder = data / "unprunable"
-    if not _is_complete(folder, seed):
-        _start(folder)
-        job = partial(
-            _write_blocks,
-            folder / _part(0),
-            seed,
-            range(UNPRUNABLE_BLOCKS),
-            UNPRUNABLE_LIMIT,
-            ("WorstKey",),
-        )
-        _run_all(_processes(), [job], "table where nothing can be pruned")
-        _complete(folder, seed)
-    return folder
+    file, blocks = folder / datafiles.part(0), range(UNPRUNABLE_BLOCKS)
+    job = partial(_write_blocks, file, seed, blocks, UNPRUNABLE_LIMIT, ("WorstKey",))
+    return datafiles.made(folder, _identity(seed), [job], "table where nothing can be pruned")
 
 
 # --- files by pyarrow ---
@@ -127,15 +103,19 @@ def unprunable_table(data: Path, seed: int = 42) -> Path:
 
 def _pyarrow_files(data: Path, count: int, seed: int) -> list[Path]:
     folder = _files_folder(data, "pyarrow", seed)
-    files = [folder / _part(i) for i in range(count)]
-    blocks = FILE_ROWS // BLOCK_ROWS
-    jobs = [
-        partial(_write_blocks, file, seed, range(i * blocks, (i + 1) * blocks), ROW_GROUP_ROWS)
-        for i, file in enumerate(files)
-        if not file.exists()
-    ]
-    _run_all(_processes(), jobs, "pyarrow files")
+    files = [folder / datafiles.part(i) for i in range(count)]
+    jobs = _jobs(files, seed, FILE_ROWS // BLOCK_ROWS, ROW_GROUP_ROWS)
+    missing = [job for file, job in zip(files, jobs, strict=True) if not file.exists()]
+    datafiles.run_all(datafiles.processes(), missing, "pyarrow files")
     return files
+
+
+def _jobs(files: Sequence[Path], seed: int, blocks: int, row_group_rows: int) -> list[partial[None]]:
+    """What writes the files, so many blocks each."""
+    return [
+        partial(_write_blocks, file, seed, range(i * blocks, (i + 1) * blocks), row_group_rows)
+        for i, file in enumerate(files)
+    ]
 
 
 def _write_blocks(
@@ -143,17 +123,18 @@ def _write_blocks(
 ) -> None:
     weblog = Weblog(seed)
     statistics = [name for name in SCHEMA.names if name not in without_statistics]
-    unfinished = file.with_suffix(".unfinished")
-    with pq.ParquetWriter(unfinished, SCHEMA, compression="snappy", write_statistics=statistics) as writer:
-        pending: list[pa.Table] = []  # at most one row group is in memory
+
+    def row_groups() -> Iterator[pa.Table]:
+        pending: list[pa.Table] = []
         for number in numbers:
             pending.append(weblog.block(number))
             if len(pending) * BLOCK_ROWS >= row_group_rows:
-                writer.write_table(pa.concat_tables(pending), row_group_size=row_group_rows)
+                yield pa.concat_tables(pending)
                 pending.clear()
         if pending:
-            writer.write_table(pa.concat_tables(pending), row_group_size=row_group_rows)
-    os.replace(unfinished, file)
+            yield pa.concat_tables(pending)
+
+    datafiles.write(file, SCHEMA, row_groups(), row_group_rows, statistics)
 
 
 # --- files by Spark ---
@@ -171,7 +152,7 @@ def _rewrite_all(layout: str, sources: list[Path], folder: Path) -> None:
     spark = _writing_session(layout)
     try:
         jobs = [partial(_rewrite, spark, source, folder / source.name) for source in sources]
-        _run_all(ThreadPoolExecutor(WRITERS), jobs, f"Spark files, {layout}")
+        datafiles.run_all(ThreadPoolExecutor(WRITERS), jobs, f"Spark files, {layout}")
     finally:
         spark.stop()
 
@@ -206,23 +187,6 @@ def _rewrite(spark: SparkSession, source: Path, target: Path) -> None:
 # --- what they share ---
 
 
-def _processes() -> Executor:
-    # Spawned, not forked: a forked child would inherit pyarrow's threads and a running JVM's pipes.
-    return ProcessPoolExecutor(WRITERS, mp_context=multiprocessing.get_context("spawn"))
-
-
-def _run_all(executor: Executor, jobs: list[Callable[[], None]], label: str) -> None:
-    with executor, step(label) as progress:
-        running = [executor.submit(job) for job in jobs]
-        for done, future in enumerate(as_completed(running), start=1):
-            future.result()
-            progress.note(f"{done} of {len(jobs)} files")
-
-
-def _part(number: int) -> str:
-    return f"part-{number:05d}.parquet"
-
-
 def _identity(seed: int) -> dict[str, int]:
     return {"generator": GENERATOR_VERSION, "seed": seed}
 
@@ -230,24 +194,7 @@ def _identity(seed: int) -> dict[str, int]:
 def _files_folder(data: Path, layout: str, seed: int) -> Path:
     """Files appear under their names only when whole: here the marker says who made them, and comes first."""
     folder = data / "files" / layout
-    if not _is_complete(folder, seed):
-        _start(folder)
-        _complete(folder, seed)
-    return folder
-
-
-def _is_complete(folder: Path, seed: int) -> bool:
-    marker = folder / MARKER
-    return marker.exists() and json.loads(marker.read_text()) == _identity(seed)
-
-
-def _start(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-
-
-def _complete(folder: Path, seed: int) -> None:
-    (folder / MARKER).write_text(json.dumps(_identity(seed)))
+    return datafiles.made(folder, _identity(seed), [], "empty folder")
 
 
 def _link(source: Path, target: Path) -> None:

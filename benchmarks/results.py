@@ -1,58 +1,51 @@
-"""Numbers from runs: medians, ratios of pairs, and what can be said about them."""
+"""Numbers from runs: rounds, medians, ratios of pairs, and what can be said about them."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, Literal, TypeVar
 
-from runs import FIRST, ORACLE, REPEATED, STOCK, Skipped
+from runs import Skipped
 
-TARGET_MILLIONS = 32  # the figures to reach are meant at this size
+T = TypeVar("T")
 
 
-@dataclass
-class Cell:
-    """One query on one table: the seconds of each variant, and what filters skipped."""
+def rounds(variants: Sequence[T], count: int) -> Iterator[tuple[int, Sequence[T]]]:
+    """The variants by turns, ``count`` times; each round begins with another: none is always the first."""
+    for i in range(count):
+        turn = i % len(variants)
+        yield i, [*variants[turn:], *variants[:turn]]
 
-    query: str
-    layout: str
-    millions: int
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    skipped: dict[str, Skipped] = field(default_factory=dict)
 
-    def add(self, variant: str, seconds: float, skipped: Skipped | None) -> None:
+class Timed:
+    """The seconds of each variant of a query, round by round."""
+
+    seconds: dict[str, list[float]]
+
+    def add(self, variant: str, seconds: float) -> None:
         """Adds a run."""
         self.seconds.setdefault(variant, []).append(seconds)
-        if skipped is not None:
-            self.skipped[variant] = skipped
 
     def median(self, variant: str) -> float | None:
         """Seconds, or None where the variant was not measured."""
-        runs = self.seconds.get(variant)
-        return median(runs) if runs else None
+        values = self.seconds.get(variant)
+        return median(values) if values else None
+
+    def medians(self) -> dict[str, float | None]:
+        """Seconds of all variants that were measured."""
+        return {variant: self.median(variant) for variant in self.seconds}
 
     def ratio(self, above: str, below: str) -> float | None:
         """The ratio of two variants' medians."""
         numerator, denominator = self.median(above), self.median(below)
         return numerator / denominator if numerator is not None and denominator else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """For the JSON report."""
-        return {
-            "query": self.query,
-            "layout": self.layout,
-            "rows": self.millions * 1_000_000,
-            "seconds": self.seconds,
-            "median_seconds": {variant: self.median(variant) for variant in self.seconds},
-            "stock_over_repeated": self.ratio(STOCK, REPEATED),
-            "stock_over_first": self.ratio(STOCK, FIRST),
-            "repeated_over_oracle": self.ratio(REPEATED, ORACLE),
-            "skipped": {variant: skipped.as_dict() for variant, skipped in self.skipped.items()},
-        }
+    def text(self) -> str:
+        """All medians, in the order in which they were measured first."""
+        return ", ".join(f"{variant} {self.median(variant):.3f} s" for variant in self.seconds)
 
 
 @dataclass
@@ -87,12 +80,17 @@ class Pairs:
         low = max(outside - 1, 0)
         return ratios[low], ratios[n - 1 - low]
 
-    def verdict(self, limit: float) -> str:
-        """Whether the ratio is at most ``limit``, as far as this many pairs can tell."""
+    def verdict(self, limit: float, least: int = 1) -> str:
+        """Whether the ratio is at most ``limit``, as far as this many pairs can tell; ``least`` at least."""
         low, high = self.interval
-        if high <= limit:
+        if high <= limit and len(self.base) >= least:
             return "yes"
-        return "no" if low > limit else "undecided"
+        return "no" if low > limit and len(self.base) >= least else "undecided"
+
+    def text(self) -> str:
+        """Ratio and interval."""
+        low, high = self.interval
+        return f"{self.ratio:.3f} ({low:.3f} to {high:.3f})"
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON report."""
@@ -117,61 +115,26 @@ class Figure:
     seen: str
     met: str
 
+    @classmethod
+    def of_ratio(
+        cls,
+        what: str,
+        relation: Literal["at least", "at most"],
+        target: float,
+        seen: float | None,
+        millions: float,
+        meant_for: int,
+    ) -> Figure:
+        """Of a ratio that was measured with so many ``millions`` of rows, or not at all."""
+        stated = f"{relation} {target:g}"
+        if seen is None:
+            return cls(what, stated, "", "not measured")
+        met = "yes" if (seen >= target if relation == "at least" else seen <= target) else "no"
+        if millions < meant_for:
+            met += f" (target is for {meant_for}M rows)"
+        return cls(what, stated, f"{seen:.2f}", met)
 
-def figures(cells: Sequence[Cell], useless: Sequence[Pairs]) -> list[Figure]:
-    """The figures to reach, as far as these measurements hold them: q23, steady state."""
-    found = []
-    by_table = {(cell.layout, cell.millions): cell for cell in cells if cell.query == "q23"}
-    sizes = sorted({size for _, size in by_table})
-    for layout in dict.fromkeys(layout for layout, _ in by_table):
-        smallest, largest = by_table[layout, sizes[0]], by_table[layout, sizes[-1]]
-        ours = largest.median(REPEATED)
-        if ours is None:
-            continue
-        rows = f"{layout} files, {largest.millions}M rows"
-        faster = largest.ratio(STOCK, REPEATED)
-        found.append(_at_least(f"q23: times faster than stock, {rows}", 15, faster, largest.millions))
-        if smallest is not largest and (small := smallest.median(REPEATED)):
-            growth = ours / small
-            what = f"q23: cost relative to {smallest.millions}M rows, {rows}"
-            found.append(_at_most(what, 2, growth, largest.millions))
-        if layout == "int64":
-            against = largest.ratio(REPEATED, ORACLE)
-            found.append(
-                _at_most(f"q23: cost relative to the oracle, {rows}", 1.15, against, largest.millions)
-            )
-        other = by_table.get(("int64", largest.millions)) if layout == "int96" else None
-        if other and (theirs := other.median(REPEATED)):  # a report is written after each table
-            against = ours / theirs
-            found.append(_at_most(f"q23: cost relative to int64 files, {rows}", 3, against, largest.millions))
-    for pairs in useless:
-        low, high = pairs.interval
-        seen = f"{pairs.ratio:.3f} ({low:.3f} to {high:.3f})"
-        found.append(
-            Figure(f"{pairs.name}: cost relative to stock", "at most 1.03", seen, pairs.verdict(1.03))
-        )
-    return found
-
-
-def _at_least(what: str, target: float, seen: float | None, millions: int) -> Figure:
-    return _figure(what, f"at least {target:g}", seen, millions, lambda ratio: ratio >= target)
-
-
-def _at_most(what: str, target: float, seen: float | None, millions: int) -> Figure:
-    return _figure(what, f"at most {target:g}", seen, millions, lambda ratio: ratio <= target)
-
-
-def _figure(
-    what: str, target: str, seen: float | None, millions: int, met: Callable[[float], bool]
-) -> Figure:
-    if seen is None:
-        return Figure(what, target, "", "not measured")
-    answer = "yes" if met(seen) else "no"
-    if millions < TARGET_MILLIONS:
-        answer += f" (target is for {TARGET_MILLIONS}M rows)"
-    return Figure(what, target, f"{seen:.2f}", answer)
-
-
-def comparable_plan(plan: str) -> str:
-    """A plan without what differs from one session to the next: ids of expressions and nodes."""
-    return re.sub(r"#\d+L?|plan_id=\d+|id=#?\d+", "#", plan)
+    @classmethod
+    def of_pairs(cls, what: str, limit: float, pairs: Pairs, least: int = 1) -> Figure:
+        """Of a ratio that is to be at most ``limit``."""
+        return cls(what, f"at most {limit:g}", pairs.text(), pairs.verdict(limit, least))

@@ -1,20 +1,29 @@
-"""One timed run of one query, and the session it runs in."""
+"""One timed run of one query, and the session and machine it runs on."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
+import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 ENABLED = "spark.dynamicFilters.enabled"
 CORES = 2
 WARM_UP_RUNS = 12  # on small tables; after about ten the times no longer fall
+
+#: Masters and settings of sessions: in one process, and with executors that are processes of their own.
+LOCAL = f"local[{CORES}]"
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+LARGE = {"spark.driver.memory": "8g"}
+SMALL_EXECUTORS = {"spark.executor.memory": "1g", "spark.ui.enabled": "false"}
 
 STOCK, ORACLE, FIRST, REPEATED = "stock", "oracle", "first", "repeated"
 VARIANTS = (STOCK, ORACLE, FIRST, REPEATED)
@@ -47,14 +56,12 @@ class Run:
     skipped: Skipped | None = None
 
 
-def session(app: str, plugin: bool = True) -> SparkSession:
-    """A session as a user has it: two cores, 8 GB, everything else Spark's default."""
-    builder = (
-        SparkSession.builder.master(f"local[{CORES}]")
-        .appName(app)
-        .config("spark.driver.memory", "8g")
-        .config("spark.ui.showConsoleProgress", "false")
-    )
+def session(
+    app: str, settings: Mapping[str, str] = LARGE, master: str = LOCAL, plugin: bool = True
+) -> SparkSession:
+    """A session as a user has it: two cores, 8 GB, everything else Spark's default; or with ``settings``."""
+    quiet = {"spark.ui.showConsoleProgress": "false"}
+    builder = SparkSession.builder.master(master).appName(app).config(map={**quiet, **settings})
     if plugin:
         import spark_dynamic_filters as sdf  # stock and oracle can be measured without the package
 
@@ -62,6 +69,19 @@ def session(app: str, plugin: bool = True) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def environment() -> dict[str, Any]:
+    """Versions, cores and memory, and how busy the machine was beforehand."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "Spark": pyspark.__version__,
+        "Python": platform.python_version(),
+        "cores used": CORES,
+        "cores": os.cpu_count(),
+        "memory GiB": round(memory),
+        "load average before": f"{os.getloadavg()[0]:.1f}",  # what else was running; should be near zero
+    }
 
 
 def register(spark: SparkSession, name: str, folder: Path) -> str:
@@ -76,6 +96,23 @@ def warm_page_cache(folder: Path) -> None:
         with file.open("rb", buffering=0) as stream:
             while stream.read(1 << 24):
                 pass
+
+
+def collect_garbage(spark: SparkSession) -> None:
+    """Frees what earlier queries left, also their shuffle files: Spark deletes what nothing refers to."""
+    spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Sets ``values``; afterwards they have Spark's defaults."""
+    try:
+        for key, value in values.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in values:
+            spark.conf.unset(key)
 
 
 def timed(spark: SparkSession, sql: str) -> Run:

@@ -33,9 +33,8 @@ from pyspark import InheritableThread
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-import clusters
+import runs
 import spark_dynamic_filters as sdf
-from environment import environment
 
 THREADS = 8
 STEP = 200
@@ -77,7 +76,7 @@ def main() -> None:
     watchdog = threading.Timer(options.minutes * 60, _too_long, ["the time limit"])
     watchdog.daemon = True
     watchdog.start()
-    where = environment()
+    where = runs.environment()
     spark = session()
     with tempfile.TemporaryDirectory() as folder:
         tables(spark, Path(folder))
@@ -93,6 +92,7 @@ def main() -> None:
 def session() -> SparkSession:
     """Two executors of one core. Spark's own records of past queries are short: else no heap is flat."""
     settings = {
+        **runs.SMALL_EXECUTORS,
         "spark.driver.memory": "1g",
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",
@@ -103,7 +103,7 @@ def session() -> SparkSession:
         "spark.sql.files.openCostInBytes": "64k",
         "spark.dynamicFilters.report.retainedQueries": "50",
     }
-    spark = clusters.session("soak", settings)
+    spark = runs.session("soak", settings, runs.TWO_EXECUTORS)
     spark.sparkContext.setLogLevel("OFF")
     # PySpark logs the error of each query that fails.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

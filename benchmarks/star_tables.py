@@ -49,11 +49,8 @@ SCATTERED = pa.schema([("k", pa.int64()), ("v", pa.int32())])
 def fact(data: Path, rows: int, seed: int = 42) -> Path:
     """The fact table with ``rows`` rows, made if it is not there yet."""
     folder = data / f"fact-{rows}"
-    jobs = [
-        partial(_write_fact, folder / datafiles.part(i), seed, first, min(FILE_ROWS, rows - first), rows)
-        for i, first in enumerate(range(0, rows, FILE_ROWS))
-    ]
-    return datafiles.made(folder, _identity(seed), jobs, f"fact table of {rows:,} rows")
+    label, make = f"fact table of {rows:,} rows", partial(_fact_rows, seed, rows)
+    return datafiles.made_of_rows(folder, _identity(seed), FACT, rows, FILE_ROWS, ROW_GROUP_ROWS, make, label)
 
 
 def dimensions(data: Path, seed: int = 42) -> dict[str, Path]:
@@ -86,15 +83,7 @@ def _identity(seed: int) -> dict[str, int]:
     return {"generator": GENERATOR_VERSION, "seed": seed}
 
 
-def _write_fact(file: Path, seed: int, first: int, rows: int, total: int) -> None:
-    groups = (
-        _fact_rows(seed, at, min(ROW_GROUP_ROWS, first + rows - at), total)
-        for at in range(first, first + rows, ROW_GROUP_ROWS)
-    )
-    datafiles.write(file, FACT, groups)
-
-
-def _fact_rows(seed: int, first: int, rows: int, total: int) -> pa.Table:
+def _fact_rows(seed: int, total: int, first: int, rows: int) -> pa.Table:
     rng = np.random.default_rng([seed, 20, first])
     columns = [
         (np.arange(first, first + rows, dtype=np.int64) * DAYS // total).astype(np.int32),
@@ -154,23 +143,13 @@ def _write_table(file: Path, columns: dict[str, pa.Array]) -> None:
 
 def _scattered(folder: Path, keys: int, times: int, step: int, seed: int) -> Path:
     rows = keys * times
-    file_rows = rows // 4
-    jobs = [
-        partial(_write_scattered, folder / datafiles.part(i), first, min(file_rows, rows - first), keys, step)
-        for i, first in enumerate(range(0, rows, file_rows))
-    ]
-    return datafiles.made(folder, _identity(seed), jobs, f"{rows:,} scattered keys")
-
-
-def _write_scattered(file: Path, first: int, rows: int, keys: int, step: int) -> None:
-    groups = (
-        _scattered_rows(at, min(ROW_GROUP_ROWS, first + rows - at), keys, step)
-        for at in range(first, first + rows, ROW_GROUP_ROWS)
+    label, make = f"{rows:,} scattered keys", partial(_scattered_rows, keys, step)
+    return datafiles.made_of_rows(
+        folder, _identity(seed), SCATTERED, rows, rows // 4, ROW_GROUP_ROWS, make, label
     )
-    datafiles.write(file, SCATTERED, groups)
 
 
-def _scattered_rows(first: int, rows: int, keys: int, step: int) -> pa.Table:
+def _scattered_rows(keys: int, step: int, first: int, rows: int) -> pa.Table:
     row = np.arange(first, first + rows, dtype=np.uint64)
     number = (
         row * np.uint64(step) % np.uint64(keys)

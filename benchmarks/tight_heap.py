@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+import runs
 import spark_dynamic_filters as sdf
-from runs import ENABLED
 
 # As TPC-DS's have at scale factor 1.
 DEMOGRAPHICS, ADDRESSES, CUSTOMERS, DAYS, SALES = 1_920_800, 50_000, 100_000, 73_049, 1_500_000
@@ -77,13 +77,11 @@ def session(heap: str, folder: Path) -> SparkSession:
         "spark.driver.memory": heap,
         "spark.driver.extraJavaOptions": "-XX:+UseG1GC",
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
-    builder = SparkSession.builder.master("local[2]").appName("tight heap").config(map=settings)
-    spark = sdf.configure(builder).getOrCreate()
+    spark = runs.session("tight heap", settings)
     spark.sparkContext.setLogLevel("OFF")
     for table in sorted(folder.iterdir()):
-        spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)
+        runs.register(spark, table.stem, table)
     return spark
 
 
@@ -94,7 +92,7 @@ def run(spark: SparkSession, rounds: int, variants: list[str], order: random.Ran
     for i in range(rounds):
         for variant in order.sample(variants, len(variants)):
             live = settle(spark)
-            spark.conf.set(ENABLED, "true" if variant == "on" else "false")
+            spark.conf.set(runs.ENABLED, "true" if variant == "on" else "false")
             start = time.monotonic()
             outcome = "right"
             try:

@@ -10,9 +10,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
-from layouts import MARKER
+from datafiles import MARKER
 from progress import step
 
 TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region")
@@ -20,17 +21,17 @@ PARTS = 8
 QUERIES = Path(__file__).resolve().parent / "sql" / "tpch"
 
 
-def tables(data: Path, scale: float) -> dict[str, Path]:
-    """The folders of the tables at scale factor ``scale`` by name, made if they are not there yet."""
+def tables(data: Path, scale: float, names: Sequence[str] = TABLES) -> dict[str, Path]:
+    """The folders of tables at scale factor ``scale`` by name, made if nothing has been made there yet."""
     folder = data / f"tpch-{scale:g}"
     if not (folder / MARKER).exists():
         shutil.rmtree(folder, ignore_errors=True)
-        command = [_generator(), "parquet", f"--scale-factor={scale:g}", f"--tables={','.join(TABLES)}"]
+        command = [_generator(), "parquet", f"--scale-factor={scale:g}", f"--tables={','.join(names)}"]
         command += [f"--parts={PARTS}", f"--output-dir={folder}", "--quiet"]
         with step(f"TPC-H tables, scale factor {scale:g}"):
             subprocess.run(command, check=True)
         (folder / MARKER).touch()
-    return {name: folder / name for name in TABLES}
+    return {name: folder / name for name in names}
 
 
 def queries(scale: float) -> dict[str, str]:

@@ -41,13 +41,9 @@ _CITIES = pa.array([f"city {i:03d} of the list" for i in range(900)])
 def users(data: Path, rows: int, layout: str, seed: int = 42) -> Path:
     """The folder of a table of ``rows`` rows, made if it is not there yet."""
     folder = data / f"users-{layout}-{rows}"
-    file_rows = min(FILE_ROWS, rows)
-    jobs = [
-        partial(_write, folder / datafiles.part(i), seed, layout, rows, first, min(file_rows, rows - first))
-        for i, first in enumerate(range(0, rows, file_rows))
-    ]
+    label, make = f"{layout} table of {rows:,} rows", partial(_rows, seed, layout, rows)
     identity = {"generator": GENERATOR_VERSION, "seed": seed}
-    return datafiles.made(folder, identity, jobs, f"{layout} table of {rows:,} rows")
+    return datafiles.made_of_rows(folder, identity, USERS, rows, FILE_ROWS, ROW_GROUP_ROWS, make, label)
 
 
 def ids(rows: int, which: str, seed: int = 42) -> np.ndarray:
@@ -67,14 +63,6 @@ def id_table(data: Path, rows: int, which: str, seed: int = 42) -> Path:
 
 def _write_ids(file: Path, rows: int, which: str, seed: int) -> None:
     pq.write_table(pa.table({"user_id": ids(rows, which, seed)}), file)
-
-
-def _write(file: Path, seed: int, layout: str, rows: int, first: int, count: int) -> None:
-    groups = (
-        _rows(seed, layout, rows, at, min(ROW_GROUP_ROWS, first + count - at))
-        for at in range(first, first + count, ROW_GROUP_ROWS)
-    )
-    datafiles.write(file, USERS, groups)
 
 
 def _rows(seed: int, layout: str, rows: int, first: int, count: int) -> pa.Table:

@@ -1,4 +1,7 @@
-"""The settings: one table that the conf object and the command line both read."""
+"""The settings: one table that the conf object and the command line both read.
+
+Settings.scala is their source: a test compares both, and docs/configuration.md with this table.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ EXPECTED: dict[Kind, str] = {
     "integer": "a whole number",
     "fraction": "a number from 0 to 1",
     "duration": "a time such as '10s' or '500ms'; '0s' is none",
-    "size": "a size such as '8m' or '512k', or a number of bytes",
+    "size": "a size such as '8m' or '512k', or a number of bytes; at least 1 byte",
 }
 
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?", re.IGNORECASE)
-_SIZE = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb|t|tb|p|pb)?", re.IGNORECASE)
 _MICROSECONDS = {
     "us": 1,
     "ms": 10**3,
@@ -45,7 +48,7 @@ class Setting:
         kind: what values it takes, see `EXPECTED`.
         default: the default as SQL `SET` shows it.
         meaning: one sentence.
-        minimum: smallest whole number allowed (kind `integer` only).
+        minimum: smallest whole number (kind `integer`) or number of bytes (`size`) allowed.
         open_ends: whether 0 and 1 themselves are refused (kind `fraction` only).
     """
 
@@ -115,7 +118,8 @@ class Setting:
                 return found and int(found[1]) * _MICROSECONDS[(found[2] or "ms").lower()]
             case "size":
                 found = _SIZE.fullmatch(text)
-                return found and int(found[1]) << 10 * "bkmgt".index((found[2] or "b")[0].lower())
+                size = found and int(found[1]) << 10 * "bkmgtp".index((found[2] or "b")[0].lower())
+                return size if size is not None and size >= self.minimum else None
 
 
 def _text(value: Any) -> str | None:
@@ -135,7 +139,8 @@ SETTINGS: tuple[Setting, ...] = (
         "exchange.enabled",
         "boolean",
         "true",
-        "Whether executors share what they learn while a query runs; false: only what one process knows.",
+        "Whether executors share what they learn while a query runs; "
+        "false: only what tasks of one process know.",
     ),
     Setting(
         "lateMaterialization.enabled",
@@ -147,20 +152,21 @@ SETTINGS: tuple[Setting, ...] = (
         "join.waitTimeout",
         "duration",
         "10s",
-        "Longest time a probe stage may be held back for its filter, without holding a task slot; 0s: never.",
+        "Longest time a probe stage may be held back for its filter, "
+        "without holding a task slot; 0s = never.",
     ),
     Setting(
         "join.maxBuildRows",
         "integer",
         "2000000",
-        "Above it the build side gives range and bloom only, then nothing.",
+        "A build side with more distinct keys than this gives their range only.",
         minimum=1,
     ),
     Setting(
         "in.maxValues",
         "integer",
         "10000",
-        "Above it a value set becomes a bitmap (integers) or a bloom filter.",
+        "Above it a value set becomes a bitmap (integers, dates) or a bloom filter.",
     ),
     Setting("bloom.fpp", "fraction", "0.01", "False positive rate aimed at.", open_ends=True),
     Setting(
@@ -168,6 +174,7 @@ SETTINGS: tuple[Setting, ...] = (
         "size",
         "8m",
         "A larger encoded filter is reduced to a smaller form, at last to its range.",
+        minimum=1,
     ),
     Setting("topk.maxLimit", "integer", "100000", "Larger LIMITs (offset included) produce no filter."),
     Setting(

@@ -28,6 +28,7 @@ def test_defaults_are_valid(setting: Setting) -> None:
         ("join.waitTimeout", "0", "0"),
         ("maxFilterBytes", 1024, "1024"),
         ("maxFilterBytes", "2MB", "2MB"),
+        ("maxFilterBytes", "1p", "1p"),
     ],
 )
 def test_good_values(name: str, value: object, text: str) -> None:
@@ -52,6 +53,7 @@ def test_good_values(name: str, value: object, text: str) -> None:
         ("join.waitTimeout", "10 parsecs"),
         ("join.waitTimeout", "-1s"),
         ("maxFilterBytes", "1.5m"),
+        ("maxFilterBytes", "0m"),
         ("maxFilterBytes", [8]),
     ],
 )
