@@ -11,7 +11,8 @@ import pytest
 from spark_dynamic_filters._settings import PREFIX, SETTINGS, Kind, Setting
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SCALA = ROOT / "jvm/src/main/scala/org/dynamicfilters/Settings.scala"
+SCALA = ROOT / "jvm/src/main/scala/org/dynamicfilters/settings/Settings.scala"
+FAULTS = ROOT / "jvm/src/main/scala/org/dynamicfilters/testing/FaultSettings.scala"
 REGISTRY = ROOT / "jvm/src/main/scala/org/apache/spark/sql/execution/dynamicfilters/SettingsRegistry.scala"
 DOCUMENT = ROOT / "docs/configuration.md"
 
@@ -23,9 +24,6 @@ KINDS: dict[str, Kind] = {
     "millis": "duration",
     "bytes": "size",
 }
-#: Settings.scala still says what is not true of these; they leave this list when it is mended there.
-UNTRUE_IN_SCALA = {"join.maxBuildRows", "in.maxValues"}
-
 _DEFINITION = re.compile(
     r"""val\ (?P<name>\w+):\ Setting\[\w+\]\ =\s*R\.(?P<register>\w+)\(
         \s*Prefix\ \+\ "(?P<key>[^"]+)",
@@ -91,19 +89,7 @@ def test_python_takes_what_scala_takes(source: Source) -> None:
     assert takes in ("", setting.expected), f"{setting.key} takes {source.takes!r} in Settings.scala"
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param(
-            source,
-            marks=pytest.mark.xfail(
-                source.setting.name in UNTRUE_IN_SCALA, reason="Settings.scala is not mended yet", strict=True
-            ),
-        )
-        for source in SOURCES
-    ],
-    ids=lambda s: s.setting.name,
-)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda s: s.setting.name)
 def test_python_says_what_scala_says(source: Source) -> None:
     differences(source.setting, _python(source))
 
@@ -116,7 +102,7 @@ def test_document_says_what_python_says(setting: Setting) -> None:
 
 def test_documents_name_existing_settings_only() -> None:
     known = {setting.key for setting in SETTINGS} | set(
-        re.findall(r'Prefix \+ "(testing[^"]+)"', SCALA.read_text(encoding="utf-8"))
+        re.findall(r'Prefix \+ "(testing[^"]+)"', FAULTS.read_text(encoding="utf-8"))
     )
     for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         named = re.findall(re.escape(PREFIX) + r"[\w.]*\w", document.read_text(encoding="utf-8"))

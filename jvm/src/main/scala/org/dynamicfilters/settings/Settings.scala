@@ -36,13 +36,13 @@ object Settings {
   val JoinMaxBuildRows: Setting[Int] = R.int(
     Prefix + "join.maxBuildRows",
     2000000,
-    "Above it the build side gives range and bloom only, then nothing.",
+    "A build side with more distinct keys than this gives their range only.",
     "a number of rows of at least 1"
   )(_ >= 1)
   val InMaxValues: Setting[Int] = R.int(
     Prefix + "in.maxValues",
     10000,
-    "Above it a value set becomes a bitmap (integers) or a bloom filter.",
+    "Above it a value set becomes a bitmap (integers, dates) or a bloom filter.",
     "a number of values of at least 0"
   )(_ >= 0)
   val BloomFpp: Setting[Double] =
