@@ -10,6 +10,18 @@ import org.dynamicfilters.user.DynamicFilterFunctions
 
 /** `spark.sql.extensions=org.dynamicfilters.DynamicFiltersExtensions`: enough by itself, for places where plugins cannot be
   * set, as a Spark Connect server in the client's own process.
+  *
+  * Rules, in the order in which a query meets them:
+  *   1. parser: nothing. Analysis: [[HintResolution]] reads hints; [[SettingsCheck]] and [[PruneCheck]] refuse what is wrong.
+  *   1. normalization, once a query and before Spark looks for cached data: [[PinUserFilters]].
+  *   1. optimizer: [[HintPlacement]] moves hints into relations. Planner: [[HintStrategy]] drops what is left of them.
+  *   1. physical plan, without adaptive execution: when exchanges are in, and before columnar transitions and the reuse of equal
+  *      exchanges, [[DynamicFilterColumnarRule]] runs [[DynamicFilterRule]] on the whole plan, and [[PinnedQueryRule]] after it.
+  *   1. physical plan, with adaptive execution: the whole query is one leaf for the columnar rules, so [[PinnedQueryRule]] alone
+  *      has something to do. [[DynamicFilterRule]] runs among the query stage preparation rules, on the whole plan, at the start
+  *      and whenever it is planned anew; the columnar rules see each stage and then leave joins alone.
+  *
+  * [[DynamicFilterRule]] plans users' filters first, then TopKs, aggregates and joins.
   */
 class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {

@@ -106,14 +106,6 @@ object ReportFunctions {
     "what the driver and each executor hold of running queries now; nothing, apart from the asking query, when none runs"
   )(_.live)
 
-  private val trace = function(
-    "dynamic_filter_trace",
-    StructType.fromDDL(
-      "executor_id STRING, query_id BIGINT, event STRING, partition INT, key STRING, micros BIGINT"
-    ),
-    "for measurements: contributions to TopKs and bounds that executors took over, where faults of kind trace are injected"
-  )(_.trace)
-
   private val queries = function(
     "dynamic_filter_queries",
     QueryColumns,
@@ -137,7 +129,7 @@ object ReportFunctions {
     "one row: the plugin's version and whether it is active in this session"
   )(_.status)
 
-  val all: Seq[Description] = Seq(filters, scans, executors, queries, report, counters, users, live, trace, status)
+  val all: Seq[Description] = Seq(filters, scans, executors, queries, report, counters, users, live, status)
 }
 
 /** Rows are made when the query over them is planned for execution, not when it is analyzed. */

@@ -123,10 +123,6 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     }
   }
 
-  def trace: Seq[Row] = FaultInjection.traced.map { e =>
-    Row(e.executorId, e.executionId, e.what, e.partition, if (showValues) e.key else ValueFilter.Hidden, e.micros)
-  }
-
   def users: Seq[Row] = UserFilters.of(SparkAccess.sessionId(session)).map { f =>
     val g = f.current
     Row(

@@ -100,6 +100,7 @@ final class DynamicFileReader(
     a.fileReader.getFileMetaData.getEncryptionType.name != "UNENCRYPTED"
 
   private def fallBack(task: TaskScan, file: PartitionedFile, reason: String, rows: Iterator[InternalRow]) = {
+    task.readsWholeFile()
     task.report.add(Fallbacks, 1)
     task.report.addReason(reason)
     task.report.filesRead += PathHash(file.urlEncodedPath)

@@ -64,6 +64,17 @@ private[scan] final class FixedFilters(
     hold()
   }
 
+  /** The file that was reached is read to its end with the filters that hold now: its row groups cannot be followed.
+    *
+    * @throws SnapshotUnavailable
+    *   an earlier attempt went on with newer filters inside this file
+    */
+  def readsWhole(): Unit = {
+    fix()
+    if (schedule.entries.exists(e => e.from > at && e.from.file == at.file))
+      throw new SnapshotUnavailable("an earlier attempt followed the row groups of a file that this one cannot follow")
+  }
+
   // As late as possible, but before the first row.
   private def fix(): Unit = if (schedule == null) {
     schedule = SnapshotSchedule(Snapshots.onlyFirst, Map.empty)

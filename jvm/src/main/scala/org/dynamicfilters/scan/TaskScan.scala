@@ -85,6 +85,9 @@ final class TaskScan(
     */
   def reachesRowGroup(offset: Long): Unit = reaches(offset)
 
+  /** The scan reads that file without regard to its row groups. */
+  def readsWholeFile(): Unit = fixed.foreach(_.readsWhole())
+
   private def reaches(offset: Long): Unit =
     if (!isOrderFixed) fixed.foreach(_.reaches(ReadPlace(file, offset), hasNews()))
 
