@@ -24,6 +24,7 @@ REASON = {"local-cluster": "processes", "connect": "client"}
 #: How a query is executed: each value occurs in each sample. What it is (its shape, types and values) is only
 #: in the modes that have a reason.
 AXES = frozenset({"strategy", "adaptive", "planner_mode", "reader", "full_retry", "kept", "cached", "how"})
+_EVERY = bool(os.environ.get("EVERY_CASE"))
 ONE_IN_OF_OWN = 3
 ONE_IN_OF_SAMPLE = 10
 ONE_IN_OF_CORE = 4
@@ -34,16 +35,15 @@ ONE_IN_OF_CORE = 4
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mode, markers = config.getoption("--spark-mode"), config.option.markexpr
     cases = {item: _case(item) for item in items if _runs(item, mode, markers)}
-    every = bool(os.environ.get("EVERY_CASE"))
     core = markers == "core"
     reason = None if core else REASON.get(mode)
     own = {case for item, case in cases.items() if not core and _is_own(item, reason)}
-    chosen = _chosen(own, 1 if every and not reason else ONE_IN_OF_OWN, mode, axes=None)
+    chosen = _chosen(own, 1 if _EVERY and not reason else ONE_IN_OF_OWN, mode, axes=None)
     chosen |= _chosen(
         set(cases.values()) - own,
         ONE_IN_OF_CORE if core else ONE_IN_OF_SAMPLE,
         "core" if core else mode,
-        axes=None if every else AXES,
+        axes=None if _EVERY else AXES,
     )
     config.hook.pytest_deselected(items=[item for item in items if cases.get(item) not in chosen])
     items[:] = [item for item in items if cases.get(item) in chosen]
@@ -80,8 +80,14 @@ def _case(item: pytest.Item) -> choice.Case:
 
 
 @pytest.fixture(scope="session")
-def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def spark_config(
+    tmp_path_factory: pytest.TempPathFactory, spark_mode: str, pytestconfig: pytest.Config
+) -> dict[str, str]:
+    # Most queries run once on little data, and a fourth of the time went into compiling code for them. All
+    # other runs have generated code: the samples of the other modes and lines, and `make test-all`.
+    interpreted = spark_mode == "classic" and pytestconfig.option.markexpr != "core" and not _EVERY
     return {
+        **(jvm.INTERPRETED if interpreted else {}),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "UTC",
         # Several splits and tasks for little data, so that tasks share bounds while they run.
@@ -132,9 +138,8 @@ def shuffled(spark: SparkSession, shuffled_path: Path) -> str:
 def planner_mode(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     """A test under it runs with adaptive execution and generated code on and off."""
     adaptive, codegen = request.param
-    with joins.settings(
-        spark, {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
-    ):
+    code = jvm.GENERATED if codegen == "true" else jvm.INTERPRETED
+    with joins.settings(spark, {"spark.sql.adaptive.enabled": adaptive}, code):
         yield
 
 

@@ -79,7 +79,7 @@ def _pruned_elsewhere(spark: SparkSession, folder: Path, enough: float = -1.0) -
         assert max(r.k for r in rows) < 100
         assert filters[0].generation > 0
         others = [e for e in executors if e.row_groups_total % GROUPS == 0]
-        if others and others[0].row_groups_total >= 4 * GROUPS:
+        if others and others[0].row_groups_total >= 2 * GROUPS:
             shares.append(float(others[0].row_groups_pruned / others[0].row_groups_total))
             if shares[-1] > enough:
                 break

@@ -13,6 +13,7 @@ import pytest
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._settings import find
 from spark_dynamic_filters.testing import faults
+from support import jvm
 from support.generator import comparison, data, shrinking
 from support.generator.campaign import Campaign, make
 from support.generator.kinds import BIGINT, COLUMNS, INT
@@ -42,6 +43,8 @@ def campaign(
     # Spark's own: in many splits a product of three small tables has thousands of tasks.
     session.conf.set("spark.sql.files.maxPartitionBytes", "128m")
     session.conf.set("spark.sql.files.openCostInBytes", "4m")
+    for key, value in jvm.GENERATED.items():
+        session.conf.set(key, value)
     yield Campaign(session, tmp_path_factory.mktemp("generated"), limit=40.0, shrinking=60.0)
     spark_application.close_session(session)
 
@@ -76,13 +79,13 @@ def test_in_many_of_the_statements_filters_skip_rows() -> None:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("seed", range(2))
-def test_generated_statements_with_faults(campaign: Campaign, spark_mode: str, seed: int) -> None:
+@pytest.mark.parametrize("fault_seed", range(2))
+def test_generated_statements_with_faults(campaign: Campaign, spark_mode: str, fault_seed: int) -> None:
     losses = 0.2 if spark_mode == "local-cluster" else None
     before = len(campaign.tally.faults)
     with faults(
         campaign.runner.spark,
-        seed=seed,
+        seed=fault_seed,
         lost=0.15,
         late=0.15,
         duplicated=0.15,
@@ -91,7 +94,7 @@ def test_generated_statements_with_faults(campaign: Campaign, spark_mode: str, s
         failing_tasks=0.3,
         fetch_failures=losses,
     ) as happened:
-        campaign.run(1_000 + seed, range(_STATEMENTS))
+        campaign.run(1_000 + fault_seed, range(_STATEMENTS))
     assert happened.total > 0, happened
     found = campaign.tally.faults[before:]
     assert not found, "\n\n".join(map(str, found))

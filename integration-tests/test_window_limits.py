@@ -76,8 +76,8 @@ GROUPS = {
     "last_days": "SELECT day, count(*), max(id) FROM days GROUP BY day ORDER BY day DESC LIMIT 5",
     "offset": "SELECT day, count(*) FROM days GROUP BY day ORDER BY day LIMIT 5 OFFSET 7",
     "distinct": "SELECT DISTINCT day FROM days ORDER BY day DESC LIMIT 5",
-    "distinct_of_two": "SELECT DISTINCT day, grp FROM days ORDER BY day DESC, grp LIMIT 25",
-    "two_keys": "SELECT day, grp, count(*) FROM days GROUP BY day, grp ORDER BY day, grp DESC LIMIT 25",
+    "distinct_of_two": "SELECT DISTINCT day, grp FROM days ORDER BY day DESC, grp LIMIT 5",
+    "two_keys": "SELECT day, grp, count(*) FROM days GROUP BY day, grp ORDER BY day, grp DESC LIMIT 5",
     "text": "SELECT name, min(id), count(*) FROM days GROUP BY name ORDER BY name DESC LIMIT 4",
     "floats": "SELECT f, count(*) FROM days GROUP BY f ORDER BY f LIMIT 4",
     "renamed": (

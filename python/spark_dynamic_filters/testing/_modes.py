@@ -81,9 +81,9 @@ class _Driver:
 
     def close_session(self, spark: SparkSession) -> None:
         # A classic session has nothing of its own to stop but its views; stop() would end the whole driver.
-        for table in spark.catalog.listTables():
-            if table.isTemporary:
-                spark.catalog.dropTempView(table.name)
+        for view in spark.sql("SHOW VIEWS").collect():
+            if view["isTemporary"]:
+                spark.catalog.dropTempView(view["viewName"])
 
     def stop(self) -> None:
         self._first.stop()

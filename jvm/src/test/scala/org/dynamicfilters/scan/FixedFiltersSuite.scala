@@ -1,0 +1,78 @@
+package org.dynamicfilters.scan
+
+import scala.util.control.ControlThrowable
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
+import org.apache.spark.sql.execution.LocalTableScanExec
+import org.apache.spark.sql.types.LongType
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, TuplePart, ValueFilter}
+import org.dynamicfilters.plan.SparkTests
+import org.dynamicfilters.state.{JoinRef, ReadPlace}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** The filters of a partition whose rows go into a shuffle, from attempt to attempt. */
+class FixedFiltersSuite extends AnyFunSuite with SparkTests {
+  import FixedFiltersSuite._
+
+  test(
+    "an attempt that cannot follow a file's row groups fails where an earlier one took newer filters inside the file"
+  ) {
+    val sc = spark.sparkContext
+    val ref = joinFilter()
+    completes = () => complete(ref)
+    val scan = ScanSnapshots(sc, IndexedSeq(ref), _ => false)
+    val ready = ReadyFilters(sc, Seq(None))
+    def inTask[A: scala.reflect.ClassTag](body: FixedFilters => A): A =
+      sc.parallelize(Seq(1), 1)
+        .map(_ =>
+          body(new FixedFilters(Vector(ref), Vector(Some(domain)), ready, scan, Vector.empty, TaskContext.get()))
+        )
+        .collect()
+        .head
+
+    val first = inTask { f =>
+      f.reads(0)
+      f.reaches(ReadPlace(1, 0), news = false)
+      val before = f(0)
+      completes()
+      f.reaches(ReadPlace(1, 4), news = true)
+      (before == ValueFilter.All, f(0) == ValueFilter.All)
+    }
+    assert(first == (true, false))
+    val (inside, after) = inTask { f =>
+      f.reads(0)
+      f.reaches(ReadPlace(1, 0), news = false)
+      val inside =
+        try { f.readsWhole(); "went on" }
+        catch { case e: ControlThrowable => e.getMessage }
+      f.reaches(ReadPlace(2, 0), news = false)
+      f.readsWhole()
+      (inside, f(0) == ValueFilter.All)
+    }
+    assert(inside.contains("an earlier attempt followed the row groups"))
+    assert(!after)
+  }
+}
+
+object FixedFiltersSuite {
+  private val domain = KeyDomain.of(LongType).toOption.get
+  private val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
+
+  // Tasks run in this process, but what they are given is a copy.
+  @volatile private var completes: () => Unit = _
+
+  private def joinFilter(): JoinRef = {
+    val build = LocalTableScanExec(Seq(AttributeReference("j", LongType)(ExprId(0))), Nil, None)
+    val keys = Seq(BoundReference(0, LongType, nullable = true))
+    JoinRef(Vector(TuplePart(domain, nullsMatch = false)), "k=j", build, keys, limits, Nil)
+  }
+
+  private def complete(ref: JoinRef): Unit = {
+    val c = KeyCollector(domain, limits, 2)
+    c.add(InternalRow(7L), 0)
+    ref.state.started(1)
+    ref.state.offer(0, c.result().encode, outgrown = false)
+  }
+}
