@@ -80,14 +80,8 @@ def _case(item: pytest.Item) -> choice.Case:
 
 
 @pytest.fixture(scope="session")
-def spark_config(
-    tmp_path_factory: pytest.TempPathFactory, spark_mode: str, pytestconfig: pytest.Config
-) -> dict[str, str]:
-    # Most queries run once on little data, and a fourth of the time went into compiling code for them. All
-    # other runs have generated code: the samples of the other modes and lines, and `make test-all`.
-    interpreted = spark_mode == "classic" and pytestconfig.option.markexpr != "core" and not _EVERY
+def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {
-        **(jvm.INTERPRETED if interpreted else {}),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "UTC",
         # Several splits and tasks for little data, so that tasks share bounds while they run.

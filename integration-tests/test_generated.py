@@ -13,7 +13,6 @@ import pytest
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._settings import find
 from spark_dynamic_filters.testing import faults
-from support import jvm
 from support.generator import comparison, data, shrinking
 from support.generator.campaign import Campaign, make
 from support.generator.kinds import BIGINT, COLUMNS, INT
@@ -43,8 +42,6 @@ def campaign(
     # Spark's own: in many splits a product of three small tables has thousands of tasks.
     session.conf.set("spark.sql.files.maxPartitionBytes", "128m")
     session.conf.set("spark.sql.files.openCostInBytes", "4m")
-    for key, value in jvm.GENERATED.items():
-        session.conf.set(key, value)
     yield Campaign(session, tmp_path_factory.mktemp("generated"), limit=40.0, shrinking=60.0)
     spark_application.close_session(session)
 

@@ -27,12 +27,16 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     QueryReports.instance.ofSession(SparkAccess.sessionId(session))
   }
 
-  /** Spark decorates tags with user and session. A client of Spark Connect has its rows before the execution has ended. */
+  /** A client of Spark Connect has its rows before the execution has ended, and the session of a query may be known at its end
+    * only.
+    */
   def newest(tag: String): Option[Row] = {
-    def found = now().filter(_.tags.exists(_.contains(tag))).maxByOption(_.executionId)
-    val last = System.nanoTime() + TimeUnit.SECONDS.toNanos(EndSeconds)
+    def found = now().filter(_.tags.exists(isTag(_, tag))).maxByOption(_.executionId)
+    val start = System.nanoTime()
+    def waits(q: Option[QueryReport]) = q.forall(_.state == "running") &&
+      System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(if (q.isEmpty) BeginMillis else EndMillis)
     var query = found
-    while (query.exists(_.state == "running") && System.nanoTime() < last) {
+    while (waits(query)) {
       Thread.sleep(PollMillis)
       query = found
     }
@@ -162,6 +166,17 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 private[lifecycle] object ReportReader {
 
   /** How long a report may be behind its query: Spark's listeners may have much to do. */
-  private val EndSeconds = 10L
+  private val EndMillis = 10000L
+
+  /** A query may leave no report at all: where the answer is known without running anything, Spark runs nothing. */
+  private val BeginMillis = 500L
   private val PollMillis = 20L
+
+  // Spark puts session, user and thread before a tag, and adds tags of its own.
+  private val Decorated = "(?:.*-thread-[0-9a-f-]{36}-|SparkConnect_.*_Tag_)(.*)".r
+
+  private def isTag(decorated: String, tag: String): Boolean = decorated == tag || (decorated match {
+    case Decorated(own) => own == tag
+    case _ => false
+  })
 }

@@ -30,15 +30,15 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   @transient @volatile private var shown = true
   @transient private lazy val begun = new RecentIds(most = 1000)
 
-  /** The query as it is planned now. */
-  def current: SparkPlan = now
+  /** The query as it is planned now. In a task, where an expression may bring its subquery's plan along, as it was first. */
+  def current: SparkPlan = if (now == null) first else now
 
   // Changes when the query is planned anew: plans that are shown are then the ones that ran.
-  override def children: Seq[SparkPlan] = Seq(now)
+  override def children: Seq[SparkPlan] = Seq(current)
   override def nodeName: String = "PinnedFilters"
   override def output: Seq[Attribute] = first.output
-  override def outputPartitioning: Partitioning = now.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = now.outputOrdering
+  override def outputPartitioning: Partitioning = current.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = current.outputOrdering
   override protected def doCanonicalize(): SparkPlan = first.canonicalized
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): SparkPlan =
     PinnedQueryExec.over(newChildren.head)

@@ -5,7 +5,7 @@ import scala.reflect.ClassTag
 import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
-import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{JoinRef, RunningTasks, ScanInTask}
 
 /** The filters of custom scans in one task.
@@ -41,7 +41,7 @@ private final class ConsumerTask(
 }
 
 object ConsumerTask {
-  private[scan] final case class Key(filters: IndexedSeq[Long])
+  private[scan] final case class Key(filters: IndexedSeq[(Long, KeyDomain)])
 
   /** What the running task knows of a filter; None outside of a task, or where nothing is known. */
   private[scan] def current(filter: ApiFilter): Option[ValueFilter] =
@@ -60,7 +60,7 @@ final class ConsumerTaskRDD[T: ClassTag](
 ) extends AnnouncingRDD[T](prev) {
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     ExecutorExchange.start()
-    val key = ConsumerTask.Key(filters.map(_.id))
+    val key = ConsumerTask.Key(filters.map(f => (f.id, f.domain)))
     RunningTasks
       .of(context)
       .attach(key)(new ConsumerTask(filters, runs, ready, snapshots, context))

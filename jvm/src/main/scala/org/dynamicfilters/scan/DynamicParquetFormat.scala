@@ -88,6 +88,7 @@ final class DynamicFileReader(
           case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
         }
       }
+      if (!hooked.exists(_.isRight)) task.readsWholeFile()
       hooked match {
         case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
         case Some(Left(reason)) => fallBack(task, file, reason, rows)
@@ -100,7 +101,6 @@ final class DynamicFileReader(
     a.fileReader.getFileMetaData.getEncryptionType.name != "UNENCRYPTED"
 
   private def fallBack(task: TaskScan, file: PartitionedFile, reason: String, rows: Iterator[InternalRow]) = {
-    task.readsWholeFile()
     task.report.add(Fallbacks, 1)
     task.report.addReason(reason)
     task.report.filesRead += PathHash(file.urlEncodedPath)
