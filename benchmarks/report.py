@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from results import Figure, Pairs
 from runs import Skipped
 
 
-class Report:
+class Report(ABC):
     """What one run of a benchmark has measured so far; written again and again, so that nothing is lost."""
 
     name: ClassVar[str]
@@ -24,21 +25,21 @@ class Report:
         self.environment = runs.environment()
         self.problems: list[str] = []
 
+    @abstractmethod
     def figures(self) -> list[Figure]:
         """The figures to reach and what was seen."""
-        raise NotImplementedError
 
+    @abstractmethod
     def measured(self) -> dict[str, Any]:
         """All runs, not only the medians, for JSON."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sections(self) -> list[str]:
         """The Markdown after the figures."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw(self, pyplot: Any) -> Any:
         """The plot, or None if there is nothing to show."""
-        raise NotImplementedError
 
     def problem(self, text: str) -> None:
         """Notes what went wrong, once."""

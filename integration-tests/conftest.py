@@ -132,8 +132,9 @@ def shuffled(spark: SparkSession, shuffled_path: Path) -> str:
 def planner_mode(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     """A test under it runs with adaptive execution and generated code on and off."""
     adaptive, codegen = request.param
-    code = jvm.GENERATED if codegen == "true" else jvm.INTERPRETED
-    with joins.settings(spark, {"spark.sql.adaptive.enabled": adaptive}, code):
+    with joins.settings(
+        spark, {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
+    ):
         yield
 
 

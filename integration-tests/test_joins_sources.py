@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import spark_dynamic_filters as sdf
-from support import joins, jvm, tables
+from support import joins, tables
 from support.joins import STRATEGIES, Comparer
 
 if TYPE_CHECKING:
@@ -159,8 +159,7 @@ def test_without_late_materialization_and_vectorized_reader(compare: Comparer) -
     for settings in STRATEGIES.values():
         joins.assert_row_groups_pruned(compare(query, plain, settings).on, "k")
         compare(query, {"spark.sql.parquet.enableVectorizedReader": "false"}, settings)
-        for code in (jvm.GENERATED, jvm.INTERPRETED):
-            compare(query, code, settings)
+        compare(query, {"spark.sql.codegen.wholeStage": "false"}, settings)
 
 
 def test_with_sparks_own_bloom_filter(compare: Comparer) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import spark_dynamic_filters as sdf
+from support import joins
 from support.user_filters import (
     assert_in_scan,
     expected,
@@ -128,9 +129,8 @@ def test_an_update_is_seen_whatever_the_plan_keeps(spark: SparkSession, t: str, 
     }
     # Interpreted expressions bring the plans of their subqueries into tasks.
     for adaptive, code in (("true", "FALLBACK"), ("false", "FALLBACK"), ("true", "NO_CODEGEN")):
-        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-        spark.conf.set("spark.sql.codegen.factoryMode", code)
-        try:
+        modes = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.factoryMode": code}
+        with joins.settings(spark, modes):
             frames = {name: spark.sql(text) for name, text in queries.items()}
             for form, values in ((sdf.isin([1, 2, 3]), 3), (sdf.isin([2]), 1)):
                 f.update(form)
@@ -140,9 +140,6 @@ def test_an_update_is_seen_whatever_the_plan_keeps(spark: SparkSession, t: str, 
                         rows = df.toPandas().n if run == "toPandas" else [r.n for r in getattr(df, run)()]
                         wanted = values * 2 if name == "union" else values
                         assert sum(rows) == wanted, (name, run, adaptive, code)
-        finally:
-            spark.conf.unset("spark.sql.adaptive.enabled")
-            spark.conf.unset("spark.sql.codegen.factoryMode")
 
 
 def test_cached_data_belongs_to_its_generation(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:

@@ -8,8 +8,3 @@ _OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=2
 
 #: Spark settings: the driver, or the process that is all there is, and executors start and warm up quickly.
 QUICK = {"spark.driver.extraJavaOptions": _OPTIONS, "spark.executor.extraJavaOptions": _OPTIONS}
-
-#: Spark settings: queries are compiled, as by default, or interpreted. Scans return batches either way, which
-#: they would not without `wholeStage`.
-GENERATED = {"spark.sql.codegen.factoryMode": "FALLBACK"}
-INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
