@@ -232,9 +232,7 @@ object ScanPlanner {
     scan.dataFilters
       .filter { p =>
         p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) &&
-        p.references.forall(r =>
-          position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)
-        ) &&
+        p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
         !p.exists {
           case _: AttributeReference => false
           case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable => true
