@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support import choice, joins, jvm, tables
+from support import choice, joins, jvm, packages, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,9 @@ def _case(item: pytest.Item) -> choice.Case:
 
 @pytest.fixture(scope="session")
 def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    package = packages.chosen()
     return {
+        **(package.config(tmp_path_factory.mktemp(package.name)) if package else {}),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "UTC",
         # Several splits and tasks for little data, so that tasks share bounds while they run.
