@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.api.{BestRows, FilterProducer}
-import org.dynamicfilters.operators.{DynamicFilterScanExec, TopKTapExec}
+import org.dynamicfilters.operators.{DynamicFilterScanExec, RowFilteredScanExec, SpecScan, TopKTapExec}
 import org.dynamicfilters.report.Rejected
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.Producer
@@ -47,8 +47,12 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     * of a stage of an adaptive plan, which does not show what becomes of a number.
     */
   private def keepPartitions(plan: SparkPlan): SparkPlan =
-    if (!plan.exists(_.isInstanceOf[DynamicFilterScanExec]) || isStage(plan) || Repeatable.isFreeOfPlace(plan)) plan
-    else plan.transform { case d: DynamicFilterScanExec if !d.keepsPartitions => d.copy(keepsPartitions = true) }
+    if (!plan.exists(_.isInstanceOf[SpecScan]) || isStage(plan) || Repeatable.isFreeOfPlace(plan)) plan
+    else
+      plan.transform {
+        case d: DynamicFilterScanExec if !d.keepsPartitions => d.copy(keepsPartitions = true)
+        case r: RowFilteredScanExec if !r.keepsPartitions => r.copy(keepsPartitions = true)
+      }
 
   private def isStage(plan: SparkPlan): Boolean =
     !adaptive && conf.adaptiveExecutionEnabled &&
