@@ -56,7 +56,17 @@ ICEBERG = Package(
         "spark.sql.catalog.ice.warehouse": "{folder}",
     },
 )
-ALL = {p.name: p for p in (ICEBERG,)}
+DELTA = Package(
+    "delta",
+    {line: f"io.delta:delta-spark_{line}_2.13:4.4.0" for line in ("4.1", "4.2")},
+    {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Tables of few files: Delta's own queries over its log need no 50 tasks.
+        "spark.databricks.delta.snapshotPartitions": "2",
+    },
+)
+ALL = {p.name: p for p in (ICEBERG, DELTA)}
 
 
 def chosen() -> Package | None:

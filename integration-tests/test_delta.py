@@ -1,0 +1,279 @@
+"""Delta tables: files left out and ordered by the log's statistics, row groups and rows as in plain Parquet.
+
+Needs `TABLE_FORMAT=delta`, and a Spark line that Delta has a package for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters.testing import SameResult
+from support import joins, packages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.skipif(
+        packages.chosen() is not packages.DELTA or packages.DELTA.coordinates is None,
+        reason="TABLE_FORMAT is not delta, or it has no package for this Spark",
+    ),
+    pytest.mark.timeout(300),
+]
+
+Same = Callable[..., SameResult]
+FILES = 20
+ROWS = 20_000
+COLUMNS = {
+    "id": "id",
+    "i": "CAST(id * 3 AS INT)",
+    "n": "IF(id % 7 = 0, NULL, id)",
+    "nulls": "IF(id < 9000, NULL, id)",
+    "s": "CAST(id AS STRING)",
+    # Delta's log has the first 32 characters only.
+    "long": "CONCAT(REPEAT('same prefix ', 4), LPAD(id, 9, '0'))",
+    "emoji": "CONCAT('\\U0001F600', LPAD(id, 9, '0'), REPEAT('\\U0001F600', 40))",
+    "d": "CAST(id / 100 AS DECIMAL(10, 2))",
+    "big": "CAST(id AS DECIMAL(30, 5))",
+    "f": "CAST(id AS FLOAT) / 3",
+    "x": "IF(id % 5000 = 1, DOUBLE('NaN'), id / 3)",
+    "dt": "DATE_ADD(DATE'1969-01-01', CAST(id / 20 AS INT))",
+    "ts": "TIMESTAMP_MICROS(id * 1000001 - 5000000000)",
+    "ntz": "CAST(TIMESTAMP_MICROS(id * 1000001 - 5000000000) AS TIMESTAMP_NTZ)",
+    "pad": "REPEAT('x', 20)",
+}
+#: Of those whose order is the files', the log's statistics tell every file from the others.
+TOLD = ["id", "i", "n", "nulls", "d", "big", "f", "dt", "ts", "ntz", "emoji"]
+
+
+def _table(spark: SparkSession, name: str, *, by: str = "", **properties: str) -> str:
+    values = ", ".join(f"{sql} AS {column}" for column, sql in COLUMNS.items())
+    spark.range(0, ROWS, 1, FILES).createOrReplaceTempView("ids")
+    given = ", ".join(f"'delta.{key}' = '{value}'" for key, value in properties.items())
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.sql(
+        f"CREATE TABLE {name} USING delta {by} "
+        + (f"TBLPROPERTIES ({given}) " if given else "")
+        + f"AS SELECT {values} FROM ids"
+    )
+    return name
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_growth(spark: SparkSession) -> Iterator[None]:
+    """Joins with filters wait for them here, whatever they are expected to be worth."""
+    with joins.settings(spark, joins.FOREVER):
+        yield
+
+
+@pytest.fixture(scope="module")
+def plain(spark: SparkSession) -> str:
+    """As Delta writes by default."""
+    return _table(spark, "plain", enableDeletionVectors="false")
+
+
+@pytest.fixture(scope="module")
+def deleted(spark: SparkSession) -> str:
+    """Every tenth row is deleted, and a file in the middle has none left that counts."""
+    name = _table(spark, "deleted", enableDeletionVectors="true")
+    spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3 OR id BETWEEN 5000 AND 5998")
+    return name
+
+
+@pytest.fixture(scope="module", params=["name", "id"])
+def mapped(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """Columns that the files call otherwise; some renamed, dropped and added since."""
+    name = _table(
+        spark,
+        f"mapped_{request.param}",
+        **{"columnMapping.mode": request.param, "enableDeletionVectors": "true"},
+    )
+    spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
+    spark.sql(f"ALTER TABLE {name} DROP COLUMN pad")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN i TO pad")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN d TO i")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN d INT")
+    return name
+
+
+def _forget(spark: SparkSession) -> None:
+    """What earlier queries learned of files: each test shows what the log is good for."""
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is not None:
+        jvm.org.dynamicfilters.scan.FileStatistics.instance().clear()
+
+
+def _check(spark: SparkSession, assert_same_result: Same, query: str, **how: Any) -> SameResult:
+    _forget(spark)
+    result = assert_same_result(query, **how)
+    assert result.analysis is not None, query
+    return result
+
+
+def _scan(result: SameResult, table: str) -> dict[str, Any]:
+    found = [s.asDict() for s in result.scans if s["table_name"].endswith(table)]
+    assert found, result.plan
+    return found[-1]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_topk(spark: SparkSession, assert_same_result: Same, plain: str, deleted: str, column: str) -> None:
+    for table in (plain, deleted):
+        for order in ("DESC", "ASC NULLS LAST", "DESC NULLS FIRST"):
+            query = f"SELECT * FROM {table} ORDER BY {column} {order}, id LIMIT 7"
+            result = _check(spark, assert_same_result, query, ordered=True)
+            if column in TOLD and (order == "ASC NULLS LAST" or column in ("id", "i", "d", "dt", "ts")):
+                scan = _scan(result, table)
+                assert scan["files_pruned"] >= FILES - 4, (query, scan)
+                # Not one of the others was opened: their row groups are not known.
+                assert scan["row_groups_total"] <= 4, (query, scan)
+
+
+@pytest.mark.parametrize("column", [c for c in COLUMNS if c != "pad"])
+def test_join(spark: SparkSession, assert_same_result: Same, plain: str, deleted: str, column: str) -> None:
+    for table in (plain, deleted):
+        query = (
+            f"SELECT t.id, t.s, b.id FROM {table} t JOIN "
+            f"(SELECT id, {column} AS k FROM {plain} WHERE id IN (4, 77, 15005)) b ON t.{column} = b.k"
+        )
+        for strategy in (joins.BROADCAST, joins.SHUFFLED):
+            with joins.settings(spark, strategy):
+                result = _check(spark, assert_same_result, query)
+            if column in TOLD and column not in ("n", "nulls"):
+                scan = _scan(result, table)
+                assert scan["files_pruned"] >= FILES - 4, (query, scan)
+
+
+def test_columns_by_other_names(spark: SparkSession, assert_same_result: Same, mapped: str) -> None:
+    for column, files in (
+        ("id", FILES - 4),
+        ("pad", FILES - 4),
+        ("i", FILES - 4),
+        ("ts", FILES - 4),
+        ("d", 0),
+    ):
+        topk = _check(spark, assert_same_result, f"SELECT * FROM {mapped} ORDER BY {column} DESC, id LIMIT 5")
+        assert _scan(topk, mapped)["files_pruned"] >= files, (column, topk.scans)
+        one = f"(SELECT {column} k FROM {mapped} WHERE id = 77)"
+        query = f"SELECT t.* FROM {mapped} t JOIN {one} b ON t.{column} = b.k"
+        join = _check(spark, assert_same_result, query)
+        if files:
+            assert _scan(join, mapped)["files_pruned"] >= files, (column, join.scans)
+
+
+def test_min_and_max(spark: SparkSession, assert_same_result: Same, deleted: str) -> None:
+    result = _check(
+        spark, assert_same_result, f"SELECT min(id), max(id), max(ts) FROM {deleted} WHERE s <> '5'"
+    )
+    assert result.reasons() or result.fired()
+    result = _check(spark, assert_same_result, f"SELECT min(id), max(id) FROM {deleted} WHERE s <> '5'")
+    assert _scan(result, deleted)["files_pruned"] >= FILES // 2, result.scans
+
+
+def test_what_metadata_answers_is_left_to_delta(
+    spark: SparkSession, assert_same_result: Same, deleted: str
+) -> None:
+    for query in (f"SELECT count(*) FROM {deleted}", f"SELECT id % 3, count(*) FROM {deleted} GROUP BY 1"):
+        result = _check(spark, assert_same_result, query)
+        assert not result.scans, result.plan
+
+
+def test_deleted_rows_found_by_counting(spark: SparkSession, assert_same_result: Same, deleted: str) -> None:
+    """Then a file is read as a whole or not at all."""
+    with joins.settings(spark, {"spark.databricks.delta.deletionVectors.useMetadataRowIndex": "false"}):
+        result = _check(spark, assert_same_result, f"SELECT * FROM {deleted} ORDER BY id DESC LIMIT 5")
+        scan = _scan(result, deleted)
+        assert scan["files_pruned"] >= FILES - 4, scan
+        assert scan["row_groups_total"] == 0, scan
+        assert any("counting" in reason for reason in scan["reasons"]), scan
+
+
+def test_rows_numbers_and_files_stay_right(
+    spark: SparkSession, assert_same_result: Same, deleted: str
+) -> None:
+    query = f"SELECT id, _metadata.row_index, _metadata.file_name FROM {deleted} ORDER BY id DESC LIMIT 50"
+    assert _check(spark, assert_same_result, query, ordered=True).fired()
+    query = f"SELECT id, input_file_name() FROM {deleted} ORDER BY id DESC LIMIT 50"
+    assert _check(spark, assert_same_result, query, ordered=True).fired()
+
+
+def test_versions(spark: SparkSession, assert_same_result: Same) -> None:
+    """Time travel, after OPTIMIZE and Z-order, and after files were written anew."""
+    name = _table(spark, "versions", enableDeletionVectors="true")
+    spark.sql(f"DELETE FROM {name} WHERE id >= 19990")
+    spark.sql(f"UPDATE {name} SET id = id + 100000 WHERE id < 5")
+    spark.sql(f"OPTIMIZE {name} ZORDER BY (s)")
+    spark.sql(f"INSERT INTO {name} SELECT * FROM {name} VERSION AS OF 0 WHERE id BETWEEN 3 AND 4")
+    for version in range(5):
+        query = f"SELECT * FROM {name} VERSION AS OF {version} ORDER BY id DESC, s LIMIT 8"
+        result = _check(spark, assert_same_result, query, ordered=True)
+        if version < 3:
+            assert _scan(result, name)["files_pruned"] >= FILES - 4, (version, result.scans)
+    _check(spark, assert_same_result, f"SELECT * FROM {name} ORDER BY s LIMIT 8", ordered=True)
+
+
+def test_partitions_and_generated_columns(spark: SparkSession, assert_same_result: Same) -> None:
+    spark.sql("DROP TABLE IF EXISTS parts")
+    spark.sql(
+        "CREATE TABLE parts (id BIGINT, dt DATE, y INT GENERATED ALWAYS AS (year(dt)), s STRING) "
+        "USING delta PARTITIONED BY (y)"
+    )
+    spark.sql("INSERT INTO parts (id, dt, s) SELECT id, DATE_ADD(DATE'2000-01-01', id), 's' FROM RANGE(4000)")
+    result = _check(
+        spark, assert_same_result, "SELECT * FROM parts ORDER BY y DESC, id LIMIT 5", ordered=True
+    )
+    assert _scan(result, "parts")["files_pruned"] > 0, result.scans
+    query = "SELECT p.* FROM parts p JOIN (SELECT DISTINCT y AS k FROM parts WHERE id < 30) b ON p.y = b.k"
+    assert _check(spark, assert_same_result, query).fired()
+    query = "SELECT p.* FROM parts p JOIN (SELECT dt AS k FROM parts WHERE id < 30) b ON p.dt = b.k"
+    assert _check(spark, assert_same_result, query).fired()
+
+
+def test_widened_types(spark: SparkSession, assert_same_result: Same) -> None:
+    """The log's text is of the type that a column had: 0.7 of a float is less than that as a double."""
+    spark.sql("DROP TABLE IF EXISTS wide")
+    spark.sql(
+        "CREATE TABLE wide (id INT, f FLOAT) USING delta TBLPROPERTIES ('delta.enableTypeWidening'='true')"
+    )
+    spark.range(0, 4000, 1, 4).selectExpr(
+        "CAST(id AS INT) id", "CAST(0.7 + id DIV 1000 AS FLOAT) f"
+    ).write.format("delta").mode("append").saveAsTable("wide")
+    spark.sql("ALTER TABLE wide ALTER COLUMN id TYPE BIGINT")
+    spark.sql("ALTER TABLE wide ALTER COLUMN f TYPE DOUBLE")
+    spark.sql("INSERT INTO wide VALUES (5000000000, 0.1D)")
+    for order in ("id DESC", "id", "f DESC, id", "f, id"):
+        _check(spark, assert_same_result, f"SELECT * FROM wide ORDER BY {order} LIMIT 5", ordered=True)
+    for column in ("id", "f"):
+        query = (
+            f"SELECT w.* FROM wide w JOIN (SELECT {column} k FROM wide WHERE id = 5) b ON w.{column} = b.k"
+        )
+        _check(spark, assert_same_result, query)
+
+
+def test_user_filter(spark: SparkSession, deleted: str) -> None:
+    with sdf.create_filter(spark, "wanted", "bigint") as wanted:
+        wanted.update(sdf.isin([7, 19000]))
+        query = spark.table(deleted).where(wanted.matches("id"))
+        analysis = sdf.analyze(query)
+        rows = query.collect()
+    assert sorted(r.id for r in rows) == [7, 19000]
+    assert analysis.scans[-1]["files_pruned"] == FILES - 2, str(analysis)
+
+
+def test_analysis_is_of_the_users_query(spark: SparkSession, deleted: str) -> None:
+    """Delta runs queries over its log meanwhile, and refuses to write rows to nowhere."""
+    analysis = sdf.analyze(spark.sql(f"SELECT * FROM {deleted} ORDER BY id DESC LIMIT 5"))
+    assert "TopKFilter" in analysis.plan, str(analysis)
+    assert "Overwrite" not in analysis.plan, str(analysis)
+    assert analysis.fired()
+
+
+def test_commands_that_take_no_subquery(spark: SparkSession, deleted: str) -> None:
+    for enabled in ("true", "false"):
+        settings = joins.settings(spark, {"spark.dynamicFilters.enabled": enabled})
+        with settings, pytest.raises(Exception, match=r"(?i)subquer"):
+            spark.sql(f"DELETE FROM {deleted} WHERE id IN (SELECT id FROM {deleted} WHERE id < 3)")
