@@ -201,9 +201,16 @@ test-tight-heap: $(VENV) $(JAR)
 test-all:
 	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-large test-tight-heap soak fuzz
 
+# With each line one table format: an application has one of them.
+TABLE_FORMAT_4.1.4 := iceberg
+TABLE_FORMAT_4.2.0 := delta
 $(OLDER_SPARKS:%=test-core-%): test-core-%: .venv-%/.ready $(WHEEL)
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)
-	.venv-$*/bin/python -m pytest integration-tests -m core --junit-xml=$(REPORTS)/core-$*.xml $(PYTEST_ARGS)
+	@status=0; \
+	  .venv-$*/bin/python -m pytest integration-tests -m core --junit-xml=$(REPORTS)/core-$*.xml $(PYTEST_ARGS) || status=$$?; \
+	  TABLE_FORMAT=$(TABLE_FORMAT_$*) .venv-$*/bin/python -m pytest integration-tests -m core \
+	    --junit-xml=$(REPORTS)/$(TABLE_FORMAT_$*).xml $(PYTEST_ARGS) || status=$$?; \
+	  exit $$status
 
 clean:
 	rm -rf .venv .venv-* build dist .data .pytest_cache .ruff_cache jvm/target target project/target project/project

@@ -68,7 +68,9 @@ def _runs(item: pytest.Item, mode: str, markers: str) -> bool:
     """Whether the test is meant for this mode at all."""
     exhaustive = mode != "classic" and item.get_closest_marker("exhaustive")
     large = item.get_closest_marker("large") and "large" not in markers
-    return not exhaustive and not large
+    table_format, package = item.get_closest_marker("table_format"), packages.chosen()
+    fits = (table_format.args[0] if table_format else None) == (package.name if package else None)
+    return fits and not exhaustive and not large
 
 
 def _case(item: pytest.Item) -> choice.Case:

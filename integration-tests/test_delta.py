@@ -1,6 +1,6 @@
 """Delta tables: files left out and ordered by the log's statistics, row groups and rows as in plain Parquet.
 
-Needs `TABLE_FORMAT=delta`, and a Spark line that Delta has a package for.
+Run with `TABLE_FORMAT=delta`, on a Spark line that Delta has a package for.
 """
 
 from __future__ import annotations
@@ -12,18 +12,12 @@ import pytest
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import SameResult
-from support import joins, packages
+from support import joins
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.skipif(
-        packages.chosen() is not packages.DELTA or packages.DELTA.coordinates is None,
-        reason="TABLE_FORMAT is not delta, or it has no package for this Spark",
-    ),
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.table_format("delta"), pytest.mark.core, pytest.mark.timeout(300)]
 
 Same = Callable[..., SameResult]
 FILES = 20
@@ -122,8 +116,8 @@ def _scan(result: SameResult, table: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_topk(spark: SparkSession, assert_same_result: Same, plain: str, deleted: str, column: str) -> None:
-    for table in (plain, deleted):
-        for order in ("DESC", "ASC NULLS LAST", "DESC NULLS FIRST"):
+    for table, orders in ((plain, ["DESC"]), (deleted, ["ASC NULLS LAST", "DESC NULLS FIRST"])):
+        for order in orders:
             query = f"SELECT * FROM {table} ORDER BY {column} {order}, id LIMIT 7"
             result = _check(spark, assert_same_result, query, ordered=True)
             if column in TOLD and (order == "ASC NULLS LAST" or column in ("id", "i", "d", "dt", "ts")):
@@ -138,12 +132,12 @@ def test_join(spark: SparkSession, assert_same_result: Same, plain: str, deleted
     for table in (plain, deleted):
         query = (
             f"SELECT t.id, t.s, b.id FROM {table} t JOIN "
-            f"(SELECT id, {column} AS k FROM {plain} WHERE id IN (4, 77, 15005)) b ON t.{column} = b.k"
+            f"(SELECT id, {column} AS k FROM {plain} WHERE s IN ('4', '77', '15005')) b ON t.{column} = b.k"
         )
         for strategy in (joins.BROADCAST, joins.SHUFFLED):
             with joins.settings(spark, strategy):
                 result = _check(spark, assert_same_result, query)
-            if column in TOLD and column not in ("n", "nulls"):
+            if column in TOLD and column not in ("n", "nulls", "f"):
                 scan = _scan(result, table)
                 assert scan["files_pruned"] >= FILES - 4, (query, scan)
 
@@ -158,7 +152,7 @@ def test_columns_by_other_names(spark: SparkSession, assert_same_result: Same, m
     ):
         topk = _check(spark, assert_same_result, f"SELECT * FROM {mapped} ORDER BY {column} DESC, id LIMIT 5")
         assert _scan(topk, mapped)["files_pruned"] >= files, (column, topk.scans)
-        one = f"(SELECT {column} k FROM {mapped} WHERE id = 77)"
+        one = f"(SELECT {column} k FROM {mapped} WHERE s = '77')"
         query = f"SELECT t.* FROM {mapped} t JOIN {one} b ON t.{column} = b.k"
         join = _check(spark, assert_same_result, query)
         if files:
@@ -222,14 +216,17 @@ def test_partitions_and_generated_columns(spark: SparkSession, assert_same_resul
         "CREATE TABLE parts (id BIGINT, dt DATE, y INT GENERATED ALWAYS AS (year(dt)), s STRING) "
         "USING delta PARTITIONED BY (y)"
     )
-    spark.sql("INSERT INTO parts (id, dt, s) SELECT id, DATE_ADD(DATE'2000-01-01', id), 's' FROM RANGE(4000)")
+    spark.sql(
+        "INSERT INTO parts (id, dt, s) "
+        "SELECT id, DATE_ADD(DATE'2000-01-01', CAST(id AS INT)), 's' || id FROM RANGE(4000)"
+    )
     result = _check(
         spark, assert_same_result, "SELECT * FROM parts ORDER BY y DESC, id LIMIT 5", ordered=True
     )
     assert _scan(result, "parts")["files_pruned"] > 0, result.scans
-    query = "SELECT p.* FROM parts p JOIN (SELECT DISTINCT y AS k FROM parts WHERE id < 30) b ON p.y = b.k"
+    query = "SELECT p.* FROM parts p JOIN (SELECT DISTINCT y AS k FROM parts WHERE s = 's3') b ON p.y = b.k"
     assert _check(spark, assert_same_result, query).fired()
-    query = "SELECT p.* FROM parts p JOIN (SELECT dt AS k FROM parts WHERE id < 30) b ON p.dt = b.k"
+    query = "SELECT p.* FROM parts p JOIN (SELECT dt AS k FROM parts WHERE s = 's3') b ON p.dt = b.k"
     assert _check(spark, assert_same_result, query).fired()
 
 
@@ -248,9 +245,8 @@ def test_widened_types(spark: SparkSession, assert_same_result: Same) -> None:
     for order in ("id DESC", "id", "f DESC, id", "f, id"):
         _check(spark, assert_same_result, f"SELECT * FROM wide ORDER BY {order} LIMIT 5", ordered=True)
     for column in ("id", "f"):
-        query = (
-            f"SELECT w.* FROM wide w JOIN (SELECT {column} k FROM wide WHERE id = 5) b ON w.{column} = b.k"
-        )
+        some = f"(SELECT {column} k FROM wide WHERE id % 1000 = 5)"
+        query = f"SELECT w.* FROM wide w JOIN {some} b ON w.{column} = b.k"
         _check(spark, assert_same_result, query)
 
 

@@ -1,6 +1,6 @@
 """Iceberg tables: files left out and put in order by the bounds in manifests, rows dropped below exchanges.
 
-Needs `TABLE_FORMAT=iceberg`, and a Spark line that Iceberg has a package for.
+Run with `TABLE_FORMAT=iceberg`, on a Spark line that Iceberg has a package for.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spark_dynamic_filters as sdf
-from support import joins, packages
+from support import joins
 from support.joins import STRATEGIES, Comparer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.skipif(
-    packages.chosen() is not packages.ICEBERG or packages.ICEBERG.coordinates is None,
-    reason="TABLE_FORMAT is not iceberg, or it has no package for this Spark",
-)
+pytestmark = [pytest.mark.table_format("iceberg"), pytest.mark.core]
 
 FILES = 10
 # Several tasks for little data, and several files a task.

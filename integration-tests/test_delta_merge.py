@@ -1,0 +1,185 @@
+"""MERGE into Delta tables: files that cannot match are not opened, and the table is as in stock Spark.
+
+Run with `TABLE_FORMAT=delta`, on a Spark line that Delta has a package for.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support import joins
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.table_format("delta"), pytest.mark.core, pytest.mark.timeout(300)]
+
+FILES = 12
+ROWS = 6_000
+
+#: Operation metrics that differ between two runs in stock Spark, too.
+UNSTEADY = re.compile("Ms$|Bytes")
+
+COMMANDS = {
+    "upsert": "WHEN MATCHED THEN UPDATE SET v = s.nv "
+    "WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (s.k, s.nv, 'new')",
+    "update some": "WHEN MATCHED AND s.k % 2 = 0 THEN UPDATE SET v = s.nv, p = 'even'",
+    "delete": "WHEN MATCHED THEN DELETE",
+    "insert only": "WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (s.k, s.nv, 'new')",
+    "delete the others": "WHEN MATCHED THEN UPDATE SET v = s.nv "
+    "WHEN NOT MATCHED BY SOURCE AND t.id % 500 = 1 THEN DELETE",
+    "all": "WHEN MATCHED AND s.k % 3 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.nv "
+    "WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (s.k, s.nv, 'new') "
+    "WHEN NOT MATCHED BY SOURCE AND t.id % 700 = 3 THEN UPDATE SET p = 'old'",
+}
+#: Where a file that has no key of the source need not be opened.
+PRUNED = {"upsert", "update some", "delete"}
+
+
+def _target(spark: SparkSession, name: str, vectors: bool, feed: bool = False) -> None:
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.range(0, ROWS, 1, FILES).createOrReplaceTempView("ids")
+    spark.sql(
+        f"CREATE TABLE {name} USING delta TBLPROPERTIES ("
+        f"'delta.enableDeletionVectors' = '{str(vectors).lower()}', "
+        f"'delta.enableChangeDataFeed' = '{str(feed).lower()}') "
+        "AS SELECT IF(id % 997 = 5, NULL, id) AS id, id * 3 AS v, CONCAT('p', id % 5) AS p FROM ids"
+    )
+
+
+def _rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in spark.sql(query).collect()), key=repr)
+
+
+def _merged(spark: SparkSession, name: str, source: str, on: str, clauses: str, feed: bool) -> dict[str, Any]:
+    """Everything that a MERGE leaves behind, or its error."""
+    try:
+        result = [
+            tuple(row)
+            for row in spark.sql(f"MERGE INTO {name} t USING {source} s ON {on} {clauses}").collect()
+        ]
+    except Exception as error:
+        return {"error": type(error).__name__, "text": str(error).split("\n")[0].replace(name, "")}
+    metrics = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()["operationMetrics"]
+    left = {
+        "result": result,
+        "rows": _rows(spark, f"SELECT * FROM {name}"),
+        "metrics": {k: v for k, v in metrics.items() if not UNSTEADY.search(k)},
+    }
+    if feed:
+        changes = f"SELECT * EXCEPT (_commit_timestamp) FROM table_changes('{name}', 1)"
+        left["changes"] = _rows(spark, changes)
+    return left
+
+
+def _opened(spark: SparkSession, name: str) -> list[tuple[int, int]]:
+    """Of each filtered scan of the table: files in all, and those never opened."""
+    scans = spark.sql("SELECT table_name, files_total, files_pruned FROM dynamic_filter_scans()").collect()
+    return [(s.files_total, s.files_pruned) for s in scans if s.table_name.endswith(name)]
+
+
+def _compare(
+    spark: SparkSession, source: str, on: str, clauses: str, vectors: bool, feed: bool = False
+) -> list[tuple[int, int]]:
+    left = {}
+    for enabled in ("false", "true"):
+        with joins.settings(spark, {"spark.dynamicFilters.enabled": "false"}):
+            _target(spark, f"target_{enabled}", vectors, feed)
+        with joins.settings(spark, {"spark.dynamicFilters.enabled": enabled}, joins.FOREVER):
+            left[enabled] = _merged(spark, f"target_{enabled}", source, on, clauses, feed)
+    for what, stock in left["false"].items():
+        assert left["true"].get(what) == stock, (what, clauses)
+    return _opened(spark, "target_true")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sources(spark: SparkSession) -> None:
+    """Keys of one file, new ones and NULL; as a Delta table, and as a query that Delta has to materialize."""
+    values = (
+        "SELECT 1203 + id AS k, id * 1000 AS nv FROM range(40) UNION ALL SELECT 900000 + id, 7 FROM range(3) "
+    )
+    spark.sql("DROP TABLE IF EXISTS source")
+    spark.sql(f"CREATE TABLE source USING delta AS {values} UNION ALL SELECT NULL, -1")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW computed AS {values}")
+    spark.sql("CREATE OR REPLACE TEMP VIEW doubled AS SELECT * FROM source UNION ALL SELECT 1210, 5")
+    spark.sql("DROP TABLE IF EXISTS target_true")
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_merge(spark: SparkSession, command: str, adaptive: str, strategy: str, vectors: bool) -> None:
+    with joins.settings(spark, joins.STRATEGIES[strategy], joins.ADAPTIVE[adaptive]):
+        opened = _compare(spark, "source", "t.id = s.k", COMMANDS[command], vectors)
+    if command in PRUNED and (strategy, adaptive) != ("shuffled", "off"):
+        assert opened[-1][0] in (1, FILES), opened
+        assert (FILES, FILES - 1) in opened, opened
+
+
+@pytest.mark.parametrize("source", ["computed", "doubled"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_merge_of_other_sources(spark: SparkSession, command: str, source: str) -> None:
+    """A row of the target that matches twice is an error, unless it is only deleted."""
+    _compare(spark, source, "t.id = s.k", COMMANDS[command], vectors=True)
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_change_data_feed(spark: SparkSession, vectors: bool) -> None:
+    for command in ("upsert", "delete", "all"):
+        _compare(spark, "source", "t.id = s.k", COMMANDS[command], vectors, feed=True)
+    assert _compare(spark, "source", "t.id = s.k", COMMANDS["upsert"], vectors, feed=True)
+
+
+def test_random_merges(spark: SparkSession) -> None:
+    """Clauses, conditions, sources and ways to execute by chance."""
+    rng = random.Random(14)
+    matched = ["DELETE", "UPDATE SET v = s.nv", "UPDATE SET v = t.v + 1, p = 'u'"]
+    conditions = ["", "AND t.v % 2 = 0", "AND s.nv > 5000", "AND t.p <> 'p3'", "AND t.id IS NOT NULL"]
+    for _ in range(8):
+        first = f"WHEN MATCHED {rng.choice(conditions)} THEN {rng.choice(matched)}"
+        clauses = [first] if rng.random() < 0.8 else []
+        if rng.random() < 0.5:
+            insert = "INSERT (id, v, p) VALUES (s.k, s.nv, 'new')"
+            clauses.append(f"WHEN NOT MATCHED {rng.choice(['', 'AND s.k > 5'])} THEN {insert}")
+        if rng.random() < 0.3 or not clauses:
+            others = rng.choice(["DELETE", "UPDATE SET p = 'old'"])
+            clauses.append(f"WHEN NOT MATCHED BY SOURCE AND t.id % 7 = 3 THEN {others}")
+        keys = [
+            "t.id = s.k",
+            "t.id = s.k AND t.p <> 'p1'",
+            "t.id <=> s.k",
+            "t.id = s.k + 1",
+            "t.v = s.k AND t.id > 3",
+        ]
+        ways = (rng.choice(list(joins.STRATEGIES.values())), rng.choice(list(joins.ADAPTIVE.values())))
+        source = rng.choice(["source", "computed", "doubled"])
+        with joins.settings(spark, *ways):
+            _compare(
+                spark, source, rng.choice(keys), " ".join(clauses), rng.random() < 0.5, rng.random() < 0.4
+            )
+
+
+def test_numbers_that_are_seen_keep_every_row(spark: SparkSession) -> None:
+    """Row numbers are no obstacle only where nothing but their equality counts."""
+    numbered = "SELECT monotonically_increasing_id() AS n, id FROM numbered"
+    _target(spark, "numbered", vectors=False)
+    joined = f"FROM ({numbered}) t JOIN source s ON t.id = s.k"
+    queries = {
+        f"SELECT n, id {joined}": False,
+        f"SELECT n % 2 AS m, count(*) {joined} GROUP BY m": False,
+        f"SELECT max(n) {joined}": False,
+        f"SELECT count(*) FROM (SELECT n, count(*) c {joined} GROUP BY n)": True,
+    }
+    for query, filtered in queries.items():
+        rows = []
+        for enabled in ("false", "true"):
+            with joins.settings(spark, {"spark.dynamicFilters.enabled": enabled}, joins.FOREVER):
+                before = len(_opened(spark, "numbered"))
+                rows.append(_rows(spark, query))
+        assert rows[0] == rows[1], query
+        assert (len(_opened(spark, "numbered")) > before) == filtered, query
