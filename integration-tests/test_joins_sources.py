@@ -133,15 +133,6 @@ def test_python_functions(spark: SparkSession, compare: Comparer) -> None:
     joins.assert_reason(run, "not deterministic")
 
 
-def test_other_formats(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    spark.table("p").write.orc(str(tmp_path / "orc"))
-    spark.read.orc(str(tmp_path / "orc")).createOrReplaceTempView("orc_p")
-    for settings in STRATEGIES.values():
-        run = compare("SELECT x.id FROM orc_p x JOIN b ON x.k = b.j", settings).on
-        joins.assert_not_pruned(run, "k")
-        joins.assert_reason(run, "format")
-
-
 def test_writing_a_join(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
     ids = {}
     for enabled in (False, True):

@@ -164,11 +164,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
 
   override protected def tableName: String = RowFilteredScanExec.nameOf(scan)
 
-  override protected def filesTotal: Long = scan.inputRDD match {
-    case f: FileScanRDD =>
-      f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
-    case _ => 0L
-  }
+  override protected def filesTotal: Long = FilteredScan.filesOf(scan)
 
   override protected def counted: Seq[Counted] = Seq(
     Counted(SplitsUnopened, None, "filesPruned"),

@@ -3,7 +3,8 @@ package org.dynamicfilters.operators
 import org.apache.spark.SparkException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.UnaryExecNode
+import org.apache.spark.sql.execution.{FileSourceScanExec, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{JoinRef, JoinWaits, TaskFilters}
@@ -37,6 +38,16 @@ trait FilteredScan extends UnaryExecNode {
           throw new SparkException("The query ended while a scan was held back for its dynamic filters")
         case _ =>
       }
+  }
+}
+
+object FilteredScan {
+
+  /** Files that a scan reads without filters. */
+  def filesOf(scan: FileSourceScanExec): Long = scan.inputRDD match {
+    case f: FileScanRDD =>
+      f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
+    case _ => 0L
   }
 }
 

@@ -18,7 +18,7 @@ import org.dynamicfilters.state.TaskFilters
   * its splits are chosen as far as anything is known of them ([[SourceScan]]).
   *
   * @param spec
-  *   its ordinals are positions in the child's output; there are no partition columns
+  *   of another scan than one of files its ordinals are positions in the child's output; it has no partition columns then
   * @param child
   *   the scan as Spark planned it
   * @param keepsPartitions
@@ -42,7 +42,10 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
       Counted(RowsDropped, None, "rowsDropped")
     )
   override protected def tableName: String = RowFilteredScanExec.nameOf(child)
-  override protected def filesTotal: Long = source.fold(0L)(_.files)
+  override protected def filesTotal: Long = child match {
+    case f: FileSourceScanExec if f.relation.fileFormat.isInstanceOf[OtherFileFormat] => FilteredScan.filesOf(f)
+    case _ => source.fold(0L)(_.files)
+  }
 
   @transient private lazy val source: Option[SourceScan] = child match {
     case b: BatchScanExec => Some(new SourceScan(b, spec, known, keepsPartitions || outputOrdering.nonEmpty))

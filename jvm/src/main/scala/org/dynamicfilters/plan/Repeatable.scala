@@ -71,7 +71,7 @@ object Repeatable {
       case c: InMemoryTableScanExec => check(c.relation.cachedPlan, orderMatters)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
           _: ShuffledHashJoinExec | _: ExpandExec | _: BuildKeyTapExec | _: WholeStageCodegenExec | _: InputAdapter |
-          _: ColumnarToRowTransition | _: BatchScanExec | _: RowFilteredScanExec | _: RowDataSourceScanExec =>
+          _: ColumnarToRowTransition | _: BatchScanExec | _: RowFilteredScanExec =>
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, orderMatters)
       case p: PinnedQueryExec => check(p.current, orderMatters)

@@ -3,6 +3,7 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.FileSourceOptions
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.dynamicfilters.TableAccess
@@ -43,14 +44,13 @@ object RowScans {
     val plain = unfiltered(scan)
     for {
       _ <- KeyDomain.of(column.dataType)
-      _ <- Either.cond(plain.output.exists(_.exprId == column.exprId), (), s"the scan does not read ${column.name}")
+      _ <- place(plain, column)
       _ <- readable(plain)
-      _ <- plain match {
-        case b: BatchScanExec if isBest(producer) => Either.cond(hasBounds(b, column), (), noBounds(b, producer))
-        case b: BatchScanExec if hasBounds(b, column) || takes(b, column) || isTested(producer, crossed) => Right(())
-        case s if isTested(producer, crossed) => Right(())
-        case s => Left(if (isBest(producer)) noBounds(s, producer) else rowsOnly(s, producer))
-      }
+      _ <-
+        if (hasBounds(plain, column) || isTested(producer, crossed)) Right(())
+        else if (isBest(producer)) Left(noBounds(plain, producer))
+        else if (takes(plain, column)) Right(())
+        else Left(rowsOnly(plain, producer))
     } yield ()
   }
 
@@ -67,11 +67,54 @@ object RowScans {
   private def noBounds(scan: SparkPlan, producer: Producer.Value): String =
     s"${nameOf(scan)} can be filtered by rows only, which is of no use to a $producer"
 
-  private def hasBounds(scan: BatchScanExec, column: Attribute): Boolean =
-    SourceScan.mayChoose(scan) && SplitBounds.has(scan.scan, StructField(column.name, column.dataType))
+  /** Whether splits may be left out by the column at any time, for what is known of them. */
+  private def hasBounds(scan: SparkPlan, column: Attribute): Boolean = scan match {
+    case b: BatchScanExec =>
+      SourceScan.mayChoose(b) && SplitBounds.has(b.scan, StructField(column.name, column.dataType))
+    case f: FileSourceScanExec => isKnown(f) && place(f, column).exists(_._2 >= 0)
+    case _ => false
+  }
 
-  private def takes(scan: BatchScanExec, column: Attribute): Boolean =
-    SourceScan.taken(scan).exists(scan.conf.resolver(_, column.name))
+  /** Whether the source leaves out data by a filter on the column that is complete before the scan starts. */
+  private def takes(scan: SparkPlan, column: Attribute): Boolean = scan match {
+    case b: BatchScanExec => SourceScan.taken(b).exists(b.conf.resolver(_, column.name))
+    case f: FileSourceScanExec =>
+      OrcPredicates.isTold(formatOf(f), f.relation.sparkSession.sparkContext.hadoopConfiguration) &&
+      place(f, column).exists { case (at, _) => at >= 0 && OrcPredicates.takes(f.requiredSchema.fields(at)) }
+    case _ => false
+  }
+
+  /** Position of a column among those that are read, and among the partition columns; -1 for none. */
+  private def place(scan: SparkPlan, column: Attribute): Either[String, (Int, Int)] = scan match {
+    case f: FileSourceScanExec => ScanPlanner.position(f, column)
+    case other =>
+      val at = other.output.indexWhere(_.exprId == column.exprId)
+      Either.cond(at >= 0, (at, -1), s"the scan does not read ${column.name}")
+  }
+
+  private def attribute(scan: SparkPlan, c: ScanColumn): Attribute = scan match {
+    case f: FileSourceScanExec => ScanPlanner.columnOf(f, c)
+    case other => other.output(c.ordinal)
+  }
+
+  /** Spark's own formats; what others do with their files besides reading them is not known. */
+  private def isKnown(scan: FileSourceScanExec): Boolean = KnownFormats.contains(formatOf(scan).getClass.getName)
+
+  private val KnownFormats = {
+    val spark = "org.apache.spark.sql.execution.datasources"
+    Set(
+      s"$spark.orc.OrcFileFormat",
+      s"$spark.csv.CSVFileFormat",
+      s"$spark.json.JsonFileFormat",
+      s"$spark.text.TextFileFormat",
+      "org.apache.spark.sql.avro.AvroFileFormat"
+    )
+  }
+
+  private def formatOf(scan: FileSourceScanExec): FileFormat = scan.relation.fileFormat match {
+    case o: OtherFileFormat => o.inner
+    case other => other
+  }
 
   /** Why the rows of a scan may come in another order when its task is retried; None where they do not. */
   def reordered(scan: SparkPlan): Option[String] = scan match {
@@ -115,31 +158,38 @@ object RowScans {
       scan: SparkPlan,
       column: Attribute,
       ref: FilterRef,
-      place: ScanPlace,
+      where: ScanPlace,
       conf: SQLConf
   ): Either[String, SparkPlan] = {
     val plain = unfiltered(scan)
     val before = columnsOf(scan)
-    if (before.exists(c => (c.ref eq ref) && plain.output(c.ordinal).exprId == column.exprId)) Right(scan)
+    if (before.exists(c => (c.ref eq ref) && attribute(plain, c).exprId == column.exprId)) Right(scan)
     else if (ref.topK.isDefined && before.exists(_.ref.topK.isDefined))
       Left("the scan is filtered by another TopK already")
     else
       for {
-        _ <- accepts(scan, column, ref.producer, place.crossesExchange)
-        domain <- KeyDomain.of(column.dataType)
-      } yield {
-        val at = plain.output.indexWhere(_.exprId == column.exprId)
-        val added = ScanColumn(ref, domain, column.name, at, -1, place)
-        wrap(scan, if (ref.topK.isDefined) added +: before else before :+ added, conf)
-      }
+        _ <- accepts(scan, column, ref.producer, where.crossesExchange)
+        added <- target(plain, column, ref, where)
+      } yield wrap(scan, if (ref.topK.isDefined) added +: before else before :+ added, conf)
   }
+
+  private def target(
+      scan: SparkPlan,
+      column: Attribute,
+      ref: FilterRef,
+      where: ScanPlace
+  ): Either[String, ScanColumn] =
+    for {
+      domain <- KeyDomain.of(column.dataType)
+      at <- place(scan, column)
+    } yield ScanColumn(ref, domain, column.name, at._1, at._2, where)
 
   /** The same by filters of which a row has to pass only one. */
   def filteredByEither(
       scan: SparkPlan,
       columns: Seq[Attribute],
       refs: Seq[FilterRef],
-      place: ScanPlace,
+      where: ScanPlace,
       conf: SQLConf
   ): Either[String, SparkPlan] = {
     val plain = unfiltered(scan)
@@ -149,12 +199,9 @@ object RowScans {
     else
       Traverse(columns.zip(refs)) { case (column, ref) =>
         for {
-          _ <- accepts(scan, column, ref.producer, place.crossesExchange)
-          domain <- KeyDomain.of(column.dataType)
-        } yield {
-          val at = plain.output.indexWhere(_.exprId == column.exprId)
-          ScanColumn(ref, domain, column.name, at, -1, place, either = true)
-        }
+          _ <- accepts(scan, column, ref.producer, where.crossesExchange)
+          added <- target(plain, column, ref, where)
+        } yield added.copy(either = true)
       }.map(added => wrap(scan, before ++ added, conf))
   }
 
@@ -165,22 +212,22 @@ object RowScans {
       scan: RowFilteredScanExec,
       columns: Seq[Attribute],
       ref: JoinRef,
-      place: ScanPlace
+      where: ScanPlace
   ): Either[String, SparkPlan] =
     for {
-      _ <- Either.cond(scan.supportsColumnar && place.crossesExchange, (), "tuples of keys are tested in batches only")
+      _ <- Either.cond(scan.supportsColumnar && where.crossesExchange, (), "tuples of keys are tested in batches only")
       found <- Traverse(columns)(c =>
         scan.spec.columns
-          .find(x => scan.output(x.ordinal).exprId == c.exprId)
+          .find(attribute(scan.child, _).exprId == c.exprId)
           .toRight(s"the scan is not filtered by ${c.name} alone")
       )
     } yield {
       val parts = found.zip(ref.nullsMatch).map { case (c, nulls) =>
-        ScanTuplePart(TuplePart(c.domain, nulls), c.name, c.ordinal, -1)
+        ScanTuplePart(TuplePart(c.domain, nulls), c.name, c.ordinal, c.partitionOrdinal)
       }
-      val tuple = ScanTuple(ref, parts.toIndexedSeq, place)
+      val tuple = ScanTuple(ref, parts.toIndexedSeq, where)
       if (scan.spec.tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) scan
-      else tagged(scan.copy(spec = scan.spec.withTuples(scan.spec.tuples :+ tuple)), scan)
+      else withSpec(scan, scan.spec.withTuples(scan.spec.tuples :+ tuple))
     }
 
   private def columnsOf(scan: SparkPlan): IndexedSeq[ScanColumn] = scan match {
@@ -189,14 +236,36 @@ object RowScans {
   }
 
   private def wrap(scan: SparkPlan, columns: IndexedSeq[ScanColumn], conf: SQLConf): SparkPlan = scan match {
-    case r: RowFilteredScanExec => tagged(r.copy(spec = r.spec.withColumns(columns)), r)
-    case plain => tagged(RowFilteredScanExec(specOf(plain, columns, conf), plain), plain)
+    case r: RowFilteredScanExec => withSpec(r, r.spec.withColumns(columns))
+    case plain =>
+      val spec = specOf(plain, columns, conf)
+      tagged(RowFilteredScanExec(spec, marked(plain, spec)), plain)
+  }
+
+  private def withSpec(scan: RowFilteredScanExec, spec: ScanSpec): SparkPlan =
+    tagged(scan.copy(spec = spec, child = marked(scan.child, spec)), scan)
+
+  /** The scan with a reader that knows of the filters, where that is of use. */
+  private def marked(scan: SparkPlan, spec: ScanSpec): SparkPlan = scan match {
+    case f: FileSourceScanExec if isKnown(f) =>
+      val options = f.relation.options + (ScanPlanner.MarkerOption -> spec.marker)
+      ScanPlanner.withFormat(f, new OtherFileFormat(formatOf(f), spec), options)
+    case other => other
+  }
+
+  /** The scan as Spark planned it. */
+  def asPlanned(filtered: RowFilteredScanExec): SparkPlan = filtered.child match {
+    case f: FileSourceScanExec => ScanPlanner.withFormat(f, formatOf(f), f.relation.options - ScanPlanner.MarkerOption)
+    case other => other
   }
 
   private def specOf(scan: SparkPlan, columns: IndexedSeq[ScanColumn], conf: SQLConf): ScanSpec =
     new ScanSpec(
       ScanSpec.nextId(),
-      StructType(scan.output.map(a => StructField(a.name, a.dataType, a.nullable))),
+      scan match {
+        case f: FileSourceScanExec => f.requiredSchema
+        case other => StructType(other.output.map(a => StructField(a.name, a.dataType, a.nullable)))
+      },
       columns,
       IndexedSeq.empty,
       predicates = Nil,

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.FileSourceOptions
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation
+import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
@@ -142,7 +142,7 @@ object ScanPlanner {
       }
     }
 
-  private def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =
+  private[plan] def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =
     scan.output(if (c.isPartitionColumn) scan.requiredSchema.length + c.partitionOrdinal else c.ordinal)
 
   private def first(
@@ -179,12 +179,16 @@ object ScanPlanner {
     if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left("the order of the scan's rows is in use")
     else
       for {
-        at <- ordinal(scan, column)
+        at <- position(scan, column)
         domain <- KeyDomain.of(column.dataType)
-        data = scan.requiredSchema.length
-      } yield
-        if (at < data) ScanColumn(ref, domain, column.name, at, -1, place)
-        else ScanColumn(ref, domain, column.name, -1, at - data, place)
+      } yield ScanColumn(ref, domain, column.name, at._1, at._2, place)
+
+  /** Position of a column among those that are read, and among the partition columns; -1 for none. */
+  private[plan] def position(scan: FileSourceScanExec, column: Attribute): Either[String, (Int, Int)] =
+    ordinal(scan, column).map { at =>
+      val data = scan.requiredSchema.length
+      if (at < data) (at, -1) else (-1, at - data)
+    }
 
   /** Position of a column in the scan's output, which is the required schema and then the partition columns. */
   private def ordinal(scan: FileSourceScanExec, column: Attribute): Either[String, Int] = {
@@ -215,14 +219,22 @@ object ScanPlanner {
   /** The scan as Spark planned it. */
   def unfiltered(filtered: DynamicFilterScanExec): SparkPlan = {
     val scan = filtered.child.asInstanceOf[FileSourceScanExec]
-    val relation = scan.relation
-    withRelation(
+    withFormat(
       scan,
-      relation.copy(
-        fileFormat = relation.fileFormat.asInstanceOf[DynamicParquetFormat].plain,
-        options = relation.options - MarkerOption
-      )(relation.sparkSession)
+      scan.relation.fileFormat.asInstanceOf[DynamicParquetFormat].plain,
+      scan.relation.options - MarkerOption
     )
+  }
+
+  private[plan] def withFormat(
+      scan: FileSourceScanExec,
+      format: FileFormat,
+      options: Map[String, String]
+  ): SparkPlan = {
+    val relation = scan.relation
+    val copy = withRelation(scan, relation.copy(fileFormat = format, options = options)(relation.sparkSession))
+    copy.copyTagsFrom(scan)
+    copy
   }
 
   // makeCopy, because the scan's constructor differs between Spark versions.

@@ -60,7 +60,7 @@ private object SharedExchanges {
     case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec | _: TopKTapExec | _: BuildKeyTapExec =>
       unfiltered(p.children.head)
     case d: DynamicFilterScanExec => ScanPlanner.unfiltered(d)
-    case r: RowFilteredScanExec => r.child
+    case r: RowFilteredScanExec => RowScans.asPlanned(r)
     case other => other.mapChildren(unfiltered)
   }
 }

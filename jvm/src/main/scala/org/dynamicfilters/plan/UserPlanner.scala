@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.operators.DynamicFilterScanExec
+import org.dynamicfilters.operators.SpecScan
 import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.state.UserRef
 import org.dynamicfilters.user.DynamicFilterPredicate
@@ -29,9 +29,8 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
   def apply(): SparkPlan = if (plan.exists(uses)) visit(plan) else plan
 
   private def visit(p: SparkPlan): SparkPlan = p match {
-    case d: DynamicFilterScanExec => byPartition(d, d.child.asInstanceOf[FileSourceScanExec].partitionFilters)
-    case s: FileSourceScanExec => byPartition(s, s.partitionFilters)
-    case b: BatchScanExec => byPartition(b, partitionFilters(b))
+    case s: SpecScan => byPartition(s, partitionFilters(s.child))
+    case s @ (_: FileSourceScanExec | _: BatchScanExec) => byPartition(s, partitionFilters(s))
     case f: FilterExec =>
       val below = visit(f.child)
       conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
@@ -93,16 +92,16 @@ object UserPlanner {
     case _ => false
   }
 
-  private def uses(p: SparkPlan): Boolean = {
-    val hidden = p match {
-      case b: BatchScanExec => partitionFilters(b)
-      case _ => Nil
-    }
-    (p.expressions ++ hidden).exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
-  }
+  private def uses(p: SparkPlan): Boolean =
+    (p.expressions ++ partitionFilters(p)).exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
 
-  private def partitionFilters(scan: BatchScanExec): Seq[Expression] = scan.scan match {
-    case f: FileScan => f.partitionFilters
+  private def partitionFilters(scan: SparkPlan): Seq[Expression] = scan match {
+    case f: FileSourceScanExec => f.partitionFilters
+    case b: BatchScanExec =>
+      b.scan match {
+        case f: FileScan => f.partitionFilters
+        case _ => Nil
+      }
     case _ => Nil
   }
 

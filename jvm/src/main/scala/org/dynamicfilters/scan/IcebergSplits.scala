@@ -75,25 +75,34 @@ private object IcebergSplits extends Logging {
           .filter(f => has(scan, StructField(c.name, c.domain.dataType)) && isStored(f, c.domain.dataType))
           .map(f => new Column(Reflect.call(f, "fieldId").asInstanceOf[Integer], c.domain))
       }
-      val planned = Option(Reflect.call(scan, "scan")).filter(_ => columns.exists(_.isDefined))
-      planned.map { inner =>
-        val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct.asJava
-        val withBounds = Reflect.call(inner, "includeColumnStats", classOf[JCollection[_]] -> names)
-        val files = Reflect.call(withBounds, "planFiles").asInstanceOf[java.lang.Iterable[AnyRef] with AutoCloseable]
-        try {
-          val known = mutable.HashMap.empty[String, IndexedSeq[ColumnBounds]]
-          files.asScala.foreach { task =>
-            val file = Reflect.call(task, "file")
-            known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.of(file))))
-          }
-          new IcebergSplits(spec, known.toMap)
-        } finally files.close()
+      Option(Reflect.call(scan, "scan")).filter(_ => columns.exists(_.isDefined)).map { inner =>
+        val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct
+        // The description names table, snapshot and filters.
+        val bounds = Planned((scan.description(), columns.map(_.map(_.key))))(planned(inner, names, columns))
+        new IcebergSplits(spec, bounds)
       }
     } catch {
       case e @ (NonFatal(_) | _: LinkageError) =>
         logWarning("Dynamic filters: an Iceberg scan is read without regard to the bounds of its files", e)
         None
     }
+
+  private def planned(
+      scan: AnyRef,
+      names: Seq[String],
+      columns: IndexedSeq[Option[Column]]
+  ): Map[String, IndexedSeq[ColumnBounds]] = {
+    val withBounds = Reflect.call(scan, "includeColumnStats", classOf[JCollection[_]] -> names.asJava)
+    val files = Reflect.call(withBounds, "planFiles").asInstanceOf[java.lang.Iterable[AnyRef] with AutoCloseable]
+    try {
+      val known = mutable.HashMap.empty[String, IndexedSeq[ColumnBounds]]
+      files.asScala.foreach { task =>
+        val file = Reflect.call(task, "file")
+        known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.of(file))))
+      }
+      known.toMap
+    } finally files.close()
+  }
 
   private def location(file: AnyRef): String = Reflect.call(file, "location").toString
 
@@ -116,6 +125,8 @@ private object IcebergSplits extends Logging {
     *   of the field: names may have changed since the file was written
     */
   private final class Column(id: Integer, domain: KeyDomain) {
+    def key: (Integer, KeyDomain) = (id, domain)
+
     def of(file: AnyRef): ColumnBounds = {
       def in(map: String): Option[AnyRef] =
         Option(Reflect.call(file, map).asInstanceOf[JMap[Integer, AnyRef]]).flatMap(m => Option(m.get(id)))
@@ -150,6 +161,24 @@ private object IcebergSplits extends Logging {
       domain.fromInternal(value)
     }
   }
+}
+
+/** What was planned last, so that a query that is asked again does not read the manifests again. A snapshot never changes. */
+private object Planned {
+  private type Bounds = Map[String, IndexedSeq[ColumnBounds]]
+
+  private val MostScans = 16
+  private val MostFiles = 20000
+  private val kept = new java.util.LinkedHashMap[AnyRef, Bounds](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[AnyRef, Bounds]): Boolean = size > MostScans
+  }
+
+  def apply(key: AnyRef)(plan: => Bounds): Bounds =
+    kept.synchronized(Option(kept.get(key))).getOrElse {
+      val made = plan
+      if (made.size <= MostFiles) kept.synchronized(kept.put(key, made))
+      made
+    }
 }
 
 /** Members of classes that are not known to the compiler. */

@@ -3,6 +3,8 @@ package org.dynamicfilters.scan
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.expressions.NamedReference
+import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.types.StructType
@@ -69,10 +71,12 @@ final class ChosenFilteredScan(
     choose: Seq[InputPartition] => Seq[SourceSplit]
 ) extends ChosenScan(inner, scanId, columnar, choose)
     with SupportsRuntimeV2Filtering {
-  override def filterAttributes(): Array[org.apache.spark.sql.connector.expressions.NamedReference] =
-    inner.filterAttributes()
-  override def filter(predicates: Array[org.apache.spark.sql.connector.expressions.filter.Predicate]): Unit =
-    inner.filter(predicates)
+  override def filterAttributes(): Array[NamedReference] = inner.filterAttributes()
+  override def filter(predicates: Array[Predicate]): Unit = inner.filter(predicates)
+
+  // Not those of the source, which has none before Spark 4.2: it is asked once.
+  override def pushedPredicates(): Array[Predicate] = Array.empty
+  override def supportsIterativePushdown(): Boolean = false
 }
 
 /** Reads the parts of a split one after the other, and leaves those out that filters exclude by then. */
@@ -140,4 +144,6 @@ private final class PartsReader[T](
   override def close(): Unit = closeCurrent()
 }
 
-private final class PartsMetric(override val name: String, override val value: Long) extends CustomTaskMetric
+private final class PartsMetric(override val name: String, override val value: Long) extends CustomTaskMetric {
+  override def mergeWith(other: CustomTaskMetric): CustomTaskMetric = new PartsMetric(name, value + other.value)
+}

@@ -141,7 +141,7 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
     }
     // A bound is not complete before the partitions are planned, and no filter goes to columns it does not name.
     checkSame(source.orderBy("n").limit(3))
-    assert(seen().reasons.exists(_.contains("BatchScan example is in the way")), seen())
+    assert(seen().reasons.exists(_.contains("the table example of DataSource V2 can be filtered by rows only")), seen())
     checkSame(source.join(broadcast(table.select(col("s").as("x"))), col("text") === col("x")))
     nothingIsLeft()
   }

@@ -1,0 +1,87 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.connector.read.InputPartition
+import org.apache.spark.sql.execution.LocalTableScanExec
+import org.apache.spark.sql.sources.{GreaterThanOrEqual, IsNull, LessThanOrEqual}
+import org.apache.spark.sql.types._
+import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, ValueFilter}
+import org.dynamicfilters.state.{TopKRef, TopKSpec}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Parts of DataSource V2 scans: left out by what is known of them, best first under a TopK; and what ORC is told. */
+class SourceChooserSuite extends AnyFunSuite {
+  private val int = KeyDomain.of(IntegerType).toOption.get
+  private def key(i: Int) = int.fromInternal(i)
+  private val topK = TopKRef(
+    LocalTableScanExec(Nil, Nil, None),
+    TopKSpec(int, 3, ascending = false, nullsFirst = false, tiesFree = true)
+  )
+  private val spec = new ScanSpec(
+    ScanSpec.nextId(),
+    new StructType().add("k", IntegerType),
+    IndexedSeq(ScanColumn(topK, int, "k", 0, -1, ScanPlace.near)),
+    IndexedSeq.empty,
+    Nil,
+    "",
+    false,
+    0.5
+  )
+
+  private object Split extends InputPartition
+
+  private def part(i: Int, known: Boolean = true) = {
+    val bounds = if (known) ColumnBounds(key(i * 10), key(i * 10 + 9), false, true) else ColumnBounds.unknown
+    new SourcePart(Split, IndexedSeq(bounds), 100, i.toLong)
+  }
+
+  private def numbers(c: SourceChooser.Choice) = c.splits.map(_.parts.map(_.file))
+
+  private val below20 =
+    Some(ValueFilter.range(int, None, Some(End(key(20), inclusive = false)), nulls = false))
+  private val splits = Seq(Seq(part(1), part(0)), Seq(part(3), part(2, known = false)))
+
+  test("parts come best first, those of which nothing is known last, as many a task as before") {
+    val choice = SourceChooser.choose(splits, spec, IndexedSeq(None), keepsPartitions = false, 2)
+    assert(numbers(choice) == Seq(Seq(3, 1), Seq(0, 2)) && choice.left == 0)
+  }
+
+  test("parts that a filter excludes are left out, those that are unknown never") {
+    val choice = SourceChooser.choose(splits, spec, IndexedSeq(below20), keepsPartitions = false, 2)
+    assert(numbers(choice).flatten == Seq(1, 0, 2) && choice.left == 1)
+    val none = SourceChooser.choose(splits, spec, IndexedSeq(Some(ValueFilter.Nothing)), keepsPartitions = false, 2)
+    assert(numbers(none).flatten.isEmpty && none.left == 4)
+  }
+
+  test("partitions stay where somebody relies on them") {
+    val choice = SourceChooser.choose(splits, spec, IndexedSeq(below20), keepsPartitions = true, 2)
+    assert(numbers(choice) == Seq(Seq(1, 0), Seq(2)))
+  }
+
+  test("what ORC is told is never less than what passes") {
+    def range(lower: Option[Int], upper: Option[Int], inclusive: Boolean, nulls: Boolean) = ValueFilter.range(
+      int,
+      lower.map(l => End(key(l), inclusive)),
+      upper.map(u => End(key(u), inclusive)),
+      nulls
+    )
+    assert(
+      OrcPredicates.of("k", range(Some(3), Some(9), inclusive = true, nulls = false)).toSet ==
+        Set(GreaterThanOrEqual("k", 3), LessThanOrEqual("k", 9))
+    )
+    OrcPredicates.of("k", range(Some(3), None, inclusive = false, nulls = false)) match {
+      case Seq(GreaterThanOrEqual("k", n: Int)) => assert(n <= 4)
+      case other => fail(other.toString)
+    }
+    assert(OrcPredicates.of("k", range(Some(3), Some(9), inclusive = true, nulls = true)).isEmpty)
+    assert(OrcPredicates.of("k", ValueFilter.All).isEmpty && OrcPredicates.of("k", ValueFilter.Nothing).isEmpty)
+    assert(OrcPredicates.of("k", ValueFilter.NullsOnly(int)) == Seq(IsNull("k")))
+    val text = KeyDomain.of(StringType).toOption.get
+    val ends = Some(End(text.fromInternal(org.apache.spark.unsafe.types.UTF8String.fromString("ü")), inclusive = true))
+    assert(
+      OrcPredicates.of("s", ValueFilter.range(text, ends, None, nulls = false)) == Seq(GreaterThanOrEqual("s", "ü"))
+    )
+    assert(!OrcPredicates.takes(StructField("a.b", IntegerType)) && !OrcPredicates.takes(StructField("d", DateType)))
+    val char = new MetadataBuilder().putString("__CHAR_VARCHAR_TYPE_STRING", "char(3)").build()
+    assert(!OrcPredicates.takes(StructField("c", StringType, nullable = true, char)))
+  }
+}
