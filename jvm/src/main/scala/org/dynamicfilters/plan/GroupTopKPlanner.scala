@@ -6,6 +6,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 import org.dynamicfilters.operators.TopKTapExec
@@ -56,6 +57,7 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
 
   private def sortsGroups(plan: SparkPlan, key: Attribute): Boolean = plan match {
     case p: ProjectExec => renamed(p.projectList, key).exists(sortsGroups(p.child, _))
+    case e: EvalPythonExec => e.udfs.forall(_.deterministic) && sortsGroups(e.child, key)
     case a: BaseAggregateExec => groupedBy(a, key).isDefined
     case _ => false
   }
@@ -73,6 +75,8 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
           if (isAboveAggregate(child)) down(child, column)(tap) else tapOnce(child, column)(tap)
         }
     case s: SortExec => into(s, Some(key))(down(_, _)(tap))
+    // Only deterministic ones, see sortsGroups: they give one row for one.
+    case e: EvalPythonExec => into(e, Some(key))(down(_, _)(tap))
     case e: ShuffleExchangeLike =>
       if (isShared(e)) Left("an exchange is in the way that another part of the query uses too")
       else down(e.children.head, key)(tap).map(c => e.withNewChildren(Seq(c)))

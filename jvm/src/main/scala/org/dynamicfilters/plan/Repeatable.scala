@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
+import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
 import org.dynamicfilters.operators._
 import org.dynamicfilters.state.Producer
@@ -49,8 +50,9 @@ object Repeatable {
       case _: SampleExec => Some("the input is not deterministic (a sample)")
       case d: DynamicFilterScanExec if d.spec.followsUpdates =>
         Some("the scan follows updates of a filter of the user's own")
+      // Python functions that are not deterministic have been found above; others give one row for one, in order.
       case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
-          _: GenerateExec | _: CoalesceExec | _: FileSourceScanExec | _: LocalTableScanExec | _: RangeExec |
+          _: GenerateExec | _: EvalPythonExec | _: ExpandExec | _: CoalesceExec | _: FileSourceScanExec | _: LocalTableScanExec | _: RangeExec |
           _: DynamicFilterScanExec | _: OneRowRelationExec | _: FilterPassThrough | _: FilterConsumer |
           _: ConsumerScanExec =>
         below
@@ -61,19 +63,14 @@ object Repeatable {
       // Cached blocks that are lost are computed anew.
       case c: InMemoryTableScanExec => check(c.relation.cachedPlan, orderMatters)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
-          _: ShuffledHashJoinExec | _: ExpandExec | _: BuildKeyTapExec | _: WholeStageCodegenExec | _: InputAdapter |
+          _: ShuffledHashJoinExec | _: BuildKeyTapExec | _: WholeStageCodegenExec | _: InputAdapter |
           _: ColumnarToRowTransition | _: BatchScanExec | _: V2FilteredScanExec =>
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, orderMatters)
       case p: PinnedQueryExec => check(p.current, orderMatters)
-      // The functions are deterministic, else they would have been found above.
-      case p if PythonEvaluation.exists(p.nodeName.startsWith) => below
       case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec =>
         Some("the input is not deterministic (a limit)")
       case other => Some(s"the operator ${other.nodeName.trim} is not known to give the same rows again")
     }
   }
-
-  // By name: where these classes live differs between Spark versions.
-  private val PythonEvaluation = Seq("BatchEvalPython", "ArrowEvalPython")
 }
