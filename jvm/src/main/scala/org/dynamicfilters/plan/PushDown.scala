@@ -238,10 +238,9 @@ object PushDown {
   def stops(plan: SparkPlan): String = plan match {
     case _: exchange.Exchange | _: adaptive.QueryStageExec =>
       "an exchange is in the way: the scan below is done before the bound is known"
-    case _: SampleExec => "a sample is in the way"
-    case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec => "a limit is in the way"
     case _: columnar.InMemoryTableScanExec => "the data comes from a cached plan"
-    case _: CollectMetricsExec => "observed metrics are in the way"
-    case other => s"the operator ${other.nodeName.trim} is in the way"
+    case other =>
+      val what = OperatorRules.inTheWay(other).getOrElse(s"the operator ${other.nodeName.trim}")
+      s"$what ${if (what.endsWith("metrics")) "are" else "is"} in the way"
   }
 }
