@@ -1,4 +1,4 @@
-"""Python and pandas functions between a producer and the scan: filters pass where the key goes through untouched."""
+"""Python and pandas functions between a producer and the scan: filters pass where the key goes through."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from spark_dynamic_filters.testing import SameResult
 
     Check = Callable[..., SameResult]
+    Half = Callable[..., Any]
 
 pytestmark = [pytest.mark.processes, pytest.mark.client]
 
 
 def _halves() -> dict[str, Callable[..., Any]]:
-    # Made where they are used: a function of a module goes to a worker by the module's name, which it does not know.
+    # Not of the module: such a function goes to a worker by the name of the module, which is not known there.
     def half(value: int | None) -> int | None:
         return None if value is None else value // 2
 
@@ -40,7 +41,7 @@ def _halves() -> dict[str, Callable[..., Any]]:
 
 
 @pytest.fixture(params=["python", "arrow", "pandas"])
-def half(request: pytest.FixtureRequest, spark: SparkSession) -> Callable[..., Any]:
+def half(request: pytest.FixtureRequest, spark: SparkSession) -> Half:
     """A function of the half of its argument."""
     return _halves()[request.param]
 
@@ -50,45 +51,37 @@ def _views(spark: SparkSession, t: str) -> None:
     spark.range(100, 140).selectExpr("id AS j", "id * 2 AS n").createOrReplaceTempView("few")
 
 
-def test_topk_above_a_condition(
-    spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]
-) -> None:
+def test_topk_above_a_condition(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").where(half("id") % 3 == 1).orderBy(F.desc("id")).limit(10)
     result = assert_same_result(frame, ordered=True)
     assert_fired(result)
     assert "EvalPython" in result.plan
 
 
-def test_topk_above_a_projection(
-    spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]
-) -> None:
+def test_topk_above_a_projection(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").withColumn("h", half("id")).orderBy("id").limit(10)
     assert_fired(assert_same_result(frame, ordered=True))
 
 
-def test_topk_by_renamed_key(
-    spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]
-) -> None:
+def test_topk_by_renamed_key(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").select(F.col("id").alias("k"), half("seq").alias("h")).where("h > 10")
     assert_fired(assert_same_result(frame.orderBy("k").limit(10), ordered=True))
 
 
-def test_topk_of_groups(spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]) -> None:
+def test_topk_of_groups(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     groups = spark.table("t").groupBy("c_int").agg(F.count("*").alias("n"))
     frame = groups.select("c_int", half("n").alias("h")).orderBy(F.desc_nulls_last("c_int")).limit(10)
     assert_fired(assert_same_result(frame, ordered=True))
 
 
-def test_groups_of_a_computed_key(
-    spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]
-) -> None:
+def test_groups_of_a_computed_key(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = (
         spark.table("t").where(half("id") > 5).groupBy("c_int").agg(F.max("seq")).orderBy("c_int").limit(7)
     )
     assert_fired(assert_same_result(frame, ordered=True))
 
 
-def test_minimum(spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]) -> None:
+def test_minimum(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     assert_fired(
         assert_same_result(spark.table("t").where(half("id") % 7 == 2).agg(F.min("id"), F.max("id")))
     )
@@ -96,7 +89,7 @@ def test_minimum(spark: SparkSession, assert_same_result: Check, half: Callable[
 
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
 def test_join_whose_probe_side_has_a_condition(
-    spark: SparkSession, assert_same_result: Check, half: Callable[..., Any], strategy: str
+    spark: SparkSession, assert_same_result: Check, half: Half, strategy: str
 ) -> None:
     with joins.settings(spark, joins.STRATEGIES[strategy]):
         frame = (
@@ -105,13 +98,13 @@ def test_join_whose_probe_side_has_a_condition(
         assert_fired(assert_same_result(frame))
 
 
-def test_join_on_both_sides(spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]) -> None:
+def test_join_on_both_sides(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     few = spark.table("few").where(half("n") > 110)
     frame = spark.table("t").withColumn("h", half("seq")).join(few, F.col("id") == F.col("j"))
     assert_fired(assert_same_result(frame))
 
 
-def test_filter_of_ones_own(spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]) -> None:
+def test_filter_of_ones_own(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     with create_filter(spark, "chosen", "bigint") as f:
         f.update(isin([7, 1007, 3000]))
         frame = spark.table("t").withColumn("h", half("id")).where(f.matches("id")).select("id", "h")
@@ -128,13 +121,13 @@ def test_several_functions(spark: SparkSession, assert_same_result: Check) -> No
     assert_fired(assert_same_result(frame.orderBy("id").limit(20), ordered=True))
 
 
-def test_small_batches(spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]) -> None:
+def test_small_batches(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     with joins.settings(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "3"}):
         frame = spark.table("t").where(half("id") % 3 == 1).orderBy("c_int", "id").limit(10)
         assert_fired(assert_same_result(frame, ordered=True))
 
 
-def test_not_deterministic(spark: SparkSession, half: Callable[..., Any]) -> None:
+def test_not_deterministic(spark: SparkSession, half: Half) -> None:
     from spark_dynamic_filters import analyze
 
     chance = half.asNondeterministic()
@@ -148,9 +141,7 @@ def test_not_deterministic(spark: SparkSession, half: Callable[..., Any]) -> Non
         assert any("deterministic" in reason for reason in analysis.reasons()), analysis
 
 
-def test_key_that_a_function_makes(
-    spark: SparkSession, assert_same_result: Check, half: Callable[..., Any]
-) -> None:
+def test_key_that_a_function_makes(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").select("id", half("id").alias("x")).orderBy("x", "id").limit(5)
     assert_rejected(assert_same_result(frame, ordered=True), "computed by a Python function")
 
