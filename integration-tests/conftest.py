@@ -80,7 +80,11 @@ def _case(item: pytest.Item) -> choice.Case:
 
 
 @pytest.fixture(scope="session")
-def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def spark_config(
+    tmp_path_factory: pytest.TempPathFactory, spark_mode: str, pytestconfig: pytest.Config
+) -> dict[str, str]:
+    # The other modes, and the core on each line, run compiled code.
+    interpreted = spark_mode == "classic" and not pytestconfig.option.markexpr and not _EVERY
     return {
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "UTC",
@@ -88,6 +92,7 @@ def spark_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "spark.sql.files.maxPartitionBytes": "256k",
         "spark.sql.files.openCostInBytes": "64k",
         **jvm.QUICK,
+        **(jvm.INTERPRETED if interpreted else {}),
         # One driver lives through all modules, and in local mode a task without memory ends it. Each hash
         # table that Spark broadcasts for a bigint key takes a page: 32 MiB by default, until it is collected.
         "spark.driver.memory": "2g",
@@ -132,9 +137,10 @@ def shuffled(spark: SparkSession, shuffled_path: Path) -> str:
 def planner_mode(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     """A test under it runs with adaptive execution and generated code on and off."""
     adaptive, codegen = request.param
-    with joins.settings(
-        spark, {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
-    ):
+    modes = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
+    if codegen == "true":
+        modes |= jvm.GENERATED
+    with joins.settings(spark, modes):
         yield
 
 

@@ -127,10 +127,13 @@ object ScanPlanner {
 
   private def readable(scan: FileSourceScanExec): Either[String, Unit] =
     ScanHint.refusal(scan).flatMap { _ =>
-      if (scan.relation.fileFormat.getClass != classOf[ParquetFileFormat])
-        Left(s"files of format ${scan.relation.fileFormat.toString.takeWhile(_ != '@')} are not filtered yet")
-      else if (new FileSourceOptions(scan.relation.options).ignoreCorruptFiles) Left(DynamicFileReader.SkipsCorrupt)
-      else Right(())
+      ParquetFormats.of(scan).flatMap { _ =>
+        Either.cond(
+          !new FileSourceOptions(scan.relation.options).ignoreCorruptFiles,
+          (),
+          DynamicFileReader.SkipsCorrupt
+        )
+      }
     }
 
   private def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =
@@ -183,15 +186,18 @@ object ScanPlanner {
     val at = scan.output.indexWhere(_.exprId == column.exprId)
     if (at < 0) Left(s"the scan does not read ${column.name}")
     else if (at >= data + scan.relation.partitionSchema.length) Left(s"${column.name} is file metadata")
-    else if (at < data && column.name == ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
-      Left(s"${column.name} is a row index")
+    else if (at < data && ParquetFormats.isInternal(column.name)) Left(s"${column.name} is a row index")
     else Right(at)
   }
 
   private def wrap(scan: FileSourceScanExec, spec: ScanSpec): SparkPlan = {
     val relation = scan.relation
+    val format = relation.fileFormat match {
+      case d: DynamicParquetFormat => d.plain
+      case p => p.asInstanceOf[ParquetFileFormat]
+    }
     val marked = relation.copy(
-      fileFormat = new DynamicParquetFormat(spec),
+      fileFormat = new DynamicParquetFormat(spec, format, ParquetFormats.countsRows(scan.requiredSchema)),
       options = relation.options + (MarkerOption -> spec.marker)
     )(relation.sparkSession)
     val filtered = DynamicFilterScanExec(spec, withRelation(scan, marked))
@@ -206,9 +212,10 @@ object ScanPlanner {
     val relation = scan.relation
     withRelation(
       scan,
-      relation.copy(fileFormat = new ParquetFileFormat, options = relation.options - MarkerOption)(
-        relation.sparkSession
-      )
+      relation.copy(
+        fileFormat = relation.fileFormat.asInstanceOf[DynamicParquetFormat].plain,
+        options = relation.options - MarkerOption
+      )(relation.sparkSession)
     )
   }
 
@@ -226,7 +233,7 @@ object ScanPlanner {
       .filter { p =>
         p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) &&
         p.references.forall(r =>
-          position.contains(r.exprId) && isFlat(r) && r.name != ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME
+          position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)
         ) &&
         !p.exists {
           case _: AttributeReference => false

@@ -5,22 +5,42 @@ import java.io.Closeable
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** Spark's Parquet format whose reader consults dynamic filters.
+/** A Parquet format, Spark's or a table format's own, whose reader consults dynamic filters.
   *
   * A subclass, because Spark asks `isInstanceOf[ParquetFileFormat]`. Its `equals` makes every subclass equal to it, so the
   * relation that carries it differs in an option as well, else Spark's tree transformations would drop the change.
+  *
+  * @param plain
+  *   the format that Spark planned; everything that a scan asks of its format is its answer
+  * @param countsRows
+  *   see [[DynamicFileReader]]
   */
-final class DynamicParquetFormat(spec: ScanSpec) extends ParquetFileFormat {
+final class DynamicParquetFormat(spec: ScanSpec, val plain: ParquetFileFormat, countsRows: Boolean)
+    extends ParquetFileFormat {
+  override def toString: String = plain.toString
+  override def supportBatch(session: SparkSession, schema: StructType): Boolean = plain.supportBatch(session, schema)
+  override def vectorTypes(required: StructType, partition: StructType, conf: SQLConf): Option[Seq[String]] =
+    plain.vectorTypes(required, partition, conf)
+  override def isSplitable(session: SparkSession, options: Map[String, String], path: Path): Boolean =
+    plain.isSplitable(session, options, path)
+  override def metadataSchemaFields: Seq[StructField] = plain.metadataSchemaFields
+  override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
+    plain.fileConstantMetadataExtractors
+  override def supportDataType(dataType: DataType): Boolean = plain.supportDataType(dataType)
+  override def supportFieldName(name: String): Boolean = plain.supportFieldName(name)
+
   override def buildReaderWithPartitionValues(
       sparkSession: SparkSession,
       dataSchema: StructType,
@@ -32,7 +52,7 @@ final class DynamicParquetFormat(spec: ScanSpec) extends ParquetFileFormat {
   ): PartitionedFile => Iterator[InternalRow] =
     new DynamicFileReader(
       spec,
-      super.buildReaderWithPartitionValues(
+      plain.buildReaderWithPartitionValues(
         sparkSession,
         dataSchema,
         partitionSchema,
@@ -42,7 +62,8 @@ final class DynamicParquetFormat(spec: ScanSpec) extends ParquetFileFormat {
         hadoopConf
       ),
       // Asked again where Spark asks: the plan may be older than the setting.
-      new FileSourceOptions(options).ignoreCorruptFiles
+      new FileSourceOptions(options).ignoreCorruptFiles,
+      countsRows
     )
 }
 
@@ -51,11 +72,14 @@ final class DynamicParquetFormat(spec: ScanSpec) extends ParquetFileFormat {
   * @param skipsCorrupt
   *   whether Spark leaves out what comes after a row that cannot be read: then files are read as in stock Spark, because which
   *   rows come after it depends on the order, and whether it is met on what is skipped
+  * @param countsRows
+  *   whether the format knows a row by counting those before it in the file: then files are left out as a whole or not at all
   */
 final class DynamicFileReader(
     spec: ScanSpec,
     plain: PartitionedFile => Iterator[InternalRow],
-    skipsCorrupt: Boolean = false
+    skipsCorrupt: Boolean = false,
+    countsRows: Boolean = false
 ) extends (PartitionedFile => Iterator[InternalRow])
     with Serializable
     with Logging {
@@ -81,6 +105,7 @@ final class DynamicFileReader(
       val rows = plain(file)
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
+          case _ if countsRows => Left("deleted rows are found by counting: files are left out as a whole only")
           case None => Left("the reader is not Spark's vectorized one")
           // Encrypted footers may hide statistics; such files pass untouched.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>

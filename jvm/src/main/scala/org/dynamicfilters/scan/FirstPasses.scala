@@ -54,12 +54,12 @@ final class FirstPasses(
   }
 
   private lazy val overFilters =
-    new FirstPass(access, spec.requiredSchema, filterFields, cheap, file.start, file.length)
+    new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length)
   private lazy val overPredicates = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
     new FirstPass(
       access,
-      spec.requiredSchema,
+      access.requestedSchema,
       fields,
       if (filterFields.isEmpty) cheap ++ costly else costly,
       file.start,

@@ -172,12 +172,18 @@ object ParquetReaderAccess {
   private val asksWhenOpening = Seq("4.1.", "4.2.", "4.3.").exists(SPARK_VERSION.startsWith)
   private val rowReaderField = field(classOf[RecordReaderIterator[_]], "rowReader")
 
-  /** The vectorized reader behind an iterator that Spark's Parquet format returned.
+  // What RecordReaderIterator.map returns. Not of any other combinator: one that drops elements has the same shape.
+  private val mapped = new RecordReaderIterator[Int](null).map(identity).getClass
+  private val mappedField = Try(field(mapped, "$outer")).toOption
+
+  /** The vectorized reader behind an iterator that Spark's Parquet format returned, or that a table format made of it by `map`
+    * (Delta, to add a column that says which rows are deleted).
     *
     * @return
-    *   None for any other iterator: row-by-row reading, wrapped iterators of other formats
+    *   None for any other iterator: row-by-row reading, otherwise wrapped iterators of other formats
     */
   def of(iterator: Iterator[_]): Option[ParquetReaderAccess] = iterator match {
+    case m if m.getClass == mapped => mappedField.flatMap(f => of(f.get(m).asInstanceOf[Iterator[_]]))
     case r: RecordReaderIterator[_] =>
       rowReaderField.get(r) match {
         case v: VectorizedParquetRecordReader => Some(new ParquetReaderAccess(v))

@@ -1,0 +1,35 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.types.StructType
+
+/** The file formats whose Parquet files are read by Spark's reader: Spark's own, and Delta's, which adds columns to what that
+  * reader returns. Known by name, because Delta need not be there.
+  */
+object ParquetFormats {
+  private val delta = "org.apache.spark.sql.delta."
+
+  /** Delta's columns that are no columns of the files: whether a row is deleted, and its number in the file. */
+  private val internal = "__delta_internal_"
+  private val isDeleted = internal + "is_row_deleted"
+  private val rowNumber = internal + "row_index"
+
+  /** The scan's format, or why it is not filtered. */
+  def of(scan: FileSourceScanExec): Either[String, ParquetFileFormat] = scan.relation.fileFormat match {
+    case p: ParquetFileFormat if p.getClass == classOf[ParquetFileFormat] =>
+      // Checkpoints: what a table is, comes from there.
+      Either.cond(!scan.relation.location.getClass.getName.startsWith(delta), p, "it is a scan of Delta's own log")
+    case p: ParquetFileFormat if p.getClass.getName == delta + "DeltaParquetFileFormat" => Right(p)
+    case other => Left(s"files of format ${other.toString.takeWhile(_ != '@')} are not filtered yet")
+  }
+
+  /** Whether a column of the scan's required schema is made by the format, and not read from files. */
+  def isInternal(column: String): Boolean =
+    column == ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME || column.startsWith(internal)
+
+  /** Whether the format counts rows to find deleted ones: it does where Parquet's reader does not number them. */
+  def countsRows(required: StructType): Boolean =
+    required.fieldNames.exists(n => n == isDeleted || n == rowNumber) &&
+      !required.fieldNames.contains(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
+}
