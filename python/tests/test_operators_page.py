@@ -21,10 +21,10 @@ _NO_OPERATORS = frozenset(
     # Abstract classes and traits.
     re.findall(
         r"\w+",
-        """BaseAggregate BaseCacheTable BaseJoin BaseLimit BaseScriptTransformation BaseSubquery DataSourceScan
-    DataSourceV2ScanBase EvalPython EvalPythonUDTF ExchangeQueryStage ExternalUDF FlatMapCoGroupsInBatch
-    FlatMapGroupsInBatch InSubquery Limit MapInBatch ObjectConsumer ObjectProducer QueryStage RowLevelWrite
-    Transactional TransformWithStateBase V2CreateTableAsSelectBase""",
+        "BaseAggregate BaseCacheTable BaseJoin BaseLimit BaseScriptTransformation BaseSubquery DataSourceScan "
+        "DataSourceV2ScanBase EvalPython EvalPythonUDTF ExchangeQueryStage ExternalUDF FlatMapCoGroupsInBatch "
+        "FlatMapGroupsInBatch InSubquery Limit MapInBatch ObjectConsumer ObjectProducer QueryStage Transactional "
+        "RowLevelWrite TransformWithStateBase V2CreateTableAsSelectBase",
     )
 )
 
