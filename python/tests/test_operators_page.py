@@ -13,7 +13,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 
 # What is not part of a query whose scans are filtered: commands, streams, and names that are no operators.
 _ELSEWHERE = re.compile(
-    r"/(command|streaming|debug|continuous)/|^scripting/|/(LeafV2Command|V2Command|V2ExistingTableWrite|V2TableWrite)$"
+    r"/(command|streaming|debug|continuous)/|^scripting/"
+    r"|/(LeafV2Command|V2Command|V2ExistingTableWrite|V2TableWrite)$"
     r"|datasources/v2/(Add|Alter|Append|Atomic|Cache|Create|Delete|Describe|Drop|Overwrite|Refresh|Rename"
     r"|Replace|Set|Show|Truncate|Uncache|Write|InsertOnly|Continuous|MicroBatch|RealTimeStream)"
 )
@@ -21,10 +22,10 @@ _NO_OPERATORS = frozenset(
     # Abstract classes and traits.
     re.findall(
         r"\w+",
-        "BaseAggregate BaseCacheTable BaseJoin BaseLimit BaseScriptTransformation BaseSubquery DataSourceScan "
-        "DataSourceV2ScanBase EvalPython EvalPythonUDTF ExchangeQueryStage ExternalUDF FlatMapCoGroupsInBatch "
-        "FlatMapGroupsInBatch InSubquery Limit MapInBatch ObjectConsumer ObjectProducer QueryStage Transactional "
-        "RowLevelWrite TransformWithStateBase V2CreateTableAsSelectBase",
+        "BaseAggregate BaseCacheTable BaseJoin BaseLimit BaseScriptTransformation BaseSubquery "
+        "DataSourceScan DataSourceV2ScanBase EvalPython EvalPythonUDTF ExchangeQueryStage ExternalUDF "
+        "FlatMapCoGroupsInBatch FlatMapGroupsInBatch InSubquery Limit MapInBatch ObjectConsumer ObjectProducer QueryStage "
+        "Transactional RowLevelWrite TransformWithStateBase V2CreateTableAsSelectBase",
     )
 )
 

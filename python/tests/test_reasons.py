@@ -145,8 +145,8 @@ def test_each_reason_is_listed() -> None:
     listed = set(_listed())
     lacking = {reason: place for reason, place in reasons().items() if reason not in listed}
     assert not lacking, (
-        "add to docs/troubleshooting.md, with what to do (| `<reason>` | <advice> |, names in <>), or, if it is "
-        "no reason that a report shows, to _PARTS or _NO_REASONS here:\n"
+        "add to docs/troubleshooting.md, with what to do (| `<reason>` | <advice> |, names in <>), or, if it "
+        "is no reason that a report shows, to _PARTS or _NO_REASONS here:\n"
         + "\n".join(f"  {place}: {reason}" for reason, place in lacking.items())
     )
 

@@ -15,7 +15,7 @@ object FormatName {
     val ofClass = format.getClass.getSimpleName.stripSuffix("$").stripSuffix("FileFormat")
     format match {
       case f if f.getClass.getName.startsWith("org.apache.spark.sql.delta.") => "delta"
-      case r: DataSourceRegister if ofClass.equalsIgnoreCase(r.shortName) || isSparks(format) => r.shortName
+      case r: DataSourceRegister if ofClass.equalsIgnoreCase(r.shortName()) || isSparks(format) => r.shortName()
       case _ => ofClass.toLowerCase(Locale.ROOT)
     }
   }
