@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
-import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, FilteredScan, TopKTapExec}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, SpecScan, TopKTapExec}
 import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
 import org.dynamicfilters.settings.Settings
@@ -80,7 +80,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           case _ =>
         }
       case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))
-      case s: DynamicFilterScanExec =>
+      case s: SpecScan =>
         s.spec.joins.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
         s.spec.columns.foreach { c =>
           c.ref match {

@@ -9,11 +9,8 @@ import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsA
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.report.{QueryReports, UserRun}
 import org.dynamicfilters.scan._
-import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Executions, JoinRef, RunningStages, Seam, TaskFilters, UserRef, UserState}
+import org.dynamicfilters.state.{Executions, TaskFilters}
 
 /** A file scan under dynamic filters.
   *
@@ -24,9 +21,9 @@ import org.dynamicfilters.state.{Executions, JoinRef, RunningStages, Seam, TaskF
   * @param keepsPartitions
   *   whether each partition has to have the files that Spark gave it, in Spark's order
   */
-case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false)
-    extends FilteredScan {
+case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false) extends SpecScan {
   import ScanCounter._
+  import SpecScan.Counted
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "filesPruned" -> MetricsAccess.sum(sparkContext, "file splits never opened"),
@@ -38,16 +35,6 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     "lateMaterialized" -> MetricsAccess.sum(sparkContext, "row groups read in two passes"),
     "bytesRead" -> MetricsAccess.size(sparkContext, "bytes read")
   )
-
-  // Spark compiles code against these classes, and batches that lost rows have other vectors.
-  override def vectorTypes: Option[Seq[String]] = if (spec.testsBatches) None else child.vectorTypes
-
-  override def simpleString(maxFields: Int): String = s"$nodeName ${spec.describe}"
-  override def verboseStringWithOperatorId(): String =
-    s"""
-       |$formattedNodeName
-       |Filters: ${spec.describe}
-       |""".stripMargin
 
   private def scan: FileSourceScanExec = child.asInstanceOf[FileSourceScanExec]
 
@@ -86,26 +73,6 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         )
     }
   }
-
-  /** Join filters that are complete now, by column, then by tuple of columns. */
-  @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = spec.columns.map { c =>
-    c.ref match {
-      case j: JoinRef => j.state.current.map(_.convert(c.domain))
-      case _ => None
-    }
-  } ++ spec.tuples.map(_.ref.state.current)
-
-  /** These, and users' filters, which travel with the spec. */
-  private def known: IndexedSeq[Option[ValueFilter]] = ready.zipWithIndex.map {
-    case (None, i) if i < spec.columns.size =>
-      spec.columns(i).ref match {
-        case u: UserRef => Some(u.generation.filterFor(spec.columns(i).domain))
-        case _ => None
-      }
-    case (f, _) => f
-  }
-
-  override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
 
   /** The scan's splits as chosen on the driver; None keeps Spark's own. Bucketed scans keep their partitions. */
   private def chosen(accumulator: ScanAccumulator): Option[ChosenFileScanRDD] =
@@ -168,73 +135,24 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
     }
 
-  private def tracked[T: scala.reflect.ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
-    val m = metrics
-    val counted = Seq(
-      (Some(SplitsUnopened), None, m("filesPruned")),
-      (Some(RowGroups), None, m("rowGroups")),
-      (Some(RowGroupsPruned), None, m("rowGroupsPruned")),
-      (Some(Rows), None, m("rows")),
-      (Some(Rows), Some(RowsOutput), m("rowsPruned")),
-      (Some(RowsDropped), None, m("rowsDropped")),
-      (Some(LateMaterialized), None, m("lateMaterialized")),
-      (Some(BytesRead), None, m("bytesRead"))
-    ).map { case (plus, minus, metric) => (plus.map(_.id), minus.map(_.id), metric) }
-    val scanned = new ScanTaskRDD(
-      rdd,
-      spec,
-      spec.columns.map(_.ref.currentRun),
-      ReadyFilters(sparkContext, ready),
-      Option.when(spec.showsFilters)(
-        ScanSnapshots(sparkContext, spec.filterRefs, ready(_).isDefined, spec.giveUpSelectivity)
-      ),
-      accumulator,
-      report =>
-        counted.foreach { case (plus, minus, metric) =>
-          val n = plus.fold(0L)(report.counts(_)) - minus.fold(0L)(report.counts(_))
-          if (n > 0) metric += n
-        }
-    )
-    TaskFilters
-      .executionId(sparkContext)
-      .foreach(RunningStages.scanStarted(_, scanned.id, spec.joins.map(_._1.state)))
-    scanned
+  override protected def tableName: String = RowFilteredScanExec.nameOf(scan)
+
+  override protected def filesTotal: Long = scan.inputRDD match {
+    case f: FileScanRDD =>
+      f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
+    case _ => 0L
   }
 
-  private def startUsers(): Unit =
-    for {
-      execution <- TaskFilters.executionId(sparkContext)
-      c <- spec.columns
-    } c.ref match {
-      case u: UserRef =>
-        val state = UserState.of(execution, u)
-        state.addColumn(c.name)
-        state.showValues = Settings.get(conf, Settings.ShowValues)
-        u.started(state)
-        QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
-      case _ =>
-    }
-
-  private def startRun(): ScanAccumulator = {
-    TaskFilters.executionId(sparkContext).foreach(Seam.current.scanStarts(_, conf))
-    startUsers()
-    val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
-    sparkContext.register(accumulator)
-    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
-      val files = scan.inputRDD match {
-        case f: FileScanRDD =>
-          f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
-        case _ => 0L
-      }
-      val name = scan.tableIdentifier
-        .map(_.unquotedString)
-        .getOrElse(scan.relation.location.rootPaths.headOption.map(_.toString).getOrElse(""))
-      val run = new ScanRun(spec.scanId, name, spec.filterIds, files, accumulator)
-      spec.driverRun = run
-      report.scans += run
-    }
-    accumulator
-  }
+  override protected def counted: Seq[Counted] = Seq(
+    Counted(SplitsUnopened, None, "filesPruned"),
+    Counted(RowGroups, None, "rowGroups"),
+    Counted(RowGroupsPruned, None, "rowGroupsPruned"),
+    Counted(Rows, None, "rows"),
+    Counted(Rows, Some(RowsOutput), "rowsPruned"),
+    Counted(RowsDropped, None, "rowsDropped"),
+    Counted(LateMaterialized, None, "lateMaterialized"),
+    Counted(BytesRead, None, "bytesRead")
+  )
 
   override protected def withNewChildInternal(newChild: SparkPlan): DynamicFilterScanExec = copy(child = newChild)
 }

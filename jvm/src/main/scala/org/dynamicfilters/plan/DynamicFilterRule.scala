@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.api.{BestRows, FilterProducer}
-import org.dynamicfilters.operators.{DynamicFilterScanExec, TopKTapExec}
+import org.dynamicfilters.operators.{DynamicFilterScanExec, RowFilteredScanExec, SpecScan, TopKTapExec}
 import org.dynamicfilters.report.Rejected
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.Producer
@@ -45,8 +45,12 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn.
     */
   private def keepPartitions(plan: SparkPlan): SparkPlan =
-    if (!plan.exists(_.isInstanceOf[DynamicFilterScanExec]) || Repeatable.once(plan).isEmpty) plan
-    else plan.transform { case d: DynamicFilterScanExec if !d.keepsPartitions => d.copy(keepsPartitions = true) }
+    if (!plan.exists(_.isInstanceOf[SpecScan]) || Repeatable.once(plan).isEmpty) plan
+    else
+      plan.transform {
+        case d: DynamicFilterScanExec if !d.keepsPartitions => d.copy(keepsPartitions = true)
+        case r: RowFilteredScanExec if !r.keepsPartitions => r.copy(keepsPartitions = true)
+      }
 
   private def orElseAsIs(what: String, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
     try change(plan)

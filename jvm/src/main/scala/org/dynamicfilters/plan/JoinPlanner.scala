@@ -210,7 +210,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     new PushDown(
       "the join key",
       reach,
-      (scan, cs, _) => Traverse(cs)(ScanPlanner.accepts(scan, _)).map(_ => scan)
+      (scan, cs, crossed) => Traverse(cs)(ScanPlanner.accepts(scan, _, crossed)).map(_ => scan)
     )(probe, columns).map(_ => ())
 
   /** Whether a side has a scan for which a hint asks for filters, and one of the keys comes from it. */

@@ -43,8 +43,7 @@ final class PushDown(
   def apply(plan: SparkPlan, columns: Seq[Attribute]): Either[String, SparkPlan] = down(plan, columns, crossed = false)
 
   private def down(plan: SparkPlan, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] = plan match {
-    case _: FileSourceScanExec | _: DynamicFilterScanExec => toScan(plan, columns, crossed)
-    case OtherScans(scan) => toScan(scan, columns, crossed)
+    case _: FileSourceScanExec | _: DynamicFilterScanExec | OtherScans(_) => toScan(plan, columns, crossed)
 
     case p: FilterPassThrough =>
       Traverse(columns)(c => p.sourceOf(c).toRight(stops(plan))).flatMap { sources =>

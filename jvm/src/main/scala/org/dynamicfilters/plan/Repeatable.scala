@@ -48,14 +48,15 @@ object Repeatable {
       case r: ReusedExchangeExec => check(r.child, orderMatters)
       case p if p.expressions.exists(!_.deterministic) => Some(s"the input is not deterministic (${p.nodeName.trim})")
       case _: SampleExec => Some("the input is not deterministic (a sample)")
-      case d: DynamicFilterScanExec if d.spec.followsUpdates =>
+      case d: SpecScan if d.spec.followsUpdates =>
         Some("the scan follows updates of a filter of the user's own")
       // Python functions that are not deterministic have been found above; others give one row for one, in order.
       case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
-          _: GenerateExec | _: EvalPythonExec | _: ExpandExec | _: CoalesceExec | _: FileSourceScanExec | _: LocalTableScanExec | _: RangeExec |
-          _: DynamicFilterScanExec | _: OneRowRelationExec | _: FilterPassThrough | _: FilterConsumer |
-          _: ConsumerScanExec =>
+          _: GenerateExec | _: EvalPythonExec | _: ExpandExec | _: CoalesceExec | _: FileSourceScanExec |
+          _: LocalTableScanExec | _: RangeExec | _: DynamicFilterScanExec | _: OneRowRelationExec |
+          _: FilterPassThrough | _: FilterConsumer | _: ConsumerScanExec =>
         below
+      case RowScans(scan) if orderMatters => RowScans.reordered(scan)
       case other if orderMatters => Some(PushDown.stops(other))
       // What it drops depends on time, but not what its aggregate makes of the rest.
       case t: TopKTapExec if t.filters.forall(_.producer == Producer.aggregate) => below
@@ -64,7 +65,7 @@ object Repeatable {
       case c: InMemoryTableScanExec => check(c.relation.cachedPlan, orderMatters)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
           _: ShuffledHashJoinExec | _: BuildKeyTapExec | _: WholeStageCodegenExec | _: InputAdapter |
-          _: ColumnarToRowTransition | _: BatchScanExec | _: V2FilteredScanExec =>
+          _: ColumnarToRowTransition | _: BatchScanExec | _: RowFilteredScanExec | _: RowDataSourceScanExec =>
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, orderMatters)
       case p: PinnedQueryExec => check(p.current, orderMatters)

@@ -16,10 +16,10 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.DynamicFilterScanExec
+import org.dynamicfilters.operators.{DynamicFilterScanExec, RowFilteredScanExec}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{FilterRef, JoinRef}
+import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
 
 /** Puts a filter into a file scan. */
 object ScanPlanner {
@@ -39,6 +39,7 @@ object ScanPlanner {
       place: ScanPlace,
       conf: SQLConf
   ): Either[String, SparkPlan] = scan match {
+    case OtherScans(s) => OtherScans.filtered(s, column, ref, place, conf)
     case s: FileSourceScanExec => first(s, column, ref, place, conf)
     case d: DynamicFilterScanExec =>
       val plain = d.child.asInstanceOf[FileSourceScanExec]
@@ -50,7 +51,6 @@ object ScanPlanner {
           val columns = if (ref.topK.isDefined) added +: d.spec.columns else d.spec.columns :+ added
           wrap(plain, d.spec.withColumns(columns))
         }
-    case OtherScans(s) => OtherScans.filtered(s, column, ref, place)
     case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
   }
 
@@ -72,6 +72,7 @@ object ScanPlanner {
       target(s, column, ref, place).map(_.copy(either = true))
     }
     scan match {
+      case RowScans(s) => RowScans.filteredByEither(s, columns, refs, place, conf)
       case s: FileSourceScanExec =>
         readable(s).flatMap(_ => targets(s)).map(cs => wrap(s, specOf(s, cs.toIndexedSeq, conf)))
       case d: DynamicFilterScanExec =>
@@ -111,16 +112,21 @@ object ScanPlanner {
         if (d.spec.tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) d
         else wrap(plain, d.spec.withTuples(d.spec.tuples :+ tuple))
       }
+    case r: RowFilteredScanExec => RowScans.filteredByTuples(r, columns, ref, place)
     case _ => Left("the scan is not filtered by each of the keys alone")
   }
 
-  /** Whether a join's filter on the column can go into the scan, or why not. */
-  def accepts(scan: SparkPlan, column: Attribute): Either[String, Unit] = {
+  /** Whether a join's filter on the column can go into the scan, or why not.
+    *
+    * @param crossed
+    *   whether an exchange lies between the join and the scan
+    */
+  def accepts(scan: SparkPlan, column: Attribute, crossed: Boolean): Either[String, Unit] = {
     def hasColumn(s: FileSourceScanExec) = ordinal(s, column).flatMap(_ => KeyDomain.of(column.dataType)).map(_ => ())
     scan match {
+      case OtherScans(s) => OtherScans.accepts(s, column, Producer.join, crossed)
       case d: DynamicFilterScanExec => hasColumn(d.child.asInstanceOf[FileSourceScanExec])
       case s: FileSourceScanExec => readable(s).flatMap(_ => hasColumn(s))
-      case OtherScans(s) => OtherScans.accepts(s, column)
       case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
     }
   }
@@ -232,9 +238,7 @@ object ScanPlanner {
     scan.dataFilters
       .filter { p =>
         p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) &&
-        p.references.forall(r =>
-          position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)
-        ) &&
+        p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
         !p.exists {
           case _: AttributeReference => false
           case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable => true

@@ -3,7 +3,7 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
-import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, TopKTapExec}
+import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, RowFilteredScanExec, TopKTapExec}
 
 /** Which exchanges of a plan Spark computes once for several places: narrowed for one of them, they could not be used for the
   * others.
@@ -60,6 +60,7 @@ private object SharedExchanges {
     case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec | _: TopKTapExec | _: BuildKeyTapExec =>
       unfiltered(p.children.head)
     case d: DynamicFilterScanExec => ScanPlanner.unfiltered(d)
+    case r: RowFilteredScanExec => r.child
     case other => other.mapChildren(unfiltered)
   }
 }

@@ -59,11 +59,17 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
   /** Conditions on partition columns alone end in the scan: Spark lists its files by them. */
   private def byPartition(scan: SparkPlan, plain: FileSourceScanExec): SparkPlan =
     plain.partitionFilters.flatMap(conjuncts).foldLeft(scan) {
-      case (s, (u, Some(column))) => filtered(s, u, column).getOrElse(s)
+      case (s, (u, Some(column))) =>
+        filtered(s, u, column) match {
+          case Right(done) => done
+          case Left(reason) =>
+            note(plain, u, column, reason)
+            s
+        }
       case (s, _) => s
     }
 
-  private def note(f: FilterExec, u: DynamicFilterPredicate, column: Attribute, reason: String): Unit = {
+  private def note(f: SparkPlan, u: DynamicFilterPredicate, column: Attribute, reason: String): Unit = {
     val rows = RowsOnly(UserRef(u.generation, follows = false), column.name, reason)
     val known = f.getTagValue(RowsOnlyTag).getOrElse(Nil)
     if (!known.contains(rows)) f.setTagValue(RowsOnlyTag, known :+ rows)

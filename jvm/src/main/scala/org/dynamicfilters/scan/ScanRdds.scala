@@ -22,6 +22,9 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
 /** Announces a filtered scan to each task before the scan's own RDD starts.
   *
   * The order matters: completion listeners run in reverse, so the report is taken after the scan has closed its files.
+  *
+  * @param countsRows
+  *   whether rows are counted here: the scan's reader knows nothing of filters
   */
 final class ScanTaskRDD[T: ClassTag](
     prev: RDD[T],
@@ -29,6 +32,7 @@ final class ScanTaskRDD[T: ClassTag](
     runs: IndexedSeq[Long],
     ready: ReadyFilters,
     snapshots: Option[ScanSnapshots],
+    countsRows: Boolean,
     reports: ScanAccumulator,
     finish: ScanReport => Unit
 ) extends AnnouncingRDD[T](prev) {
@@ -38,7 +42,7 @@ final class ScanTaskRDD[T: ClassTag](
     val task = TaskScan.begin(spec.scanId, context)(made)
     task.reads(split.index, inBatches = classTag[T] == classTag[ColumnarBatch])
     val rows = firstParent[T].iterator(split, context)
-    if (task.isFixed && spec.testsBatches) new SnapshotSelector(task)(rows) else rows
+    if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(rows) else rows
   }
 }
 

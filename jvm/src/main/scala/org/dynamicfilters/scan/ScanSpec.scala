@@ -34,6 +34,12 @@ final case class ScanColumn(
 ) {
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
+  /** Whether it is tightened while the scan runs, by a user. */
+  def followsUpdates: Boolean = ref match {
+    case u: UserRef => u.follows
+    case _ => false
+  }
+
   def describe: String = ref.describe(name)
 }
 
@@ -131,10 +137,7 @@ final class ScanSpec(
   val isForJoinsOnly: Boolean = columns.forall(_.ref.producer == Producer.join)
 
   /** Whether rows may be missing in a retry that were there before: a user's filter was tightened meanwhile. */
-  def followsUpdates: Boolean = columns.exists(_.ref match {
-    case u: UserRef => u.follows
-    case _ => false
-  })
+  def followsUpdates: Boolean = columns.exists(_.followsUpdates)
 
   /** The same scan under other filters: another one to whoever looks for it by id. */
   def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec = changed(columns, tuples)

@@ -11,18 +11,26 @@ import org.dynamicfilters.filter.{TupleSelector, ValueFilter}
   * changes what reading costs and not which rows there are.
   *
   * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact.
+  *
+  * @param countsRows
+  *   whether this is all that looks at the rows, so that it counts them too. Then only filters from beyond an exchange are
+  *   used: what is in the same stage drops the same rows itself
   */
-private[scan] final class SnapshotSelector(task: TaskScan) {
+private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean = false) {
+  import ScanCounter._
+  import SnapshotSelector._
+
   private val spec = task.spec
 
   // Partition columns follow those that are read.
   private def at(ordinal: Int, partitionOrdinal: Int): Int =
     if (ordinal >= 0) ordinal else spec.requiredSchema.length + partitionOrdinal
 
+  private def isUsed(c: ScanColumn): Boolean =
+    c.ref.topK.isEmpty && (!countsRows || c.place.crossesExchange || c.followsUpdates)
+
   private val columns: IndexedSeq[(Int, Int)] =
-    spec.columns.zipWithIndex.collect {
-      case (c, i) if c.ref.topK.isEmpty => (i, at(c.ordinal, c.partitionOrdinal))
-    }
+    spec.columns.zipWithIndex.collect { case (c, i) if isUsed(c) => (i, at(c.ordinal, c.partitionOrdinal)) }
   private val tuples = spec.tuples.map { t =>
     (
       new TupleSelector(t.parts.map(_.part), t.parts.map(_ => None)),
@@ -33,13 +41,15 @@ private[scan] final class SnapshotSelector(task: TaskScan) {
   private def passes(): Seq[RowPass] = {
     val now = task.tuples()
     tuples.indices.collect {
-      case i if now(i) != ValueFilter.All =>
+      case i if now(i) != ValueFilter.All && (!countsRows || spec.tuples(i).place.crossesExchange) =>
         val (selector, ordinals) = tuples(i)
         new TuplePass(selector, now(i), ordinals, task.tupleJudges(i), task.report)
     }
   }
 
-  private val batches = new BatchSelector(() => task.filters(), columns, () => passes(), task.batchJudge, task.report)
+  // Where rows need not be the same in every attempt, the task decides by itself what is worth it.
+  private val judge = if (task.isFixed) task.batchJudge else task.batchAdvisor
+  private val batches = new BatchSelector(() => task.filters(), columns, () => passes(), judge, task.report)
 
   /** The rows of a scan that pass.
     *
@@ -48,20 +58,16 @@ private[scan] final class SnapshotSelector(task: TaskScan) {
     */
   def apply[T](rows: Iterator[T]): Iterator[T] = new Iterator[T] with Closeable {
     private var ahead: Option[T] = None
-    private var version = -1
-    private var filters = IndexedSeq.empty[ValueFilter]
+    private val test = new RowTest
+    task.beforeReport(() => test.count())
 
     override def hasNext: Boolean = {
       while (ahead.isEmpty && rows.hasNext) rows.next() match {
-        case b: ColumnarBatch => ahead = Some(batches(b).asInstanceOf[T])
-        case r: InternalRow =>
-          if (version != task.filtersVersion) {
-            filters = task.filters()
-            version = task.filtersVersion
-          }
-          if (passes(r, filters)) ahead = Some(r.asInstanceOf[T])
+        case b: ColumnarBatch => ahead = Some(tested(b).asInstanceOf[T])
+        case r: InternalRow => if (test.passes(r)) ahead = Some(r.asInstanceOf[T])
         case other => ahead = Some(other)
       }
+      if (ahead.isEmpty) test.count()
       ahead.isDefined
     }
 
@@ -78,12 +84,62 @@ private[scan] final class SnapshotSelector(task: TaskScan) {
     }
   }
 
-  private def passes(row: InternalRow, filters: IndexedSeq[ValueFilter]): Boolean = {
-    val passing = columns.forall { case (i, ordinal) => filters(i).passesRow(row, ordinal) }
-    if (!passing) {
-      task.report.add(ScanCounter.RowsDropped, 1)
-      task.report.add(ScanCounter.RowsOutput, -1)
+  private def tested(batch: ColumnarBatch): ColumnarBatch = {
+    if (countsRows) {
+      task.report.add(Rows, batch.numRows.toLong)
+      task.report.add(RowsOutput, batch.numRows.toLong)
     }
-    passing
+    // What other engines put out is more than what its class says.
+    if (columns.isEmpty || batch.getClass != classOf[ColumnarBatch]) batch else batches(batch)
   }
+
+  /** Tests rows one by one. What is the same for many rows is asked once for each block of them. */
+  private final class RowTest {
+    private var (seen, dropped) = (0L, 0L)
+    private var left = 0
+    private var version = -1
+    private var (filters, ordinals) = (Array.empty[ValueFilter], Array.empty[Int])
+
+    def passes(row: InternalRow): Boolean = {
+      if (left == 0 || version != task.filtersVersion) renew()
+      left -= 1
+      seen += 1
+      var i = 0
+      while (i < filters.length && filters(i).passesRow(row, ordinals(i))) i += 1
+      val passing = i == filters.length
+      if (!passing) dropped += 1
+      passing
+    }
+
+    private def renew(): Unit = {
+      count()
+      left = Block
+      version = task.filtersVersion
+      val now = task.filters()
+      val active =
+        if (columns.isEmpty || !judge.isWorthIt()) IndexedSeq.empty
+        else columns.filter { case (i, _) => now(i) != ValueFilter.All }
+      filters = active.map { case (i, _) => now(i) }.toArray
+      ordinals = active.map(_._2).toArray
+    }
+
+    /** Reports what was seen since it was called last. */
+    def count(): Unit = if (seen > 0) {
+      if (countsRows) {
+        task.report.add(Rows, seen)
+        task.report.add(RowsOutput, seen)
+      }
+      task.report.add(RowsDropped, dropped)
+      task.report.add(RowsOutput, -dropped)
+      if (filters.nonEmpty && judge.judge(seen, seen - dropped)) task.report.addReason(BatchSelector.GivenUp)
+      seen = 0
+      dropped = 0
+    }
+  }
+}
+
+private object SnapshotSelector {
+
+  /** Rows between two looks at the filters. */
+  private val Block = 1024
 }

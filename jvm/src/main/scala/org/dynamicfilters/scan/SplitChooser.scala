@@ -1,7 +1,5 @@
 package org.dynamicfilters.scan
 
-import scala.collection.mutable
-
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 
@@ -118,18 +116,5 @@ object SplitChooser {
   private def largest(partitions: Seq[FilePartition]): Long =
     partitions.map(_.files.map(_.length).sum).maxOption.getOrElse(0L)
 
-  /** In the order given, as many splits a task as fit. */
-  private def pack(splits: Seq[Split], limit: Long): Seq[Seq[Split]] = {
-    val packed = mutable.ArrayBuffer.empty[mutable.ArrayBuffer[Split]]
-    var size = 0L
-    splits.foreach { s =>
-      if (packed.isEmpty || size + s.file.length > limit) {
-        packed += mutable.ArrayBuffer.empty
-        size = 0L
-      }
-      packed.last += s
-      size += s.file.length
-    }
-    packed.map(_.toSeq).toSeq
-  }
+  private def pack(splits: Seq[Split], limit: Long): Seq[Seq[Split]] = Packing.pack(splits, limit)(_.file.length)
 }

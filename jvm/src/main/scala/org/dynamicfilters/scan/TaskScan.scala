@@ -204,8 +204,13 @@ final class TaskScan(
   def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] =
     spec.columns.indices.iterator.flatMap(known(file, _)).nextOption()
 
+  /** Calls `f` before the report is taken. */
+  def beforeReport(f: () => Unit): Unit = counting += f
+  private val counting = mutable.ArrayBuffer.empty[() => Unit]
+
   /** The task has ended. */
   override def close(): Unit = {
+    counting.foreach(_())
     fixed.foreach { f =>
       f.finish()
       if (f.gaveUp) report.addReason(BatchSelector.GivenUp)
@@ -228,6 +233,13 @@ final class TaskScan(
       else known(file, i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
     tuples().contains(ValueFilter.Nothing) || by(certain) ||
     (splits.contains((file.urlEncodedPath, file.start)) && by(learned) && isAsListed(file))
+  }
+
+  /** Whether no row within these bounds, by column of the spec, passes the filters. The bounds are the same in every attempt. */
+  def excludesRows(bounds: IndexedSeq[ColumnBounds]): Boolean = {
+    val now = allFilters()
+    tuples().contains(ValueFilter.Nothing) ||
+    spec.excludes(i => now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i)))
   }
 
   private def isAsListed(file: PartitionedFile): Boolean = {

@@ -1,0 +1,99 @@
+package org.dynamicfilters.operators
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
+import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
+import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.scan._
+import org.dynamicfilters.state.TaskFilters
+
+/** Any scan under dynamic filters whose reader knows nothing of them: rows that it has read are dropped where that is cheaper
+  * than to carry them, which is below an exchange. A scan of DataSource V2 is told its filters as far as it takes them, and
+  * its splits are chosen as far as anything is known of them ([[SourceScan]]).
+  *
+  * @param spec
+  *   its ordinals are positions in the child's output; there are no partition columns
+  * @param child
+  *   the scan as Spark planned it
+  * @param keepsPartitions
+  *   whether each partition has to have the splits that Spark gave it, in Spark's order
+  */
+case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false) extends SpecScan {
+  import ScanCounter._
+  import SpecScan.Counted
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "splitsPruned" -> MetricsAccess.sum(sparkContext, "splits never opened"),
+    "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
+    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read")
+  )
+
+  override protected def countsRows: Boolean = true
+  override protected def counted: Seq[Counted] =
+    Seq(
+      Counted(SplitsUnopened, None, "splitsPruned"),
+      Counted(Rows, None, "rows"),
+      Counted(RowsDropped, None, "rowsDropped")
+    )
+  override protected def tableName: String = RowFilteredScanExec.nameOf(child)
+  override protected def filesTotal: Long = source.fold(0L)(_.files)
+
+  @transient private lazy val source: Option[SourceScan] = child match {
+    case b: BatchScanExec => Some(new SourceScan(b, spec, known, keepsPartitions || outputOrdering.nonEmpty))
+    case _ => None
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = scanned(_.execute())
+
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] =
+    // Some sources say by partition whether they are columnar, and one without partitions is not.
+    scanned(p => if (p.supportsColumnar) p.executeColumnar() else sparkContext.emptyRDD[ColumnarBatch])
+
+  private def scanned[T: ClassTag](execute: SparkPlan => RDD[T]): RDD[T] = {
+    val rows = execute(source.fold(child)(_.filtered))
+    val accumulator = startRun()
+    source.foreach(s => countLeft(s.left, accumulator))
+    // Whoever relies on there being one partition finds one.
+    if (rows.getNumPartitions == 0 && outputPartitioning == SinglePartition)
+      sparkContext.parallelize(Seq.empty[T], 1)
+    else tracked(rows, accumulator)
+  }
+
+  /** What gets no task is counted here. */
+  private def countLeft(left: Int, accumulator: ScanAccumulator): Unit = if (left > 0) {
+    val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
+    report.add(Splits, left.toLong)
+    report.add(SplitsUnopened, left.toLong)
+    accumulator.add(report)
+    val metric = metrics("splitsPruned")
+    metric.add(left.toLong)
+    MetricsAccess.postDriverUpdates(
+      sparkContext,
+      sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty),
+      Seq(metric)
+    )
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): RowFilteredScanExec = copy(child = newChild)
+}
+
+object RowFilteredScanExec {
+
+  /** As reports name what is scanned. */
+  def nameOf(scan: SparkPlan): String = scan match {
+    case f: FileSourceScanExec =>
+      f.tableIdentifier
+        .map(_.unquotedString)
+        .getOrElse(f.relation.location.rootPaths.headOption.map(_.toString).getOrElse(""))
+    case r: RowDataSourceScanExec => r.tableIdentifier.map(_.unquotedString).getOrElse(r.relation.toString)
+    case b: BatchScanExec => b.table.name()
+    // Generated code stands around it where it is executed.
+    case other => other.children.headOption.map(nameOf).getOrElse(other.nodeName.trim)
+  }
+}

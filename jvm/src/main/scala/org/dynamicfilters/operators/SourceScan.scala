@@ -1,0 +1,103 @@
+package org.dynamicfilters.operators
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.plans.physical.{SinglePartition, UnknownPartitioning}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.read.{InputPartition, Scan, SupportsRuntimeV2Filtering}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.scan._
+
+/** A DataSource V2 scan of one run of a plan, on the driver: it gets the filters that are complete before it plans its splits,
+  * the same way as Spark's own dynamic partition pruning, and reads the splits that are chosen.
+  *
+  * @param known
+  *   by column of the spec, the filters that are complete
+  */
+private[operators] final class SourceScan(
+    scan: BatchScanExec,
+    spec: ScanSpec,
+    known: IndexedSeq[Option[ValueFilter]],
+    keepsPartitions: Boolean
+) extends Logging {
+
+  /** Parts that no task reads, once `filtered` is executed. */
+  @volatile var left: Int = 0
+
+  /** Files among the parts, those left out included; once `filtered` is executed. */
+  @volatile var files: Long = 0
+
+  /** The scan that plans its splits after it was told the filters. A copy, because the original may have planned them already,
+    * when Spark asked how its data is partitioned.
+    */
+  lazy val filtered: SparkPlan =
+    try {
+      val predicates = SourceScan.taken(scan).flatMap(predicatesOf)
+      if (predicates.nonEmpty)
+        scan.scan.asInstanceOf[SupportsRuntimeV2Filtering].filter(predicates.toArray)
+      val bounds = if (SourceScan.mayChoose(scan)) SplitBounds.of(scan.scan, spec) else None
+      bounds match {
+        case Some(b) => withScan(chosen(b))
+        case None if predicates.nonEmpty => withScan(scan.scan)
+        case None => scan
+      }
+    } catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        logWarning("Dynamic filters: the source did not take its filters, it is read without them", e)
+        scan
+    }
+
+  private def predicatesOf(column: String): Seq[Predicate] = for {
+    (c, i) <- spec.columns.zipWithIndex
+    if scan.conf.resolver(c.name, column)
+    complete <- known(i)
+    predicate <- V2Predicates.of(c.name, complete)
+  } yield predicate
+
+  private def chosen(bounds: SplitBounds): Scan = {
+    val columnar = scan.supportsColumnar
+    scan.scan match {
+      case s: SupportsRuntimeV2Filtering => new ChosenFilteredScan(s, spec.scanId, columnar, choose(bounds, _))
+      case s => new ChosenScan(s, spec.scanId, columnar, choose(bounds, _))
+    }
+  }
+
+  private def choose(bounds: SplitBounds, splits: Seq[InputPartition]): Seq[SourceSplit] = {
+    val parts = splits.map(bounds.parts)
+    files = parts.flatten.map(_.file).filter(_ != 0).distinct.size.toLong
+    val choice = SourceChooser.choose(parts, spec, known, keepsPartitions, scan.session.sparkContext.defaultParallelism)
+    left = choice.left
+    // One partition stays one.
+    if (scan.outputPartitioning == SinglePartition) Seq(new SourceSplit(choice.splits.flatMap(_.parts).toIndexedSeq))
+    else choice.splits
+  }
+
+  // makeCopy, because the scan's constructor differs between Spark versions.
+  private def withScan(other: Scan): SparkPlan = {
+    val copy = scan.makeCopy(scan.productIterator.map {
+      case _: Scan => other
+      case x => x.asInstanceOf[AnyRef]
+    }.toArray)
+    copy.copyTagsFrom(scan)
+    copy
+  }
+}
+
+object SourceScan {
+
+  /** Columns of which the source takes filters at run time. */
+  def taken(scan: BatchScanExec): Seq[String] = scan.scan match {
+    case s: SupportsRuntimeV2Filtering if mayChoose(scan) =>
+      s.filterAttributes().map(_.fieldNames().mkString(".")).toSeq.distinct
+    case _ => Nil
+  }
+
+  /** Whether splits may be left out or dealt out anew: nobody relies on which rows are in which partition. */
+  def mayChoose(scan: BatchScanExec): Boolean = scan.outputPartitioning match {
+    case SinglePartition | _: UnknownPartitioning => scan.outputOrdering.isEmpty
+    case _ => false
+  }
+}

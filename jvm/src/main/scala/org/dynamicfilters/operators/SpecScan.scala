@@ -1,0 +1,121 @@
+package org.dynamicfilters.operators
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.rdd.RDD
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.report.{QueryReports, UserRun}
+import org.dynamicfilters.scan._
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{JoinRef, RunningStages, Seam, TaskFilters, UserRef, UserState}
+
+/** A scan whose tasks are told of its filters, and that reports what they did. */
+trait SpecScan extends FilteredScan {
+  def spec: ScanSpec
+
+  /** As reports name what is scanned. */
+  protected def tableName: String
+
+  /** Files that the scan would read without filters, 0 where that is not known. */
+  protected def filesTotal: Long
+
+  /** What of a task's report becomes a metric of the operator. */
+  protected def counted: Seq[SpecScan.Counted]
+
+  /** Whether the operator counts the rows that the child puts out: its reader does not. */
+  protected def countsRows: Boolean = false
+
+  override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
+
+  // Spark compiles code against these classes, and batches that lost rows have other vectors.
+  override def vectorTypes: Option[Seq[String]] = if (spec.testsBatches) None else child.vectorTypes
+
+  override def simpleString(maxFields: Int): String = s"$nodeName ${spec.describe}"
+  override def verboseStringWithOperatorId(): String =
+    s"""
+       |$formattedNodeName
+       |Filters: ${spec.describe}
+       |""".stripMargin
+
+  /** Join filters that are complete now, by column, then by tuple of columns. */
+  @transient protected lazy val ready: IndexedSeq[Option[ValueFilter]] = spec.columns.map { c =>
+    c.ref match {
+      case j: JoinRef => j.state.current.map(_.convert(c.domain))
+      case _ => None
+    }
+  } ++ spec.tuples.map(_.ref.state.current)
+
+  /** These, and users' filters, which travel with the spec. */
+  protected def known: IndexedSeq[Option[ValueFilter]] = ready.zipWithIndex.map {
+    case (None, i) if i < spec.columns.size =>
+      spec.columns(i).ref match {
+        case u: UserRef => Some(u.generation.filterFor(spec.columns(i).domain))
+        case _ => None
+      }
+    case (f, _) => f
+  }
+
+  /** The child's rows or batches, in tasks that know of the filters. */
+  protected def tracked[T: ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
+    val m = metrics
+    val counts = counted.map(c => (c.plus.id, c.minus.map(_.id), m(c.metric)))
+    val scanned = new ScanTaskRDD(
+      rdd,
+      spec,
+      spec.columns.map(_.ref.currentRun),
+      ReadyFilters(sparkContext, ready),
+      Option.when(spec.showsFilters)(
+        ScanSnapshots(sparkContext, spec.filterRefs, ready(_).isDefined, spec.giveUpSelectivity)
+      ),
+      countsRows,
+      accumulator,
+      report =>
+        counts.foreach { case (plus, minus, metric) =>
+          val n = report.counts(plus) - minus.fold(0L)(report.counts(_))
+          if (n > 0) metric += n
+        }
+    )
+    TaskFilters
+      .executionId(sparkContext)
+      .foreach(RunningStages.scanStarted(_, scanned.id, spec.joins.map(_._1.state)))
+    scanned
+  }
+
+  /** The scan starts: reports know of it from now on. */
+  protected def startRun(): ScanAccumulator = {
+    TaskFilters.executionId(sparkContext).foreach(Seam.current.scanStarts(_, conf))
+    startUsers()
+    val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
+    sparkContext.register(accumulator)
+    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
+      val run = new ScanRun(spec.scanId, tableName, spec.filterIds, filesTotal, accumulator)
+      spec.driverRun = run
+      report.scans += run
+    }
+    accumulator
+  }
+
+  private def startUsers(): Unit =
+    for {
+      execution <- TaskFilters.executionId(sparkContext)
+      c <- spec.columns
+    } c.ref match {
+      case u: UserRef =>
+        val state = UserState.of(execution, u)
+        state.addColumn(c.name)
+        state.showValues = Settings.get(conf, Settings.ShowValues)
+        u.started(state)
+        QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
+      case _ =>
+    }
+}
+
+object SpecScan {
+
+  /** @param minus
+    *   what is taken off
+    * @param metric
+    *   of the operator, by name
+    */
+  final case class Counted(plus: ScanCounter.Value, minus: Option[ScanCounter.Value], metric: String)
+}

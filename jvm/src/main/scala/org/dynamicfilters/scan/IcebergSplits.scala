@@ -1,0 +1,194 @@
+package org.dynamicfilters.scan
+
+import java.nio.{ByteBuffer, ByteOrder}
+import java.util.{Collection => JCollection, Map => JMap}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.connector.read.{InputPartition, Scan}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+
+/** The files of an Iceberg scan, with the bounds that the table's manifests hold of each. By reflection only: nothing links
+  * against Iceberg, whose classes may be there or not.
+  *
+  * The tasks of a scan have no bounds any more: Iceberg drops them when it has planned. So the same scan, of the same
+  * snapshot, is planned once more, for the bounds of the filtered columns. That reads the manifests again, and no data.
+  *
+  * Files never change, so what the manifests say of them is certain. It is said of the file before rows were deleted: then
+  * bounds are only too wide.
+  */
+private final class IcebergSplits(
+    spec: ScanSpec,
+    bounds: Map[String, IndexedSeq[ColumnBounds]]
+) extends SplitBounds
+    with Logging {
+  import IcebergSplits._
+  private lazy val anything = spec.columns.map(_ => ColumnBounds.unknown)
+
+  override def parts(split: InputPartition): Seq[SourcePart] =
+    try
+      if (split.getClass.getName != InputPartitionClass) Seq(SplitBounds.unknown(split, spec))
+      else {
+        val group = Reflect.call(split, "taskGroup")
+        val tasks = Reflect.call(group, "tasks").asInstanceOf[JCollection[AnyRef]].asScala.toSeq
+        tasks.map { t =>
+          val path = location(Reflect.call(t, "file"))
+          val one = if (tasks.size == 1) split else withTasks(split, group, t)
+          val bytes = Reflect.call(t, "length").asInstanceOf[java.lang.Long].longValue
+          new SourcePart(one, bounds.getOrElse(path, anything), bytes, PathHash(path))
+        }
+      }
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        logWarning("Dynamic filters: a split of an Iceberg scan is not known", e)
+        Seq(SplitBounds.unknown(split, spec))
+    }
+}
+
+private object IcebergSplits extends Logging {
+  private val ScanClass = "org.apache.iceberg.spark.source.SparkBatchQueryScan"
+  private val InputPartitionClass = "org.apache.iceberg.spark.source.SparkInputPartition"
+
+  def has(scan: Scan, column: StructField): Boolean =
+    scan.getClass.getName == ScanClass && (column.dataType match {
+      case IntegerType | LongType | DateType | TimestampType | TimestampNTZType | StringType | FloatType | DoubleType =>
+        true
+      case _ => false
+    })
+
+  /** Plans the scan for the bounds of the spec's columns.
+    *
+    * @return
+    *   None where they cannot be had
+    */
+  def of(scan: Scan, spec: ScanSpec): Option[SplitBounds] =
+    try {
+      val fields = Reflect.call(Reflect.call(scan, "projection"), "columns").asInstanceOf[JCollection[AnyRef]].asScala
+      val columns = spec.columns.map { c =>
+        fields
+          .find(Reflect.call(_, "name") == c.name)
+          .filter(f => has(scan, StructField(c.name, c.domain.dataType)) && isStored(f, c.domain.dataType))
+          .map(f => new Column(Reflect.call(f, "fieldId").asInstanceOf[Integer], c.domain))
+      }
+      val planned = Option(Reflect.call(scan, "scan")).filter(_ => columns.exists(_.isDefined))
+      planned.map { inner =>
+        val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct.asJava
+        val withBounds = Reflect.call(inner, "includeColumnStats", classOf[JCollection[_]] -> names)
+        val files = Reflect.call(withBounds, "planFiles").asInstanceOf[java.lang.Iterable[AnyRef] with AutoCloseable]
+        try {
+          val known = mutable.HashMap.empty[String, IndexedSeq[ColumnBounds]]
+          files.asScala.foreach { task =>
+            val file = Reflect.call(task, "file")
+            known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.of(file))))
+          }
+          new IcebergSplits(spec, known.toMap)
+        } finally files.close()
+      }
+    } catch {
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        logWarning("Dynamic filters: an Iceberg scan is read without regard to the bounds of its files", e)
+        None
+    }
+
+  private def location(file: AnyRef): String = Reflect.call(file, "location").toString
+
+  /** Whether bounds of the field are values of the type: Iceberg has types that Spark shows as another one. */
+  private def isStored(field: AnyRef, dataType: DataType): Boolean =
+    (Reflect.call(field, "type").toString, dataType) match {
+      case ("int", IntegerType) | ("long", LongType) | ("date", DateType) | ("string", StringType) => true
+      case ("timestamptz", TimestampType) | ("timestamp", TimestampNTZType) => true
+      case ("float", FloatType) | ("double", DoubleType) => true
+      case _ => false
+    }
+
+  private def withTasks(split: AnyRef, group: AnyRef, task: AnyRef): InputPartition = {
+    val tasks = java.util.Collections.singletonList(task)
+    val one = Reflect.make(group.getClass, classOf[JCollection[_]] -> tasks)
+    Reflect.copied(split, group, one).asInstanceOf[InputPartition]
+  }
+
+  /** @param id
+    *   of the field: names may have changed since the file was written
+    */
+  private final class Column(id: Integer, domain: KeyDomain) {
+    def of(file: AnyRef): ColumnBounds = {
+      def in(map: String): Option[AnyRef] =
+        Option(Reflect.call(file, map).asInstanceOf[JMap[Integer, AnyRef]]).flatMap(m => Option(m.get(id)))
+      def count(map: String): Option[Long] = in(map).map(_.asInstanceOf[java.lang.Long].longValue)
+      val (values, nulls) = (count("valueCounts"), count("nullValueCounts"))
+      // NaN is Spark's greatest value, and among no bounds.
+      val mayHaveNaN = isFloating && !count("nanValueCounts").contains(0L)
+      ColumnBounds(
+        in("lowerBounds").map(key).orNull,
+        if (mayHaveNaN) null else in("upperBounds").map(key).orNull,
+        mayHaveNulls = !nulls.contains(0L),
+        // A file that was written before the column was added has no counts.
+        mayHaveValues = !values.exists(v => v > 0 && nulls.contains(v))
+      )
+    }
+
+    private def isFloating = domain.dataType == FloatType || domain.dataType == DoubleType
+
+    /** Iceberg's form of a single value. A file may be older than a promotion of int to bigint, or of float to double. */
+    private def key(bound: AnyRef): AnyRef = {
+      val b = bound.asInstanceOf[ByteBuffer].duplicate().order(ByteOrder.LITTLE_ENDIAN)
+      val value: Any = domain.dataType match {
+        case IntegerType | DateType => b.getInt
+        case StringType =>
+          val bytes = new Array[Byte](b.remaining)
+          b.get(bytes)
+          UTF8String.fromBytes(bytes)
+        case FloatType => b.getFloat
+        case DoubleType => if (b.remaining == 4) b.getFloat.toDouble else b.getDouble
+        case _ => if (b.remaining == 4) b.getInt.toLong else b.getLong
+      }
+      domain.fromInternal(value)
+    }
+  }
+}
+
+/** Members of classes that are not known to the compiler. */
+private object Reflect {
+  private def classes(c: Class[_]): Iterator[Class[_]] =
+    if (c == null) Iterator.empty
+    else Iterator(c) ++ c.getInterfaces.iterator.flatMap(classes) ++ classes(c.getSuperclass)
+
+  def call(target: AnyRef, name: String, arguments: (Class[_], AnyRef)*): AnyRef = {
+    val types = arguments.map(_._1)
+    val method = classes(target.getClass)
+      .flatMap(_.getDeclaredMethods)
+      .find(m => m.getName == name && !m.isSynthetic && m.getParameterTypes.toSeq == types)
+      .getOrElse(throw new NoSuchMethodException(s"${target.getClass.getName}.$name"))
+    method.setAccessible(true)
+    method.invoke(target, arguments.map(_._2): _*)
+  }
+
+  def make(c: Class[_], arguments: (Class[_], AnyRef)*): AnyRef = {
+    val constructor = c.getDeclaredConstructor(arguments.map(_._1): _*)
+    constructor.setAccessible(true)
+    constructor.newInstance(arguments.map(_._2): _*).asInstanceOf[AnyRef]
+  }
+
+  /** A copy of an object whose constructor takes its fields, in their order, with another value of one of them. */
+  def copied(target: AnyRef, before: AnyRef, after: AnyRef): AnyRef = {
+    val constructor = target.getClass.getDeclaredConstructors match {
+      case Array(only) => only
+      case _ => throw new NoSuchMethodException(s"more than one constructor of ${target.getClass.getName}")
+    }
+    val fields = target.getClass.getDeclaredFields.filterNot(f => java.lang.reflect.Modifier.isStatic(f.getModifiers))
+    val types = constructor.getParameterTypes
+    if (fields.length < types.length || fields.map(_.getType).take(types.length).toSeq != types.toSeq)
+      throw new NoSuchMethodException(s"the constructor of ${target.getClass.getName}")
+    val values = fields.take(types.length).map { f =>
+      f.setAccessible(true)
+      f.get(target) match { case v if v eq before => after; case v => v }
+    }
+    constructor.setAccessible(true)
+    constructor.newInstance(values.toSeq: _*).asInstanceOf[AnyRef]
+  }
+}

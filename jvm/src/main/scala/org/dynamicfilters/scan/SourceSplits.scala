@@ -1,0 +1,143 @@
+package org.dynamicfilters.scan
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.filter.ColumnBounds
+
+/** A part of a DataSource V2 scan that can be read by itself: one of the source's splits, or a file of it.
+  *
+  * @param bounds
+  *   by column of the scan's spec, what holds for its rows: for certain, as the source never changes what it has planned
+  * @param bytes
+  *   to read
+  * @param file
+  *   hash of its path, 0 where it is no file
+  */
+final class SourcePart(
+    val partition: InputPartition,
+    val bounds: IndexedSeq[ColumnBounds],
+    val bytes: Long,
+    val file: Long
+) extends Serializable {
+  def isUnknown: Boolean = bounds.forall(_ == ColumnBounds.unknown)
+}
+
+/** What one task reads, in this order. */
+final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartition {
+  override def preferredLocations(): Array[String] = parts.headOption.fold(Array.empty[String])(
+    _.partition.preferredLocations()
+  )
+}
+
+/** A scan of a source that reads chosen parts in a chosen order. Everything else is the source's own affair.
+  *
+  * @param columnar
+  *   whether the source's splits are read in batches
+  * @param choose
+  *   makes the splits of what the source has planned
+  */
+class ChosenScan(
+    inner: Scan,
+    scanId: Long,
+    columnar: Boolean,
+    choose: Seq[InputPartition] => Seq[SourceSplit]
+) extends Scan {
+  override def readSchema(): StructType = inner.readSchema()
+  override def description(): String = inner.description()
+  override def columnarSupportMode(): Scan.ColumnarSupportMode =
+    if (columnar) Scan.ColumnarSupportMode.SUPPORTED else Scan.ColumnarSupportMode.UNSUPPORTED
+  override def supportedCustomMetrics(): Array[CustomMetric] = inner.supportedCustomMetrics()
+  override def reportDriverMetrics(): Array[CustomTaskMetric] = inner.reportDriverMetrics()
+  override def toBatch: Batch = new Batch {
+    private val batch = inner.toBatch
+    override def planInputPartitions(): Array[InputPartition] = choose(batch.planInputPartitions().toSeq).toArray
+    override def createReaderFactory(): PartitionReaderFactory =
+      new PartsReaderFactory(batch.createReaderFactory(), scanId, columnar)
+  }
+}
+
+/** The same of a source that takes filters at run time: Spark gives it those of its own partition pruning. */
+final class ChosenFilteredScan(
+    inner: SupportsRuntimeV2Filtering,
+    scanId: Long,
+    columnar: Boolean,
+    choose: Seq[InputPartition] => Seq[SourceSplit]
+) extends ChosenScan(inner, scanId, columnar, choose)
+    with SupportsRuntimeV2Filtering {
+  override def filterAttributes(): Array[org.apache.spark.sql.connector.expressions.NamedReference] =
+    inner.filterAttributes()
+  override def filter(predicates: Array[org.apache.spark.sql.connector.expressions.filter.Predicate]): Unit =
+    inner.filter(predicates)
+}
+
+/** Reads the parts of a split one after the other, and leaves those out that filters exclude by then. */
+private final class PartsReaderFactory(inner: PartitionReaderFactory, scanId: Long, columnar: Boolean)
+    extends PartitionReaderFactory {
+  override def supportColumnarReads(partition: InputPartition): Boolean = columnar
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    new PartsReader(parts(partition), scanId, inner.createReader)
+  override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] =
+    new PartsReader(parts(partition), scanId, inner.createColumnarReader)
+
+  private def parts(partition: InputPartition) = partition.asInstanceOf[SourceSplit].parts
+}
+
+private final class PartsReader[T](
+    parts: IndexedSeq[SourcePart],
+    scanId: Long,
+    open: InputPartition => PartitionReader[T]
+) extends PartitionReader[T] {
+  private val task = TaskScan.current(scanId)
+  private var at = 0
+  private var current: PartitionReader[T] = _
+  // Of the parts that have been read.
+  private val metrics = mutable.LinkedHashMap.empty[String, Long]
+
+  override def next(): Boolean = {
+    var more = current != null && current.next()
+    while (!more && at < parts.length) {
+      closeCurrent()
+      val part = parts(at)
+      at += 1
+      if (!isExcluded(part)) {
+        current = open(part.partition)
+        more = current.next()
+      }
+    }
+    more
+  }
+
+  private def isExcluded(part: SourcePart): Boolean = task.exists { t =>
+    val excluded = !part.isUnknown && t.excludesRows(part.bounds)
+    t.report.add(ScanCounter.Splits, 1)
+    if (excluded) t.report.add(ScanCounter.SplitsUnopened, 1)
+    else if (part.file != 0) t.report.filesRead += part.file
+    excluded
+  }
+
+  override def get(): T = current.get()
+
+  override def currentMetricsValues(): Array[CustomTaskMetric] = {
+    val now = metrics.clone()
+    if (current != null) addTo(now)
+    now.map { case (n, v) => new PartsMetric(n, v): CustomTaskMetric }.toArray
+  }
+
+  private def addTo(sums: mutable.Map[String, Long]): Unit =
+    current.currentMetricsValues().foreach(m => sums(m.name()) = sums.getOrElse(m.name(), 0L) + m.value())
+
+  private def closeCurrent(): Unit = if (current != null) {
+    addTo(metrics)
+    current.close()
+    current = null
+  }
+
+  override def close(): Unit = closeCurrent()
+}
+
+private final class PartsMetric(override val name: String, override val value: Long) extends CustomTaskMetric
