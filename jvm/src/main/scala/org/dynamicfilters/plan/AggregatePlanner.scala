@@ -46,10 +46,12 @@ object AggregatePlanner {
         val at = input.output.indexWhere(_.exprId == w.column.exprId)
         Either.cond(at >= 0, at, s"the column ${w.column.name} is not in the input")
       }
+      inOrder <- TopKPlanner.isInOrder(input)
       specs <- Traverse(wanted)(w =>
-        KeyDomain.of(w.column.dataType).map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree))
+        KeyDomain
+          .of(w.column.dataType)
+          .map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree && inOrder))
       )
-      _ <- Repeatable.rows(input).toLeft(())
       refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(a, spec, i, Producer.aggregate) }
       names = mutable.LinkedHashMap.empty[Seq[String], Unit]
       pushed <- new PushDown(

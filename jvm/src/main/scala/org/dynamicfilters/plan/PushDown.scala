@@ -237,7 +237,6 @@ object PushDown {
   def stops(plan: SparkPlan): String = plan match {
     case _: exchange.Exchange | _: adaptive.QueryStageExec =>
       "an exchange is in the way: the scan below is done before the bound is known"
-    case _: columnar.InMemoryTableScanExec => "the data comes from a cached plan"
     case other =>
       val what = OperatorRules.inTheWay(other).getOrElse(s"the operator ${other.nodeName.trim}")
       s"$what ${if (what.endsWith("metrics")) "are" else "is"} in the way"

@@ -10,7 +10,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.{RowFilteredScanExec, SourceScan}
+import org.dynamicfilters.operators.{CachedScanExec, RowFilteredScanExec, SourceScan, SpecScan}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
@@ -26,6 +26,7 @@ object RowScans {
   def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
     case f: FileSourceScanExec if !f.relation.fileFormat.isInstanceOf[ParquetFileFormat] => Some(plan)
     case _: RowDataSourceScanExec | _: BatchScanExec | _: RowFilteredScanExec => Some(plan)
+    case CachedScans(_) => Some(plan)
     case _ => None
   }
 
@@ -46,6 +47,7 @@ object RowScans {
       _ <- Either.cond(plain.output.exists(_.exprId == column.exprId), (), s"the scan does not read ${column.name}")
       _ <- readable(plain)
       _ <- plain match {
+        case CachedScans(s) => CachedScans.accepts(s, column, producer, crossed)
         case b: BatchScanExec if isBest(producer) => Either.cond(hasBounds(b, column), (), noBounds(b, producer))
         case b: BatchScanExec if hasBounds(b, column) || takes(b, column) || isTested(producer, crossed) => Right(())
         case s if isTested(producer, crossed) => Right(())
@@ -105,6 +107,7 @@ object RowScans {
 
   private def unfiltered(scan: SparkPlan): SparkPlan = scan match {
     case r: RowFilteredScanExec => r.child
+    case c: CachedScanExec => c.child
     case other => other
   }
 
@@ -162,7 +165,7 @@ object RowScans {
     *   filtered by each of the columns already
     */
   def filteredByTuples(
-      scan: RowFilteredScanExec,
+      scan: SpecScan,
       columns: Seq[Attribute],
       ref: JoinRef,
       place: ScanPlace
@@ -180,17 +183,26 @@ object RowScans {
       }
       val tuple = ScanTuple(ref, parts.toIndexedSeq, place)
       if (scan.spec.tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) scan
-      else tagged(scan.copy(spec = scan.spec.withTuples(scan.spec.tuples :+ tuple)), scan)
+      else withSpec(scan, scan.spec.withTuples(scan.spec.tuples :+ tuple))
     }
 
   private def columnsOf(scan: SparkPlan): IndexedSeq[ScanColumn] = scan match {
-    case r: RowFilteredScanExec => r.spec.columns
+    case r: SpecScan => r.spec.columns
     case _ => IndexedSeq.empty
   }
 
   private def wrap(scan: SparkPlan, columns: IndexedSeq[ScanColumn], conf: SQLConf): SparkPlan = scan match {
-    case r: RowFilteredScanExec => tagged(r.copy(spec = r.spec.withColumns(columns)), r)
+    case s: SpecScan => withSpec(s, s.spec.withColumns(columns))
+    case CachedScans(plain) =>
+      val repeatable = CachedScanExec.scanOf(plain).exists(CachedScans.isRepeatable)
+      tagged(CachedScanExec(specOf(plain, columns, conf), plain, repeatable), plain)
     case plain => tagged(RowFilteredScanExec(specOf(plain, columns, conf), plain), plain)
+  }
+
+  private def withSpec(scan: SpecScan, spec: ScanSpec): SparkPlan = scan match {
+    case r: RowFilteredScanExec => tagged(r.copy(spec = spec), r)
+    case c: CachedScanExec => tagged(c.copy(spec = spec), c)
+    case other => other
   }
 
   private def specOf(scan: SparkPlan, columns: IndexedSeq[ScanColumn], conf: SQLConf): ScanSpec =
