@@ -66,11 +66,15 @@ object Repeatable {
       case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
           _: GenerateExec | _: EvalPythonExec | _: ExpandExec | _: CoalesceExec | _: FileSourceScanExec |
           _: LocalTableScanExec | _: RangeExec | _: DynamicFilterScanExec | _: OneRowRelationExec |
-          _: FilterPassThrough | _: FilterConsumer | _: ConsumerScanExec =>
+          _: FilterPassThrough | _: FilterConsumer | _: ConsumerScanExec | _: WholeStageCodegenExec | _: InputAdapter |
+          _: ColumnarToRowTransition =>
         below
       // Cached blocks that are lost are computed anew.
       case CachedScans(scan) =>
-        CachedScanExec.scanOf(unfiltered(scan)).flatMap(c => cached(c.relation.cachedPlan, order))
+        CachedScanExec.scanOf(unfiltered(scan)) match {
+          case Some(c) => cached(c.relation.cachedPlan, order)
+          case None => Some(s"the operator ${scan.nodeName.trim} is not known to give the same rows again")
+        }
       case RowScans(scan) if order != Order.Any => RowScans.reordered(scan)
       case other if order != Order.Any => Some(PushDown.stops(other))
       // What it drops depends on time, but not what its aggregate makes of the rest.
