@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support import choice, joins, jvm, tables
+from support import choice, joins, jvm, packages, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,9 @@ def spark_config(
 ) -> dict[str, str]:
     # The other modes, and the core on each line, run compiled code.
     interpreted = spark_mode == "classic" and not pytestconfig.option.markexpr and not _EVERY
+    package = packages.chosen()
     return {
+        **(package.config(tmp_path_factory.mktemp(package.name)) if package else {}),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "UTC",
         # Several splits and tasks for little data, so that tasks share bounds while they run.

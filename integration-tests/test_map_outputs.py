@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.applications import run_application, value
+from support.map_outputs import CODE as _CODE
 
 # Each is an application of its own, which loses its files once. One of each kind runs always, on older Sparks
 # the one that once lost rows there.
@@ -22,55 +23,6 @@ _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMisma
 # Every 31st row of a reducer takes a while, so that some have ended when others have yet to begin. It is a
 # part of the select list that filters do not pass, so it holds up the reducers only.
 _SLOW = "CASE WHEN {id} % {each} = 0 THEN java_method('java.lang.Thread', 'sleep', 8L) END AS slept"
-
-_CODE = """
-import time
-from collections import Counter
-from support.losses import lost_map
-local = folder / "local"
-rows = int(sys.argv[3])
-spark = start("local[2, 4]", settings={
-    "spark.local.dir": str(local), "spark.sql.shuffle.partitions": "8", "spark.task.maxFailures": "4",
-    "spark.sql.files.openCostInBytes": "1m", "spark.sql.files.maxPartitionBytes": "1m",
-    "spark.sql.adaptive.coalescePartitions.enabled": "false",
-    **json.loads(sys.argv[2]),
-})
-columns = ("id", "hash(id) % 500 AS k", "id % 11 AS v", "repeat('x', 20) AS s")
-# Six map tasks: eight reducers are told from them.
-big = spark.range(0, rows, 1, 6).selectExpr(*columns)
-# Keys are in no order, so it is rows that are dropped, not row groups.
-big.write.parquet(str(folder / "big"))
-# A condition on g says nothing of j: Spark cannot infer one on the other side of a join.
-dim = spark.range(-500, 500, 1, 1).selectExpr("id AS j", "pmod(hash(id), 10) AS g")
-dim.write.parquet(str(folder / "dim"))
-for name in ("big", "dim"):
-    spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
-def slow(j):
-    if j == 1:
-        time.sleep(2)
-    return j
-spark.udf.register("slow", slow, "bigint")
-def rows_of(query):
-    return Counter(map(str, (spark.sql(query) if isinstance(query, str) else query()).collect()))
-def compare(query, reducers, completed=2, tasks=1):
-    with sdf.conf(spark).override(enabled=False):
-        expected = rows_of(query)
-    with lost_map(spark, local, reducers, completed, tasks) as lost:
-        try:
-            actual = rows_of(query)
-            error = ""
-        except Exception as e:
-            actual, error = Counter(), " ".join(str(e).split())[:700]
-    print("ERROR", error)
-    print("MISSING", sum((expected - actual).values()))
-    print("EXTRA", sum((actual - expected).values()), list((actual - expected).items())[:3])
-    print("LOST", len(lost))
-    print("FETCHES", counters(spark)["seenFetchFailures"])
-    scans = sdf.scans(spark).collect()
-    newest = max((s.query_id for s in scans), default=0)
-    print("PRUNED", sum(s.rows_pruned for s in scans if s.query_id == newest))
-    return actual
-"""
 
 
 def _check(code: str, folder: Path, rows: int = 40_000, settings: str = "{}", pruned: bool = False) -> str:

@@ -11,6 +11,6 @@ QUICK = {"spark.driver.extraJavaOptions": _OPTIONS, "spark.executor.extraJavaOpt
 
 #: Spark settings: queries are compiled, as by default.
 GENERATED = {"spark.sql.codegen.factoryMode": "FALLBACK"}
-#: Spark settings: queries are interpreted, which spares a fourth of a test's time. Scans still return batches,
+#: Spark settings: queries are interpreted, which spares a fourth of the time. Scans still return batches,
 #: which they would not without `spark.sql.codegen.wholeStage`.
 INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ._commands import run_query
 from ._errors import DynamicFiltersError
 from ._report import QueryReport, by_tag
 from ._session import session_of
@@ -117,7 +118,7 @@ def analyze(df: DataFrame) -> Analysis:
     status(spark)
     with tagged(spark) as tag:
         start = time.perf_counter()
-        df.write.format("noop").mode("overwrite").save()
+        run_query(df)
         seconds = time.perf_counter() - start
     report = by_tag(spark, tag)
     if report is None:

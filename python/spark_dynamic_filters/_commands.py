@@ -94,11 +94,24 @@ def _pieces(encoded: bytes) -> Iterator[bytes]:
         yield part.SerializeToString()
 
 
-def _by_connect(spark: Any, encoded: bytes) -> None:
+def run_query(df: Any) -> None:
+    """Plans a DataFrame anew, runs it to its end and drops its rows on the way; one SQL execution."""
+    spark = df.sparkSession
+    if is_connect(spark):
+        from ._proto.dynamic_filter_commands_pb2 import RunQuery
+
+        relation = df._plan.to_proto(spark.client).root.SerializeToString()
+        _by_connect(spark, RunQuery(relation=relation).SerializeToString(), RunQuery.DESCRIPTOR.full_name)
+    else:
+        access = spark._jvm.org.apache.spark.sql.execution.dynamicfilters.QueryAccess
+        access.run(spark._jsparkSession, access.logicalPlan(df._jdf))
+
+
+def _by_connect(spark: Any, encoded: bytes, type_name: str = _TYPE) -> None:
     from pyspark.sql.connect import proto
 
     command = proto.Command()
-    command.extension.type_url = f"type.googleapis.com/{_TYPE}"
+    command.extension.type_url = f"type.googleapis.com/{type_name}"
     command.extension.value = encoded
     spark.client.execute_command(command)
 

@@ -60,6 +60,17 @@ _PARTS = frozenset(
         "1 tuple",
         "… OR …",
         "[…, …]",
+        "the condition above it",
+        "the join",
+        "a table of format …",
+        "a table of format …, read by DataSource V2,",
+        "a relation of …",
+        "an Iceberg table",
+        "the table … of DataSource V2",
+        "cached data",
+        # Of exceptions.
+        "more than one constructor of …",
+        "the constructor of …",
         # Below, one by one.
         "… … in the way",
     }

@@ -160,3 +160,9 @@ class UserLocalTime(_message.Message):
     wall_micros: int
     instant_micros: int
     def __init__(self, wall_micros: _Optional[int] = ..., instant_micros: _Optional[int] = ...) -> None: ...
+
+class RunQuery(_message.Message):
+    __slots__ = ("relation",)
+    RELATION_FIELD_NUMBER: _ClassVar[int]
+    relation: bytes
+    def __init__(self, relation: _Optional[bytes] = ...) -> None: ...

@@ -17,6 +17,7 @@ class RoomsSuite extends AnyFunSuite {
     "user",
     "state",
     "exchange",
+    "tables",
     "scan",
     "report",
     "operators",

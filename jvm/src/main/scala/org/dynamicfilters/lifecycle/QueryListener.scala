@@ -28,6 +28,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           val report = QueryReports.instance.forExecution(s.executionId)
           report.description = s.description
           report.tags = s.jobTags.toSeq.sorted
+          report.isRoot = s.rootExecutionId.forall(_ == s.executionId)
         case e: SparkListenerSQLExecutionEnd => ended(e)
         case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
         case _ =>

@@ -31,7 +31,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     * only.
     */
   def newest(tag: String): Option[Row] = {
-    def found = now().filter(_.tags.exists(isTag(_, tag))).maxByOption(_.executionId)
+    def found = now().filter(q => q.isRoot && q.tags.exists(isTag(_, tag))).maxByOption(_.executionId)
     val start = System.nanoTime()
     def waits(q: Option[QueryReport]) = q.forall(_.state == "running") &&
       System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(if (q.isEmpty) BeginMillis else EndMillis)

@@ -1,5 +1,7 @@
 package org.dynamicfilters.operators
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
@@ -9,8 +11,10 @@ import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsA
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
+import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.scan._
 import org.dynamicfilters.state.{Executions, TaskFilters}
+import org.dynamicfilters.tables.{DeltaTable, TableStatistics}
 
 /** A file scan under dynamic filters.
   *
@@ -88,7 +92,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
                 known,
                 FileStatistics.instance,
                 sparkContext.defaultParallelism,
-                ask(files)
+                ask(files),
+                fromTable
               )
               .map { choice =>
                 countLeft(choice, accumulator)
@@ -104,6 +109,28 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
           }
         case _ => None
       }
+
+  /** What the table's log says of its files. Not asked for a single one. */
+  private def fromTable: SplitChooser.FromTable = {
+    val table = DeltaTable.of(scan.relation.location).filterNot(_.fileCount.contains(1L))
+    val columns = spec.columns.map { c =>
+      if (c.isPartitionColumn || table.isEmpty) Map.empty[String, ColumnBounds]
+      else
+        try
+          table.get
+            .field(c.name)
+            .fold(Map.empty[String, ColumnBounds])(TableStatistics.instance.bounds(table.get, _, c.domain))
+        catch {
+          case NonFatal(e) =>
+            logWarning(
+              s"Dynamic filters: the statistics of ${scan.relation.location} cannot be read, files are opened",
+              e
+            )
+            Map.empty[String, ColumnBounds]
+        }
+    }
+    i => file => columns(i).get(file.urlEncodedPath)
+  }
 
   @transient private lazy val hadoopConf = HadoopConfAccess.of(scan.relation)
 

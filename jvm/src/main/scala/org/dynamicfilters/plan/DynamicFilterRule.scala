@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.{QueryStageExec, TableCacheQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.api.{BestRows, FilterProducer}
@@ -62,15 +63,20 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       }
 
   /** A random number goes by a row's partition and its place there. In stock Spark the two halves of a random split of a join
-    * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn.
+    * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn. Not asked again
+    * of a stage of an adaptive plan, which does not show what becomes of a number.
     */
   private def keepPartitions(plan: SparkPlan): SparkPlan =
-    if (!plan.exists(_.isInstanceOf[SpecScan]) || Repeatable.once(plan).isEmpty) plan
+    if (!plan.exists(_.isInstanceOf[SpecScan]) || isStage(plan) || Repeatable.isFreeOfPlace(plan)) plan
     else
       plan.transform {
         case d: DynamicFilterScanExec if !d.keepsPartitions => d.copy(keepsPartitions = true)
         case r: RowFilteredScanExec if !r.keepsPartitions => r.copy(keepsPartitions = true)
       }
+
+  private def isStage(plan: SparkPlan): Boolean =
+    !adaptive && conf.adaptiveExecutionEnabled &&
+      (plan.isInstanceOf[Exchange] || plan.exists(_.isInstanceOf[QueryStageExec]))
 
   private def orElseAsIs(what: String, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
     try change(plan)

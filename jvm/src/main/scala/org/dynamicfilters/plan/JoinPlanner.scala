@@ -204,7 +204,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
     )
   }
 
-  private val reach = PushDown.Reach(beyondExchange = true, shared(_))
+  private val rowValues = new RowValues.Of(plan)
+  private val reach = PushDown.Reach(beyondExchange = true, shared(_), rowValues.mayBelow)
 
   private def reachable(probe: SparkPlan, columns: Seq[Attribute]): Either[String, Unit] =
     new PushDown(

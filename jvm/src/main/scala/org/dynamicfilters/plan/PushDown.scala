@@ -30,7 +30,8 @@ import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
   * @param reach
   *   how far the filter may go
   * @param toScan
-  *   filters one scan by the columns; the last argument says whether an exchange lies between
+  *   filters one scan by the columns; the last argument says whether an exchange lies between, or something else for which the
+  *   rows that the scan hands on have to be the same in every attempt
   */
 final class PushDown(
     key: String,
@@ -54,8 +55,12 @@ final class PushDown(
       }
 
     case p: ProjectExec =>
-      if (!p.projectList.forall(_.deterministic)) Left("a non-deterministic projection is in the way")
-      else Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, crossed))
+      if (!p.projectList.forall(reach.mayPass)) Left("a non-deterministic projection is in the way")
+      else {
+        // What is made of a row's place above the scan shows which rows the scan dropped.
+        val shows = crossed || !p.projectList.forall(RowValues.areOfRow)
+        Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, shows))
+      }
 
     case f: FilterExec =>
       if (f.condition.deterministic) into(f, columns, crossed) else Left("a non-deterministic filter is in the way")
@@ -228,8 +233,14 @@ object PushDown {
     *   the bound is known
     * @param isShared
     *   whether another part of the query uses an exchange too: then it must not be narrowed for one of them
+    * @param mayPass
+    *   whether an expression of a projection may see fewer rows
     */
-  final case class Reach(beyondExchange: Boolean, isShared: SparkPlan => Boolean)
+  final case class Reach(
+      beyondExchange: Boolean,
+      isShared: SparkPlan => Boolean,
+      mayPass: NamedExpression => Boolean = RowValues.areOfRow
+  )
   object Reach {
     val withinStage: Reach = Reach(beyondExchange = false, _ => true)
   }

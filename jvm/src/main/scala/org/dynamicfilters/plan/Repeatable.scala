@@ -38,9 +38,17 @@ object Repeatable {
     * attempt of each task, so only what the query itself leaves to chance counts.
     */
   def once(plan: SparkPlan): Option[String] = plan.collectFirst {
-    case p if p.expressions.exists(!_.deterministic) => s"the input is not deterministic (${p.nodeName.trim})"
+    case p if !p.expressions.forall(RowValues.areRepeatable) => notDeterministic(p)
     case _: SampleExec => "the input is not deterministic (a sample)"
   }
+
+  /** Whether each row gets the same values wherever it is read, and whatever is read before it. */
+  def isFreeOfPlace(plan: SparkPlan): Boolean = {
+    val values = new RowValues.Of(plan)
+    !plan.exists(p => p.isInstanceOf[SampleExec] || !values.areFreeOfPlace(p))
+  }
+
+  private def notDeterministic(p: SparkPlan) = s"the input is not deterministic (${p.nodeName.trim})"
 
   /** Whether a task that is retried puts the same keys into a build side's exchange. */
   def keys(build: SparkPlan): Option[String] = build match {
@@ -58,7 +66,7 @@ object Repeatable {
     plan match {
       case _: BroadcastExchangeLike | _: BroadcastQueryStageExec => None
       case r: ReusedExchangeExec => check(r.child, order)
-      case p if p.expressions.exists(!_.deterministic) => Some(s"the input is not deterministic (${p.nodeName.trim})")
+      case p if !p.expressions.forall(RowValues.areRepeatable) => Some(notDeterministic(p))
       case _: SampleExec => Some("the input is not deterministic (a sample)")
       case d: SpecScan if d.spec.followsUpdates =>
         Some("the scan follows updates of a filter of the user's own")

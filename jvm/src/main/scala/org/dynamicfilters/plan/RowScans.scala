@@ -94,7 +94,7 @@ object RowScans {
 
   /** As reasons name it. */
   def nameOf(scan: SparkPlan): String = scan match {
-    case f: FileSourceScanExec => s"a table of format ${f.relation.fileFormat.toString.takeWhile(_ != '@')}"
+    case f: FileSourceScanExec => s"a table of format ${FormatName(f.relation.fileFormat)}"
     case r: RowDataSourceScanExec => s"a relation of ${r.relation.getClass.getSimpleName.stripSuffix("$")}"
     case b: BatchScanExec =>
       b.scan match {

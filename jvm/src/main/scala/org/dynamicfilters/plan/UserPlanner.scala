@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.physical.RoundRobinPartitioning
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.operators.DynamicFilterScanExec
@@ -28,8 +29,9 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
   def apply(): SparkPlan = if (plan.exists(uses)) visit(plan) else plan
 
   private def visit(p: SparkPlan): SparkPlan = p match {
-    case d: DynamicFilterScanExec => byPartition(d, d.child.asInstanceOf[FileSourceScanExec])
-    case s: FileSourceScanExec => byPartition(s, s)
+    case d: DynamicFilterScanExec => byPartition(d, d.child.asInstanceOf[FileSourceScanExec].partitionFilters)
+    case s: FileSourceScanExec => byPartition(s, s.partitionFilters)
+    case b: BatchScanExec => byPartition(b, partitionFilters(b))
     case f: FilterExec =>
       val below = visit(f.child)
       conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
@@ -57,13 +59,14 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     ScanPlanner.filtered(scan, column, UserRef(u.generation, u.follows && mayFollow), ScanPlace.near, conf)
 
   /** Conditions on partition columns alone end in the scan: Spark lists its files by them. */
-  private def byPartition(scan: SparkPlan, plain: FileSourceScanExec): SparkPlan =
-    plain.partitionFilters.flatMap(conjuncts).foldLeft(scan) {
+  private def byPartition(scan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
+    conditions.flatMap(conjuncts).foldLeft(scan) {
       case (s, (u, Some(column))) =>
-        filtered(s, u, column) match {
+        // Sources of DataSource V2 have attributes of their own.
+        filtered(s, u, scan.output.find(_.name == column.name).getOrElse(column)) match {
           case Right(done) => done
           case Left(reason) =>
-            note(plain, u, column, reason)
+            note(scan, u, column, reason)
             s
         }
       case (s, _) => s
@@ -90,8 +93,18 @@ object UserPlanner {
     case _ => false
   }
 
-  private def uses(p: SparkPlan): Boolean =
-    p.expressions.exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
+  private def uses(p: SparkPlan): Boolean = {
+    val hidden = p match {
+      case b: BatchScanExec => partitionFilters(b)
+      case _ => Nil
+    }
+    (p.expressions ++ hidden).exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
+  }
+
+  private def partitionFilters(scan: BatchScanExec): Seq[Expression] = scan.scan match {
+    case f: FileScan => f.partitionFilters
+    case _ => Nil
+  }
 
   /** The users' filters that all rows have to pass, with the column if it is one. */
   private def conjuncts(e: Expression): Seq[(DynamicFilterPredicate, Option[Attribute])] = e match {

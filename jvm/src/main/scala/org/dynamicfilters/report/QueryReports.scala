@@ -171,6 +171,9 @@ final class QueryReport(val executionId: Long) {
   @volatile var tags: Seq[String] = Nil
   @volatile var state: String = "running"
   @volatile var plan: String = ""
+
+  /** Whether it is a query of the user's own, and not one that another query runs, as Delta's do over its log. */
+  @volatile var isRoot: Boolean = true
   val filters = mutable.ArrayBuffer.empty[FilterRecord]
   val scans = mutable.ArrayBuffer.empty[ScanRun]
   val rejected = mutable.LinkedHashSet.empty[Rejected]

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
+import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.state.TaskFilters
 
 /** Has a task know of its scan before the scan's own RDD starts. */
@@ -79,7 +80,9 @@ final class ChosenFileScanRDD(
     val part = withLeft(split.asInstanceOf[ChosenSplits], context)
     TaskScan.current(spec.scanId).foreach { task =>
       part.files.files.indices.foreach { i =>
-        if (part.known(i) != null) task.know(part.files.files(i), part.known(i), conf)
+        val file = part.files.files(i)
+        if (part.known(i) != null) task.know(file, part.known(i), conf)
+        if (part.fromTable(i) != null) task.believe(file, part.fromTable(i))
       }
     }
     scan.compute(part.files, context)
@@ -92,13 +95,24 @@ final class ChosenFileScanRDD(
       val mine = all.files.files.indices.filter(_ % tasks == part.index)
       new ChosenSplits(
         FilePartition(part.index, part.files.files ++ mine.map(all.files.files(_))),
-        part.known ++ mine.map(all.known(_))
+        part.known ++ mine.map(all.known(_)),
+        part.fromTable ++ mine.map(all.fromTable(_))
       )
     }
 }
 
-/** Splits of one task with what is known of them, null where nothing is. */
-final class ChosenSplits(val files: FilePartition, val known: Array[LearnedColumns]) extends Partition {
+/** Splits of one task with what is known of them, null where nothing is.
+  *
+  * @param known
+  *   what earlier queries learned of the row groups
+  * @param fromTable
+  *   bounds by column of the scan's spec that the table's format vouches for
+  */
+final class ChosenSplits(
+    val files: FilePartition,
+    val known: Array[LearnedColumns],
+    val fromTable: Array[Array[ColumnBounds]]
+) extends Partition {
   override def index: Int = files.index
 }
 

@@ -33,6 +33,9 @@ object SplitChooser {
   /** Asks the file system for files, and then tells of each whether it is as listed, None where there is no answer. */
   type Ask = Seq[PartitionedFile] => PartitionedFile => Option[Boolean]
 
+  /** What the table's format says of a file that never changes, by column of the spec. */
+  type FromTable = Int => PartitionedFile => Option[ColumnBounds]
+
   /** @param ready
     *   by column of the spec, the filters that are complete
     * @param minParallelism
@@ -48,7 +51,8 @@ object SplitChooser {
       ready: IndexedSeq[Option[ValueFilter]],
       statistics: FileStatistics,
       minParallelism: Int,
-      ask: Ask
+      ask: Ask,
+      fromTable: FromTable = _ => _ => None
   ): Option[Choice] = {
     val keys = spec.columns.map(spec.statisticsKey)
     def split(f: PartitionedFile): Split = {
@@ -56,7 +60,11 @@ object SplitChooser {
         if (spec.columns(i).isPartitionColumn) None
         else statistics.find(f.urlEncodedPath, FileIdentity.listed(f), keys(i), f.start, f.start + f.length)
       }
-      new Split(f, spec, learned)
+      val certain = spec.columns.zipWithIndex.map { case (c, i) =>
+        if (c.isPartitionColumn) ColumnBounds.exact(c.domain.fromRow(f.partitionValues, c.partitionOrdinal))
+        else fromTable(i)(f).getOrElse(ColumnBounds.unknown)
+      }
+      new Split(f, spec, certain, learned)
     }
     def excludes(bounds: IndexedSeq[ColumnBounds]) =
       !spec.columns.indices.forall(i => ready(i).forall(f => f != ValueFilter.Nothing && f.couldPass(bounds(i))))
@@ -79,7 +87,11 @@ object SplitChooser {
           pack(kept, math.min(largest(partitions), total / math.max(minParallelism, 1) + 1))
         }
       def chosen(splits: Seq[Split], i: Int) =
-        new ChosenSplits(FilePartition(i, splits.map(_.file).toArray), splits.map(_.known).toArray)
+        new ChosenSplits(
+          FilePartition(i, splits.map(_.file).toArray),
+          splits.map(_.known).toArray,
+          splits.map(_.fromTable).toArray
+        )
       val asked = left.filter(answers.contains)
       val checked = Option.when(asked.nonEmpty)(chosen(asked, 0))
       // Another execution needs a task for these.
@@ -89,25 +101,30 @@ object SplitChooser {
     }
   }
 
+  /** @param certain
+    *   by column of the spec, what holds without a look at the file
+    */
   private final class Split(
       val file: PartitionedFile,
       spec: ScanSpec,
+      val certain: IndexedSeq[ColumnBounds],
       val learned: IndexedSeq[Option[Array[LearnedRowGroup]]]
   ) {
-
-    /** By column of the spec, what holds without a look at the file. */
-    val certain: IndexedSeq[ColumnBounds] = spec.columns.map { c =>
-      if (c.isPartitionColumn) ColumnBounds.exact(c.domain.fromRow(file.partitionValues, c.partitionOrdinal))
-      else ColumnBounds.unknown
-    }
 
     /** What holds if the file is the one that was listed. */
     val bounds: IndexedSeq[ColumnBounds] = spec.columns.indices.map { i =>
       learned(i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
     }
 
-    def unlearned: Split = new Split(file, spec, learned.map(_ => None))
+    def unlearned: Split = new Split(file, spec, certain, learned.map(_ => None))
     def isUnknown: Boolean = bounds.forall(_ == ColumnBounds.unknown)
+
+    /** Null where the table says nothing. */
+    def fromTable: Array[ColumnBounds] = {
+      val bounds =
+        spec.columns.indices.map(i => if (spec.columns(i).isPartitionColumn) ColumnBounds.unknown else certain(i))
+      if (bounds.forall(_ == ColumnBounds.unknown)) null else bounds.toArray
+    }
     def known: LearnedColumns =
       if (learned.forall(_.isEmpty)) null else new LearnedColumns(learned.map(_.orNull).toArray)
   }

@@ -189,6 +189,14 @@ final class TaskScan(
   private var hadoopConf: Broadcast[SerializableConfiguration] = _
   private lazy val checks = shared("files")(new FileChecks)
 
+  /** What the table says of a file, which never changes.
+    *
+    * @param bounds
+    *   by column of the spec
+    */
+  def believe(file: PartitionedFile, bounds: Array[ColumnBounds]): Unit = fromTable(file.urlEncodedPath) = bounds
+  private val fromTable = mutable.HashMap.empty[String, Array[ColumnBounds]]
+
   /** The file is another one than was listed.
     *
     * @return
@@ -218,14 +226,16 @@ final class TaskScan(
     finish(report)
   }
 
-  /** Whether a filter excludes the split before its file is opened: by partition values, or by learned statistics if the file is
-    * still the one that they were learned of.
+  /** Whether a filter excludes the split before its file is opened: by partition values, by what the table's format says of the
+    * file, or by learned statistics if the file is still the one that they were learned of.
     */
   def excludes(file: PartitionedFile): Boolean = {
     val now = allFilters()
     def by(bounds: Int => ColumnBounds): Boolean =
       spec.excludes(i => now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i)))
-    def certain(i: Int) = if (spec.columns(i).isPartitionColumn) partitionBounds(file, i) else ColumnBounds.unknown
+    def certain(i: Int) =
+      if (spec.columns(i).isPartitionColumn) partitionBounds(file, i)
+      else fromTable.get(file.urlEncodedPath).fold(ColumnBounds.unknown)(_(i))
     // Whether what was learned holds for this file is found out anew by every attempt, maybe with another outcome. Where rows
     // are not tested, that would show.
     def learned(i: Int) =

@@ -4,8 +4,10 @@ import java.lang.reflect.Field
 
 import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.{Dataset, SparkSession}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkPlanInfo}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{QueryExecution, SQLExecution, SparkPlan, SparkPlanInfo}
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
 import org.apache.spark.util.LazyTry
 
@@ -27,6 +29,20 @@ object QueryAccess {
     planRdd.set(plan, LazyTry(ofPlan))
     queryRdd.set(query, LazyTry(ofQuery))
   }
+
+  /** Plans a query anew, runs it as one SQL execution and drops its rows.
+    *
+    * Not by a write to nowhere: that is another plan, which table formats may refuse, and another query for the optimizer.
+    */
+  def run(session: SparkSession, query: LogicalPlan): Unit = {
+    val execution = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.executePlan(query)
+    SQLExecution.withNewExecutionId(execution, Some("analyze")) {
+      execution.executedPlan.execute().foreach(_ => ())
+    }
+  }
+
+  def logicalPlan(query: Dataset[_]): LogicalPlan =
+    query.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.analyzed
 
   /** Tells Spark's UI of the plan that runs. */
   def postPlan(sc: SparkContext, executionId: Long, query: QueryExecution, plan: SparkPlan): Unit =

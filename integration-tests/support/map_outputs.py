@@ -1,0 +1,54 @@
+"""An application that loses files of map tasks while it runs a query."""
+
+from __future__ import annotations
+
+#: Defines tables `big` and `dim`, and `compare(query, reducers)`, which prints what was found. Arguments
+#: after the folder: settings as JSON, and the rows of `big`.
+CODE = """
+import time
+from collections import Counter
+from support.losses import lost_map
+local = folder / "local"
+rows = int(sys.argv[3])
+spark = start("local[2, 4]", settings={
+    "spark.local.dir": str(local), "spark.sql.shuffle.partitions": "8", "spark.task.maxFailures": "4",
+    "spark.sql.files.openCostInBytes": "1m", "spark.sql.files.maxPartitionBytes": "1m",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    **json.loads(sys.argv[2]),
+})
+columns = ("id", "hash(id) % 500 AS k", "id % 11 AS v", "repeat('x', 20) AS s")
+# Six map tasks: eight reducers are told from them.
+big = spark.range(0, rows, 1, 6).selectExpr(*columns)
+# Keys are in no order, so it is rows that are dropped, not row groups.
+big.write.parquet(str(folder / "big"))
+# A condition on g says nothing of j: Spark cannot infer one on the other side of a join.
+dim = spark.range(-500, 500, 1, 1).selectExpr("id AS j", "pmod(hash(id), 10) AS g")
+dim.write.parquet(str(folder / "dim"))
+for name in ("big", "dim"):
+    spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+def slow(j):
+    if j == 1:
+        time.sleep(2)
+    return j
+spark.udf.register("slow", slow, "bigint")
+def rows_of(query):
+    return Counter(map(str, (spark.sql(query) if isinstance(query, str) else query()).collect()))
+def compare(query, reducers, completed=2, tasks=1):
+    with sdf.conf(spark).override(enabled=False):
+        expected = rows_of(query)
+    with lost_map(spark, local, reducers, completed, tasks) as lost:
+        try:
+            actual = rows_of(query)
+            error = ""
+        except Exception as e:
+            actual, error = Counter(), " ".join(str(e).split())[:700]
+    print("ERROR", error)
+    print("MISSING", sum((expected - actual).values()))
+    print("EXTRA", sum((actual - expected).values()), list((actual - expected).items())[:3])
+    print("LOST", len(lost))
+    print("FETCHES", counters(spark)["seenFetchFailures"])
+    scans = sdf.scans(spark).collect()
+    newest = max((s.query_id for s in scans), default=0)
+    print("PRUNED", sum(s.rows_pruned for s in scans if s.query_id == newest))
+    return actual
+"""

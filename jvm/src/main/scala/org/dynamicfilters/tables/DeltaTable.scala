@@ -1,0 +1,104 @@
+package org.dynamicfilters.tables
+
+import scala.util.Try
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.Dataset
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
+import org.apache.spark.sql.execution.datasources.FileIndex
+import org.apache.spark.sql.functions.{col, from_json}
+import org.apache.spark.sql.types.{LongType, StringType, StructField, StructType}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+
+/** One version of a Delta table, reached by the names of Delta's classes and methods, which need not be there.
+  *
+  * A data file of a Delta table never changes, and the log has the bounds of its columns, so they may be believed (contract 9).
+  * They are those of the file before rows were deleted from it: at most too wide.
+  *
+  * @param id
+  *   the table's own and the version
+  */
+final class DeltaTable private (val id: (String, Long), schema: StructType, snapshot: AnyRef, index: FileIndex) {
+  import DeltaTable._
+
+  /** Files of this version, None where that is not known. */
+  def fileCount: Option[Long] = call(snapshot, "numOfFilesIfKnown") match {
+    case Some(n: java.lang.Long) => Some(n)
+    case _ => None
+  }
+
+  /** The table's column, with what the table's format notes of it; a scan's schema has not all of that. */
+  def field(name: String): Option[StructField] = schema.fields.find(_.name.equalsIgnoreCase(name))
+
+  /** Reads the bounds of a column from the log, by a Spark job.
+    *
+    * @return
+    *   by URL-encoded path of the file; None where the log's bounds cannot be used
+    */
+  def read(field: StructField, domain: KeyDomain): Option[Map[String, ColumnBounds]] =
+    StatisticsText.of(field, domain).map { text =>
+      val name = physicalName(field)
+      val values = StructType(Seq(StructField(name, StringType)))
+      val counts = StructType(Seq(StructField(name, LongType)))
+      val schema = StructType(
+        Seq(
+          StructField("numRecords", LongType),
+          StructField("minValues", values),
+          StructField("maxValues", values),
+          StructField("nullCount", counts)
+        )
+      )
+      val column = quoteIfNeeded(name)
+      snapshot.getClass
+        .getMethod("allFiles")
+        .invoke(snapshot)
+        .asInstanceOf[Dataset[_]]
+        .toDF()
+        .select(col("path"), from_json(col("stats"), schema).as("s"))
+        .select("path", "s.numRecords", s"s.minValues.$column", s"s.maxValues.$column", s"s.nullCount.$column")
+        .collect()
+        .iterator
+        .map { r =>
+          def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
+          absolute(r.getString(0)) -> text.bounds(Option(r.getString(2)), Option(r.getString(3)), number(4), number(1))
+        }
+        .toMap
+    }
+
+  private def absolute(path: String): String =
+    index.getClass.getMethod("absolutePath", classOf[String]).invoke(index, path).asInstanceOf[Path].toUri.toString
+}
+
+object DeltaTable {
+  private val delta = "org.apache.spark.sql.delta."
+
+  /** The version that a scan reads.
+    *
+    * @return
+    *   None of any other location, and of a Delta version with other names
+    */
+  def of(location: FileIndex): Option[DeltaTable] =
+    if (!location.getClass.getName.startsWith(delta)) None
+    else
+      for {
+        snapshot <- call(location, "preparedScan")
+          .flatMap(call(_, "scannedSnapshot"))
+          .orElse(call(location, "snapshot"))
+        version <- call(snapshot, "version").collect { case v: java.lang.Long => v.longValue }
+        metadata <- call(snapshot, "metadata")
+        id <- call(metadata, "id").collect { case s: String => s }
+        schema <- call(metadata, "schema").collect { case s: StructType => s }
+      } yield new DeltaTable((id, version), schema, snapshot, location)
+
+  private def call(on: AnyRef, method: String): Option[AnyRef] =
+    Try(on.getClass.getMethod(method).invoke(on)).toOption.flatMap(Option(_)) match {
+      case Some(o: Option[_]) => o.map(_.asInstanceOf[AnyRef])
+      case other => other
+    }
+
+  /** What the files call the column: with column mapping names are the table's own affair. */
+  private def physicalName(field: StructField): String = {
+    val key = "delta.columnMapping.physicalName"
+    if (field.metadata.contains(key)) field.metadata.getString(key) else field.name
+  }
+}

@@ -1,0 +1,81 @@
+package org.dynamicfilters.tables
+
+import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+
+/** Makes bounds of what Delta's log says of a file's column as text.
+  *
+  * Its traps: timestamps are cut to milliseconds; strings are cut to a prefix, with a character after the greatest one that old
+  * versions chose too small; writers differ in whether NaN counts as a greatest value; a column's type may have been
+  * widened since the text was written; with deleted rows a number of NULLs other than none or all says nothing.
+  *
+  * @see
+  *   Delta's protocol, "Per-file Statistics"
+  */
+final class StatisticsText private (domain: KeyDomain) {
+  import StatisticsText._
+
+  /** @param nulls
+    *   number of NULLs
+    * @param rows
+    *   of the file, deleted ones included
+    */
+  def bounds(min: Option[String], max: Option[String], nulls: Option[Long], rows: Option[Long]): ColumnBounds =
+    if (nulls.isDefined && nulls == rows) ColumnBounds.onlyNulls
+    else
+      ColumnBounds(
+        min.flatMap(least).orNull,
+        max.flatMap(greatest).orNull,
+        mayHaveNulls = !nulls.contains(0L),
+        mayHaveValues = true
+      )
+
+  private def least(text: String): Option[AnyRef] = value(text).map {
+    case micros: Long if isTimestamp => key(math.subtractExact(micros, MillisInMicros))
+    case v => key(v)
+  }
+
+  private def greatest(text: String): Option[AnyRef] = domain.dataType match {
+    case FloatType | DoubleType => None
+    case StringType if text.endsWith(OldTieBreaker) => None
+    case _ =>
+      value(text).map {
+        case micros: Long if isTimestamp => key(math.addExact(micros, MillisInMicros))
+        case v => key(v)
+      }
+  }
+
+  private val isTimestamp = domain.dataType == TimestampType || domain.dataType == TimestampNTZType
+
+  private def key(value: Any): AnyRef = domain.fromInternal(value)
+
+  private def value(text: String): Option[Any] = domain.dataType match {
+    case StringType => Some(UTF8String.fromString(text))
+    case TimestampType if Offset.findFirstIn(text).isEmpty => None
+    case other =>
+      Option(Cast(Literal(text), other, Some("UTC"), EvalMode.LEGACY).eval())
+        .filterNot {
+          case f: Float => f.isNaN
+          case d: Double => d.isNaN
+          case _ => false
+        }
+  }
+}
+
+object StatisticsText {
+  private val MillisInMicros = 1000L
+  private val OldTieBreaker = "\uFFFD"
+  private val Offset = "(Z|[+-]\\d\\d:?\\d\\d)$".r
+  private val TypeChanges = "delta.typeChanges"
+
+  /** None for types whose text is not known to be exact or too wide. */
+  def of(field: StructField, domain: KeyDomain): Option[StatisticsText] = field.dataType match {
+    case _ if field.metadata.contains(TypeChanges) => None
+    case ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType | _: DecimalType | StringType |
+        DateType | TimestampType | TimestampNTZType if field.dataType == domain.dataType =>
+      Some(new StatisticsText(domain))
+    case _ => None
+  }
+}
