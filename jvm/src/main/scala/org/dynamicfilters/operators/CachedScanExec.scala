@@ -34,7 +34,8 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read")
   )
 
-  override protected def countsRows: Boolean = true
+  // Where rows are not tested one by one, whole batches are counted.
+  override protected def countsRows: Boolean = spec.testsBatches
   override protected def counted: Seq[Counted] = Seq(
     Counted(RowGroups, None, "batches"),
     Counted(RowGroupsPruned, None, "batchesPruned"),

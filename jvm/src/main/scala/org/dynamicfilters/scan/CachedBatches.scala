@@ -44,9 +44,10 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
     else {
       report.add(RowGroupsPruned, 1)
       report.add(ByStatistics, 1)
-      // Those of other batches are counted when they are read.
-      report.add(Rows, batch.numRows.toLong)
     }
+    // Where rows are tested one by one, they are counted there.
+    if (!kept || !spec.testsBatches) report.add(Rows, batch.numRows.toLong)
+    if (kept && !spec.testsBatches) report.add(RowsOutput, batch.numRows.toLong)
     kept
   }
 
