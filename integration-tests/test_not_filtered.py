@@ -95,15 +95,6 @@ def test_python_function(spark: SparkSession, assert_same_result: Check) -> None
     assert not result.fired()
 
 
-def test_cached_table(spark: SparkSession, assert_same_result: Check) -> None:
-    cached = spark.table("t").select("id", "c_string").cache()
-    try:
-        cached.count()
-        assert_rejected(assert_same_result(cached.orderBy("id").limit(5), ordered=True), "cached")
-    finally:
-        cached.unpersist()
-
-
 def test_other_formats(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
     spark.table("t").select("id", "c_int").write.orc(str(tmp_path / "orc"))
     spark.read.orc(str(tmp_path / "orc")).createOrReplaceTempView("orc_files")

@@ -20,9 +20,9 @@ import org.dynamicfilters.state.{Producer, TopKRef, TopKSpec}
   */
 object AggregatePlanner {
 
-  /** Whether the operator sees the query's rows, has no groups, and asks for a min or max among other things. */
+  /** Whether the operator sees the query's rows, and asks for a min or max among other things. */
   def isCandidate(a: BaseAggregateExec): Boolean =
-    a.groupingExpressions.isEmpty && a.aggregateExpressions.forall(e => e.mode == Partial || e.mode == Complete) &&
+    a.aggregateExpressions.forall(e => e.mode == Partial || e.mode == Complete) &&
       a.aggregateExpressions.exists(e => extremum(e.aggregateFunction).isDefined)
 
   /** The columns that are asked for, for reports. */
@@ -35,6 +35,7 @@ object AggregatePlanner {
   def plan(a: BaseAggregateExec, conf: SQLConf): Either[String, SparkPlan] = {
     val input = a.child
     for {
+      _ <- Either.cond(a.groupingExpressions.isEmpty, (), "min and max of each group need a bound for each group")
       wanted <- Traverse(a.aggregateExpressions)(of).map(merge)
       _ <- Either.cond(
         wanted.size <= MaxBounds || input.exists(ScanHint.on(_).contains(ScanHint.Use)),
@@ -45,10 +46,12 @@ object AggregatePlanner {
         val at = input.output.indexWhere(_.exprId == w.column.exprId)
         Either.cond(at >= 0, at, s"the column ${w.column.name} is not in the input")
       }
+      inOrder <- TopKPlanner.isInOrder(input)
       specs <- Traverse(wanted)(w =>
-        KeyDomain.of(w.column.dataType).map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree))
+        KeyDomain
+          .of(w.column.dataType)
+          .map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree && inOrder))
       )
-      _ <- Repeatable.rows(input).toLeft(())
       refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(a, spec, i, Producer.aggregate) }
       names = mutable.LinkedHashMap.empty[Seq[String], Unit]
       pushed <- new PushDown(

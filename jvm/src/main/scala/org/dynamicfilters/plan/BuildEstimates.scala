@@ -1,7 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.BaseJoinExec
@@ -23,7 +23,7 @@ object BuildEstimates {
   /** None without an exchange. */
   private def below(plan: SparkPlan): Option[Estimate] = plan match {
     case e: Exchange => planned(e.children.head)
-    case q: QueryStageExec => planned(q)
+    case q: ExchangeQueryStageExec => planned(q)
     case _: SortExec | _: FilterExec | _: ProjectExec | _: AQEShuffleReadExec | _: BaseAggregateExec =>
       below(plan.children.head)
     case j: BaseJoinExec =>

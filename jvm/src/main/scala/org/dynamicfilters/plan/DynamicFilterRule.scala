@@ -7,13 +7,20 @@ import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, TakeOrderedAndProjectExec}
-import org.apache.spark.sql.execution.adaptive.QueryStageExec
+import org.apache.spark.sql.execution.adaptive.{QueryStageExec, TableCacheQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.api.{BestRows, FilterProducer}
-import org.dynamicfilters.operators.{DynamicFilterScanExec, RowFilteredScanExec, SpecScan, TopKTapExec}
+import org.dynamicfilters.operators.{
+  BuildKeyTapExec,
+  CachedScanExec,
+  DynamicFilterScanExec,
+  RowFilteredScanExec,
+  SpecScan,
+  TopKTapExec
+}
 import org.dynamicfilters.report.Rejected
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.Producer
@@ -36,11 +43,24 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan)) plan
     else {
-      val used = orElseAsIs("user", plan)(new UserPlanner(_, conf)())
+      val fresh = if (adaptive) withoutOurs(plan) else plan
+      val used = orElseAsIs("user", fresh)(new UserPlanner(_, conf)())
       val sorted = orElseAsIs("TopK", used)(topKs)
       val aggregated = orElseAsIs("aggregate", sorted)(_.transformUp { case a: BaseAggregateExec => aggregate(a) })
       keepPartitions(orElseAsIs("join", aggregated)(joins))
     }
+
+  /** What is planned anew comes without operators of ours, but for those that belong to a scan of cached data: adaptive
+    * execution makes a stage of it by itself, and keeps what stands directly above.
+    */
+  private def withoutOurs(plan: SparkPlan): SparkPlan =
+    if (!plan.exists(_.isInstanceOf[TableCacheQueryStageExec])) plan
+    else
+      plan.transformUp {
+        case c: CachedScanExec => c.child
+        case t: TopKTapExec => t.child
+        case t: BuildKeyTapExec => t.child
+      }
 
   /** A random number goes by a row's partition and its place there. In stock Spark the two halves of a random split of a join
     * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn. Not asked again

@@ -1,13 +1,12 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, NamedExpression}
-import org.apache.spark.sql.catalyst.expressions.aggregate.{Average, Count, Max, Min, Sum}
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 import org.dynamicfilters.operators.TopKTapExec
 
 /** `GROUP BY k ORDER BY k LIMIT n`, and `SELECT DISTINCT k ... ORDER BY k LIMIT n`: the groups with the n best different keys
@@ -40,22 +39,14 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
     case _ => None
   }
 
-  /** Whether what it computes depends on the order of its input, if only in the last digit. */
   private def dependsOnOrder(plan: SparkPlan): Boolean = plan match {
-    case a: BaseAggregateExec =>
-      a.aggregateExpressions.map(_.aggregateFunction).exists {
-        case _: Count | _: Min | _: Max => false
-        case s: Sum => isFloating(s.child.dataType)
-        case v: Average => isFloating(v.child.dataType)
-        case _ => true
-      }
+    case a: BaseAggregateExec => Repeatable.dependsOnOrder(a)
     case _ => false
   }
 
-  private def isFloating(t: DataType): Boolean = t == FloatType || t == DoubleType
-
   private def sortsGroups(plan: SparkPlan, key: Attribute): Boolean = plan match {
     case p: ProjectExec => renamed(p.projectList, key).exists(sortsGroups(p.child, _))
+    case e: EvalPythonExec => e.udfs.forall(_.deterministic) && sortsGroups(e.child, key)
     case a: BaseAggregateExec => groupedBy(a, key).isDefined
     case _ => false
   }
@@ -73,10 +64,12 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
           if (isAboveAggregate(child)) down(child, column)(tap) else tapOnce(child, column)(tap)
         }
     case s: SortExec => into(s, Some(key))(down(_, _)(tap))
+    // Only deterministic ones, see sortsGroups: they give one row for one.
+    case e: EvalPythonExec => into(e, Some(key))(down(_, _)(tap))
     case e: ShuffleExchangeLike =>
       if (isShared(e)) Left("an exchange is in the way that another part of the query uses too")
       else down(e.children.head, key)(tap).map(c => e.withNewChildren(Seq(c)))
-    case _: AQEShuffleReadExec | _: QueryStageExec =>
+    case _: AQEShuffleReadExec | _: ExchangeQueryStageExec =>
       Either.cond(isTapped(plan), plan, PushDown.RunsAlready)
     case other => Left(PushDown.stops(other))
   }
@@ -95,14 +88,14 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
   }
 
   private def isAboveAggregate(plan: SparkPlan): Boolean = plan match {
-    case _: BaseAggregateExec | _: AQEShuffleReadExec | _: QueryStageExec => true
+    case _: BaseAggregateExec | _: AQEShuffleReadExec | _: ExchangeQueryStageExec => true
     case s: SortExec => isAboveAggregate(s.child)
     case e: ShuffleExchangeLike => isAboveAggregate(e.children.head)
     case _ => false
   }
 
   private def isTapped(plan: SparkPlan): Boolean = plan match {
-    case q: QueryStageExec => isTapped(q.plan)
+    case q: ExchangeQueryStageExec => isTapped(q.plan)
     case _: TopKTapExec => true
     case other => other.children.exists(isTapped)
   }

@@ -21,7 +21,7 @@ object ParquetFormats {
       // Checkpoints: what a table is, comes from there.
       Either.cond(!scan.relation.location.getClass.getName.startsWith(delta), p, "it is a scan of Delta's own log")
     case p: ParquetFileFormat if p.getClass.getName == delta + "DeltaParquetFileFormat" => Right(p)
-    case other => Left(s"files of format ${other.toString.takeWhile(_ != '@')} are not filtered yet")
+    case other => Left(s"files of format ${FormatName(other)} are not filtered yet")
   }
 
   /** Whether a column of the scan's required schema is made by the format, and not read from files. */

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
+import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.execution.window.WindowExecBase
 import org.dynamicfilters.api.FilterPassThrough
 import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
@@ -66,7 +67,9 @@ final class PushDown(
 
     case j: BroadcastHashJoinExec => intoJoin(j, columns, crossed)
     case j: BroadcastNestedLoopJoinExec => intoJoin(j, columns, crossed)
-    case j: ShuffledJoin if reach.beyondExchange => intoJoin(j, columns, crossed)
+    // By name: other shuffled joins (as-of) look for the nearest row, and with rows gone another one is.
+    case j: SortMergeJoinExec if reach.beyondExchange => intoJoin(j, columns, crossed)
+    case j: ShuffledHashJoinExec if reach.beyondExchange => intoJoin(j, columns, crossed)
 
     case u: UnionExec =>
       val pushed = u.children.map { c =>
@@ -86,6 +89,14 @@ final class PushDown(
           into(g, columns, crossed)
         case other => Left(s"the generator ${other.prettyName} is in the way")
       }
+
+    // Hands on its input columns and appends what the functions return, row by row.
+    case e: EvalPythonExec =>
+      if (!e.udfs.forall(_.deterministic)) Left("a Python function that is not deterministic is in the way")
+      else if (columns.forall(has(e.child, _))) into(e, columns, crossed)
+      else Left(s"$key is computed by a Python function")
+
+    case e: ExpandExec => Traverse(columns)(inEachProjection(e, _)).flatMap(into(e, _, crossed))
 
     case c: CoalesceExec => into(c, columns, crossed)
 
@@ -125,6 +136,15 @@ final class PushDown(
 
   private def handedOn(e: NamedExpression): Either[String, AttributeReference] =
     PushDown.handedOn(e).toRight(s"$key is computed: ${e.sql}")
+
+  /** What a column is below an operator that makes several rows of one: it has to be in all of them as it is. */
+  private def inEachProjection(e: ExpandExec, column: Attribute): Either[String, Attribute] = {
+    val at = e.output.indexWhere(_.exprId == column.exprId)
+    e.projections.map(p => if (at < 0) None else Some(p(at))).distinctBy(_.map(_.canonicalized)) match {
+      case Seq(Some(same: AttributeReference)) if e.projections.forall(_.forall(_.deterministic)) => Right(same)
+      case _ => Left(s"$key is not in all the rows that ROLLUP, CUBE or GROUPING SETS make of one")
+    }
+  }
 
   /** Groups whose key the filter excludes are dropped as a whole, so the others keep all their rows. */
   private def grouping(a: BaseAggregateExec, column: Attribute): Either[String, Attribute] =
@@ -228,10 +248,8 @@ object PushDown {
   def stops(plan: SparkPlan): String = plan match {
     case _: exchange.Exchange | _: adaptive.QueryStageExec =>
       "an exchange is in the way: the scan below is done before the bound is known"
-    case _: SampleExec => "a sample is in the way"
-    case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec => "a limit is in the way"
-    case _: columnar.InMemoryTableScanExec => "the data comes from a cached plan"
-    case _: CollectMetricsExec => "observed metrics are in the way"
-    case other => s"the operator ${other.nodeName.trim} is in the way"
+    case other =>
+      val what = OperatorRules.inTheWay(other).getOrElse(s"the operator ${other.nodeName.trim}")
+      s"$what ${if (what.endsWith("metrics")) "are" else "is"} in the way"
   }
 }

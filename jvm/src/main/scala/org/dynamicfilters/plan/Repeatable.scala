@@ -1,5 +1,6 @@
 package org.dynamicfilters.plan
 
+import org.apache.spark.sql.catalyst.expressions.aggregate.{Average, Count, Max, Min, Sum}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
@@ -7,6 +8,8 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
+import org.apache.spark.sql.execution.python.EvalPythonExec
+import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
 import org.dynamicfilters.operators._
 import org.dynamicfilters.state.Producer
@@ -21,10 +24,15 @@ object Repeatable {
     *
     * A TopK counts rows by their place in the input, so nothing that shuffles is accepted.
     */
-  def rows(plan: SparkPlan): Option[String] = check(plan, orderMatters = true)
+  def rows(plan: SparkPlan): Option[String] = check(plan, Order.Same)
+
+  /** As [[rows]], but cached data that is lost may come in another order when it is computed again: for a TopK that keeps
+    * every row that is as good as its bound, place does not matter.
+    */
+  def rowsOfCacheInAnyOrder(plan: SparkPlan): Option[String] = check(plan, Order.SameButOfCache)
 
   /** Why a retried task might see another set of rows; None if it sees the same. */
-  def set(plan: SparkPlan): Option[String] = check(plan, orderMatters = false)
+  def set(plan: SparkPlan): Option[String] = check(plan, Order.Any)
 
   /** As [[set]], of a plan whose result is collected once, as that of a broadcast: there result and keys come from the same
     * attempt of each task, so only what the query itself leaves to chance counts.
@@ -48,41 +56,81 @@ object Repeatable {
     case other => set(other)
   }
 
-  private def check(plan: SparkPlan, orderMatters: Boolean): Option[String] = {
-    def below: Option[String] = plan.children.iterator.flatMap(check(_, orderMatters)).nextOption()
+  /** Which order of rows is asked for. */
+  private object Order extends Enumeration {
+    val Same, SameButOfCache, Any = Value
+  }
+
+  private def check(plan: SparkPlan, order: Order.Value): Option[String] = {
+    def below: Option[String] = plan.children.iterator.flatMap(check(_, order)).nextOption()
     plan match {
       case _: BroadcastExchangeLike | _: BroadcastQueryStageExec => None
-      case r: ReusedExchangeExec => check(r.child, orderMatters)
+      case r: ReusedExchangeExec => check(r.child, order)
       case p if !p.expressions.forall(RowValues.areRepeatable) => Some(notDeterministic(p))
       case _: SampleExec => Some("the input is not deterministic (a sample)")
       case d: SpecScan if d.spec.followsUpdates =>
         Some("the scan follows updates of a filter of the user's own")
+      // Python functions that are not deterministic have been found above; others give one row for one, in order.
       case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
-          _: GenerateExec | _: CoalesceExec | _: FileSourceScanExec | _: LocalTableScanExec | _: RangeExec |
-          _: DynamicFilterScanExec | _: OneRowRelationExec | _: FilterPassThrough | _: FilterConsumer |
-          _: ConsumerScanExec =>
+          _: GenerateExec | _: EvalPythonExec | _: ExpandExec | _: CoalesceExec | _: FileSourceScanExec |
+          _: LocalTableScanExec | _: RangeExec | _: DynamicFilterScanExec | _: OneRowRelationExec |
+          _: FilterPassThrough | _: FilterConsumer | _: ConsumerScanExec | _: WholeStageCodegenExec | _: InputAdapter |
+          _: ColumnarToRowTransition =>
         below
-      case RowScans(scan) if orderMatters => RowScans.reordered(scan)
-      case other if orderMatters => Some(PushDown.stops(other))
+      // Cached blocks that are lost are computed anew.
+      case CachedScans(scan) =>
+        CachedScanExec.scanOf(unfiltered(scan)) match {
+          case Some(c) => cached(c.relation.cachedPlan, order)
+          case None => Some(s"the operator ${scan.nodeName.trim} is not known to give the same rows again")
+        }
+      case RowScans(scan) if order != Order.Any => RowScans.reordered(scan)
+      case other if order != Order.Any => Some(PushDown.stops(other))
       // What it drops depends on time, but not what its aggregate makes of the rest.
       case t: TopKTapExec if t.filters.forall(_.producer == Producer.aggregate) => below
-      case s: QueryStageExec => check(s.plan, orderMatters)
-      // Cached blocks that are lost are computed anew.
-      case c: InMemoryTableScanExec => check(c.relation.cachedPlan, orderMatters)
+      case s: QueryStageExec => check(s.plan, order)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
-          _: ShuffledHashJoinExec | _: ExpandExec | _: BuildKeyTapExec | _: WholeStageCodegenExec | _: InputAdapter |
-          _: ColumnarToRowTransition | _: BatchScanExec | _: RowFilteredScanExec =>
+          _: ShuffledHashJoinExec | _: BuildKeyTapExec | _: BatchScanExec | _: RowFilteredScanExec |
+          _: RowDataSourceScanExec =>
         below
-      case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, orderMatters)
-      case p: PinnedQueryExec => check(p.current, orderMatters)
-      // The functions are deterministic, else they would have been found above.
-      case p if PythonEvaluation.exists(p.nodeName.startsWith) => below
+      case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, order)
+      case p: PinnedQueryExec => check(p.current, order)
       case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec =>
         Some("the input is not deterministic (a limit)")
       case other => Some(s"the operator ${other.nodeName.trim} is not known to give the same rows again")
     }
   }
 
-  // By name: where these classes live differs between Spark versions.
-  private val PythonEvaluation = Seq("BatchEvalPython", "ArrowEvalPython")
+  private def unfiltered(scan: SparkPlan): SparkPlan = scan match {
+    case c: CachedScanExec => c.child
+    case other => other
+  }
+
+  private def cached(plan: SparkPlan, order: Order.Value): Option[String] = order match {
+    case Order.Same => check(plan, Order.Same).map(why => s"cached data that is lost may come in another order: $why")
+    case Order.SameButOfCache =>
+      // A value that depends on the order of rows, as a sum of floating point numbers does, is not the same again.
+      check(plan, Order.Any)
+        .orElse(Option.when(hasValuesByOrder(plan))("an aggregate's values depend on the order of its rows"))
+        .map(why => s"cached data that is lost may come with other rows: $why")
+    case Order.Any => check(plan, Order.Any)
+  }
+
+  private def hasValuesByOrder(plan: SparkPlan): Boolean = plan.exists {
+    case a: BaseAggregateExec => dependsOnOrder(a)
+    case r: ReusedExchangeExec => hasValuesByOrder(r.child)
+    case s: QueryStageExec => hasValuesByOrder(s.plan)
+    case a: adaptive.AdaptiveSparkPlanExec => hasValuesByOrder(a.executedPlan)
+    case c: InMemoryTableScanExec => hasValuesByOrder(c.relation.cachedPlan)
+    case _ => false
+  }
+
+  /** Whether what an aggregate computes depends on the order of its input, if only in the last digit. */
+  def dependsOnOrder(a: BaseAggregateExec): Boolean = a.aggregateExpressions.map(_.aggregateFunction).exists {
+    case _: Count | _: Min | _: Max => false
+    case s: Sum => isFloating(s.child.dataType)
+    case v: Average => isFloating(v.child.dataType)
+    case _ => true
+  }
+
+  private def isFloating(t: DataType): Boolean = t == FloatType || t == DoubleType
 }

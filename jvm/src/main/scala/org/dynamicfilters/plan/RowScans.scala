@@ -11,7 +11,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.{RowFilteredScanExec, SourceScan}
+import org.dynamicfilters.operators.{CachedScanExec, RowFilteredScanExec, SourceScan, SpecScan}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
@@ -27,6 +27,7 @@ object RowScans {
   def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
     case f: FileSourceScanExec if !f.relation.fileFormat.isInstanceOf[ParquetFileFormat] => Some(plan)
     case _: RowDataSourceScanExec | _: BatchScanExec | _: RowFilteredScanExec => Some(plan)
+    case CachedScans(_) => Some(plan)
     case _ => None
   }
 
@@ -46,11 +47,12 @@ object RowScans {
       _ <- KeyDomain.of(column.dataType)
       _ <- place(plain, column)
       _ <- readable(plain)
-      _ <-
-        if (hasBounds(plain, column) || isTested(producer, crossed)) Right(())
-        else if (isBest(producer)) Left(noBounds(plain, producer))
-        else if (takes(plain, column)) Right(())
-        else Left(rowsOnly(plain, producer))
+      _ <- plain match {
+        case CachedScans(s) => CachedScans.accepts(s, column, producer, crossed)
+        case s if hasBounds(s, column) || isTested(producer, crossed) => Right(())
+        case s if isBest(producer) => Left(noBounds(s, producer))
+        case s => Either.cond(takes(s, column), (), rowsOnly(s, producer))
+      }
     } yield ()
   }
 
@@ -135,7 +137,7 @@ object RowScans {
 
   /** As reasons name it. */
   def nameOf(scan: SparkPlan): String = scan match {
-    case f: FileSourceScanExec => s"a table of format ${f.relation.fileFormat.toString.takeWhile(_ != '@')}"
+    case f: FileSourceScanExec => s"a table of format ${FormatName(f.relation.fileFormat)}"
     case r: RowDataSourceScanExec => s"a relation of ${r.relation.getClass.getSimpleName.stripSuffix("$")}"
     case b: BatchScanExec =>
       b.scan match {
@@ -148,6 +150,7 @@ object RowScans {
 
   private def unfiltered(scan: SparkPlan): SparkPlan = scan match {
     case r: RowFilteredScanExec => r.child
+    case c: CachedScanExec => c.child
     case other => other
   }
 
@@ -209,7 +212,7 @@ object RowScans {
     *   filtered by each of the columns already
     */
   def filteredByTuples(
-      scan: RowFilteredScanExec,
+      scan: SpecScan,
       columns: Seq[Attribute],
       ref: JoinRef,
       where: ScanPlace
@@ -231,19 +234,19 @@ object RowScans {
     }
 
   private def columnsOf(scan: SparkPlan): IndexedSeq[ScanColumn] = scan match {
-    case r: RowFilteredScanExec => r.spec.columns
+    case r: SpecScan => r.spec.columns
     case _ => IndexedSeq.empty
   }
 
   private def wrap(scan: SparkPlan, columns: IndexedSeq[ScanColumn], conf: SQLConf): SparkPlan = scan match {
-    case r: RowFilteredScanExec => withSpec(r, r.spec.withColumns(columns))
+    case s: SpecScan => withSpec(s, s.spec.withColumns(columns))
+    case CachedScans(plain) =>
+      val repeatable = CachedScanExec.scanOf(plain).exists(CachedScans.isRepeatable)
+      tagged(CachedScanExec(specOf(plain, columns, conf), plain, repeatable), plain)
     case plain =>
       val spec = specOf(plain, columns, conf)
       tagged(RowFilteredScanExec(spec, marked(plain, spec)), plain)
   }
-
-  private def withSpec(scan: RowFilteredScanExec, spec: ScanSpec): SparkPlan =
-    tagged(scan.copy(spec = spec, child = marked(scan.child, spec)), scan)
 
   /** The scan with a reader that knows of the filters, where that is of use. */
   private def marked(scan: SparkPlan, spec: ScanSpec): SparkPlan = scan match {
@@ -256,6 +259,12 @@ object RowScans {
   /** The scan as Spark planned it. */
   def asPlanned(filtered: RowFilteredScanExec): SparkPlan = filtered.child match {
     case f: FileSourceScanExec => ScanPlanner.withFormat(f, formatOf(f), f.relation.options - ScanPlanner.MarkerOption)
+    case other => other
+  }
+
+  private def withSpec(scan: SpecScan, spec: ScanSpec): SparkPlan = scan match {
+    case r: RowFilteredScanExec => tagged(r.copy(spec = spec, child = marked(r.child, spec)), r)
+    case c: CachedScanExec => tagged(c.copy(spec = spec), c)
     case other => other
   }
 

@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, TuplePart}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.{DynamicFilterScanExec, RowFilteredScanExec}
+import org.dynamicfilters.operators.{DynamicFilterScanExec, SpecScan}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
@@ -112,7 +112,7 @@ object ScanPlanner {
         if (d.spec.tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) d
         else wrap(plain, d.spec.withTuples(d.spec.tuples :+ tuple))
       }
-    case r: RowFilteredScanExec => RowScans.filteredByTuples(r, columns, ref, place)
+    case s: SpecScan => RowScans.filteredByTuples(s, columns, ref, place)
     case _ => Left("the scan is not filtered by each of the keys alone")
   }
 

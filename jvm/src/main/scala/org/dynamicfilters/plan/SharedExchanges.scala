@@ -3,7 +3,13 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
-import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, RowFilteredScanExec, TopKTapExec}
+import org.dynamicfilters.operators.{
+  BuildKeyTapExec,
+  CachedScanExec,
+  DynamicFilterScanExec,
+  RowFilteredScanExec,
+  TopKTapExec
+}
 
 /** Which exchanges of a plan Spark computes once for several places: narrowed for one of them, they could not be used for the
   * others.
@@ -61,6 +67,7 @@ private object SharedExchanges {
       unfiltered(p.children.head)
     case d: DynamicFilterScanExec => ScanPlanner.unfiltered(d)
     case r: RowFilteredScanExec => RowScans.asPlanned(r)
+    case c: CachedScanExec => c.child
     case other => other.mapChildren(unfiltered)
   }
 }

@@ -63,13 +63,13 @@ object TopKPlanner {
       domain <- KeyDomain.of(key.dataType)
       ordinal = input.output.indexWhere(_.exprId == key.exprId)
       _ <- Either.cond(ordinal >= 0, (), s"the sort key ${key.name} is not in the input")
-      _ <- Repeatable.rows(input).toLeft(())
+      inOrder <- isInOrder(input)
       spec = TopKSpec(
         domain,
         wanted.limit,
         wanted.ascending,
         wanted.nullsFirst,
-        wanted.tiesFree,
+        wanted.tiesFree && inOrder,
         wanted.distinct,
         wanted.keepsOrder
       )
@@ -90,5 +90,13 @@ object TopKPlanner {
       node.copyTagsFrom(input)
       node
     }
+  }
+
+  /** Whether a retried task sees the same rows in the same order, so that ties are told apart by their place; or why they are
+    * not even the same rows.
+    */
+  def isInOrder(input: SparkPlan): Either[String, Boolean] = Repeatable.rows(input) match {
+    case None => Right(true)
+    case Some(_) => Repeatable.rowsOfCacheInAnyOrder(input).toLeft(false)
   }
 }

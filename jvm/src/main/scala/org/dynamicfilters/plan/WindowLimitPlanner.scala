@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.DenseRank
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.apache.spark.sql.internal.SQLConf
@@ -26,7 +26,8 @@ object WindowLimitPlanner {
       case other => (other, (tapped: SparkPlan) => tapped)
     }
     input match {
-      case _: TopKTapExec | _: WindowGroupLimitExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec => None
+      case _: TopKTapExec | _: WindowGroupLimitExec | _: Exchange | _: ExchangeQueryStageExec | _: AQEShuffleReadExec =>
+        None
       case _ if w.partitionSpec.nonEmpty => Some(Left("a limit in each group needs a bound for each group"))
       case _ =>
         val wanted = TopKPlanner.Wanted(

@@ -1,0 +1,120 @@
+"""Cached tables: selective joins and TopKs on data in the cache: ``python benchmarks/bench_cached.py``.
+
+The cached table is made of a range, in the order of its key (``clustered``) or in none (``scattered``,
+where statistics of batches exclude nothing). Variants of each query, interleaved:
+
+* ``stock``: filters off;
+* ``ours``: filters on;
+* ``oracle``: filters off, the join's keys written into the query as a static IN, which Spark itself asks the
+  batches' statistics for. Only of joins.
+
+Answers are compared. The cache is filled before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import runs
+from progress import step
+from results import rounds
+
+KEYS = 1_000
+SUMS = "count(*) n, sum(b.v) v, sum(length(b.s)) s"
+JOIN = f"SELECT /*+ {{hint}} */ {SUMS} FROM {{table}} b JOIN keys k ON b.k = k.j"
+QUERIES = {
+    "broadcast join": JOIN.replace("{hint}", "BROADCAST(k)"),
+    "shuffled join": JOIN.replace("{hint}", "MERGE(k)"),
+    "topk": "SELECT * FROM {table} b ORDER BY k LIMIT 10",
+    "topk, last rows first": "SELECT * FROM {table} b ORDER BY k DESC LIMIT 10",
+    "useless join": f"SELECT /*+ BROADCAST(k) */ {SUMS} FROM {{table}} b JOIN every k ON b.g = k.j",
+}
+ORACLE = f"SELECT {SUMS} FROM {{table}} b WHERE b.k IN ({{keys}})"
+
+
+def main() -> None:
+    """Measures what the command line asks for; writes JSON and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=20_000_000, help="rows of the cached table")
+    parser.add_argument("--rounds", type=int, default=7, help="runs of each variant, interleaved")
+    parser.add_argument("--out", type=Path, default=None, help="JSON file for the results")
+    options = parser.parse_args()
+    results: dict[str, Any] = {"environment": runs.environment(), "rows": options.rows, "queries": []}
+    spark = runs.session("benchmark of cached tables")
+    try:
+        keys = _tables(spark, options.rows)
+        for table in ("clustered", "scattered"):
+            cached = spark.sql(_table(table, options.rows)).cache()
+            cached.createOrReplaceTempView(table)
+            cached.count()
+            for name, text in QUERIES.items():
+                results["queries"].append(_compare(spark, options.rounds, table, name, text, keys))
+                _print(results["queries"][-1])
+            cached.unpersist()
+    finally:
+        spark.stop()
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def _table(layout: str, rows: int) -> str:
+    key = "id" if layout == "clustered" else f"pmod(xxhash64(id), {rows})"
+    columns = f"{key} AS k, {key} % 100 AS g, id % 97 AS v, concat('text ', id % 1000) AS s"
+    return f"SELECT {columns} FROM range(0, {rows}, 1, 16)"
+
+
+def _tables(spark: SparkSession, rows: int) -> list[int]:
+    """Makes the build sides: keys of a fiftieth of the table's range, and all values of g."""
+    start, step_ = rows // 2, rows // 50 // KEYS
+    keys = [start + i * step_ for i in range(KEYS)]
+    made = f"SELECT {start} + id * {step_} AS j FROM range({KEYS})"
+    spark.sql(made).createOrReplaceTempView("keys")
+    spark.sql("SELECT id AS j FROM range(100)").createOrReplaceTempView("every")
+    return keys
+
+
+def _compare(
+    spark: SparkSession, turns: int, table: str, name: str, text: str, keys: list[int]
+) -> dict[str, Any]:
+    query = text.format(table=table)
+    variants = {"stock": (query, False), "ours": (query, True)}
+    if name in ("broadcast join", "shuffled join"):
+        variants["oracle"] = (ORACLE.format(table=table, keys=", ".join(map(str, keys))), False)
+    seconds: dict[str, list[float]] = {variant: [] for variant in variants}
+    answers: dict[str, Any] = {}
+    skipped: dict[str, int] = {}
+    with step(f"{table}, {name}") as progress:
+        for round_, order in rounds(list(variants), turns + 2):  # the first ones warm up
+            for variant in order:
+                progress.note(f"round {round_}, {variant}")
+                text, filters = variants[variant]
+                run = runs.run(spark, text, filters=filters, report=filters and round_ == turns)
+                if round_ > 1:
+                    seconds[variant].append(run.seconds)
+                if run.skipped is not None:
+                    skipped = run.skipped.as_dict()
+                answers[variant] = sorted(row[0] for row in run.rows)
+    if any(answer != answers["stock"] for answer in answers.values()):
+        raise SystemExit(f"the answers differ: {answers}")
+    medians = {variant: statistics.median(s) for variant, s in seconds.items()}
+    return {"table": table, "query": name, "median seconds": medians, "seconds": seconds, "skipped": skipped}
+
+
+def _print(result: dict[str, Any]) -> None:
+    medians = result["median seconds"]
+    times = ", ".join(f"{variant} {seconds:.3f} s" for variant, seconds in medians.items())
+    skipped = result["skipped"]
+    print(
+        f"{result['table']}, {result['query']}: {times}; {medians['stock'] / medians['ours']:.2f} times; "
+        f"{skipped.get('row_groups_pruned')} of {skipped.get('row_groups_total')} batches left out"
+    )
+
+
+if __name__ == "__main__":
+    main()

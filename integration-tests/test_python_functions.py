@@ -1,0 +1,183 @@
+"""Python and pandas functions between a producer and the scan: filters pass where the key goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.functions import PandasUDFType
+from pyspark.sql.types import LongType
+
+from spark_dynamic_filters import create_filter, isin
+from support import joins
+from support.checks import assert_fired, assert_rejected, contains_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+    Half = Callable[..., Any]
+
+pytestmark = [pytest.mark.processes, pytest.mark.client]
+
+
+def _halves() -> dict[str, Callable[..., Any]]:
+    # Not of the module: such a function goes to a worker by the name of the module, which is not known there.
+    def half(value: int | None) -> int | None:
+        return None if value is None else value // 2
+
+    def halves(values: Any) -> Any:
+        return values // 2
+
+    return {
+        "python": F.udf(half, LongType(), useArrow=False),
+        "arrow": F.udf(half, LongType(), useArrow=True),
+        "pandas": F.pandas_udf(halves, LongType(), PandasUDFType.SCALAR),
+    }
+
+
+@pytest.fixture(params=["python", "arrow", "pandas"])
+def half(request: pytest.FixtureRequest, spark: SparkSession) -> Half:
+    """A function of the half of its argument."""
+    return _halves()[request.param]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _views(spark: SparkSession, t: str) -> None:
+    spark.range(100, 140).selectExpr("id AS j", "id * 2 AS n").createOrReplaceTempView("few")
+
+
+def test_topk_above_a_condition(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    frame = spark.table("t").where(half("id") % 3 == 1).orderBy(F.desc("id")).limit(10)
+    result = assert_same_result(frame, ordered=True)
+    assert_fired(result)
+    assert "EvalPython" in result.plan
+
+
+def test_topk_above_a_projection(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    frame = spark.table("t").withColumn("h", half("id")).orderBy("id").limit(10)
+    assert_fired(assert_same_result(frame, ordered=True))
+
+
+def test_topk_by_renamed_key(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    frame = spark.table("t").select(F.col("id").alias("k"), half("seq").alias("h")).where("h > 10")
+    assert_fired(assert_same_result(frame.orderBy("k").limit(10), ordered=True))
+
+
+def test_topk_of_groups(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    groups = spark.table("t").groupBy("c_int").agg(F.count("*").alias("n"))
+    frame = groups.select("c_int", half("n").alias("h")).orderBy(F.desc_nulls_last("c_int")).limit(10)
+    assert_fired(assert_same_result(frame, ordered=True))
+
+
+def test_groups_of_a_computed_key(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    frame = (
+        spark.table("t").where(half("id") > 5).groupBy("c_int").agg(F.max("seq")).orderBy("c_int").limit(7)
+    )
+    assert_fired(assert_same_result(frame, ordered=True))
+
+
+def test_minimum(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    assert_fired(
+        assert_same_result(spark.table("t").where(half("id") % 7 == 2).agg(F.min("id"), F.max("id")))
+    )
+
+
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_join_whose_probe_side_has_a_condition(
+    spark: SparkSession, assert_same_result: Check, half: Half, strategy: str
+) -> None:
+    with joins.settings(spark, joins.STRATEGIES[strategy]):
+        frame = (
+            spark.table("t").where(half("id") % 2 == 0).join(spark.table("few"), F.col("id") == F.col("j"))
+        )
+        assert_fired(assert_same_result(frame))
+
+
+def test_join_on_both_sides(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    few = spark.table("few").where(half("n") > 110)
+    frame = spark.table("t").withColumn("h", half("seq")).join(few, F.col("id") == F.col("j"))
+    assert_fired(assert_same_result(frame))
+
+
+def test_filter_of_ones_own(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    with create_filter(spark, "chosen", "bigint") as f:
+        f.update(isin([7, 1007, 3000]))
+        frame = spark.table("t").withColumn("h", half("id")).where(f.matches("id")).select("id", "h")
+        # Spark brings the condition below the function; above it stays what comes with it.
+        assert_fired(assert_same_result(frame))
+        both = spark.table("t").where(half("id") > 3).where(f.matches("id"))
+        assert_fired(assert_same_result(both))
+
+
+def test_several_functions(spark: SparkSession, assert_same_result: Check) -> None:
+    by = _halves()
+    frame = spark.table("t").withColumn("a", by["python"]("id")).withColumn("b", by["pandas"]("a"))
+    frame = frame.where(by["arrow"]("b") > 10)
+    assert_fired(assert_same_result(frame.orderBy("id").limit(20), ordered=True))
+
+
+def test_small_batches(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    with joins.settings(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "3"}):
+        frame = spark.table("t").where(half("id") % 3 == 1).orderBy("c_int", "id").limit(10)
+        assert_fired(assert_same_result(frame, ordered=True))
+
+
+def test_not_deterministic(spark: SparkSession, half: Half) -> None:
+    from spark_dynamic_filters import analyze
+
+    chance = half.asNondeterministic()
+    for frame in (
+        spark.table("t").where(chance("id") % 3 == 1).orderBy("id").limit(10),
+        spark.table("t").withColumn("h", chance("id")).orderBy("id").limit(10),
+        spark.table("t").where(chance("id") >= 0).join(spark.table("few"), F.col("id") == F.col("j")),
+    ):
+        analysis = analyze(frame)
+        assert not any(f["generation"] for f in analysis.filters), analysis
+        assert any("deterministic" in reason for reason in analysis.reasons()), analysis
+
+
+def test_key_that_a_function_makes(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
+    frame = spark.table("t").select("id", half("id").alias("x")).orderBy("x", "id").limit(5)
+    assert_rejected(assert_same_result(frame, ordered=True), "computed by a Python function")
+
+
+STOPS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "map_in_pandas": lambda t: t.select("id").mapInPandas(lambda batches: batches, "id bigint"),
+    "map_in_arrow": lambda t: t.select("id").mapInArrow(lambda batches: batches, "id bigint"),
+    "groups": lambda t: t.select("id", "grp").groupBy("grp").applyInPandas(lambda g: g, "id bigint, grp int"),
+}
+
+
+@pytest.mark.parametrize("case", STOPS)
+def test_functions_of_whole_partitions(spark: SparkSession, assert_same_result: Check, case: str) -> None:
+    result = assert_same_result(STOPS[case](spark.table("t")).orderBy("id").limit(5), ordered=True)
+    assert not result.fired()
+    assert any(contains_all(reason, ["in the way"]) for reason in result.reasons()), result.analysis
+
+
+def test_table_function(spark: SparkSession, assert_same_result: Check) -> None:
+    @F.udtf(returnType="h bigint")
+    class Halves:
+        def eval(self, value: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
+            yield (value // 2,)
+
+    spark.udtf.register("halves", Halves)
+    query = "SELECT id, h FROM t, LATERAL halves(id) ORDER BY id LIMIT 5"
+    assert_rejected(assert_same_result(query, ordered=True), "not deterministic")
+
+
+@pytest.mark.parametrize("kind", ["ROLLUP(k, g)", "k, ROLLUP(g)", "GROUPING SETS ((k, g), (k))"])
+def test_rows_made_of_one(spark: SparkSession, assert_same_result: Check, kind: str) -> None:
+    query = (
+        "SELECT x.*, n FROM (SELECT id AS k, grp AS g, count(*) AS c FROM t GROUP BY "
+        f"{kind}) x JOIN few ON x.k = few.j"
+    )
+    with joins.settings(spark, joins.BROADCAST):
+        result = assert_same_result(query)
+    if not kind.startswith("ROLLUP"):
+        assert_fired(result)

@@ -1,0 +1,120 @@
+package org.dynamicfilters.operators
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.columnar.CachedBatch
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
+import org.apache.spark.sql.execution.columnar.{InMemoryTableScanExec, InMemoryTableScanLike}
+import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.scan._
+
+/** A scan of cached data under dynamic filters: batches are left out by their statistics, rows below an exchange.
+  *
+  * Works on what comes out of the cache: what fills it, maybe in the same task, is not filtered.
+  *
+  * @param spec
+  *   its ordinals are positions in the child's output; there are no partition columns
+  * @param child
+  *   the scan as Spark planned it; adaptive execution puts a stage around it, which fills the cache
+  * @param isRepeatable
+  *   see [[CachedBatches]]
+  */
+case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolean) extends SpecScan {
+  import ScanCounter._
+  import SpecScan.Counted
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "batches" -> MetricsAccess.sum(sparkContext, "cached batches"),
+    "batchesPruned" -> MetricsAccess.sum(sparkContext, "cached batches pruned"),
+    "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
+    "rowsPruned" -> MetricsAccess.sum(sparkContext, "rows pruned"),
+    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read")
+  )
+
+  // Where rows are not tested one by one, whole batches are counted.
+  override protected def countsRows: Boolean = spec.testsBatches
+  override protected def counted: Seq[Counted] = Seq(
+    Counted(RowGroups, None, "batches"),
+    Counted(RowGroupsPruned, None, "batchesPruned"),
+    Counted(Rows, None, "rows"),
+    Counted(Rows, Some(RowsOutput), "rowsPruned"),
+    Counted(RowsDropped, None, "rowsDropped")
+  )
+  override protected def tableName: String =
+    CachedScanExec.scanOf(child).flatMap(_.relation.cacheBuilder.tableName).getOrElse(CachedScanExec.Unnamed)
+  override protected def filesTotal: Long = 0
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = CachedScanExec.scanOf(child) match {
+      case None => child.execute()
+      case Some(scan) =>
+        val cache = scan.relation.cacheBuilder
+        cache.serializer.convertCachedBatchToInternalRow(batches(scan), scan.relation.output, scan.attributes, conf)
+    }
+    tracked(rows, startRun())
+  }
+
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
+    val rows = CachedScanExec.scanOf(child) match {
+      case None => child.executeColumnar()
+      case Some(scan) =>
+        val cache = scan.relation.cacheBuilder
+        cache.serializer.convertCachedBatchToColumnarBatch(batches(scan), scan.relation.output, scan.attributes, conf)
+    }
+    tracked(rows, startRun())
+  }
+
+  /** As Spark's scan makes them, by the query's own predicates, and then by the filters. */
+  private def batches(scan: InMemoryTableScanExec): RDD[CachedBatch] = {
+    val relation = scan.relation
+    val cached = relation.cacheBuilder.cachedColumnBuffers
+    val byPredicates =
+      if (conf.inMemoryPartitionPruning)
+        cached.mapPartitionsWithIndex(
+          relation.cacheBuilder.serializer.buildFilter(scan.predicates, relation.output),
+          preservesPartitioning = true
+        )
+      else cached
+    def position(at: Int) = relation.output.indexWhere(_.exprId == scan.attributes(at).exprId)
+    val choice = new CachedBatches(
+      spec,
+      spec.columns.map(c => position(c.ordinal)),
+      scan.attributes.indices.map(position),
+      isRepeatable
+    )
+    // The operator that runs in its place counts what the wrapped one would.
+    val rows = scan.longMetric("numOutputRows")
+    byPredicates.mapPartitions(
+      it =>
+        choice(it).map { b =>
+          rows += b.numRows
+          b
+        },
+      preservesPartitioning = true
+    )
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): CachedScanExec = copy(child = newChild)
+}
+
+object CachedScanExec {
+
+  /** What reports call cached data that is not a table. */
+  val Unnamed = "cached data"
+
+  /** The scan of cached data that an operator is, or runs in a stage of adaptive execution. */
+  def scanOf(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {
+    case i: InMemoryTableScanExec => Some(i)
+    case q: TableCacheQueryStageExec => scanOf(q.plan)
+    case _ => None
+  }
+
+  /** Whether it is such a scan, or one of another engine. */
+  def isCached(plan: SparkPlan): Boolean = plan match {
+    case _: InMemoryTableScanLike | _: TableCacheQueryStageExec => true
+    case _ => false
+  }
+}

@@ -1,0 +1,48 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.columnar.SimpleMetricsCachedBatchSerializer
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.types.BinaryType
+import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.operators.CachedScanExec
+import org.dynamicfilters.state.Producer
+
+/** Which filters a scan of cached data takes. */
+object CachedScans {
+
+  /** Whether it is a scan of cached data, filtered or not. */
+  def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
+    case _: CachedScanExec => Some(plan)
+    case p if CachedScanExec.isCached(p) => Some(p)
+    case _ => None
+  }
+
+  /** Whether a filter on the column is of any use in a scan without filters, or why not.
+    *
+    * @param crossed
+    *   whether an exchange lies between the producer and the scan: then rows are dropped too
+    */
+  def accepts(scan: SparkPlan, column: Attribute, producer: Producer.Value, crossed: Boolean): Either[String, Unit] =
+    for {
+      cached <- CachedScanExec
+        .scanOf(scan)
+        .toRight(s"the operator ${scan.nodeName.trim} reads cached data in a way of its own")
+      serializer = cached.relation.cacheBuilder.serializer
+      _ <- Either.cond(
+        serializer.isInstanceOf[SimpleMetricsCachedBatchSerializer],
+        (),
+        s"cached data of ${serializer.getClass.getSimpleName} has no statistics that are known"
+      )
+      _ <- KeyDomain.of(column.dataType)
+      _ <- Either.cond(
+        column.dataType != BinaryType || (crossed && producer == Producer.join),
+        (),
+        s"cached data has no bounds of type ${column.dataType.catalogString}"
+      )
+    } yield ()
+
+  /** Whether cached data that is lost and computed again has the same rows in the same order. */
+  def isRepeatable(scan: InMemoryTableScanExec): Boolean = Repeatable.rows(scan.relation.cachedPlan).isEmpty
+}

@@ -1,0 +1,102 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
+import org.apache.spark.sql.types.{DoubleType, FloatType}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, LongDomain, ValueFilter}
+
+/** Leaves out cached batches of which no row passes a scan's filters, by the statistics that Spark keeps with each of them.
+  *
+  * @param columns
+  *   by column of the spec, its position among the cached columns
+  * @param read
+  *   positions of the columns that the query reads, among the cached columns
+  * @param isRepeatable
+  *   whether batches that are computed again have the same rows in the same order. If not, below an exchange only filters are
+  *   used whose rows are tested too: then it does not show which batches there were
+  */
+final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: IndexedSeq[Int], isRepeatable: Boolean)
+    extends Serializable
+    with Logging {
+  import CachedBatches._
+  import ScanCounter._
+
+  /** The batches of one partition that may matter; asks for the newest filters before each. */
+  def apply(batches: Iterator[CachedBatch]): Iterator[CachedBatch] = TaskScan.current(spec.scanId) match {
+    case None => batches
+    case Some(task) => batches.filter(mayMatter(_, task))
+  }
+
+  private def mayMatter(batch: CachedBatch, task: TaskScan): Boolean = {
+    val kept = batch match {
+      case b: SimpleMetricsCachedBatch => !excludes(b.stats, task)
+      case _ => true
+    }
+    val bytes = batch match {
+      case b: SimpleMetricsCachedBatch => read.map(i => b.stats.getLong(i * PerColumn + Bytes)).sum
+      case b => b.sizeInBytes
+    }
+    val report = task.report
+    report.add(RowGroups, 1)
+    report.add(BytesTotal, bytes)
+    if (kept) report.add(BytesRead, bytes)
+    else {
+      report.add(RowGroupsPruned, 1)
+      report.add(ByStatistics, 1)
+    }
+    // Where rows are tested one by one, they are counted there.
+    if (!kept || !spec.testsBatches) report.add(Rows, batch.numRows.toLong)
+    if (kept && !spec.testsBatches) report.add(RowsOutput, batch.numRows.toLong)
+    kept
+  }
+
+  private def excludes(stats: InternalRow, task: TaskScan): Boolean = {
+    val now = if (task.isFixed && !isRepeatable) task.filters() else task.allFilters()
+    task.tuples().contains(ValueFilter.Nothing) ||
+    spec.excludes(i => now(i) == ValueFilter.Nothing || !couldPass(now(i), stats, columns(i), spec.columns(i).domain))
+  }
+}
+
+object CachedBatches {
+
+  // Of each column: lower and upper bound, how many nulls, rows and bytes.
+  private val PerColumn = 5
+  private val Lower = 0
+  private val Upper = 1
+  private val Nulls = 2
+  private val Count = 3
+  private val Bytes = 4
+
+  /** Whether a row with the column may pass.
+    *
+    * @param column
+    *   its position among the cached columns
+    */
+  def couldPass(filter: ValueFilter, stats: InternalRow, column: Int, domain: KeyDomain): Boolean =
+    filter == ValueFilter.All || {
+      val bounds = boundsOf(stats, column, domain)
+      filter.couldPass(bounds) || (bounds.mayHaveValues && mayBeNaN(filter, domain))
+    }
+
+  /** Spark leaves NaN out of the bounds: it is neither above nor below any number. */
+  private def mayBeNaN(filter: ValueFilter, domain: KeyDomain): Boolean = (domain.dataType, domain) match {
+    case (FloatType | DoubleType, d: LongDomain) => filter.passes(Long.box(d.greatest))
+    case _ => false
+  }
+
+  /** What the statistics of a batch say of a column; of floating point numbers, of those that are not NaN. */
+  def boundsOf(stats: InternalRow, column: Int, domain: KeyDomain): ColumnBounds = {
+    val at = column * PerColumn
+    val (nulls, count) = (stats.getInt(at + Nulls), stats.getInt(at + Count))
+    def end(i: Int) = if (stats.isNullAt(at + i)) null else domain.fromInternal(stats.get(at + i, domain.dataType))
+    if (nulls >= count) ColumnBounds.onlyNulls
+    else {
+      val (min, max) = (end(Lower), end(Upper))
+      // As they were before the first value: there are NaNs only.
+      if (min != null && max != null && domain.compare(min, max) > 0)
+        ColumnBounds(null, null, nulls > 0, mayHaveValues = true)
+      else ColumnBounds(min, max, nulls > 0, mayHaveValues = true)
+    }
+  }
+}
