@@ -235,6 +235,8 @@ def test_jdbc(spark: SparkSession, compare: Comparer, jdbc: Callable[..., None])
 
 
 _LOST = """
+if sys.argv[6] == "v2":
+    spark.conf.set("spark.sql.sources.useV1SourceList", "")
 for name in ("orc", "csv"):
     big.write.format(name).save(str(folder / name))
     frame = spark.read.format(name).schema("id BIGINT, k INT, v BIGINT, s STRING").load(str(folder / name))
@@ -252,19 +254,21 @@ FROM (SELECT /*+ REPARTITION(8) */ * FROM big_{sys.argv[4]}) b JOIN ({late}) d O
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    ("name", "filters"),
+    ("name", "filters", "source"),
     [
-        pytest.param("csv", "late", marks=pytest.mark.exhaustive),
-        pytest.param("orc", "in time", marks=pytest.mark.exhaustive),
-        pytest.param("csv", "in time", marks=pytest.mark.large),
-        pytest.param("orc", "late", marks=pytest.mark.large),
+        pytest.param("csv", "late", "v1", marks=pytest.mark.exhaustive),
+        pytest.param("orc", "in time", "v1", marks=pytest.mark.exhaustive),
+        pytest.param("orc", "in time", "v2", marks=pytest.mark.exhaustive),
+        pytest.param("csv", "in time", "v1", marks=pytest.mark.large),
+        pytest.param("orc", "late", "v1", marks=pytest.mark.large),
+        pytest.param("orc", "late", "v2", marks=pytest.mark.large),
     ],
 )
-def test_lost_map_outputs(tmp_path: Path, name: str, filters: str) -> None:
+def test_lost_map_outputs(tmp_path: Path, name: str, filters: str, source: str) -> None:
     # Rows of a round-robin exchange go by their position: if others come, some are lost or doubled.
     settings = '{"spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false"}'
     code = CODE + _LOST + "\nspark.stop()\n"
-    out = run_application(code, tmp_path, settings, "40000", name, filters, seconds=200)
+    out = run_application(code, tmp_path, settings, "40000", name, filters, source, seconds=200)
     assert int(value(out, "LOST")) > 0, out
     assert int(value(out, "FETCHES")) > 0, out
     assert value(out, "ERROR") == "", out
