@@ -30,7 +30,7 @@ PYTEST := .venv/bin/python -m pytest
 .PHONY: help demo bench bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
   build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic \
   test-local-cluster test-connect check-classic check-local-cluster test-large test-tight-heap \
-  linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
+  linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-iceberg test-avro
 
 help:
 	@echo "make demo    run a TopK on real Parquet input with and without filters"
@@ -45,8 +45,10 @@ help:
 	@echo "make fuzz SECONDS=600 [SEED=n] [MODE=classic|local-cluster|connect] [LOSSES=1]   random queries, each"
 	@echo "             with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
+	@echo "make test-iceberg test-avro   tables of formats whose jars Maven fetches, on the Spark they fit"
 	@echo "make test-tight-heap     a join of large broadcasts in a heap that is just enough without filters"
-	@echo "make test-all            all of these: test with every case, test-large, test-tight-heap, soak, fuzz"
+	@echo "make test-all            all of these: test with every case, test-iceberg, test-avro, test-large,"
+	@echo "             test-tight-heap, soak, fuzz"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -199,11 +201,21 @@ test-tight-heap: $(VENV) $(JAR)
 
 # Runs every part, also after one has failed.
 test-all:
-	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-large test-tight-heap soak fuzz
+	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-iceberg test-avro test-large \
+	  test-tight-heap soak fuzz
 
 $(OLDER_SPARKS:%=test-core-%): test-core-%: .venv-%/.ready $(WHEEL)
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)
 	.venv-$*/bin/python -m pytest integration-tests -m core --junit-xml=$(REPORTS)/core-$*.xml $(PYTEST_ARGS)
+
+# After the tests that install the wheel there.
+test-iceberg: test-core-4.1.4
+	TABLE_FORMAT=iceberg .venv-4.1.4/bin/python -m pytest integration-tests/test_iceberg.py \
+	  --junit-xml=$(REPORTS)/iceberg.xml $(PYTEST_ARGS)
+
+test-avro: test-core-4.1.4
+	TABLE_FORMAT=avro .venv-4.1.4/bin/python -m pytest integration-tests/test_other_formats.py -k avro \
+	  --junit-xml=$(REPORTS)/avro.xml $(PYTEST_ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist .data .pytest_cache .ruff_cache jvm/target target project/target project/project

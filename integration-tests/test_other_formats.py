@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spark_dynamic_filters as sdf
-from support import joins, tables
+from support import joins, packages, tables
 from support.applications import run_application, value
 from support.joins import STRATEGIES, Comparer
 from support.map_outputs import CODE
@@ -17,7 +17,8 @@ from support.map_outputs import CODE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMATS = ("orc", "csv", "json")
+AVRO = ("avro",) if packages.chosen() is packages.AVRO else ()
+FORMATS = ("orc", "csv", "json", *AVRO)
 SCHEMA = "k BIGINT, id BIGINT, g INT, v INT, s STRING, payload STRING"
 ROWS = {"orc rows": {"spark.sql.orc.enableVectorizedReader": "false"}}
 

@@ -56,7 +56,8 @@ ICEBERG = Package(
         "spark.sql.catalog.ice.warehouse": "{folder}",
     },
 )
-ALL = {p.name: p for p in (ICEBERG,)}
+AVRO = Package("avro", {"4.1": "org.apache.spark:spark-avro_2.13:4.1.1"}, {})
+ALL = {p.name: p for p in (ICEBERG, AVRO)}
 
 
 def chosen() -> Package | None:
