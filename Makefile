@@ -30,7 +30,7 @@ PYTEST := .venv/bin/python -m pytest
 .PHONY: help demo bench bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
   build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic \
   test-local-cluster test-connect check-classic check-local-cluster test-large test-tight-heap \
-  linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%)
+  linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro
 
 help:
 	@echo "make demo    run a TopK on real Parquet input with and without filters"
@@ -45,8 +45,10 @@ help:
 	@echo "make fuzz SECONDS=600 [SEED=n] [MODE=classic|local-cluster|connect] [LOSSES=1]   random queries, each"
 	@echo "             with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
+	@echo "make test-delta test-iceberg test-avro   tables of formats whose jars Maven fetches, on a Spark they fit"
 	@echo "make test-tight-heap     a join of large broadcasts in a heap that is just enough without filters"
-	@echo "make test-all            all of these: test with every case, test-large, test-tight-heap, soak, fuzz"
+	@echo "make test-all            all of these: test with every case, of table formats too, test-large,"
+	@echo "             test-tight-heap, soak, fuzz"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -199,18 +201,32 @@ test-tight-heap: $(VENV) $(JAR)
 
 # Runs every part, also after one has failed.
 test-all:
-	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-large test-tight-heap soak fuzz
+	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-delta test-iceberg test-avro test-large \
+	  test-tight-heap soak fuzz
 
-# With each line one table format: an application has one of them.
-TABLE_FORMAT_4.1.4 := iceberg
-TABLE_FORMAT_4.2.0 := delta
+# With an older line the core of one table format: an application has one of them.
+LINE_OF_iceberg := 4.1.4
+LINE_OF_avro := 4.1.4
+LINE_OF_delta := 4.2.0
+FORMAT_OF_4.1.4 := iceberg
+FORMAT_OF_4.2.0 := delta
+INSTALL_WHEEL := -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)
+
 $(OLDER_SPARKS:%=test-core-%): test-core-%: .venv-%/.ready $(WHEEL)
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall $(WHEEL)
+	.venv-$*/bin/python $(INSTALL_WHEEL)
 	@status=0; \
 	  .venv-$*/bin/python -m pytest integration-tests -m core --junit-xml=$(REPORTS)/core-$*.xml $(PYTEST_ARGS) || status=$$?; \
-	  TABLE_FORMAT=$(TABLE_FORMAT_$*) .venv-$*/bin/python -m pytest integration-tests -m core \
-	    --junit-xml=$(REPORTS)/$(TABLE_FORMAT_$*).xml $(PYTEST_ARGS) || status=$$?; \
+	  TABLE_FORMAT=$(FORMAT_OF_$*) .venv-$*/bin/python -m pytest integration-tests -m core \
+	    --junit-xml=$(REPORTS)/core-$(FORMAT_OF_$*).xml $(PYTEST_ARGS) || status=$$?; \
 	  exit $$status
+
+# All tests of a table format, whose jars Maven fetches, on the newest line that it has a package for.
+test-iceberg test-avro: .venv-4.1.4/.ready
+test-delta: .venv-4.2.0/.ready
+test-iceberg test-avro test-delta: test-%: $(WHEEL)
+	.venv-$(LINE_OF_$*)/bin/python $(INSTALL_WHEEL)
+	TABLE_FORMAT=$* .venv-$(LINE_OF_$*)/bin/python -m pytest integration-tests \
+	  --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist .data .pytest_cache .ruff_cache jvm/target target project/target project/project

@@ -51,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tables", nargs="*", choices=TABLES, default=[*TABLES])
     options = parser.parse_args()
     spark = runs.session("benchmark of formats")
     with tempfile.TemporaryDirectory() as name:
@@ -59,8 +60,8 @@ def main() -> None:
         spark.read.parquet(str(folder / "keys")).createOrReplaceTempView("keys")
         print(f"{'table':12} {'filter':10} {'':8} {'stock':>7} {'ours':>7} {'change':>8}   rows dropped")
         with runs.settings(spark, SHUFFLED):
-            for table, kind in TABLES.items():
-                frame = spark.read.format(kind).schema(COLUMNS).load(str(folder / table))
+            for table in options.tables:
+                frame = spark.read.format(TABLES[table]).schema(COLUMNS).load(str(folder / table))
                 frame.createOrReplaceTempView("large")
                 for what, condition in FILTERS.items():
                     spark.sql(f"SELECT j FROM keys WHERE {condition}").createOrReplaceTempView("small")

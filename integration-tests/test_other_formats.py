@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spark_dynamic_filters as sdf
-from support import joins, tables
+from support import joins, packages, tables
 from support.applications import run_application, value
 from support.joins import STRATEGIES, Comparer
 from support.map_outputs import CODE
@@ -17,7 +17,10 @@ from support.map_outputs import CODE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMATS = ("orc", "csv", "json")
+# With TABLE_FORMAT=avro the module runs with one format more.
+AVRO = packages.chosen() is packages.AVRO
+pytestmark = [pytest.mark.table_format("avro")] if AVRO else []
+FORMATS = ("orc", "csv", "json", "avro") if AVRO else ("orc", "csv", "json")
 SCHEMA = "k BIGINT, id BIGINT, g INT, v INT, s STRING, payload STRING"
 ROWS = {"orc rows": {"spark.sql.orc.enableVectorizedReader": "false"}}
 
@@ -235,6 +238,8 @@ def test_jdbc(spark: SparkSession, compare: Comparer, jdbc: Callable[..., None])
 
 
 _LOST = """
+if sys.argv[6] == "v2":
+    spark.conf.set("spark.sql.sources.useV1SourceList", "")
 for name in ("orc", "csv"):
     big.write.format(name).save(str(folder / name))
     frame = spark.read.format(name).schema("id BIGINT, k INT, v BIGINT, s STRING").load(str(folder / name))
@@ -252,19 +257,21 @@ FROM (SELECT /*+ REPARTITION(8) */ * FROM big_{sys.argv[4]}) b JOIN ({late}) d O
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    ("name", "filters"),
+    ("name", "filters", "source"),
     [
-        pytest.param("csv", "late", marks=pytest.mark.exhaustive),
-        pytest.param("orc", "in time", marks=pytest.mark.exhaustive),
-        pytest.param("csv", "in time", marks=pytest.mark.large),
-        pytest.param("orc", "late", marks=pytest.mark.large),
+        pytest.param("csv", "late", "v1", marks=pytest.mark.exhaustive),
+        pytest.param("orc", "in time", "v1", marks=pytest.mark.exhaustive),
+        pytest.param("orc", "in time", "v2", marks=pytest.mark.exhaustive),
+        pytest.param("csv", "in time", "v1", marks=pytest.mark.large),
+        pytest.param("orc", "late", "v1", marks=pytest.mark.large),
+        pytest.param("orc", "late", "v2", marks=pytest.mark.large),
     ],
 )
-def test_lost_map_outputs(tmp_path: Path, name: str, filters: str) -> None:
+def test_lost_map_outputs(tmp_path: Path, name: str, filters: str, source: str) -> None:
     # Rows of a round-robin exchange go by their position: if others come, some are lost or doubled.
     settings = '{"spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false"}'
     code = CODE + _LOST + "\nspark.stop()\n"
-    out = run_application(code, tmp_path, settings, "40000", name, filters, seconds=200)
+    out = run_application(code, tmp_path, settings, "40000", name, filters, source, seconds=200)
     assert int(value(out, "LOST")) > 0, out
     assert int(value(out, "FETCHES")) > 0, out
     assert value(out, "ERROR") == "", out

@@ -66,7 +66,8 @@ DELTA = Package(
         "spark.databricks.delta.snapshotPartitions": "2",
     },
 )
-ALL = {p.name: p for p in (ICEBERG, DELTA)}
+AVRO = Package("avro", {"4.1": "org.apache.spark:spark-avro_2.13:4.1.1"}, {})
+ALL = {p.name: p for p in (ICEBERG, DELTA, AVRO)}
 
 
 def chosen() -> Package | None:

@@ -8,6 +8,7 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.{InputPartition, Scan, SupportsRuntimeV2Filtering}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
+import org.apache.spark.sql.execution.dynamicfilters.TableAccess
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan._
 
@@ -90,7 +91,8 @@ object SourceScan {
 
   /** Columns of which the source takes filters at run time. */
   def taken(scan: BatchScanExec): Seq[String] = scan.scan match {
-    case s: SupportsRuntimeV2Filtering if mayChoose(scan) =>
+    // An operation looks for conflicts with others in what its scan has planned.
+    case s: SupportsRuntimeV2Filtering if mayChoose(scan) && !TableAccess.isChanged(scan.table) =>
       s.filterAttributes().map(_.fieldNames().mkString(".")).toSeq.distinct
     case _ => Nil
   }

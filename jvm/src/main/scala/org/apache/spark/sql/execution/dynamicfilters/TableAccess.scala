@@ -6,7 +6,10 @@ import org.apache.spark.sql.connector.write.{RowLevelOperationTable, SupportsDel
 /** Tables of DataSource V2. */
 object TableAccess {
 
-  /** Whether what is read of the table is written again: MERGE, UPDATE or DELETE that replaces whole files. */
+  /** Whether the table is read by MERGE, UPDATE or DELETE, in order to change it. */
+  def isChanged(table: Table): Boolean = table.isInstanceOf[RowLevelOperationTable]
+
+  /** Whether what is read of the table is written again: such an operation replaces whole files. */
   def isRewritten(table: Table): Boolean = table match {
     case t: RowLevelOperationTable => !t.operation.isInstanceOf[SupportsDelta]
     case _ => false
