@@ -97,7 +97,7 @@ def test_python_function(spark: SparkSession, assert_same_result: Check) -> None
 
 
 def test_asof_join(spark: SparkSession, assert_same_result: Check) -> None:
-    # Planned as a shuffled join from Spark 4.3 on. With rows of the right side gone, another one is the nearest.
+    # A shuffled join from Spark 4.3 on. With rows of the right side gone, another one is the nearest.
     switch = "spark.sql.join.sortMergeAsOfJoin.enabled"
     if not hasattr(spark.table("t"), "_joinAsOf") or spark.version < "4.3":
         pytest.skip("no as-of join that is shuffled")
