@@ -165,7 +165,7 @@ def test_joins(
     spark: SparkSession, compare: Comparer, c: str, few: str, case: str, adaptive: str, strategy: str
 ) -> None:
     run = compare(JOINS[case], STRATEGIES[strategy], ADAPTIVE[adaptive]).on
-    # Without stages that are submitted one by one, a shuffled join has its filter too late, or in time. A right
+    # Without adaptive execution, a shuffled join has its filter too late, or in time. A right
     # join that is broadcast makes its table of the cached side.
     exempt = case == "self" or (case, strategy) == ("right", "broadcast")
     if not exempt and (adaptive, strategy) != ("off", "shuffled"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.checks import assert_rejected
+from support.joins import SHUFFLED, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +94,21 @@ def test_python_function(spark: SparkSession, assert_same_result: Check) -> None
         spark.table("t").select("id", twice("id").alias("x")).orderBy("x").limit(5), ordered=True
     )
     assert not result.fired()
+
+
+def test_asof_join(spark: SparkSession, assert_same_result: Check) -> None:
+    # A shuffled join from Spark 4.3 on. With rows of the right side gone, another one is the nearest.
+    switch = "spark.sql.join.sortMergeAsOfJoin.enabled"
+    if not hasattr(spark.table("t"), "_joinAsOf") or spark.version < "4.3":
+        pytest.skip("no as-of join that is shuffled")
+    left = spark.table("t").selectExpr("seq AS at", "grp AS g")
+    right = spark.table("t").where("id % 2 = 0").selectExpr("seq AS other", "grp AS h", "id AS v")
+    with settings(spark, {switch: "true"}, SHUFFLED):
+        nearest = left._joinAsOf(right, "at", "other", on=left["g"] == right["h"], how="inner")
+        few = spark.table("t").where("c_int % 9 = 2").selectExpr("id AS j")
+        result = assert_same_result(nearest.join(few, nearest["v"] == few["j"]).select("at", "other", "v"))
+    assert "AsOf" in result.plan
+    assert any("as-of" in reason for reason in result.reasons()), result.analysis
 
 
 def test_other_formats(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:

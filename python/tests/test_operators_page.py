@@ -24,7 +24,8 @@ _NO_OPERATORS = frozenset(
         r"\w+",
         "BaseAggregate BaseCacheTable BaseJoin BaseLimit BaseScriptTransformation BaseSubquery "
         "DataSourceScan DataSourceV2ScanBase EvalPython EvalPythonUDTF ExchangeQueryStage ExternalUDF "
-        "FlatMapCoGroupsInBatch FlatMapGroupsInBatch InSubquery Limit MapInBatch ObjectConsumer ObjectProducer QueryStage "
+        "FlatMapCoGroupsInBatch FlatMapGroupsInBatch InSubquery Limit "
+        "MapInBatch ObjectConsumer ObjectProducer QueryStage "
         "Transactional RowLevelWrite TransformWithStateBase V2CreateTableAsSelectBase",
     )
 )

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.columnar.SimpleMetricsCachedBatchSerializer
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.BinaryType
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.operators.CachedScanExec
@@ -34,6 +35,11 @@ object CachedScans {
         serializer.isInstanceOf[SimpleMetricsCachedBatchSerializer],
         (),
         s"cached data of ${serializer.getClass.getSimpleName} has no statistics that are known"
+      )
+      _ <- Either.cond(
+        cached.conf.inMemoryPartitionPruning,
+        (),
+        s"statistics of cached data are not used: ${SQLConf.IN_MEMORY_PARTITION_PRUNING.key}=false"
       )
       _ <- KeyDomain.of(column.dataType)
       _ <- Either.cond(
