@@ -89,8 +89,7 @@ object Repeatable {
       case t: TopKTapExec if t.filters.forall(_.producer == Producer.aggregate) => below
       case s: QueryStageExec => check(s.plan, order)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
-          _: ShuffledHashJoinExec | _: BuildKeyTapExec | _: BatchScanExec | _: RowFilteredScanExec |
-          _: RowDataSourceScanExec =>
+          _: ShuffledHashJoinExec | _: BuildKeyTapExec | _: BatchScanExec | _: RowFilteredScanExec =>
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, order)
       case p: PinnedQueryExec => check(p.current, order)
