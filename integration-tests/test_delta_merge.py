@@ -162,24 +162,3 @@ def test_random_merges(spark: SparkSession) -> None:
             _compare(
                 spark, source, rng.choice(keys), " ".join(clauses), rng.random() < 0.5, rng.random() < 0.4
             )
-
-
-def test_numbers_that_are_seen_keep_every_row(spark: SparkSession) -> None:
-    """Row numbers are no obstacle only where nothing but their equality counts."""
-    numbered = "SELECT monotonically_increasing_id() AS n, id FROM numbered"
-    _target(spark, "numbered", vectors=False)
-    joined = f"FROM ({numbered}) t JOIN source s ON t.id = s.k"
-    queries = {
-        f"SELECT n, id {joined}": False,
-        f"SELECT n % 2 AS m, count(*) {joined} GROUP BY m": False,
-        f"SELECT max(n) {joined}": False,
-        f"SELECT count(*) FROM (SELECT n, count(*) c {joined} GROUP BY n)": True,
-    }
-    for query, filtered in queries.items():
-        rows = []
-        for enabled in ("false", "true"):
-            with joins.settings(spark, {"spark.dynamicFilters.enabled": enabled}, joins.FOREVER):
-                before = len(_opened(spark, "numbered"))
-                rows.append(_rows(spark, query))
-        assert rows[0] == rows[1], query
-        assert (len(_opened(spark, "numbered")) > before) == filtered, query

@@ -2,10 +2,12 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
-import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
+import org.apache.spark.sql.execution.joins._
+import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
 
 /** Expressions that Spark calls non-deterministic, and whose value in a row does not depend on which other rows are there. */
 object RowValues {
@@ -85,25 +87,32 @@ object RowValues {
       if (more == ids) ids else handedOn(more)
     }
 
-    private def onlyCompares(n: SparkPlan, ids: Set[ExprId]): Boolean = {
-      def free(e: Expression) = !e.references.exists(a => ids(a.exprId))
-      def plain(e: Expression) = free(e) || (e match {
-        case _: Attribute | Alias(_: Attribute, _) => true
-        case _ => false
-      })
-      n match {
-        case p: ProjectExec => p.projectList.forall(plain)
-        case a: BaseAggregateExec =>
-          a.groupingExpressions.forall(plain) && a.resultExpressions.forall(plain) && a.aggregateExpressions.forall(
-            free
-          )
-        case e: ShuffleExchangeLike =>
-          e.outputPartitioning match {
-            case h: HashPartitioning => h.expressions.forall(plain)
-            case _ => e.expressions.forall(free)
-          }
-        case other => other.expressions.forall(free)
+    /** Operators that are not listed may do anything with their input: write it, number it, hand it on under other ids. */
+    private def onlyCompares(n: SparkPlan, ids: Set[ExprId]): Boolean =
+      !n.children.exists(_.output.exists(a => ids(a.exprId))) || {
+        def free(e: Expression) = !e.references.exists(a => ids(a.exprId))
+        def plain(e: Expression) = free(e) || (e match {
+          case _: Attribute | Alias(_: Attribute, _) => true
+          case _ => false
+        })
+        n match {
+          case p: ProjectExec => p.projectList.forall(plain)
+          case a: BaseAggregateExec =>
+            a.groupingExpressions.forall(plain) && a.resultExpressions.forall(plain) &&
+            a.aggregateExpressions.forall(free)
+          case e: ShuffleExchangeLike =>
+            e.outputPartitioning match {
+              case h: HashPartitioning => h.expressions.forall(plain)
+              case _ => false
+            }
+          case _: FilterExec | _: SortExec | _: BroadcastHashJoinExec | _: SortMergeJoinExec | _: ShuffledHashJoinExec |
+              _: BroadcastNestedLoopJoinExec =>
+            n.expressions.forall(free)
+          case _: BroadcastExchangeLike | _: AQEShuffleReadExec | _: WholeStageCodegenExec | _: InputAdapter |
+              _: ColumnarToRowTransition | _: BuildKeyTapExec | _: TopKTapExec =>
+            true
+          case _ => false
+        }
       }
-    }
   }
 }
