@@ -112,4 +112,23 @@ class SplitChooserSuite extends AnyFunSuite {
       SplitChooser.choose(older, spec, IndexedSeq(below10), learned(spec, inFiles), 1, _ => fail("asked")).isEmpty
     )
   }
+
+  test("what a table's log says of a file is believed, and goes with the task") {
+    val spec = specOf(inFiles)
+    def log(f: PartitionedFile) = {
+      val i = names(Seq(f)).toLong
+      Option.when(i != 1)(
+        ColumnBounds(Long.box(i * 4), Long.box(i * 4 + 3), mayHaveNulls = false, mayHaveValues = true)
+      )
+    }
+    val choice = SplitChooser
+      .choose(partitions, spec, IndexedSeq(below10), new FileStatistics(10), 1, _ => fail("asked"), _ => log)
+      .get
+    assert(names(choice.left.map(_._1)) == "34" && read(choice) == "012" && known(choice) == "")
+    assert(
+      choice.splits.toSeq.flatMap(_.fromTable).map(b => if (b == null) "-" else b(0).min.toString) == Seq("0", "-", "8")
+    )
+    // Another execution of the plan need not read them either.
+    assert(choice.checked.isEmpty)
+  }
 }

@@ -1,0 +1,67 @@
+package org.dynamicfilters.tables
+
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+import org.scalatest.funsuite.AnyFunSuite
+
+class StatisticsTextSuite extends AnyFunSuite {
+  private def domain(t: DataType) = KeyDomain.of(t).toOption.get
+  private def text(t: DataType, metadata: Metadata = Metadata.empty) =
+    StatisticsText.of(StructField("c", t, nullable = true, metadata), domain(t))
+
+  private def bounds(
+      t: DataType,
+      min: String,
+      max: String,
+      nulls: Option[Long] = Some(0),
+      rows: Option[Long] = Some(10)
+  ): ColumnBounds = text(t).get.bounds(Option(min), Option(max), nulls, rows)
+
+  test("numbers and dates are exact") {
+    assert(bounds(LongType, "-5", "9000000000") == ColumnBounds(Long.box(-5), Long.box(9000000000L), false, true))
+    assert(bounds(IntegerType, "1", "2") == ColumnBounds(Long.box(1), Long.box(2), false, true))
+    assert(bounds(DateType, "1969-12-31", "2020-01-01") == ColumnBounds(Long.box(-1), Long.box(18262), false, true))
+    assert(bounds(DecimalType(10, 2), "-1.50", "3") == ColumnBounds(Long.box(-150), Long.box(300), false, true))
+  }
+
+  test("a text that is no value of the type says nothing") {
+    assert(bounds(IntegerType, "x", "99999999999") == ColumnBounds(null, null, false, true))
+    assert(bounds(LongType, null, null) == ColumnBounds(null, null, false, true))
+    assert(bounds(DateType, "tomorrow", "") == ColumnBounds(null, null, false, true))
+  }
+
+  test("timestamps are cut to milliseconds, and in a zone") {
+    val b = bounds(TimestampType, "1969-12-31T23:59:59.999Z", "1970-01-01T01:00:00.001+01:00")
+    assert(b == ColumnBounds(Long.box(-2000), Long.box(2000), false, true))
+    val local = bounds(TimestampNTZType, "1970-01-01T00:00:00.005", "1970-01-01T00:00:00.005")
+    assert(local == ColumnBounds(Long.box(4000), Long.box(6000), false, true))
+    assert(bounds(TimestampType, "1970-01-01T00:00:00", "1970-01-01 00:00:00") == ColumnBounds(null, null, false, true))
+  }
+
+  test("writers differ in what they say of NaN: the upper bound is not used") {
+    val b = bounds(DoubleType, "0.5", "7.5")
+    assert(b.max == null && b.min == domain(DoubleType).fromInternal(0.5))
+    assert(bounds(DoubleType, "NaN", "NaN").min == null)
+    assert(bounds(FloatType, "-0.0", "1").min == domain(FloatType).fromInternal(0.0f))
+  }
+
+  test("strings are cut to a prefix; the character that old versions put after it is not the greatest") {
+    val b = bounds(StringType, "abc", "abd\uDBFF\uDFFF")
+    assert(b == ColumnBounds(UTF8String.fromString("abc"), UTF8String.fromString("abd\uDBFF\uDFFF"), false, true))
+    assert(bounds(StringType, "abc", "abd\uFFFD").max == null)
+  }
+
+  test("numbers of nulls count only where they are none or all") {
+    assert(bounds(LongType, null, null, Some(10), Some(10)) == ColumnBounds.onlyNulls)
+    assert(bounds(LongType, "1", "2", Some(3)).mayHaveNulls)
+    assert(bounds(LongType, "1", "2", None).mayHaveNulls)
+    assert(bounds(LongType, "1", "2", None, None).mayHaveValues)
+  }
+
+  test("columns whose type was widened, and types whose text is not known") {
+    val widened = new MetadataBuilder().putString("delta.typeChanges", "[]").build()
+    assert(text(DoubleType, widened).isEmpty)
+    Seq(BinaryType, BooleanType).foreach(t => assert(text(t).isEmpty, t))
+  }
+}
