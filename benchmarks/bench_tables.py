@@ -204,7 +204,39 @@ def draw(files: list[Path]) -> None:
         axis.set_title(f"{result['format']} beside Parquet, Spark {result['environment']['Spark']}")
         axis.legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(files[0].parent / "tables.png", dpi=110)
+    folder = files[0].parent
+    figure.savefig(folder / "tables.png", dpi=110)
+    (folder / "tables.md").write_text("\n".join(_page(measured)) + "\n", encoding="utf-8")
+
+
+def _page(measured: list[dict[str, Any]]) -> list[str]:
+    lines = ["# Table formats beside Parquet", "", "![medians](tables.png)", ""]
+    for result in measured:
+        machine = ", ".join(f"{key} {value}" for key, value in result["environment"].items())
+        lines += [f"## {result['format']}", "", f"{machine}. Seconds, medians; ratios to plain Parquet.", ""]
+        lines += ["| query | files | stock | first | repeated | first / Parquet | repeated / Parquet |"]
+        lines += ["|---|---|---|---|---|---|---|"]
+        for query in result["queries"]:
+            for table in ("parquet", result["format"]):
+                plain, own = (
+                    [query["median seconds"][f"{t} {v}"] for v in (runs.STOCK, runs.FIRST, runs.REPEATED)]
+                    for t in ("parquet", table)
+                )
+                ratios = [f"{a / b:.2f}" for a, b in zip(own[1:], plain[1:], strict=True)]
+                cells = [query["query"], table, *(f"{x:.3f}" for x in own)]
+                lines.append(
+                    "| " + " | ".join([*cells, *(ratios if table != "parquet" else ["", ""])]) + " |"
+                )
+        lines.append("")
+        if "merge" in result:
+            stock, ours = (result["merge"]["median seconds"][v] for v in (runs.STOCK, "ours"))
+            lines.append(
+                f"MERGE of {MERGE_KEYS:,} keys of one file into a table of {MERGE_FILES:,} files with "
+                f"{MERGE_ROWS:,} rows each: stock {stock:.2f} s, with filters {ours:.2f} s: "
+                f"{stock / ours:.1f} times."
+            )
+            lines.append("")
+    return lines
 
 
 if __name__ == "__main__":
