@@ -2,10 +2,12 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
-import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
+import org.apache.spark.sql.execution.joins.BaseJoinExec
+import org.dynamicfilters.operators.BuildKeyTapExec
 
 /** Expressions that Spark calls non-deterministic, and whose value in a row does not depend on which other rows are there. */
 object RowValues {
@@ -91,7 +93,11 @@ object RowValues {
         case _: Attribute | Alias(_: Attribute, _) => true
         case _ => false
       })
+      def reaches(ps: Seq[SparkPlan]) = ps.exists(_.output.exists(a => ids(a.exprId)))
       n match {
+        // It gives columns other ids.
+        case r: ReusedExchangeExec => !reaches(Seq(r.child))
+        case p if !reaches(p.children) => p.expressions.forall(free)
         case p: ProjectExec => p.projectList.forall(plain)
         case a: BaseAggregateExec =>
           a.groupingExpressions.forall(plain) && a.resultExpressions.forall(plain) && a.aggregateExpressions.forall(
@@ -102,7 +108,13 @@ object RowValues {
             case h: HashPartitioning => h.expressions.forall(plain)
             case _ => e.expressions.forall(free)
           }
-        case other => other.expressions.forall(free)
+        // By name: others use columns that are not among their expressions. A union gives those of one branch the ids of
+        // another's, and its branches' numbers are not different from each other; commands and scripts take what comes.
+        case _: FilterExec | _: SortExec | _: BaseJoinExec | _: BroadcastExchangeLike | _: BuildKeyTapExec |
+            _: AQEShuffleReadExec | _: AdaptiveSparkPlanExec | _: WholeStageCodegenExec | _: InputAdapter |
+            _: ColumnarToRowTransition =>
+          n.expressions.forall(free)
+        case _ => false
       }
     }
   }
