@@ -41,7 +41,7 @@ COLUMNS = {
     "pad": "REPEAT('x', 20)",
 }
 #: Of those whose order is the files', the log's statistics tell every file from the others.
-TOLD = ["id", "i", "n", "nulls", "d", "big", "f", "dt", "ts", "ntz", "emoji"]
+TOLD = ["id", "i", "n", "nulls", "d", "f", "dt", "ts", "ntz", "emoji"]
 
 
 def _table(spark: SparkSession, name: str, *, by: str = "", **properties: str) -> str:

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
 import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
 
@@ -87,9 +87,15 @@ object RowValues {
       if (more == ids) ids else handedOn(more)
     }
 
-    /** Operators that are not listed may do anything with their input: write it, number it, hand it on under other ids. */
-    private def onlyCompares(n: SparkPlan, ids: Set[ExprId]): Boolean =
-      !n.children.exists(_.output.exists(a => ids(a.exprId))) || {
+    /** Operators that are not listed may do anything with their input: write it, hand it on under other ids, as a reused exchange
+      * does, or beside other numbers under the same id, as a union.
+      */
+    private def onlyCompares(n: SparkPlan, ids: Set[ExprId]): Boolean = {
+      val input = n match {
+        case r: ReusedExchangeExec => Seq(r.child)
+        case _ => n.children
+      }
+      !input.exists(_.output.exists(a => ids(a.exprId))) || {
         def free(e: Expression) = !e.references.exists(a => ids(a.exprId))
         def plain(e: Expression) = free(e) || (e match {
           case _: Attribute | Alias(_: Attribute, _) => true
@@ -114,5 +120,6 @@ object RowValues {
           case _ => false
         }
       }
+    }
   }
 }

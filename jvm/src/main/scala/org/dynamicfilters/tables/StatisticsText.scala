@@ -8,8 +8,9 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 /** Makes bounds of what Delta's log says of a file's column as text.
   *
   * Its traps: timestamps are cut to milliseconds; strings are cut to a prefix, with a character after the greatest one that old
-  * versions chose too small; writers differ in whether NaN counts as a greatest value; a column's type may have been
-  * widened since the text was written; with deleted rows a number of NULLs other than none or all says nothing.
+  * versions chose too small, and what is no UTF-8 in them is replaced; decimals may have gone through a double; writers differ
+  * in whether NaN counts as a greatest value; a column's type may have been widened since the text was written; with deleted
+  * rows a number of NULLs other than none or all says nothing.
   *
   * @see
   *   Delta's protocol, "Per-file Statistics"
@@ -39,7 +40,6 @@ final class StatisticsText private (domain: KeyDomain) {
 
   private def greatest(text: String): Option[AnyRef] = domain.dataType match {
     case FloatType | DoubleType => None
-    case StringType if text.endsWith(OldTieBreaker) => None
     case _ =>
       value(text).map {
         case micros: Long if isTimestamp => key(math.addExact(micros, MillisInMicros))
@@ -52,7 +52,8 @@ final class StatisticsText private (domain: KeyDomain) {
   private def key(value: Any): AnyRef = domain.fromInternal(value)
 
   private def value(text: String): Option[Any] = domain.dataType match {
-    case StringType => Some(UTF8String.fromString(text))
+    case StringType => Option.when(!text.contains(Replacement))(UTF8String.fromString(text))
+    case d: DecimalType if d.precision > ExactDigits => None
     case TimestampType if Offset.findFirstIn(text).isEmpty => None
     case other =>
       Option(Cast(Literal(text), other, Some("UTC"), EvalMode.LEGACY).eval())
@@ -66,7 +67,12 @@ final class StatisticsText private (domain: KeyDomain) {
 
 object StatisticsText {
   private val MillisInMicros = 1000L
-  private val OldTieBreaker = "\uFFFD"
+
+  /** Stands for bytes that are no UTF-8, which may be less or greater; old versions put it at the end of what they cut. */
+  private val Replacement = "\uFFFD"
+
+  /** Digits that a double keeps: numbers with a point in JSON go through one, here and in some writers. */
+  private val ExactDigits = 15
   private val Offset = "(Z|[+-]\\d\\d:?\\d\\d)$".r
   private val TypeChanges = "delta.typeChanges"
 

@@ -25,6 +25,10 @@ class StatisticsTextSuite extends AnyFunSuite {
     assert(bounds(DecimalType(10, 2), "-1.50", "3") == ColumnBounds(Long.box(-150), Long.box(300), false, true))
   }
 
+  test("a decimal of more digits than a double keeps says nothing") {
+    assert(bounds(DecimalType(16, 2), "-1.50", "3") == ColumnBounds(null, null, false, true))
+  }
+
   test("a text that is no value of the type says nothing") {
     assert(bounds(IntegerType, "x", "99999999999") == ColumnBounds(null, null, false, true))
     assert(bounds(LongType, null, null) == ColumnBounds(null, null, false, true))
@@ -50,6 +54,7 @@ class StatisticsTextSuite extends AnyFunSuite {
     val b = bounds(StringType, "abc", "abd\uDBFF\uDFFF")
     assert(b == ColumnBounds(UTF8String.fromString("abc"), UTF8String.fromString("abd\uDBFF\uDFFF"), false, true))
     assert(bounds(StringType, "abc", "abd\uFFFD").max == null)
+    assert(bounds(StringType, "a\uFFFDc", "b").min == null)
   }
 
   test("numbers of nulls count only where they are none or all") {

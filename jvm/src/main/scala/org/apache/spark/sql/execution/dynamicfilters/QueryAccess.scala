@@ -41,8 +41,9 @@ object QueryAccess {
     }
   }
 
+  /** The query, analyzed; of a command, which has run when its Dataset was made, the result. */
   def logicalPlan(query: Dataset[_]): LogicalPlan =
-    query.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.analyzed
+    query.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.commandExecuted
 
   /** Tells Spark's UI of the plan that runs. */
   def postPlan(sc: SparkContext, executionId: Long, query: QueryExecution, plan: SparkPlan): Unit =
