@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -162,3 +163,30 @@ def test_random_merges(spark: SparkSession) -> None:
             _compare(
                 spark, source, rng.choice(keys), " ".join(clauses), rng.random() < 0.5, rng.random() < 0.4
             )
+
+
+@pytest.mark.parametrize("second", [120, 4800])
+def test_commands_at_once_conflict_as_in_stock_spark(spark: SparkSession, second: int) -> None:
+    """Delta looks at the files that a command has listed, not at those that were opened: one of them fails."""
+    outcomes = []
+    # So that both have read before one writes.
+    slow = (
+        "(SELECT id + {} AS k, java_method('java.lang.Thread', 'sleep', 5L) AS z, -7 AS nv FROM range(100))"
+    )
+    for enabled in ("false", "true"):
+        _target(spark, "contested", vectors=False)
+        texts = [
+            f"MERGE INTO contested t USING {slow.format(first)} s ON t.id = s.k "
+            "WHEN MATCHED THEN UPDATE SET v = s.nv"
+            for first in (100, second)
+        ]
+        with (
+            joins.settings(spark, {"spark.dynamicFilters.enabled": enabled}, joins.FOREVER),
+            ThreadPoolExecutor(2) as threads,
+        ):
+            done = [threads.submit(lambda text: spark.sql(text).collect(), text) for text in texts]
+            outcomes.append(sorted(re.sub(r"\W.*", "", str(d.exception()), flags=re.S) for d in done))
+        changed = spark.sql("SELECT count(*), count(DISTINCT id) FROM contested WHERE v = -7").first()
+        assert changed[0] == changed[1] == (100 if any(o != "None" for o in outcomes[-1]) else 200)
+    # On a busy machine one may be over before the other begins.
+    assert len({tuple(o) for o in outcomes if o != ["None", "None"]}) <= 1, outcomes
