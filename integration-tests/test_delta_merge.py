@@ -167,7 +167,7 @@ def test_random_merges(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("second", [120, 4800])
 def test_commands_at_once_conflict_as_in_stock_spark(spark: SparkSession, second: int) -> None:
-    """Delta looks at the files that a command has listed, not at those that were opened: one of them fails."""
+    """Delta looks at files that a command has listed, not at those that were opened: one of them fails."""
     outcomes = []
     # So that both have read before one writes.
     slow = (
