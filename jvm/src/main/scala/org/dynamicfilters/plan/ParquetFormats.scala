@@ -1,5 +1,8 @@
 package org.dynamicfilters.plan
 
+import scala.util.Try
+
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
@@ -14,6 +17,7 @@ object ParquetFormats {
   private val internal = "__delta_internal_"
   private val isDeleted = internal + "is_row_deleted"
   private val rowNumber = internal + "row_index"
+  private val usesNumbers = "spark.databricks.delta.deletionVectors.useMetadataRowIndex"
 
   /** The scan's format, or why it is not filtered. */
   def of(scan: FileSourceScanExec): Either[String, ParquetFileFormat] = scan.relation.fileFormat match {
@@ -28,8 +32,11 @@ object ParquetFormats {
   def isInternal(column: String): Boolean =
     column == ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME || column.startsWith(internal)
 
-  /** Whether the format counts rows to find deleted ones: it does where Parquet's reader does not number them. */
-  def countsRows(required: StructType): Boolean =
+  /** Whether the format counts rows to find deleted ones: it does where it is not told to use the numbers of Parquet's reader,
+    * even if the query itself reads those.
+    */
+  def countsRows(session: SparkSession, required: StructType): Boolean =
     required.fieldNames.exists(n => n == isDeleted || n == rowNumber) &&
-      !required.fieldNames.contains(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME)
+      !(required.fieldNames.contains(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME) &&
+        Try(session.conf.get(usesNumbers, "true").toBoolean).getOrElse(false))
 }

@@ -207,7 +207,7 @@ object ScanPlanner {
       case p => p.asInstanceOf[ParquetFileFormat]
     }
     val marked = relation.copy(
-      fileFormat = new DynamicParquetFormat(spec, format, ParquetFormats.countsRows(scan.requiredSchema)),
+      fileFormat = new DynamicParquetFormat(spec, format, ParquetFormats.countsRows),
       options = relation.options + (MarkerOption -> spec.marker)
     )(relation.sparkSession)
     val filtered = DynamicFilterScanExec(spec, withRelation(scan, marked))

@@ -25,10 +25,13 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
   * @param plain
   *   the format that Spark planned; everything that a scan asks of its format is its answer
   * @param countsRows
-  *   see [[DynamicFileReader]]
+  *   see [[DynamicFileReader]]; asked when `plain` makes a reader, of the session and the required schema
   */
-final class DynamicParquetFormat(spec: ScanSpec, val plain: ParquetFileFormat, countsRows: Boolean)
-    extends ParquetFileFormat {
+final class DynamicParquetFormat(
+    spec: ScanSpec,
+    val plain: ParquetFileFormat,
+    countsRows: (SparkSession, StructType) => Boolean
+) extends ParquetFileFormat {
   override def toString: String = plain.toString
   override def supportBatch(session: SparkSession, schema: StructType): Boolean = plain.supportBatch(session, schema)
   override def vectorTypes(required: StructType, partition: StructType, conf: SQLConf): Option[Seq[String]] =
@@ -63,7 +66,7 @@ final class DynamicParquetFormat(spec: ScanSpec, val plain: ParquetFileFormat, c
       ),
       // Asked again where Spark asks: the plan may be older than the setting.
       new FileSourceOptions(options).ignoreCorruptFiles,
-      countsRows
+      countsRows(sparkSession, requiredSchema)
     )
 }
 
