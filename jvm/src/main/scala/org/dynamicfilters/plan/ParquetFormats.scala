@@ -32,11 +32,14 @@ object ParquetFormats {
   def isInternal(column: String): Boolean =
     column == ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME || column.startsWith(internal)
 
-  /** Whether the format counts rows to find deleted ones: it does where it is not told to use the numbers of Parquet's reader,
-    * even if the query itself reads those.
+  /** Whether the format counts rows to find deleted ones: it does where it was not told to use the numbers of Parquet's reader,
+    * when it was made or by now, even if the query itself reads those.
     */
-  def countsRows(session: SparkSession, required: StructType): Boolean =
+  def countsRows(format: ParquetFileFormat, session: SparkSession, required: StructType): Boolean = {
+    def isOn(setting: => Any) = Try(setting.toString.toBoolean).getOrElse(false)
     required.fieldNames.exists(n => n == isDeleted || n == rowNumber) &&
-      !(required.fieldNames.contains(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME) &&
-        Try(session.conf.get(usesNumbers, "true").toBoolean).getOrElse(false))
+    !(required.fieldNames.contains(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME) &&
+      isOn(session.conf.get(usesNumbers, "true")) &&
+      isOn(format.getClass.getMethod("optimizationsEnabled").invoke(format)))
+  }
 }

@@ -25,12 +25,12 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
   * @param plain
   *   the format that Spark planned; everything that a scan asks of its format is its answer
   * @param countsRows
-  *   see [[DynamicFileReader]]; asked when `plain` makes a reader, of the session and the required schema
+  *   see [[DynamicFileReader]]; asked when `plain` makes a reader, of it, the session and the required schema
   */
 final class DynamicParquetFormat(
     spec: ScanSpec,
     val plain: ParquetFileFormat,
-    countsRows: (SparkSession, StructType) => Boolean
+    countsRows: (ParquetFileFormat, SparkSession, StructType) => Boolean
 ) extends ParquetFileFormat {
   override def toString: String = plain.toString
   override def supportBatch(session: SparkSession, schema: StructType): Boolean = plain.supportBatch(session, schema)
@@ -66,7 +66,7 @@ final class DynamicParquetFormat(
       ),
       // Asked again where Spark asks: the plan may be older than the setting.
       new FileSourceOptions(options).ignoreCorruptFiles,
-      countsRows(sparkSession, requiredSchema)
+      countsRows(plain, sparkSession, requiredSchema)
     )
 }
 
