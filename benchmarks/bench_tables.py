@@ -65,7 +65,9 @@ def main() -> None:
     folder = join_tables.big(datafiles.DATA / "joins", options.join * 1_000_000)
     small = join_tables.small(datafiles.DATA / "joins", options.join * 1_000_000)
     shutil.rmtree(TABLES, ignore_errors=True)
-    spark = runs.session("benchmark of table formats", {**runs.LARGE, **package.config(TABLES / "warehouse")})
+    folders = {"spark.sql.warehouse.dir": str(TABLES / "warehouse")}
+    settings = {**runs.LARGE, **folders, **package.config(TABLES / "warehouse")}
+    spark = runs.session("benchmark of table formats", settings)
     results: dict[str, Any] = {"environment": runs.environment(), "format": package.name, "queries": []}
     try:
         if "tables" in options.parts:
