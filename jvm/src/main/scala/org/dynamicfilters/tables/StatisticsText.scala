@@ -1,5 +1,7 @@
 package org.dynamicfilters.tables
 
+import java.math.RoundingMode
+
 import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -35,6 +37,7 @@ final class StatisticsText private (domain: KeyDomain) {
 
   private def least(text: String): Option[AnyRef] = value(text).map {
     case micros: Long if isTimestamp => key(math.subtractExact(micros, MillisInMicros))
+    case d: Decimal => widened(d, RoundingMode.FLOOR).map(key).orNull
     case v => key(v)
   }
 
@@ -43,9 +46,21 @@ final class StatisticsText private (domain: KeyDomain) {
     case _ =>
       value(text).map {
         case micros: Long if isTimestamp => key(math.addExact(micros, MillisInMicros))
+        case d: Decimal => widened(d, RoundingMode.CEILING).map(key).orNull
         case v => key(v)
       }
   }
+
+  /** The least or greatest value that a double of this text may have been, None beyond the end of the type. */
+  private def widened(d: Decimal, to: RoundingMode): Option[Decimal] =
+    if (d.precision <= ExactDigits) Some(d)
+    else {
+      val v = d.toJavaBigDecimal
+      val error = v.abs.scaleByPowerOfTen(-ExactDigits)
+      val wide = if (to == RoundingMode.FLOOR) v.subtract(error) else v.add(error)
+      val end = wide.setScale(d.scale, to)
+      Option.when(end.precision <= d.precision)(Decimal(end, d.precision, d.scale))
+    }
 
   private val isTimestamp = domain.dataType == TimestampType || domain.dataType == TimestampNTZType
 
@@ -53,7 +68,6 @@ final class StatisticsText private (domain: KeyDomain) {
 
   private def value(text: String): Option[Any] = domain.dataType match {
     case StringType => Option.when(!text.contains(Replacement))(UTF8String.fromString(text))
-    case d: DecimalType if d.precision > ExactDigits => None
     case TimestampType if Offset.findFirstIn(text).isEmpty => None
     case other =>
       Option(Cast(Literal(text), other, Some("UTC"), EvalMode.LEGACY).eval())
