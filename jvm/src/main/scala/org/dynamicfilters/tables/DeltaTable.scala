@@ -32,11 +32,13 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
 
   /** Reads the bounds of a column from the log, by a Spark job.
     *
+    * @param most
+    *   files
     * @return
-    *   by URL-encoded path of the file; None where the log's bounds cannot be used
+    *   by URL-encoded path of the file; None where the log's bounds cannot be used, or there are more files
     */
-  def read(field: StructField, domain: KeyDomain): Option[Map[String, ColumnBounds]] =
-    StatisticsText.of(field, domain).map { text =>
+  def read(field: StructField, domain: KeyDomain, most: Int): Option[Map[String, ColumnBounds]] =
+    StatisticsText.of(field, domain).filterNot(_ => fileCount.exists(_ > most)).flatMap { text =>
       val name = physicalName(field)
       val values = StructType(Seq(StructField(name, StringType)))
       val counts = StructType(Seq(StructField(name, LongType)))
@@ -49,20 +51,19 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
         )
       )
       val column = quoteIfNeeded(name)
-      snapshot.getClass
+      val files = snapshot.getClass
         .getMethod("allFiles")
         .invoke(snapshot)
         .asInstanceOf[Dataset[_]]
         .toDF()
         .select(col("path"), from_json(col("stats"), schema).as("s"))
         .select("path", "s.numRecords", s"s.minValues.$column", s"s.maxValues.$column", s"s.nullCount.$column")
-        .collect()
-        .iterator
-        .map { r =>
-          def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
-          absolute(r.getString(0)) -> text.bounds(Option(r.getString(2)), Option(r.getString(3)), number(4), number(1))
-        }
-        .toMap
+      // A log without that number may be of any length.
+      val rows = if (fileCount.isDefined) files.collect() else files.take(most + 1)
+      Option.when(rows.length <= most)(rows.iterator.map { r =>
+        def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
+        absolute(r.getString(0)) -> text.bounds(Option(r.getString(2)), Option(r.getString(3)), number(4), number(1))
+      }.toMap)
     }
 
   private def absolute(path: String): String =
@@ -70,7 +71,12 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
 }
 
 object DeltaTable {
-  private val delta = "org.apache.spark.sql.delta."
+
+  /** Of queries, and of commands. Not those of a change data feed: they read deleted rows, which tight bounds leave out. */
+  private val indexes = Set(
+    "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex",
+    "org.apache.spark.sql.delta.files.TahoeBatchFileIndex"
+  )
 
   /** The version that a scan reads.
     *
@@ -78,7 +84,7 @@ object DeltaTable {
     *   None of any other location, and of a Delta version with other names
     */
   def of(location: FileIndex): Option[DeltaTable] =
-    if (!location.getClass.getName.startsWith(delta)) None
+    if (!indexes.contains(location.getClass.getName)) None
     else
       for {
         snapshot <- call(location, "preparedScan")

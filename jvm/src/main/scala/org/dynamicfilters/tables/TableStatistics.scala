@@ -14,7 +14,7 @@ final class TableStatistics(maxFiles: Int) {
   private val columns = new java.util.LinkedHashMap[Key, Map[String, ColumnBounds]](16, 0.75f, true)
   private var files = 0L
 
-  /** Jobs that read a log, for tests. */
+  /** How often a log was asked, for tests. */
   val reads = new AtomicLong
 
   /** @return
@@ -24,12 +24,8 @@ final class TableStatistics(maxFiles: Int) {
     val key = Key(table.id, s"${field.name}|${field.metadata.json}", field.dataType.sql)
     // Two queries may read the same at the same time; nobody waits for a job under a lock.
     synchronized(Option(columns.get(key))).getOrElse {
-      val read =
-        if (table.fileCount.exists(_ > maxFiles / 4)) Map.empty[String, ColumnBounds]
-        else {
-          reads.incrementAndGet()
-          table.read(field, domain).getOrElse(Map.empty)
-        }
+      reads.incrementAndGet()
+      val read = table.read(field, domain, maxFiles / 4).getOrElse(Map.empty)
       keep(key, read.filter(_._2 != ColumnBounds.unknown))
     }
   }

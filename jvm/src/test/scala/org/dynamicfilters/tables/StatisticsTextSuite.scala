@@ -25,8 +25,10 @@ class StatisticsTextSuite extends AnyFunSuite {
     assert(bounds(DecimalType(10, 2), "-1.50", "3") == ColumnBounds(Long.box(-150), Long.box(300), false, true))
   }
 
-  test("a decimal of more digits than a double keeps says nothing") {
-    assert(bounds(DecimalType(16, 2), "-1.50", "3") == ColumnBounds(null, null, false, true))
+  test("a decimal of more digits than a double keeps may have lost the last ones") {
+    assert(bounds(DecimalType(16, 2), "-1.50", "3") == ColumnBounds(Long.box(-151), Long.box(301), false, true))
+    val high = bounds(DecimalType(18, 2), "1234567890123456.75", "9999999999999999.99")
+    assert(high.min.asInstanceOf[Long] <= 123456789012345679L && high.max == null)
   }
 
   test("a text that is no value of the type says nothing") {
