@@ -96,8 +96,8 @@ def test_in_the_same_stage_nothing_is_filtered(compare: Comparer, name: str) -> 
     joins.assert_reason(run, "format", "same stage")
 
 
-def _read(run: joins.Run, column: str = "k") -> int:
-    return sum(s["rows_total"] for s in run.scans_with(column))
+def _read(run: joins.Run) -> int:
+    return sum(s["rows_total"] for s in run.scans_with("k"))
 
 
 @pytest.mark.parametrize("adaptive", ["on", "off"])
@@ -106,15 +106,14 @@ def test_orc_leaves_out_row_groups_by_its_own_statistics(
     compare: Comparer, strategy: str, adaptive: str
 ) -> None:
     settings = (STRATEGIES[strategy], joins.ADAPTIVE[adaptive], joins.FOREVER)
-    for query in (
-        "SELECT x.id FROM orc_p x JOIN b ON x.k = b.j",
-        "SELECT x.id FROM orc_p x JOIN b ON x.s = b.t",
-    ):
-        for rows in ({}, ROWS["orc rows"]):
-            run = compare(query, *settings, rows).on
-            if strategy == "broadcast" or adaptive == "on":
-                column = "s" if "x.s" in query else "k"
-                assert 0 < _read(run, column) < tables.ROWS, str(run)
+    for rows in ({}, ROWS["orc rows"]):
+        run = compare("SELECT x.id FROM orc_p x JOIN b ON x.k = b.j", *settings, rows).on
+        if strategy == "broadcast" or adaptive == "on":
+            assert 0 < _read(run) < tables.ROWS, str(run)
+    # Its bounds of strings are not to be trusted where bytes are no UTF-8.
+    run = compare("SELECT x.id FROM orc_p x JOIN b ON x.s = b.t", *settings).on
+    if strategy == "broadcast":
+        joins.assert_not_pruned(run, "s")
     nulls = "SELECT x.id, b.n FROM orc_p x JOIN b ON x.k <=> b.j"
     assert any(r.n == 20 for r in compare(nulls, *settings).off.rows)
     off = {"spark.sql.orc.filterPushdown": "false"}
