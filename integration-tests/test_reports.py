@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -231,3 +232,13 @@ def test_one_query_as_one_row(spark: SparkSession, t: str) -> None:
 def test_report_of_no_tag_is_refused(spark: SparkSession, arguments: str) -> None:
     with pytest.raises(Exception, match="takes one argument, the text of a query's tag"):
         spark.sql(f"SELECT * FROM dynamic_filter_report({arguments})").collect()
+
+
+def test_analyze_does_not_run_a_command_again(spark: SparkSession) -> None:
+    spark.sql("CREATE OR REPLACE TEMP VIEW one AS SELECT 1L AS id")
+    spark.sql("DROP TABLE IF EXISTS inserted")
+    spark.sql("CREATE TABLE inserted (id BIGINT) USING parquet")
+    with contextlib.suppress(sdf.DynamicFiltersError):  # there may be nothing to report
+        sdf.analyze(spark.sql("INSERT INTO inserted SELECT id FROM one"))
+    assert spark.table("inserted").count() == 1
+    spark.sql("DROP TABLE inserted")
