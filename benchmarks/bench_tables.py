@@ -75,7 +75,7 @@ def main() -> None:
             for name, source in (("log", log), ("big", folder)):
                 runs.register(spark, f"{name}_parquet", source)
                 _adopt(spark, package.name, name, source)
-            for case in _cases(package.name):
+            for case in _cases():
                 results["queries"].append(_compare(spark, package.name, options.rounds, *case))
         if "merge" in options.parts and package is packages.DELTA:
             results["merge"] = _merge(spark, options.rounds)
@@ -102,7 +102,7 @@ def _adopt(spark: SparkSession, format: str, name: str, source: Path) -> None:
         spark.sql(f"CREATE OR REPLACE TEMP VIEW {name}_iceberg AS SELECT * FROM {table}")
 
 
-def _cases(format: str) -> list[tuple[str, str, dict[str, str]]]:
+def _cases() -> list[tuple[str, str, dict[str, str]]]:
     """Name, text with `{t}` for a format, settings."""
     log = [(q.name, q.sql("log_{t}"), {}) for q in queries.SCALING]
     join = CLUSTERED_SQL.replace("FROM big b", "FROM big_{t} b").replace("{kept}", str(SMALL_KEPT))

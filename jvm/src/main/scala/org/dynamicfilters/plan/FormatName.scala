@@ -4,6 +4,7 @@ import java.util.Locale
 
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.sources.DataSourceRegister
+import org.dynamicfilters.tables.DeltaTable
 
 /** What a file format is called: `parquet`, `delta`, `orc`. */
 object FormatName {
@@ -14,7 +15,7 @@ object FormatName {
   def apply(format: FileFormat): String = {
     val ofClass = format.getClass.getSimpleName.stripSuffix("$").stripSuffix("FileFormat")
     format match {
-      case f if f.getClass.getName.startsWith("org.apache.spark.sql.delta.") => "delta"
+      case f if f.getClass.getName.startsWith(DeltaTable.Package) => "delta"
       case r: DataSourceRegister if ofClass.equalsIgnoreCase(r.shortName()) || isSparks(format) => r.shortName()
       case _ => ofClass.toLowerCase(Locale.ROOT)
     }

@@ -6,12 +6,12 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
+import org.dynamicfilters.tables.DeltaTable
 
 /** The file formats whose Parquet files are read by Spark's reader: Spark's own, and Delta's, which adds columns to what that
   * reader returns. Known by name, because Delta need not be there.
   */
 object ParquetFormats {
-  private val delta = "org.apache.spark.sql.delta."
 
   /** Delta's columns that are no columns of the files: whether a row is deleted, and its number in the file. */
   private val internal = "__delta_internal_"
@@ -23,8 +23,12 @@ object ParquetFormats {
   def of(scan: FileSourceScanExec): Either[String, ParquetFileFormat] = scan.relation.fileFormat match {
     case p: ParquetFileFormat if p.getClass == classOf[ParquetFileFormat] =>
       // Checkpoints: what a table is, comes from there.
-      Either.cond(!scan.relation.location.getClass.getName.startsWith(delta), p, "it is a scan of Delta's own log")
-    case p: ParquetFileFormat if p.getClass.getName == delta + "DeltaParquetFileFormat" => Right(p)
+      Either.cond(
+        !scan.relation.location.getClass.getName.startsWith(DeltaTable.Package),
+        p,
+        "it is a scan of Delta's own log"
+      )
+    case p: ParquetFileFormat if p.getClass.getName == DeltaTable.Package + "DeltaParquetFileFormat" => Right(p)
     case other => Left(s"files of format ${FormatName(other)} are not filtered yet")
   }
 

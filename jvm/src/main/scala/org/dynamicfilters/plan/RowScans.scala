@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.dynamicfilters.TableAccess
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
-import org.dynamicfilters.filter.{KeyDomain, TuplePart}
+import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{CachedScanExec, RowFilteredScanExec, SourceScan, SpecScan}
 import org.dynamicfilters.scan._
@@ -225,12 +225,8 @@ object RowScans {
           .toRight(s"the scan is not filtered by ${c.name} alone")
       )
     } yield {
-      val parts = found.zip(ref.nullsMatch).map { case (c, nulls) =>
-        ScanTuplePart(TuplePart(c.domain, nulls), c.name, c.ordinal, c.partitionOrdinal)
-      }
-      val tuple = ScanTuple(ref, parts.toIndexedSeq, where)
-      if (scan.spec.tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) scan
-      else withSpec(scan, scan.spec.withTuples(scan.spec.tuples :+ tuple))
+      val spec = scan.spec.withTuple(ref, found, where)
+      if (spec eq scan.spec) scan else withSpec(scan, spec)
     }
 
   private def columnsOf(scan: SparkPlan): IndexedSeq[ScanColumn] = scan match {

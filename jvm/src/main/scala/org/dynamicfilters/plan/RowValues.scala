@@ -8,10 +8,10 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
 import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.tables.DeltaTable
 
 /** Expressions that Spark calls non-deterministic, and whose value in a row does not depend on which other rows are there. */
 object RowValues {
-  private val delta = "org.apache.spark.sql.delta."
 
   /** The file that a row comes from, and where in it: a function of the row. */
   private def isOfFile(e: Expression): Boolean = e match {
@@ -23,8 +23,8 @@ object RowValues {
     * see all rows that it sees in stock Spark, but what it returns is a function of the row.
     */
   private def isWatched(e: Expression): Boolean = e match {
-    case u: ScalaUDF => u.function.getClass.getName.startsWith(delta)
-    case other => other.getClass.getName == delta + "metric.IncrementMetric"
+    case u: ScalaUDF => u.function.getClass.getName.startsWith(DeltaTable.Package)
+    case other => other.getClass.getName == DeltaTable.Package + "metric.IncrementMetric"
   }
 
   private def all(e: Expression)(allowed: Expression => Boolean): Boolean =

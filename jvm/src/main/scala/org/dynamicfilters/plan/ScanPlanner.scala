@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.filter.{KeyDomain, TuplePart}
+import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{DynamicFilterScanExec, SpecScan}
 import org.dynamicfilters.scan._
@@ -105,12 +105,8 @@ object ScanPlanner {
         )
         _ <- Either.cond(found.exists(!_.isPartitionColumn), (), "all keys are partition columns")
       } yield {
-        val parts = found.zip(ref.nullsMatch).map { case (c, nulls) =>
-          ScanTuplePart(TuplePart(c.domain, nulls), c.name, c.ordinal, c.partitionOrdinal)
-        }
-        val tuple = ScanTuple(ref, parts.toIndexedSeq, place)
-        if (d.spec.tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) d
-        else wrap(plain, d.spec.withTuples(d.spec.tuples :+ tuple))
+        val spec = d.spec.withTuple(ref, found, place)
+        if (spec eq d.spec) d else wrap(plain, spec)
       }
     case s: SpecScan => RowScans.filteredByTuples(s, columns, ref, place)
     case _ => Left("the scan is not filtered by each of the keys alone")

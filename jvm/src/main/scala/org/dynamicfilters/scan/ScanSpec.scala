@@ -143,6 +143,15 @@ final class ScanSpec(
   def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec = changed(columns, tuples)
   def withTuples(tuples: IndexedSeq[ScanTuple]): ScanSpec = changed(columns, tuples)
 
+  /** The same scan under the filter of the tuples of some of its columns too; this if it has that already. */
+  def withTuple(ref: JoinRef, of: Seq[ScanColumn], place: ScanPlace): ScanSpec = {
+    val parts = of.zip(ref.nullsMatch).map { case (c, nulls) =>
+      ScanTuplePart(TuplePart(c.domain, nulls), c.name, c.ordinal, c.partitionOrdinal)
+    }
+    val tuple = ScanTuple(ref, parts.toIndexedSeq, place)
+    if (tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) this else withTuples(tuples :+ tuple)
+  }
+
   private def changed(columns: IndexedSeq[ScanColumn], tuples: IndexedSeq[ScanTuple]): ScanSpec =
     new ScanSpec(
       ScanSpec.nextId(),

@@ -72,10 +72,13 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
 
 object DeltaTable {
 
+  /** Where Delta's classes are. They are known by name only. */
+  val Package = "org.apache.spark.sql.delta."
+
   /** Of queries, and of commands. Not those of a change data feed: they read deleted rows, which tight bounds leave out. */
   private val indexes = Set(
-    "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex",
-    "org.apache.spark.sql.delta.files.TahoeBatchFileIndex"
+    Package + "stats.PreparedDeltaFileIndex",
+    Package + "files.TahoeBatchFileIndex"
   )
 
   /** The version that a scan reads.

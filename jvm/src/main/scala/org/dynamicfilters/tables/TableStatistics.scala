@@ -1,7 +1,5 @@
 package org.dynamicfilters.tables
 
-import java.util.concurrent.atomic.AtomicLong
-
 import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
@@ -14,9 +12,6 @@ final class TableStatistics(maxFiles: Int) {
   private val columns = new java.util.LinkedHashMap[Key, Map[String, ColumnBounds]](16, 0.75f, true)
   private var files = 0L
 
-  /** How often a log was asked, for tests. */
-  val reads = new AtomicLong
-
   /** @return
     *   bounds of the column by URL-encoded path of the file; empty where the log says nothing or has too many files
     */
@@ -24,7 +19,6 @@ final class TableStatistics(maxFiles: Int) {
     val key = Key(table.id, s"${field.name}|${field.metadata.json}", field.dataType.sql)
     // Two queries may read the same at the same time; nobody waits for a job under a lock.
     synchronized(Option(columns.get(key))).getOrElse {
-      reads.incrementAndGet()
       val read = table.read(field, domain, maxFiles / 4).getOrElse(Map.empty)
       keep(key, read.filter(_._2 != ColumnBounds.unknown))
     }
