@@ -108,9 +108,11 @@ def lost_map(
     files = ShuffleFiles(folder)
     lost: list[int] = []
     status = spark.sparkContext.statusTracker()
+    # Spark tells late that a stage has ended: one of the query before this one may still be listed.
+    earlier = set(status.getActiveStageIds())
 
     def step() -> bool:
-        for stage in status.getActiveStageIds():
+        for stage in set(status.getActiveStageIds()) - earlier:
             info = status.getStageInfo(stage)
             if info is None or info.numTasks != reducers or info.numCompletedTasks < completed:
                 continue
