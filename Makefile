@@ -133,8 +133,8 @@ stubs:
 
 # ---- tests
 
-# Parts that do not disturb each other run side by side: Spark's small queries keep about one core busy each.
-SIDE_BY_SIDE := -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Parts that do not disturb each other run side by side: Spark's small queries keep less than a core busy each.
+SIDE_BY_SIDE := -j3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # Run every part, also after one has failed, and end with the sum of all.
 test: $(OLDER_VENVS)

@@ -37,8 +37,8 @@ def _check(code: str, folder: Path, rows: int = 40_000, settings: str = "{}", pr
     return out
 
 
-def _join(exchange: str, dim: str) -> str:
-    slow = _SLOW.format(id="b.id", each=31)
+def _join(exchange: str, dim: str, each: int = 31) -> str:
+    slow = _SLOW.format(id="b.id", each=each)
     return f"""
 query = \"\"\"SELECT /*+ BROADCAST(d) */ b.id, b.k, b.v, {slow}
 FROM (SELECT /*+ {exchange} */ * FROM big) b JOIN ({dim}) d ON b.k = d.j\"\"\"
@@ -86,7 +86,7 @@ _READERS = {"batches": "", "rows": 'spark.conf.set("spark.sql.codegen.maxFields"
 def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str, reader: str) -> None:
     # More than selectivity.giveUp: whether a split is worth testing is measured, and known in the next
     # attempt; so is whether late materialization pays.
-    code = _READERS[reader] + _join(exchange, _MOST) + "compare(query, reducers=8, tasks=6)"
+    code = _READERS[reader] + _join(exchange, _MOST, each=131) + "compare(query, reducers=8, tasks=6)"
     settings = f'{{"{_FULL_RETRY}": "false"}}' if exchange == "REPARTITION(8)" else "{}"
     _check(code, tmp_path, settings=settings)
 

@@ -11,10 +11,9 @@ import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsA
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.scan._
 import org.dynamicfilters.state.{Executions, TaskFilters}
-import org.dynamicfilters.tables.{DeltaTable, TableStatistics}
+import org.dynamicfilters.tables.{DeltaTable, LoggedBounds, TableStatistics}
 
 /** A file scan under dynamic filters.
   *
@@ -93,7 +92,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
                 FileStatistics.instance,
                 sparkContext.defaultParallelism,
                 ask(files),
-                fromTable
+                fromTable(files)
               )
               .map { choice =>
                 countLeft(choice, accumulator)
@@ -111,22 +110,24 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       }
 
   /** What the table's log says of its files. Not asked for a single one. */
-  private def fromTable: SplitChooser.FromTable = {
+  private def fromTable(scanned: FileScanRDD): SplitChooser.FromTable = {
+    lazy val wanted = scanned.filePartitions.iterator.flatMap(_.files).map(_.urlEncodedPath).toSet
     val table = DeltaTable.of(scan.relation.location).filterNot(_.fileCount.contains(1L))
     val columns = spec.columns.map { c =>
-      if (c.isPartitionColumn || table.isEmpty) Map.empty[String, ColumnBounds]
+      if (c.isPartitionColumn || table.isEmpty) LoggedBounds.none
       else
         try
-          table.get
-            .field(c.name)
-            .fold(Map.empty[String, ColumnBounds])(TableStatistics.instance.bounds(table.get, _, c.domain))
+          table.get.field(c.name).fold(LoggedBounds.none) { field =>
+            val all = TableStatistics.instance
+            all.bounds(table.get.id, field, wanted)(table.get.read(field, c.domain, all.mostOfTable))
+          }
         catch {
           case NonFatal(e) =>
             logWarning(
               s"Dynamic filters: the statistics of ${scan.relation.location} cannot be read, files are opened",
               e
             )
-            Map.empty[String, ColumnBounds]
+            LoggedBounds.none
         }
     }
     i => file => columns(i).get(file.urlEncodedPath)

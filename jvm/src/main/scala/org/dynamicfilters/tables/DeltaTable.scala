@@ -3,10 +3,10 @@ package org.dynamicfilters.tables
 import scala.util.Try
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.Dataset
+import org.apache.spark.sql.{Dataset, Row}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.execution.datasources.FileIndex
-import org.apache.spark.sql.functions.{col, from_json}
+import org.apache.spark.sql.functions.{col, from_json, lit}
 import org.apache.spark.sql.types.{LongType, StringType, StructField, StructType}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
@@ -21,7 +21,7 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 final class DeltaTable private (val id: (String, Long), schema: StructType, snapshot: AnyRef, index: FileIndex) {
   import DeltaTable._
 
-  /** Files of this version, None where that is not known. */
+  /** Data files of this version, None where that is not known. */
   def fileCount: Option[Long] = call(snapshot, "numOfFilesIfKnown") match {
     case Some(n: java.lang.Long) => Some(n)
     case _ => None
@@ -35,9 +35,9 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
     * @param most
     *   files
     * @return
-    *   by URL-encoded path of the file; None where the log's bounds cannot be used, or there are more files
+    *   None where the log's bounds cannot be used, or there are more files
     */
-  def read(field: StructField, domain: KeyDomain, most: Int): Option[Map[String, ColumnBounds]] =
+  def read(field: StructField, domain: KeyDomain, most: Int): Option[LoggedBounds] =
     StatisticsText.of(field, domain).filterNot(_ => fileCount.exists(_ > most)).flatMap { text =>
       val name = physicalName(field)
       val values = StructType(Seq(StructField(name, StringType)))
@@ -51,19 +51,23 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
         )
       )
       val column = quoteIfNeeded(name)
-      val files = snapshot.getClass
-        .getMethod("allFiles")
-        .invoke(snapshot)
-        .asInstanceOf[Dataset[_]]
-        .toDF()
-        .select(col("path"), from_json(col("stats"), schema).as("s"))
-        .select("path", "s.numRecords", s"s.minValues.$column", s"s.maxValues.$column", s"s.nullCount.$column")
+      val all = snapshot.getClass.getMethod("allFiles").invoke(snapshot).asInstanceOf[Dataset[_]].toDF()
+      val isWhole = if (all.columns.contains("deletionVector")) col("deletionVector").isNull else lit(false)
+      // Delta keeps the log in 50 partitions by default: little work, so no task for each.
+      val files = all
+        .coalesce(all.sparkSession.sparkContext.defaultParallelism)
+        .select(col("path"), from_json(col("stats"), schema).as("s"), isWhole.as("whole"))
+        .select("path", "s.numRecords", s"s.minValues.$column", s"s.maxValues.$column", s"s.nullCount.$column", "whole")
       // A log without that number may be of any length.
       val rows = if (fileCount.isDefined) files.collect() else files.take(most + 1)
-      Option.when(rows.length <= most)(rows.iterator.map { r =>
-        def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
-        absolute(r.getString(0)) -> text.bounds(Option(r.getString(2)), Option(r.getString(3)), number(4), number(1))
-      }.toMap)
+      Option.when(rows.length <= most) {
+        val (whole, others) = rows.partition(_.getBoolean(5))
+        def bounds(of: Array[Row]): Map[String, ColumnBounds] = of.iterator.map { r =>
+          def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
+          absolute(r.getString(0)) -> text.bounds(Option(r.getString(2)), Option(r.getString(3)), number(4), number(1))
+        }.toMap
+        LoggedBounds(bounds(whole), bounds(others))
+      }
     }
 
   private def absolute(path: String): String =

@@ -12,7 +12,7 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
   * Its traps: timestamps are cut to milliseconds; strings are cut to a prefix, with a character after the greatest one that old
   * versions chose too small, and what is no UTF-8 in them is replaced; decimals may have gone through a double; writers differ
   * in whether NaN counts as a greatest value; a column's type may have been widened since the text was written; with deleted
-  * rows a number of NULLs other than none or all says nothing.
+  * rows a number of NULLs other than none or all says nothing; dates before 1582 may be of another calendar, or BC.
   *
   * @see
   *   Delta's protocol, "Per-file Statistics"
@@ -27,6 +27,8 @@ final class StatisticsText private (domain: KeyDomain) {
     */
   def bounds(min: Option[String], max: Option[String], nulls: Option[Long], rows: Option[Long]): ColumnBounds =
     if (nulls.isDefined && nulls == rows) ColumnBounds.onlyNulls
+    else if (beforeGregorian(min, max))
+      ColumnBounds(null, null, mayHaveNulls = !nulls.contains(0L), mayHaveValues = true)
     else
       ColumnBounds(
         min.flatMap(least).orNull,
@@ -66,6 +68,18 @@ final class StatisticsText private (domain: KeyDomain) {
 
   private def key(value: Any): AnyRef = domain.fromInternal(value)
 
+  /** Whether one of two dates or timestamps is as old as that, or they are the wrong way round, as years BC without era are. */
+  private def beforeGregorian(min: Option[String], max: Option[String]): Boolean = {
+    val values = (min ++ max)
+      .flatMap(value)
+      .collect {
+        case days: Int if domain.dataType == DateType => days * MicrosInDay
+        case micros: Long if isTimestamp => micros
+      }
+      .toSeq
+    values.exists(_ < GregorianDay * MicrosInDay) || values != values.sorted
+  }
+
   private def value(text: String): Option[Any] = domain.dataType match {
     case StringType => Option.when(!text.contains(Replacement))(UTF8String.fromString(text))
     case TimestampType if Offset.findFirstIn(text).isEmpty => None
@@ -87,6 +101,10 @@ object StatisticsText {
 
   /** Digits that a double keeps: numbers with a point in JSON go through one, here and in some writers. */
   private val ExactDigits = 15
+
+  /** 1582-10-15. Texts of older dates may be of another calendar, and have no era, with `timeParserPolicy=LEGACY`. */
+  private val GregorianDay = -141427L
+  private val MicrosInDay = 86400000000L
   private val Offset = "(Z|[+-]\\d\\d:?\\d\\d)$".r
   private val TypeChanges = "delta.typeChanges"
 

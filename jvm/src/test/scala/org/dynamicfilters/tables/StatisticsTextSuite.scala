@@ -25,6 +25,17 @@ class StatisticsTextSuite extends AnyFunSuite {
     assert(bounds(DecimalType(10, 2), "-1.50", "3") == ColumnBounds(Long.box(-150), Long.box(300), false, true))
   }
 
+  test("dates before the Gregorian calendar, and those BC, which may have no era, say nothing") {
+    val nothing = ColumnBounds(null, null, false, true)
+    Seq(("0044-03-15", "2020-01-01"), ("3000-01-01", "2000-01-01"), ("3000-01-01", "0044-01-01")).foreach {
+      case (a, b) =>
+        assert(bounds(DateType, a, b) == nothing)
+        assert(bounds(TimestampType, s"${a}T00:00:00Z", s"${b}T00:00:00Z") == nothing)
+    }
+    assert(bounds(DateType, "1582-10-15", "1582-10-15").min == Long.box(-141427))
+    assert(bounds(IntegerType, "5", "-5").min == Long.box(5))
+  }
+
   test("a decimal of more digits than a double keeps may have lost the last ones") {
     assert(bounds(DecimalType(16, 2), "-1.50", "3") == ColumnBounds(Long.box(-151), Long.box(301), false, true))
     val high = bounds(DecimalType(18, 2), "1234567890123456.75", "9999999999999999.99")
