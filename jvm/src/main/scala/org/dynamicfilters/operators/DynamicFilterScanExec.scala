@@ -83,7 +83,13 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     else
       scan.inputRDD match {
         case files: FileScanRDD =>
-          try
+          try {
+            val splits = files.filePartitions.flatMap(_.files)
+            new FooterReads(scan.relation, spec, FileStatistics.instance).learn(
+              splits,
+              hadoopConf,
+              FooterReads.budget(splits.iterator.map(_.length).sum, sparkContext.defaultParallelism)
+            )
             SplitChooser
               .choose(
                 files.filePartitions,
@@ -101,7 +107,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
                 val left = choice.checked.map(sparkContext.broadcast(_)).orNull
                 new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
               }
-          catch {
+          } catch {
             case e: RuntimeException =>
               logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
               None

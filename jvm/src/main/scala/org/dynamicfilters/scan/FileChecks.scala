@@ -135,7 +135,7 @@ object FileChecks {
   private def folderOf(path: String): String = path.substring(0, path.lastIndexOf('/') + 1)
 
   /** Makes requests in parallel until all are answered or the time is over; those that fail have no answer. */
-  private def all(requests: ConcurrentLinkedQueue[() => Unit], deadline: Long): Unit = {
+  private[scan] def all(requests: ConcurrentLinkedQueue[() => Unit], deadline: Long): Unit = {
     val done = new CountDownLatch(requests.size)
     val threads = math.min(Threads, requests.size)
     (1 to threads).foreach { _ =>

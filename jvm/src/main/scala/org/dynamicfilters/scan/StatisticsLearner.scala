@@ -25,6 +25,8 @@ final class StatisticsLearner(
     fileColumns: IndexedSeq[FileColumn],
     askedAt: Long
 ) {
+  import StatisticsLearner._
+
   // The column whose values are watched: that of the first filter, if it is in the files.
   private val at = dataColumns.indexWhere(_._1 == 0)
   private val decoded = mutable.HashMap.empty[Long, ColumnBounds]
@@ -34,9 +36,6 @@ final class StatisticsLearner(
     (if (opened.isEmpty) None else task.known(file, i))
       .fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
   }
-
-  // As Parquet assigns row groups to splits (ParquetMetadataConverter).
-  private def middle(b: BlockMetaData): Long = b.getStartingPos + b.getCompressedSize / 2
 
   /** What an earlier query learned of a column in the row group.
     *
@@ -99,7 +98,7 @@ final class StatisticsLearner(
 
   /** Reports what is known of all row groups of the split, those that static predicates excluded included. */
   def finish(blocks: Seq[BlockMetaData]): Unit = {
-    val settled = opened.filter(f => f.modified > 0 && askedAt - f.modified > FileStatistics.SettledMillis)
+    val settled = opened.filter(isSettled(_, askedAt))
     for (identity <- settled; column <- dataColumns.indices.filter(fileColumns(_).isStored)) {
       val groups = blocks.map { b =>
         val fresh = if (column == at) decoded.get(middle(b)) else None
@@ -116,4 +115,14 @@ final class StatisticsLearner(
       )
     }
   }
+}
+
+object StatisticsLearner {
+
+  /** As Parquet assigns row groups to splits (ParquetMetadataConverter). */
+  private[scan] def middle(b: BlockMetaData): Long = b.getStartingPos + b.getCompressedSize / 2
+
+  /** Whether a file was written so long before it was opened that one with the same length and time is the same file. */
+  private[scan] def isSettled(file: FileIdentity, askedAt: Long): Boolean =
+    file.modified > 0 && askedAt - file.modified > FileStatistics.SettledMillis
 }

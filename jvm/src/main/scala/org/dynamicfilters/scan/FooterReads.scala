@@ -1,0 +1,149 @@
+package org.dynamicfilters.scan
+
+import java.io.Closeable
+import java.security.PrivilegedExceptionAction
+import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.security.UserGroupInformation
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.types.StructType
+
+/** Reads footers on the driver before a scan that looks for the first rows of an order, so that its first run takes the best files
+  * first, as later runs do.
+  *
+  * Only of files of which nothing is known yet, and for a small share of the time that the scan would take at most: footers that
+  * are not read by then are learned by the tasks, as ever. A file is opened by Spark's own reader for the columns of the order,
+  * so that what a value means (calendars, field ids, defaults) is decided in one place. What is read is a hint like all that was
+  * learned (contract 9).
+  */
+final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: FileStatistics) extends Logging {
+  private val columns: IndexedSeq[ScanColumn] =
+    spec.orders.map { case (c, _) => spec.columns(c) }.filterNot(_.isPartitionColumn).distinctBy(_.ordinal).toIndexedSeq
+
+  /** @param files
+    *   splits of the scan
+    * @param millis
+    *   as long as it waits; see [[FooterReads.budget]]
+    */
+  def learn(files: Seq[PartitionedFile], conf: Configuration, millis: Long): Unit =
+    plainFormat.filter(_ => columns.nonEmpty && millis > 0).foreach { format =>
+      val unknown = FooterReads.spread(files.filterNot(isKnown).distinctBy(_.urlEncodedPath).toIndexedSeq)
+      if (unknown.length > 1)
+        try {
+          val read = format.buildReaderWithPartitionValues(
+            relation.sparkSession,
+            relation.dataSchema,
+            new StructType(),
+            StructType(columns.map(c => spec.requiredSchema.fields(c.ordinal))),
+            Nil,
+            relation.options + (FileFormat.OPTION_RETURNING_BATCH -> "true"),
+            conf
+          )
+          // The threads are anyone's, the files may be this user's.
+          val user = UserGroupInformation.getCurrentUser
+          val requests = new ConcurrentLinkedQueue[() => Unit]()
+          unknown.foreach { f =>
+            requests.add { () =>
+              user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(read, f) })
+            }
+          }
+          FileChecks.all(requests, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis))
+        } catch {
+          case e @ (NonFatal(_) | _: LinkageError) =>
+            logWarning("Dynamic filters: footers cannot be read on the driver, files are read in Spark's order", e)
+        }
+    }
+
+  /** Table formats have columns of their own, and statistics. */
+  private def plainFormat: Option[ParquetFileFormat] = relation.fileFormat match {
+    case d: DynamicParquetFormat if d.plain.getClass == classOf[ParquetFileFormat] => Some(d.plain)
+    case _ => None
+  }
+
+  private def isKnown(f: PartitionedFile): Boolean = columns.forall { c =>
+    statistics
+      .find(f.urlEncodedPath, FileIdentity.listed(f), spec.statisticsKey(c), f.start, f.start + f.length)
+      .isDefined
+  }
+
+  private def one(read: PartitionedFile => Iterator[InternalRow], split: PartitionedFile): Unit = {
+    val askedAt = System.currentTimeMillis()
+    val whole = split.copy(partitionValues = InternalRow.empty, start = 0, length = split.fileSize)
+    val rows = read(whole)
+    try
+      for {
+        access <- ParquetReaderAccess.of(rows)
+        if access.fileReader.getFileMetaData.getFileDecryptor == null
+        identity <- access.openedStatus.map(FileIdentity.of)
+        if StatisticsLearner.isSettled(identity, askedAt)
+        (c, i) <- columns.zipWithIndex
+      } {
+        val column = new FileColumn(access, i, c.domain)
+        if (column.isStored) {
+          val groups = access.fileReader.getFooter.getBlocks.asScala.map { b =>
+            LearnedRowGroup(StatisticsLearner.middle(b), b.getRowCount, b.getCompressedSize, column.bounds(b))
+          }
+          statistics.offer(
+            LearnedSplit(
+              split.urlEncodedPath,
+              identity,
+              spec.statisticsKey(c),
+              0,
+              split.fileSize,
+              groups.toArray
+            )
+          )
+        }
+      }
+    finally
+      rows match {
+        case c: Closeable => c.close()
+        case _ =>
+      }
+  }
+}
+
+object FooterReads {
+
+  /** What one core reads and decodes of Parquet in a millisecond, at most. */
+  private val BytesInMilli = 100000L
+
+  /** So much of a scan's time its order may cost, where it turns out to be of no use. */
+  private val Share = 0.03
+
+  /** Below this, a scan is over before anything could be gained. */
+  private val LeastMillis = 3L
+
+  /** By then hundreds of footers are read from a disk, and those of an object store have been asked for. */
+  private val MostMillis = 300L
+
+  /** How long to read footers before a scan.
+    *
+    * @param bytes
+    *   of all splits
+    * @param cores
+    *   that read them
+    * @return
+    *   milliseconds, 0 for not at all
+    */
+  def budget(bytes: Long, cores: Int): Long = {
+    val millis = (bytes / (BytesInMilli * math.max(cores, 1)) * Share).toLong
+    if (millis < LeastMillis) 0 else math.min(millis, MostMillis)
+  }
+
+  /** The files such that the first few of them are far from each other: of files in the order of their values, the best is soon
+    * nearly known. 0, 1/2, 1/4, 3/4, 1/8, ... of the way.
+    */
+  private[scan] def spread[A](files: IndexedSeq[A]): IndexedSeq[A] = {
+    val bits = 32 - Integer.numberOfLeadingZeros(math.max(files.length - 1, 1))
+    (0 until (1 << bits)).map(Integer.reverse(_) >>> (32 - bits)).filter(files.indices.contains).map(files)
+  }
+}
