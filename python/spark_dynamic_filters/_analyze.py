@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ._commands import run_query
-from ._errors import DynamicFiltersError
+from ._errors import DynamicFiltersError, InvalidArgument
 from ._report import QueryReport, by_tag
 from ._session import session_of
 from ._status import status
@@ -111,10 +111,15 @@ def analyze(df: DataFrame) -> Analysis:
         The plan with filters in force, the filters with their generations, and what each scan skipped.
 
     Raises:
+        InvalidArgument: `df` is no batch DataFrame of Spark's.
         PluginNotLoaded: the plugin is not active; the message says what to add.
         DynamicFiltersError: the plugin kept no report of the run.
     """
-    spark = session_of(df)
+    spark = session_of("analyze", df)
+    if df.isStreaming:
+        raise InvalidArgument(
+            "analyze: expected a batch DataFrame, got a streaming one, which has no filters"
+        )
     status(spark)
     with tagged(spark) as tag:
         start = time.perf_counter()

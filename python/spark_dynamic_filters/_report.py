@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._conf import conf
-from ._session import sql
+from ._session import require_session, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -20,8 +20,10 @@ def filters(spark: SparkSession) -> DataFrame:
     The newest query has the highest `query_id`.
 
     Raises:
+        InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
+    require_session("filters", spark)
     return _function(spark, "dynamic_filters")
 
 
@@ -35,8 +37,10 @@ def scans(spark: SparkSession) -> DataFrame:
     have read without dynamic filters.
 
     Raises:
+        InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
+    require_session("scans", spark)
     return _function(spark, "dynamic_filter_scans")
 
 
