@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spark_dynamic_filters as sdf
+from spark_dynamic_filters._errors import EXTENSIONS_CLASS
 from support import joins, jvm
 
 if TYPE_CHECKING:
@@ -97,10 +98,10 @@ print("CONNECT", sdf.status(spark).connect)
 @pytest.mark.parametrize("way", ["plugin", "extension", "connect"])
 def test_wrong_settings_at_the_start(all_types_path: Path, tmp_path: Path, way: str) -> None:
     """One error with its class and no stack: in what Python raises and in the log."""
+    extension = "{'spark.jars': sdf.jar_path(), 'spark.sql.extensions': '" + EXTENSIONS_CLASS + "'}"
     builder = {
         "plugin": "sdf.configure(SparkSession.builder.master('local[2]').config(map=quiet))",
-        "extension": "SparkSession.builder.master('local[2]').config(map=quiet | {'spark.jars': sdf.jar_path(), "
-        "'spark.sql.extensions': 'org.dynamicfilters.DynamicFiltersExtensions'})",
+        "extension": f"SparkSession.builder.master('local[2]').config(map=quiet | {extension})",
         "connect": "sdf.configure(SparkSession.builder.remote('local[2]').config(map=quiet))",
     }[way]
     code = f"""

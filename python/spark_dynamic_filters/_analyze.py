@@ -90,7 +90,7 @@ class Analysis(QueryReport):
                 _cell(s["scan_id"]),
                 _cell(s["table_name"]),
                 ", ".join(s["filter_ids"] or []),
-                _share(s["files_pruned"], s["files_total"]),
+                _files(s),
                 _share(s["row_groups_pruned"], s["row_groups_total"]),
                 _share(s["rows_pruned"], s["rows_total"]),
                 _number(s["rows_output"]),
@@ -153,12 +153,26 @@ def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
+def _files(scan: Any) -> str:
+    """`4 of 8 (50 %), 1 unopened`: no row was read of the former; Spark counts as read what it opened."""
+    share = _share(scan["files_pruned"], scan["files_total"])
+    return f"{share}, {scan['files_unopened']:,} unopened" if scan["files_pruned"] else share
+
+
 def _share(part: int | None, total: int | None) -> str:
     """`3 of 30 (10 %)`; a report that does not know one of them leaves the cell empty."""
     if part is None or total is None:
         return ""
-    percent = f" ({100 * part / total:.0f} %)" if total else ""
+    percent = f" ({_percent(part, total)} %)" if total else ""
     return f"{part:,} of {total:,}{percent}"
+
+
+def _percent(part: int, total: int) -> str:
+    """Rounded, but 0 and 100 only for none and all."""
+    if 0 < part < total:
+        rounded = round(100 * part / total)
+        return {0: "< 1", 100: "> 99"}.get(rounded, str(rounded))
+    return f"{100 * part / total:.0f}"
 
 
 def _text_table(header: Sequence[str], rows: list[list[str]]) -> str:

@@ -61,7 +61,7 @@ _USER_FILTER_ERRORS: dict[str, type[DynamicFiltersError]] = {
 
 
 def user_filter_error(code: str, message: str) -> DynamicFiltersError:
-    """The error for a refused command on a filter of one's own."""
+    """The error for a refused command on a user filter."""
     return _USER_FILTER_ERRORS.get(code, DynamicFiltersError)(message)
 
 

@@ -93,7 +93,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
                 FileStatistics.instance,
                 sparkContext.defaultParallelism,
                 ask(files),
-                fromTable
+                fromTable,
+                ChunkSizes.wanted(scan.requiredSchema)
               )
               .map { choice =>
                 countLeft(choice, accumulator)
@@ -148,7 +149,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     if (choice.left.nonEmpty || choice.changed > 0) {
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      choice.left.foreach { case (_, known) => report.addUnopened(known) }
+      choice.left.foreach { case (_, known, bytes) => report.addUnopened(known, bytes) }
       if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(
