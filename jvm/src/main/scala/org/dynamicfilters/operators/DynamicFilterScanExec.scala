@@ -149,7 +149,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     if (choice.left.nonEmpty || choice.changed > 0) {
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      choice.left.foreach { case (_, known, bytes) => report.addUnopened(known, bytes) }
+      choice.left.foreach { case (file, known, bytes) => report.addUnopened(Some(file), known, bytes) }
       if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(
@@ -162,6 +162,15 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
       MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
     }
+
+  override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
+    val unknown = run.accumulator.value.get(executionId).fold(Set.empty[UnopenedSplit])(_.unknown.toSet)
+    if (unknown.nonEmpty) {
+      val report = new ScanReport(executionId, "driver")
+      UnopenedFiles.count(unknown, hadoopConf, ChunkSizes.wanted(scan.requiredSchema), report)
+      run.accumulator.add(report)
+    }
+  }
 
   override protected def tableName: String = RowFilteredScanExec.nameOf(scan)
 

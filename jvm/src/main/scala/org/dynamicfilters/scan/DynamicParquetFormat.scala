@@ -100,7 +100,7 @@ final class DynamicFileReader(
   private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
     task.reachesFile()
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
-      task.report.addUnopened(task.known(file), task.knownBytes(file))
+      task.report.addUnopened(Some(file), task.known(file), task.knownBytes(file))
       Iterator.empty
     } else {
       task.report.opened(file.urlEncodedPath)

@@ -2,6 +2,7 @@ package org.dynamicfilters.scan
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.state.ExecutionAccumulator
 
 /** What a scan counts. The order is the order in the accumulator's array. */
@@ -56,6 +57,9 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
   val reasons = mutable.LinkedHashMap.empty[String, Long]
   val learned = mutable.ArrayBuffer.empty[LearnedSplit]
 
+  /** Never opened, and nothing is known of them; at most [[UnopenedFiles.MaxSplits]]. */
+  val unknown = mutable.HashSet.empty[UnopenedSplit]
+
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
 
@@ -67,22 +71,29 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
 
   /** Counts a split that was never opened.
     *
+    * @param file
+    *   the split, if its row groups could be counted later
     * @param known
     *   its row groups, if anything is known of them
     * @param bytes
     *   of the columns asked for, if they are known
     */
-  def addUnopened(known: Option[Array[LearnedRowGroup]], bytes: Option[Long]): Unit = {
+  def addUnopened(file: Option[PartitionedFile], known: Option[Array[LearnedRowGroup]], bytes: Option[Long]): Unit = {
+    add(ScanCounter.Splits, 1)
+    add(ScanCounter.SplitsUnopened, 1)
+    known.foreach(addRowGroups)
+    bytes.foreach(add(ScanCounter.BytesTotal, _))
+    if (known.isEmpty && unknown.size < UnopenedFiles.MaxSplits)
+      file.foreach(f => unknown += UnopenedSplit(f.urlEncodedPath, f.start, f.start + f.length))
+  }
+
+  /** Counts row groups of a split that was never opened. */
+  def addRowGroups(groups: Array[LearnedRowGroup]): Unit = {
     import ScanCounter._
-    add(Splits, 1)
-    add(SplitsUnopened, 1)
-    known.foreach { groups =>
-      add(RowGroups, groups.length.toLong)
-      add(RowGroupsPruned, groups.length.toLong)
-      add(ByStatistics, groups.length.toLong)
-      add(Rows, groups.iterator.map(_.rows).sum)
-    }
-    bytes.foreach(add(BytesTotal, _))
+    add(RowGroups, groups.length.toLong)
+    add(RowGroupsPruned, groups.length.toLong)
+    add(ByStatistics, groups.length.toLong)
+    add(Rows, groups.iterator.map(_.rows).sum)
   }
 
   def addReason(reason: String, n: Long = 1): Unit =
@@ -96,6 +107,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     filesOpened ++= other.filesOpened
     other.reasons.foreach { case (r, n) => addReason(r, n) }
     learned ++= other.learned
+    unknown ++= other.unknown.iterator.take(UnopenedFiles.MaxSplits - unknown.size)
   }
 }
 
