@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spark_dynamic_filters as sdf
+from spark_dynamic_filters._errors import EXTENSIONS_CLASS
 from support import joins, jvm
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ spark.stop()
 """
 
 
-def _run(code: str, data: Path, folder: Path, check: bool = True, **environment: str) -> str:
-    """Runs Python code in a process of its own; returns what it printed."""
+def _run(
+    code: str, data: Path, folder: Path, check: bool = True, errors: bool = False, **environment: str
+) -> str:
+    """Runs Python code in a process of its own; returns what it printed, `errors` its standard error too."""
     done = subprocess.run(
         [sys.executable, "-c", PREAMBLE + code, str(data), str(folder)],
         capture_output=True,
@@ -49,7 +52,7 @@ def _run(code: str, data: Path, folder: Path, check: bool = True, **environment:
         check=False,
     )
     assert done.returncode == 0 or not check, done.stdout + done.stderr[-4000:]
-    return done.stdout
+    return done.stdout + (done.stderr if errors else "")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,10 +87,51 @@ def test_connect_in_one_process(all_types_path: Path, tmp_path: Path) -> None:
 spark = sdf.configure(SparkSession.builder.remote("local[2]").config(map=quiet)).getOrCreate()
 print("CONNECT", sdf.status(spark).connect)
 """
-    out = _run(code + SHOW, all_types_path, tmp_path, SPARK_TESTING="1")
+    out = _run(code + SHOW, all_types_path, tmp_path, errors=True, SPARK_TESTING="1")
     assert "CONNECT True" in out
+    # PySpark sets in the session what the server was started with, and Spark refuses that.
+    assert not re.search(r"Failed to set spark\.(jars|sql\.extensions)", out), out
     assert "STATUS extensions True" in out
     assert "FIRED True" in out
+
+
+@pytest.mark.parametrize("way", ["plugin", "extension", "connect"])
+def test_wrong_settings_at_the_start(all_types_path: Path, tmp_path: Path, way: str) -> None:
+    """One error with its class and no stack: in what Python raises and in the log."""
+    extension = "{'spark.jars': sdf.jar_path(), 'spark.sql.extensions': '" + EXTENSIONS_CLASS + "'}"
+    builder = {
+        "plugin": "sdf.configure(SparkSession.builder.master('local[2]').config(map=quiet))",
+        "extension": f"SparkSession.builder.master('local[2]').config(map=quiet | {extension})",
+        "connect": "sdf.configure(SparkSession.builder.remote('local[2]').config(map=quiet))",
+    }[way]
+    code = f"""
+try:
+    {builder}.config("spark.dynamicFilters.topk.maxLimits", "5").getOrCreate()
+except Exception as error:
+    print("ERROR<", error, ">ERROR")
+"""
+    out = _run(code, all_types_path, tmp_path, errors=True, SPARK_TESTING="1")
+    (error,) = re.findall(r"ERROR<(.*?)>ERROR", out, re.DOTALL)
+    assert "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters.topk.maxLimits: no such setting" in error
+    assert "\tat " not in out
+
+
+def test_keys_that_spark_takes_unasked(all_types_path: Path, tmp_path: Path) -> None:
+    code = """
+spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet)).getOrCreate()
+for key in ("spark.dynamicFilters.enable", "spark.dynamicfilters.enabled", "spark.dynamicAllocation.enable"):
+    spark.conf.set(key, "false")
+for _ in range(3):
+    spark.read.parquet(sys.argv[1]).orderBy("id").limit(5).collect()
+spark.stop()
+"""
+    out = _run(code, all_types_path, tmp_path, errors=True)
+    told = re.findall(r"WARN \w+: Dynamic filters: (.*) It has no effect", out)
+    meant = "no such setting; did you mean spark.dynamicFilters.enabled?"
+    assert sorted(told) == [
+        f"spark.dynamicFilters.enable: {meant}",
+        f"spark.dynamicfilters.enabled: {meant}",
+    ]
 
 
 def test_plugin_keeps_other_extensions(all_types_path: Path, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ with faults(spark) as happened:
 spark.stop()
 """
     out = run_application(code, tmp_path)
-    assert "started with spark.dynamicFilters.testing.faults.enabled=true" in value(out, "REFUSED")
+    assert "--conf spark.dynamicFilters.testing.faults.enabled=true" in value(out, "REFUSED")
     assert "CANNOT_MODIFY" in value(out, "SET enabled")
     assert "spark.dynamicFilters.testing.faults.enabled=true" in value(out, "SET spec")
     assert value(out, "COUNTERS") == "[]"

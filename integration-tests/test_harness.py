@@ -57,6 +57,20 @@ def test_differing_rows_are_shown(spark: SparkSession, t: str, assert_same_resul
     assert spark.conf.get("spark.dynamicFilters.enabled") == "true"
 
 
+def test_ties_are_told_from_other_rows(spark: SparkSession, t: str, assert_same_result: Check) -> None:
+    """A LIMIT may choose among rows that are equal in its sort keys."""
+    tied = [f"SELECT id, grp FROM {t} WHERE seq % 2 = {n} ORDER BY grp DESC LIMIT 3" for n in (0, 1)]
+    for ordered in (False, True):
+        with pytest.raises(AssertionError) as caught:
+            assert_same_result(_changing(spark, tied), ordered=ordered)
+        assert str(caught.value).splitlines()[0] == "only ties differ; pass keys=['grp']"
+    assert_same_result(_changing(spark, tied), keys=["grp"], ordered=True)
+    # Other keys, too: no tie.
+    other = [f"SELECT id, grp FROM {t} WHERE grp < {n} ORDER BY grp DESC LIMIT 3" for n in (9, 4)]
+    with pytest.raises(AssertionError, match=r"^dynamic filters changed the result"):
+        assert_same_result(_changing(spark, other))
+
+
 def test_order_is_compared_on_demand(spark: SparkSession, assert_same_result: Check) -> None:
     texts = ["SELECT * FROM VALUES 1, 2, 3 AS v(x)", *["SELECT * FROM VALUES 1, 3, 2 AS v(x)"] * 4]
     assert_same_result(_changing(spark, texts))

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 import spark_dynamic_filters as sdf
@@ -293,6 +294,21 @@ def test_integers_of_other_widths(spark: SparkSession, t: str, f: sdf.UserFilter
     with sdf.create_filter(spark, "small", "tinyint") as small:
         small.update(sdf.isin([1, 5]))
         assert ids(table.where(small.matches("seq")), "seq") == [1, 5]
+
+
+def test_whole_floats_are_integers(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
+    """As pandas has them: a column of integers with missing values is one of floats."""
+    table = spark.table(t)
+    f.update(sdf.isin(pd.Series([1, 5, None]).dropna()))
+    assert ids(table.where(f.matches("seq")), "seq") == [1, 5]
+    f.update(sdf.between(1.0, 3.0))
+    assert ids(table.where(f.matches("seq")), "seq") == [1, 2, 3]
+    f.update(sdf.isin(pd.Series([1, pd.NA, 7], dtype="Int64")))
+    assert ids(table.where(f.matches("seq")), "seq") == [1, 7]
+    assert spark.sql("SELECT dynamic_filter('wanted', NULL), dynamic_filter('wanted', 2)").head() == (
+        True,
+        False,
+    )
 
 
 def test_filters_of_dates_by_bitmap(spark: SparkSession, t: str) -> None:

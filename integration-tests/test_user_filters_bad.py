@@ -36,7 +36,7 @@ MISMATCH, INVALID = sdf.FilterTypeMismatch, sdf.InvalidFilterForm
 
 UPDATES: dict[str, tuple[str, Callable[[], sdf.Form], type[Exception], str]] = {
     "text for a number": ("bigint", lambda: sdf.isin([1, "2"]), MISMATCH, "'2' is no value"),
-    "fraction for an integer": ("bigint", lambda: sdf.isin([1.0]), MISMATCH, "1.0 is no value"),
+    "fraction for an integer": ("bigint", lambda: sdf.isin([1.5]), MISMATCH, "1.5 is no value"),
     "number for text": ("string", lambda: sdf.between(1, 2), MISMATCH, "1 is no value"),
     "too large": ("tinyint", lambda: sdf.isin([1, 128]), MISMATCH, "128 is no value"),
     "beyond 64 bits": ("bigint", lambda: sdf.isin([1 << 63]), MISMATCH, "9223372036854775808 is no value"),

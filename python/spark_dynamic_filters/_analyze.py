@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ._commands import run_query
-from ._errors import DynamicFiltersError
+from ._errors import DynamicFiltersError, InvalidArgument
 from ._report import QueryReport, by_tag
 from ._session import session_of
 from ._status import status
@@ -90,7 +90,7 @@ class Analysis(QueryReport):
                 _cell(s["scan_id"]),
                 _cell(s["table_name"]),
                 ", ".join(s["filter_ids"] or []),
-                _share(s["files_pruned"], s["files_total"]),
+                _files(s),
                 _share(s["row_groups_pruned"], s["row_groups_total"]),
                 _share(s["rows_pruned"], s["rows_total"]),
                 _number(s["rows_output"]),
@@ -111,10 +111,15 @@ def analyze(df: DataFrame) -> Analysis:
         The plan with filters in force, the filters with their generations, and what each scan skipped.
 
     Raises:
+        InvalidArgument: `df` is no batch DataFrame of Spark's.
         PluginNotLoaded: the plugin is not active; the message says what to add.
         DynamicFiltersError: the plugin kept no report of the run.
     """
-    spark = session_of(df)
+    spark = session_of("analyze", df)
+    if df.isStreaming:
+        raise InvalidArgument(
+            "analyze: expected a batch DataFrame, got a streaming one, which has no filters"
+        )
     status(spark)
     with tagged(spark) as tag:
         start = time.perf_counter()
@@ -148,12 +153,26 @@ def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
+def _files(scan: Any) -> str:
+    """`4 of 8 (50 %), 1 unopened`: no row was read of the former; Spark counts as read what it opened."""
+    share = _share(scan["files_pruned"], scan["files_total"])
+    return f"{share}, {scan['files_unopened']:,} unopened" if scan["files_pruned"] else share
+
+
 def _share(part: int | None, total: int | None) -> str:
     """`3 of 30 (10 %)`; a report that does not know one of them leaves the cell empty."""
     if part is None or total is None:
         return ""
-    percent = f" ({100 * part / total:.0f} %)" if total else ""
+    percent = f" ({_percent(part, total)} %)" if total else ""
     return f"{part:,} of {total:,}{percent}"
+
+
+def _percent(part: int, total: int) -> str:
+    """Rounded, but 0 and 100 only for none and all."""
+    if 0 < part < total:
+        rounded = round(100 * part / total)
+        return {0: "< 1", 100: "> 99"}.get(rounded, str(rounded))
+    return f"{100 * part / total:.0f}"
 
 
 def _text_table(header: Sequence[str], rows: list[list[str]]) -> str:

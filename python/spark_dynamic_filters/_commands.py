@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ._errors import missing_protobuf, user_filter_error
+from ._errors import InvalidArgument, missing_protobuf, shown, user_filter_error
 from ._forms import AllOf, Between, Bitmap, Bloom, Everything, Form, IsIn, Nothing
 from ._session import is_connect
 
@@ -33,7 +33,7 @@ _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 # What the driver's errors start with; the rest of the line is for people.
-_ERROR = re.compile(r"\[DYNAMIC_FILTER_([A-Z_]+)\] ([^\n]*)")
+_ERROR = re.compile(r"\[DYNAMIC_FILTER_([A-Z_]+)\] ([^\n]*?)(?:\.? SQLSTATE: \w{5})?(?:\n|$)")
 
 
 def create(spark: SparkSession, name: str, data_type: str, token: str) -> None:
@@ -149,7 +149,7 @@ def _write_form(to: Any, form: Form) -> None:
         for part in form.parts:
             _write_form(to.all_of.parts.add(), part)
     else:
-        raise TypeError(
+        raise InvalidArgument(
             f"update: expected what between, isin, bitmap, bloom, everything or nothing return, "
             f"got {type(form).__name__}"
         )
@@ -194,7 +194,7 @@ def _write_value(to: Any, value: Any) -> None:
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         to.time_nanos = (seconds * 1_000_000 + value.microsecond) * 1_000
     else:
-        raise TypeError(f"a filter takes no values of type {type(value).__name__} ({value!r})")
+        raise InvalidArgument(f"a filter takes no values of type {type(value).__name__}: {shown(value)}")
 
 
 def _write_time(to: Any, value: dt.datetime) -> None:

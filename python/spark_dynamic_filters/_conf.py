@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ._errors import means_plugin_missing, plugin_not_loaded
-from ._session import is_connect
-from ._settings import Setting, below, find, unknown
+from ._errors import UnknownSetting, means_plugin_missing, plugin_not_loaded
+from ._session import is_connect, require_session
+from ._settings import PREFIX, Setting, below, find, similar, unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,16 +32,17 @@ def conf(spark: SparkSession) -> Conf:
         spark: a classic or Spark Connect session.
 
     Raises:
+        InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
+    require_session("conf", spark)
     settings = Conf(spark)
     settings.get("enabled")
     return settings
 
 
-class Conf:
-    """Settings by attribute (`conf.topk.maxLimit`) or by name (`conf.get("topk.maxLimit")`); made by
-    `conf(spark)`.
+class ConfGroup:
+    """Settings by attribute (`conf.topk.maxLimit`) or by name (`conf.get("topk.maxLimit")`).
 
     Reading, setting or deleting a name that is no setting raises `UnknownSetting` (an AttributeError and
     ValueError), setting a value of the wrong kind ValueError. `del conf.topk.maxLimit` brings the default
@@ -49,6 +50,9 @@ class Conf:
     """
 
     __slots__ = ("_group", "_spark")
+
+    _spark: SparkSession
+    _group: str
 
     def __init__(self, spark: SparkSession, group: str = "") -> None:
         object.__setattr__(self, "_spark", spark)
@@ -74,7 +78,7 @@ class Conf:
         self._spark.conf.unset(find(self._full(name)).key)
 
     @contextmanager
-    def override(self, **values: bool | int | float | str) -> Iterator[Conf]:
+    def override(self, **values: bool | int | float | str) -> Iterator[Self]:
         """Sets several settings for the body of a `with` statement, all or none.
 
         Args:
@@ -83,7 +87,7 @@ class Conf:
         On exit, also by an exception, each is as it was before, set or not.
         """
         # Everything is checked before anything is set.
-        texts = {find(self._full(name)): value for name, value in values.items()}
+        texts = {self._named(name): value for name, value in values.items()}
         encoded = {setting: setting.encode(value) for setting, value in texts.items()}
         before = self._explicit(encoded)
         try:
@@ -102,28 +106,43 @@ class Conf:
         values = self._spark.conf.getAll
         return {setting: values.get(setting.key) for setting in settings}
 
+    def _named(self, name: str) -> Setting:
+        try:
+            return find(self._full(name))
+        except UnknownSetting as error:
+            meant = similar(self._full(name))
+            if meant is None or "." not in meant or "." in name:
+                raise
+            raise UnknownSetting(f'{error} Write override(**{{"{meant}": ...}})') from None
+
     def _full(self, name: str) -> str:
         if not self._group or name.startswith("spark."):
             return name
         return f"{self._group}.{name}"
 
-    def __getattr__(self, name: str) -> Any:
-        # Only names that are no real attributes come here; protocols such as pickling ask for __names__.
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name not in below(self._group):
-            raise unknown(self._full(name))
-        if below(self._full(name)):
-            return Conf(self._spark, self._full(name))
-        return self.get(name)
+    # Hidden from type checkers, which would take any name otherwise: they know the classes below.
+    if not TYPE_CHECKING:
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if below(self._full(name)):
-            raise unknown(self._full(name))
-        self.set(name, value)
+        def __getattr__(self, name: str) -> Any:
+            # Only names that are no real attributes come here; protocols such as pickling ask for __names__.
+            if name.startswith("__"):
+                raise AttributeError(name)
+            if name not in below(self._group):
+                raise unknown(self._full(name))
+            if below(self._full(name)):
+                return ConfGroup(self._spark, self._full(name))
+            return self.get(name)
 
-    def __delattr__(self, name: str) -> None:
-        self.unset(name)
+        def __setattr__(self, name: str, value: Any) -> None:
+            if below(self._full(name)):
+                raise UnknownSetting(
+                    f"{PREFIX}{self._full(name)}: no such setting but a group of them: set one, as "
+                    f"{self._full(name)}.{below(self._full(name))[0]}"
+                )
+            self.set(name, value)
+
+        def __delattr__(self, name: str) -> None:
+            self.unset(name)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *below(self._group)]
@@ -132,3 +151,70 @@ class Conf:
         names = [n for n in below(self._group) if not below(self._full(n))]
         values = ", ".join(f"{n}={self.get(n)!r}" for n in names)
         return f"Conf({self._group}{': ' if self._group else ''}{values})"
+
+
+class TopKConf(ConfGroup):
+    """`spark.dynamicFilters.topk.*`."""
+
+    enabled: bool
+    maxLimit: int
+
+
+class JoinConf(ConfGroup):
+    """`spark.dynamicFilters.join.*`."""
+
+    enabled: bool
+    waitTimeout: str
+    maxBuildRows: int
+
+
+class AggregateConf(ConfGroup):
+    """`spark.dynamicFilters.aggregate.*`."""
+
+    enabled: bool
+
+
+class ExchangeConf(ConfGroup):
+    """`spark.dynamicFilters.exchange.*`."""
+
+    enabled: bool
+
+
+class LateMaterializationConf(ConfGroup):
+    """`spark.dynamicFilters.lateMaterialization.*`."""
+
+    enabled: bool
+
+
+class BloomConf(ConfGroup):
+    """`spark.dynamicFilters.bloom.*`."""
+
+    fpp: float
+
+
+class SelectivityConf(ConfGroup):
+    """`spark.dynamicFilters.selectivity.*`."""
+
+    giveUp: float
+
+
+class ReportConf(ConfGroup):
+    """`spark.dynamicFilters.report.*`."""
+
+    retainedQueries: int
+    showValues: bool
+
+
+class Conf(ConfGroup):
+    """All settings; made by `conf(spark)`. `in` is a word of Python's: `conf.get("in.maxValues")`."""
+
+    enabled: bool
+    topk: TopKConf
+    join: JoinConf
+    aggregate: AggregateConf
+    exchange: ExchangeConf
+    lateMaterialization: LateMaterializationConf
+    bloom: BloomConf
+    maxFilterBytes: str
+    selectivity: SelectivityConf
+    report: ReportConf

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import warnings
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ._errors import EXTENSIONS_CLASS, PLUGIN_CLASS, plugin_not_loaded
+from ._errors import EXTENSIONS_CLASS, PLUGIN_CLASS, InvalidArgument, plugin_not_loaded, shown
 from ._jar import JAR_PREFIX, jar_path
 
 Builder = TypeVar("Builder")
@@ -30,7 +32,8 @@ def configure(builder: Builder) -> Builder:
         The same builder.
 
     Raises:
-        TypeError: `builder` is not a session builder.
+        InvalidArgument: `builder` is not a session builder (also a TypeError).
+        ImportError: only `pyspark-client` is installed, and the session needs a Spark of its own.
         FileNotFoundError: the jar is missing, see `python -m spark_dynamic_filters jar`.
         PluginNotLoaded: a JVM that was started without the jar is already running, so it would come too late.
         ValueError: `PYSPARK_SUBMIT_ARGS` has a `--jars` of its own, which would replace the jar.
@@ -38,7 +41,7 @@ def configure(builder: Builder) -> Builder:
     # PySpark has no public way to read a builder; both of its builders keep their options here.
     options = getattr(builder, "_options", None)
     if not isinstance(options, dict) or not callable(getattr(builder, "config", None)):
-        raise TypeError(f"configure: expected a SparkSession.builder, got {type(builder).__name__}")
+        raise InvalidArgument(f"configure: expected a SparkSession.builder, got {type(builder).__name__}")
     target = _target(builder, options)
     if target == "connect elsewhere":
         return builder
@@ -60,6 +63,7 @@ def configure(builder: Builder) -> Builder:
         return builder
     if target == "connect in this process":
         _set(builder, "spark.sql.extensions", [*extensions, EXTENSIONS_CLASS])
+        _hide_false_warnings()
     else:
         plugins = _items(options.get("spark.plugins", inherited.get("spark.plugins")))
         if PLUGIN_CLASS not in plugins:
@@ -72,14 +76,24 @@ def _target(builder: Any, options: dict[str, Any]) -> Target:
     if type(builder).__module__.startswith("pyspark.sql.connect"):
         return "connect elsewhere"
     remote = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if _remote_only() and not str(remote).startswith("sc://"):
+        raise ImportError(
+            f"configure: only pyspark-client is installed, and {_meant(remote, options)} needs all of Spark: "
+            "pip uninstall pyspark-client, then pip install 'pyspark[connect]'; "
+            'or name a server, .remote("sc://host:15002")'
+        )
     if remote is not None:
         return "connect in this process" if str(remote).startswith("local") else "connect elsewhere"
-    if _remote_only():
-        return "connect elsewhere"
     mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
     if mode not in ("classic", "connect"):
         mode = _default_api_mode()
     return "connect in this process" if mode == "connect" else "classic"
+
+
+def _meant(remote: Any, options: dict[str, Any]) -> str:
+    if remote is not None:
+        return f"a server in this process (remote {shown(remote)})"
+    return f"a session with master {shown(options.get('spark.master', 'local'))}"
 
 
 def _remote_only() -> bool:
@@ -115,8 +129,8 @@ def _refuse_replaced_jars(jar: str) -> None:
     given += [word.split("=", 1)[1] for word in words if word.startswith("--jars=")]
     if given and not _has_our_jar(_items(",".join(given))):
         raise ValueError(
-            f"PYSPARK_SUBMIT_ARGS: its --jars {given[-1]} replaces spark.jars, so the plugin's jar would be "
-            f"lost; use --jars {given[-1]},{jar}"
+            f"PYSPARK_SUBMIT_ARGS: its --jars {shown(given[-1])} would replace the plugin's jar; add to it "
+            f",{shown(jar, 120)}"
         )
 
 
@@ -131,6 +145,15 @@ class _Inherited:
 
     def get(self, key: str) -> str:
         return self._values.get(key, "")
+
+
+def _hide_false_warnings() -> None:
+    """PySpark starts a server with a builder's settings, then also sets them in the session, which Spark
+    refuses for those that only a starting application takes; they are in force.
+    """
+    for key, value in (("spark.jars", JAR_PREFIX), ("spark.sql.extensions", EXTENSIONS_CLASS)):
+        message = rf"(?s)Failed to set {re.escape(key)} to .*{re.escape(value)}"
+        warnings.filterwarnings("ignore", message=message, category=UserWarning)
 
 
 def _jvm_runs() -> bool:

@@ -14,6 +14,10 @@ class DynamicFiltersError(Exception):
     """Base of this package's errors."""
 
 
+class InvalidArgument(DynamicFiltersError, TypeError):
+    """A function of this package was given something that it does not take, as None for a session."""
+
+
 class PluginNotLoaded(DynamicFiltersError):
     """The session's Spark application runs without the plugin; the message says what to add."""
 
@@ -23,7 +27,7 @@ class VersionMismatch(DynamicFiltersError):
 
 
 class UnknownSetting(AttributeError, ValueError):
-    """There is no setting of this name below `spark.dynamicFilters.`; the message lists the valid ones."""
+    """There is no setting of this name below `spark.dynamicFilters.`; the message has the one meant."""
 
 
 class FilterNotFound(DynamicFiltersError):
@@ -57,15 +61,15 @@ _USER_FILTER_ERRORS: dict[str, type[DynamicFiltersError]] = {
 
 
 def user_filter_error(code: str, message: str) -> DynamicFiltersError:
-    """The error for a refused command on a filter of one's own."""
+    """The error for a refused command on a user filter."""
     return _USER_FILTER_ERRORS.get(code, DynamicFiltersError)(message)
 
 
 def missing_protobuf() -> ImportError:
-    """The error where filters of one's own are used without the package that encodes them."""
+    """The error where user filters are made without the package that encodes them."""
     return ImportError(
-        "filters of one's own need the protobuf package, which is not installed: "
-        "pip install 'protobuf>=4.25' (PySpark brings it only with pyspark[connect] and pyspark-client)"
+        "user filters need the protobuf package, which is not installed: "
+        "pip install 'spark-dynamic-filters[filters]', or pip install 'protobuf>=4.25'"
     )
 
 
@@ -74,7 +78,7 @@ def plugin_not_loaded(connect: bool) -> PluginNotLoaded:
     flags = f'--jars "$(python -m spark_dynamic_filters jar)" --conf spark.plugins={PLUGIN_CLASS}'
     if connect:
         fix = (
-            "The plugin belongs to the server. Start the Spark Connect server with\n"
+            "The plugin belongs to the server: start the Spark Connect server with\n"
             f"  {flags}\n"
             "For a server inside this process use\n"
             '  sdf.configure(SparkSession.builder.remote("local[*]")).getOrCreate()'
@@ -88,9 +92,14 @@ def plugin_not_loaded(connect: bool) -> PluginNotLoaded:
             f"  {flags}"
         )
     return PluginNotLoaded(
-        "the spark-dynamic-filters plugin is not loaded in this Spark application "
-        f"(neither spark.plugins={PLUGIN_CLASS} nor spark.sql.extensions={EXTENSIONS_CLASS}).\n{fix}"
+        f"the spark-dynamic-filters plugin is not loaded in this Spark application.\n{fix}"
     )
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A value of the user's as error messages show it: on one line, cut where it is long."""
+    text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def means_plugin_missing(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""What a filter of one's own may let pass: `between`, `isin`, `bitmap`, `bloom`, `everything`, `nothing`, and
+"""What a user filter may let pass: `between`, `isin`, `bitmap`, `bloom`, `everything`, `nothing`, and
 `&` of these.
 
 Forms hold plain Python values. Whether they fit a filter is known only where they meet one: see
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from ._errors import InvalidArgument, shown
 
 # Shown of a list of values.
 _SHOWN = 5
@@ -110,14 +112,18 @@ def between(lower: Any = None, upper: Any = None) -> Form:
 
 
 def isin(values: Iterable[Any]) -> Form:
-    """These values pass. NULL does if None is among them.
+    """These values pass. NULL does if None, or pandas' NA or NaT, is among them.
+
+    Whole floats are integers to a filter of an integer type; NaN is none: leave it out (`dropna()`), or put
+    None in its place.
 
     Args:
         values: a list, set, numpy array, pandas Series, pyarrow array or any other iterable. For many
             integers `bitmap` is smaller.
 
     Raises:
-        TypeError: no iterable, or a string, of which the characters would be meant.
+        InvalidArgument: no iterable, a string, of which the characters would be meant, or a table with
+            several columns (also a TypeError).
     """
     return IsIn(_plain("isin", values))
 
@@ -132,12 +138,12 @@ def bitmap(bits: Any, size: int | None = None) -> Form:
         size: 32 or 64, where bytes do not show which of the two they are; None to look.
 
     Raises:
-        TypeError: none of these.
+        InvalidArgument: none of these (also a TypeError).
         ValueError: a negative integer (no roaring bitmap has them), or one of more than 64 bits.
         ImportError: integers are given and `pyroaring` is missing.
     """
     if size not in (None, 32, 64):
-        raise ValueError(f"bitmap: size is {size!r}; valid are 32, 64 and None")
+        raise ValueError(f"bitmap: size is {shown(size)}; valid are 32, 64 and None")
     if isinstance(bits, (bytes, bytearray, memoryview)):
         return Bitmap(bytes(bits), size or 0)
     kind = type(bits)
@@ -150,18 +156,21 @@ def _roaring(values: Any) -> Any:
     numbers = _plain("bitmap", values)
     wrong = next((v for v in numbers if not _is_integer(v)), None)
     if wrong is not None or None in numbers:
-        raise TypeError(
-            f"bitmap: {wrong!r} is no integer; give a pyroaring bitmap, its bytes, or integers from 0"
+        raise InvalidArgument(
+            f"bitmap: {shown(wrong)} is no integer; give a pyroaring bitmap, its bytes, or integers from 0"
         )
     outside = next((v for v in numbers if not 0 <= v < 1 << 64), None)
     if outside is not None:
-        raise ValueError(f"bitmap: {outside} is not in a roaring bitmap, which has integers from 0 only")
+        raise ValueError(
+            f"bitmap: {shown(outside)} is not in a roaring bitmap, which has integers from 0 only"
+        )
     try:
         from pyroaring import BitMap64
     except ImportError as error:
         raise ImportError(
-            "bitmap: a bitmap of plain integers is built by pyroaring, which is not installed "
-            "(pip install pyroaring); isin takes integers without it"
+            "bitmap: plain integers need the pyroaring package, which is not installed: "
+            "pip install 'spark-dynamic-filters[filters]', or pip install pyroaring; isin takes integers "
+            "without it"
         ) from error
     return BitMap64(numbers)
 
@@ -176,11 +185,11 @@ def bloom(values: Iterable[Any], fpp: float = 0.01) -> Form:
         fpp: share of the other values that pass, aimed at; between 0 and 1.
 
     Raises:
-        TypeError: no iterable, or a string.
+        InvalidArgument: as `isin`.
         ValueError: `fpp` is not between 0 and 1.
     """
-    if not 0 < fpp < 1:
-        raise ValueError(f"bloom: fpp is {fpp!r}; valid are numbers between 0 and 1, both exclusive")
+    if not isinstance(fpp, (int, float)) or not 0 < fpp < 1:
+        raise ValueError(f"bloom: fpp is {shown(fpp)}; valid are numbers between 0 and 1, both exclusive")
     return Bloom(_plain("bloom", values), float(fpp))
 
 
@@ -195,13 +204,28 @@ def _is_integer(value: Any) -> bool:
 def _plain(what: str, values: Any) -> tuple[Any, ...]:
     """The values as Python's own types."""
     if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Iterable):
-        raise TypeError(f"{what}: expected several values, got {type(values).__name__}")
+        raise InvalidArgument(f"{what}: expected several values, got {type(values).__name__}")
+    if hasattr(values, "columns"):
+        raise InvalidArgument(
+            f"{what}: expected values, got a {type(values).__name__}: give one of its columns"
+        )
     for conversion in ("to_pylist", "tolist"):  # pyarrow; numpy and pandas
         convert = getattr(values, conversion, None)
         if callable(convert):
-            return tuple(convert())
-    # A numpy number among Python's own: item() gives Python's.
-    return tuple(v.item() if type(v).__module__ == "numpy" and hasattr(v, "item") else v for v in values)
+            plain = convert()
+            if not isinstance(plain, list):
+                raise InvalidArgument(f"{what}: expected several values, got an array without a dimension")
+            return tuple(_value(v) for v in plain)
+    return tuple(_value(v) for v in values)
+
+
+def _value(value: Any) -> Any:
+    module = type(value).__module__
+    if module == "numpy" and hasattr(value, "item"):
+        return value.item()  # a numpy number among Python's own
+    if module.startswith("pandas.") and type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return value
 
 
 def _shown(values: tuple[Any, ...]) -> str:

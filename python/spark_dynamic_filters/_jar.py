@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ._errors import shown
 from ._version import __version__, checkout
 
 JAR_PREFIX = "spark-dynamic-filters_2.13-"
@@ -30,5 +31,4 @@ def jar_path() -> str:
         if source is not None
         else "install the wheel (`pip install spark-dynamic-filters`), not the bare sources"
     )
-    looked = " and ".join(str(c) for c in candidates)
-    raise FileNotFoundError(f"the jar {JAR_NAME} is not at {looked}; {fix}")
+    raise FileNotFoundError(f"the plugin's jar {JAR_NAME} is not at {shown(str(candidates[0]), 90)}; {fix}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._conf import conf
-from ._session import sql
+from ._session import require_session, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -20,8 +20,10 @@ def filters(spark: SparkSession) -> DataFrame:
     The newest query has the highest `query_id`.
 
     Raises:
+        InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
+    require_session("filters", spark)
     return _function(spark, "dynamic_filters")
 
 
@@ -31,12 +33,14 @@ def scans(spark: SparkSession) -> DataFrame:
     Columns: `query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total
         BIGINT,
     files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT, rows_pruned
-    BIGINT, rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT`. The totals are what the scan would
-    have read without dynamic filters.
+    BIGINT, rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT`, and more after these (docs/tables.md
+    has them all). The totals are what the scan would have read without dynamic filters.
 
     Raises:
+        InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
+    require_session("scans", spark)
     return _function(spark, "dynamic_filter_scans")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._errors import means_plugin_missing, plugin_not_loaded
+from ._errors import InvalidArgument, means_plugin_missing, plugin_not_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,9 +15,45 @@ def is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def session_of(df: DataFrame) -> SparkSession:
-    """The session that a DataFrame belongs to."""
-    return df.sparkSession
+def require_session(what: str, spark: Any) -> None:
+    """Refuses what is no session, or one that has ended.
+
+    Args:
+        what: the function that was called, for the message.
+
+    Raises:
+        InvalidArgument: it is none, or it was stopped.
+    """
+    if not callable(getattr(spark, "sql", None)) or not hasattr(spark, "conf"):
+        raise InvalidArgument(f"{what}: expected a SparkSession, got {_kind(spark)}")
+    context = getattr(spark, "_sc", None)
+    stopped = spark.is_stopped if is_connect(spark) else context is not None and context._jsc is None
+    if stopped:
+        raise InvalidArgument(
+            f"{what}: the session was stopped; make another with SparkSession.builder.getOrCreate()"
+        )
+
+
+def session_of(what: str, df: Any) -> SparkSession:
+    """The session that a DataFrame belongs to.
+
+    Args:
+        what: the function that was called, for the message.
+
+    Raises:
+        InvalidArgument: it is no DataFrame of Spark's, or its session was stopped.
+    """
+    spark = getattr(df, "sparkSession", None)
+    if spark is None or not hasattr(type(df), "schema"):
+        raise InvalidArgument(f"{what}: expected a Spark DataFrame, got {_kind(df)}")
+    require_session(what, spark)
+    return spark  # type: ignore[no-any-return]
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return "None" if value is None else type(value).__name__
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:

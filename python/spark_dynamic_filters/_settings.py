@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ._errors import UnknownSetting
+from ._errors import UnknownSetting, shown
 
 PREFIX = "spark.dynamicFilters."
 
@@ -81,7 +81,9 @@ class Setting:
         """
         text = _text(value)
         if text is None or self._parse(text) is None:
-            raise ValueError(f"{self.key}: cannot be {value!r}; it takes {self.expected}")
+            # As the plugin says it of SQL's SET.
+            given = f"'{shown(value)}'" if isinstance(value, str) else shown(value)
+            raise ValueError(f"{self.key}: cannot be {given}; it takes {self.expected}")
         return text
 
     def decode(self, text: str) -> bool | int | float | str:
@@ -194,7 +196,7 @@ def find(name: str) -> Setting:
     """The setting of this name (`topk.maxLimit`) or full key (`spark.dynamicFilters.topk.maxLimit`).
 
     Raises:
-        UnknownSetting: there is none; the message lists the valid names.
+        UnknownSetting: there is none; the message has the name most like it.
     """
     setting = _BY_NAME.get(name.removeprefix(PREFIX))
     if setting is None:
@@ -203,9 +205,45 @@ def find(name: str) -> Setting:
 
 
 def unknown(name: str) -> UnknownSetting:
-    """The error for a name that is no setting."""
-    full = name if name.startswith(PREFIX) else PREFIX + name
-    return UnknownSetting(f"{full}: no such setting; the settings below {PREFIX} are {', '.join(_BY_NAME)}")
+    """The error for a name that is no setting; of the same text as the plugin's own."""
+    full = name if _LOOKS_LIKE_OURS.match(name) else PREFIX + name
+    meant = similar(name)
+    right = f"did you mean {PREFIX}{meant}?" if meant else "SET -v lists the settings"
+    return UnknownSetting(f"{shown(full, 100)}: no such setting; {right}")
+
+
+def similar(name: str) -> str | None:
+    """The setting that was probably meant by a name or key. Settings.scala finds the same."""
+    given = _LOOKS_LIKE_OURS.sub("", name)
+    wanted = _plain(given)
+    nearest = min(_BY_NAME, key=lambda n: _distance(_plain(n), wanted))
+    if _distance(_plain(nearest), wanted) <= min(_MOST_TYPOS, len(wanted) // 3):
+        return nearest
+    starting = [n for n in _BY_NAME if wanted and _plain(n).startswith(wanted)]
+    if len(starting) == 1:
+        return starting[0]
+    last = _plain(given.rsplit(".", 1)[-1])
+    ending = [n for n in _BY_NAME if _plain(n.rsplit(".", 1)[-1]) == last]
+    return ending[0] if len(ending) == 1 else None
+
+
+# Letters that may be wrong in a name that is still recognized.
+_MOST_TYPOS = 3
+_LOOKS_LIKE_OURS = re.compile(r"spark\.dynamic[._-]?filters?\.", re.IGNORECASE)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _distance(a: str, b: str) -> int:
+    """How many letters have to be changed, added or left out to make `b` of `a`."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (x != y))
+    return row[-1]
 
 
 def below(group: str) -> list[str]:

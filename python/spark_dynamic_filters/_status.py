@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ._errors import VersionMismatch
-from ._session import is_connect, sql
+from ._errors import VersionMismatch, shown
+from ._session import is_connect, require_session, sql
 from ._version import PROTOCOL, __version__
 
 if TYPE_CHECKING:
@@ -56,9 +56,11 @@ def status(spark: SparkSession) -> Status:
         spark: a classic or Spark Connect session.
 
     Raises:
+        InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not there; the message says what to add.
         VersionMismatch: plugin and this package do not go together; the message says which to change.
     """
+    require_session("status", spark)
     # The setting first: where the plugin is missing this is the quieter way to learn it (no error in
     # Spark's log).
     from ._conf import conf
@@ -93,11 +95,16 @@ def check_versions(version: str, protocol: int) -> None:
     """
     if protocol == PROTOCOL and _line(version) == _line(__version__):
         return
+    jar = "start Spark with this package's jar (`python -m spark_dynamic_filters jar` prints its path)"
+    if version == __version__:
+        raise VersionMismatch(
+            f"the plugin in the Spark application and the Python package are different builds of version "
+            f"{version} (protocol {protocol} and {PROTOCOL}): {jar}"
+        )
     raise VersionMismatch(
-        f"the plugin in the Spark application is version {version} (protocol {protocol}), the Python package "
-        f"is {__version__} (protocol {PROTOCOL}). Major and minor version must be the same: either "
-        f"`pip install spark-dynamic-filters=={version}` here, or start Spark with this package's jar "
-        "(`python -m spark_dynamic_filters jar` prints its path)."
+        f"the plugin in the Spark application is version {shown(version, 30)} (protocol {protocol}), the "
+        f"Python package {__version__} (protocol {PROTOCOL}): "
+        f"`pip install spark-dynamic-filters=={shown(version, 30)}` here, or {jar}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Filters of one's own: made here, updated while queries run, used in them by `matches` and `prunes`."""
+"""User filters: made here, updated while queries run, used in them by `matches` and `prunes`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import _commands
 from ._conf import conf
-from ._errors import FilterClosed, FilterNotFound
+from ._errors import FilterClosed, FilterNotFound, InvalidArgument, shown
 from ._forms import Form
-from ._session import is_connect, sql
+from ._session import is_connect, require_session, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -73,10 +73,10 @@ class UserFilter:
             FilterClosed: it was closed.
             FilterTypeMismatch: a value or form does not fit the filter's type.
             InvalidFilterForm: the form itself is wrong, as bytes that are no bitmap.
-            TypeError: no form.
+            InvalidArgument: no form (also a TypeError).
         """
         if not isinstance(form, Form):
-            raise TypeError(
+            raise InvalidArgument(
                 "update: expected what between, isin, bitmap, bloom, everything or nothing return, "
                 f"got {type(form).__name__}"
             )
@@ -127,7 +127,8 @@ class UserFilter:
         ).first()
         if row is None:
             raise FilterClosed(
-                f"filter '{self.name}' of type {self.type} is closed; create_filter makes a new one"
+                f"filter '{shown(self.name)}' of type {shown(self.type, 30)} is closed; "
+                "create_filter makes a new one"
             )
         return FilterSnapshot(**row.asDict())
 
@@ -145,11 +146,16 @@ class UserFilter:
     def _check_open(self) -> None:
         if self._closed:
             raise FilterClosed(
-                f"filter '{self.name}' of type {self.type} is closed; create_filter makes a new one"
+                f"filter '{shown(self.name)}' of type {shown(self.type, 30)} is closed; "
+                "create_filter makes a new one"
             )
 
     def _call(self, function: str, column: Column | str) -> Column:
         self._check_open()
+        if not isinstance(column, str) and not hasattr(column, "isNull"):
+            raise InvalidArgument(
+                f"filter '{shown(self.name)}': expected a column or its name, got {column.__class__.__name__}"
+            )
         functions = _functions(self._spark)
         return functions.call_function(function, functions.lit(self.name), column)
 
@@ -177,18 +183,19 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
     Raises:
         DuplicateFilter: the session has an open filter of this name.
         FilterTypeMismatch: there are no filters of this type.
-        TypeError: name or type is none.
+        InvalidArgument: `spark`, name or type is none (also a TypeError).
         ValueError: the name is empty.
         PluginNotLoaded: the plugin is not active; the message says what to add.
         ImportError: the `protobuf` package is missing.
     """
+    require_session("create_filter", spark)
     if not isinstance(name, str):
-        raise TypeError(f"create_filter: the name is a string, got {name.__class__.__name__}")
+        raise InvalidArgument(f"create_filter: the name is a string, got {name.__class__.__name__}")
     if not name:
         raise ValueError("create_filter: the name is empty")
     text = type if isinstance(type, str) else getattr(type, "simpleString", lambda: None)()
     if not isinstance(text, str):
-        raise TypeError(
+        raise InvalidArgument(
             "create_filter: the type is a string as in SQL or a pyspark DataType, "
             f"got {type.__class__.__name__}"
         )

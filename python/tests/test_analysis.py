@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from spark_dynamic_filters import Analysis
 from spark_dynamic_filters._report import QueryReport
 
@@ -22,6 +24,7 @@ SCAN: dict[str, Any] = {
     "filter_ids": ["3"],
     "files_total": 4,
     "files_pruned": 3,
+    "files_unopened": 1,
     "row_groups_total": 0,
     "row_groups_pruned": 0,
     "rows_total": 2_000,
@@ -40,11 +43,27 @@ def test_text() -> None:
     text = str(_analysis([FILTER], [SCAN]))
     assert text.startswith("query 12: 1.500 s\n\n== Plan ==\nScan <x>\n\nfilter  producer")
     assert "3       topk      k, n     ready  2           k <= 5" in text
-    assert "3 of 4 (75 %)" in text
+    assert "3 of 4 (75 %), 1 unopened" in text
     assert "500 of 2,000 (25 %)" in text
     # No share of nothing, and nothing where a number is not known.
     assert "0 of 0  " in text
     assert text.splitlines()[-1].rstrip().endswith("1,500")
+
+
+@pytest.mark.parametrize(
+    ("part", "total", "expected"),
+    [
+        (0, 10, "0"),
+        (1, 2_000_000, "< 1"),
+        (1, 100, "1"),
+        (1_999_980, 2_000_000, "> 99"),
+        (99, 100, "99"),
+        (10, 10, "100"),
+    ],
+)
+def test_only_none_is_0_and_only_all_is_100(part: int, total: int, expected: str) -> None:
+    text = str(_analysis([FILTER], [SCAN | {"rows_pruned": part, "rows_total": total}]))
+    assert f"{part:,} of {total:,} ({expected} %)" in text
 
 
 def test_html_is_escaped() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import typing
+
 import pytest
 from fakes import FakeSession
 
 import spark_dynamic_filters as sdf
+from spark_dynamic_filters._conf import Conf, ConfGroup
+from spark_dynamic_filters._settings import SETTINGS, similar
 
 
 def test_reading_and_setting() -> None:
@@ -72,3 +76,48 @@ def test_looks_like_its_settings() -> None:
 def test_missing_plugin() -> None:
     with pytest.raises(sdf.PluginNotLoaded, match="DynamicFiltersPlugin"):
         sdf.conf(FakeSession(plugin=False))
+
+
+def test_types_say_what_the_settings_are() -> None:
+    kinds = {"boolean": bool, "integer": int, "fraction": float, "duration": str, "size": str}
+    typed: dict[str, object] = {}
+    for name, kind in typing.get_type_hints(Conf, localns={"SparkSession": object}).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(kind, type) and issubclass(kind, ConfGroup):
+            hints = typing.get_type_hints(kind, localns={"SparkSession": object})
+            typed |= {f"{name}.{n}": k for n, k in hints.items() if not n.startswith("_")}
+        else:
+            typed[name] = kind
+    # `in` is a word of Python's.
+    assert typed == {s.name: kinds[s.kind] for s in SETTINGS if not s.name.startswith("in.")}
+
+
+def test_override_hints_at_nested_names() -> None:
+    conf = sdf.conf(FakeSession())
+    with pytest.raises(sdf.UnknownSetting) as caught, conf.override(join_waitTimeout="1s"):
+        pass
+    assert str(caught.value) == (
+        "spark.dynamicFilters.join_waitTimeout: no such setting; did you mean "
+        'spark.dynamicFilters.join.waitTimeout? Write override(**{"join.waitTimeout": ...})'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("topk.maxLimits", "topk.maxLimit"),
+        ("tokp.enabled", "topk.enabled"),
+        ("spark.dynamicfilters.ENABLED", "enabled"),
+        ("spark.dynamicFilter.enable", "enabled"),
+        ("waitTimeout", "join.waitTimeout"),
+        ("join.wait_timeout", "join.waitTimeout"),
+        ("topk.max", "topk.maxLimit"),
+        ("bloomfpp", "bloom.fpp"),
+        ("colour", None),
+        ("tokp", None),
+        ("", None),
+    ],
+)
+def test_similar_settings(name: str, meant: str | None) -> None:
+    assert similar(name) == meant

@@ -103,10 +103,25 @@ def test_builder_of_the_connect_client() -> None:
 )
 def test_submit_arguments_that_would_drop_the_jar(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", form)
-    with pytest.raises(ValueError, match=f"PYSPARK_SUBMIT_ARGS.*--jars /lib/other.jar,{JAR}"):
+    with pytest.raises(ValueError, match=f"PYSPARK_SUBMIT_ARGS.*--jars /lib/other.jar .*add to it ,{JAR}"):
         sdf.configure(SparkSession.builder)
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars /lib/other.jar,{JAR} pyspark-shell")
     sdf.configure(SparkSession.builder)
+
+
+def test_client_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only pyspark-client is installed there is no Spark to start."""
+    monkeypatch.setattr(_configure, "_remote_only", lambda: True)
+    with pytest.raises(
+        ImportError, match=r"a server in this process \(remote local\[2\]\) needs all of Spark"
+    ):
+        sdf.configure(SparkSession.builder.remote("local[2]"))
+    with pytest.raises(
+        ImportError, match=r"master local\[\*\] needs all of Spark.*pip install 'pyspark\[connect\]'"
+    ):
+        sdf.configure(SparkSession.builder.master("local[*]"))
+    builder = SparkSession.builder.remote("sc://host:15002")
+    assert _options(sdf.configure(builder)) == {"spark.remote": "sc://host:15002"}
 
 
 def test_no_builder() -> None:

@@ -37,7 +37,7 @@ _DEFINITION = re.compile(
 
 @dataclass(frozen=True)
 class Source:
-    """A setting as Scala has it; `takes` is its own words for what is valid, "" where Spark says it."""
+    """A setting as Scala has it; `takes` is its words for what is valid."""
 
     setting: Setting
     takes: str
@@ -60,14 +60,24 @@ def _source(definition: re.Match[str]) -> Source:
     default, meaning = definition["default"].strip(), definition["meaning"]
     open_ends = valid == "v => v > 0 && v < 1"
     setting = Setting(definition["key"], KINDS[register], default, meaning, minimum, open_ends)
-    return Source(setting, definition["takes"] or "")
+    return Source(setting, definition["takes"] or _takes_for_all(register))
+
+
+def _registered(register: str) -> str:
+    """How settings are registered that Scala registers so."""
+    return REGISTRY.read_text(encoding="utf-8").partition(f"def {register}(")[2].partition("\n\n")[0]
 
 
 def _valid_for_all(register: str) -> str:
     """The check of all settings that are registered so."""
-    body = REGISTRY.read_text(encoding="utf-8").partition(f"def {register}(")[2].partition("\n\n")[0]
-    check = re.search(r"checkValue\((_ [^,]+),", body)
+    check = re.search(r"\.filter\((_ [^)]+)\)", _registered(register))
     return check[1] if check else ""
+
+
+def _takes_for_all(register: str) -> str:
+    """The words for what all settings take that are registered so."""
+    words = re.search(r'\.doc\(doc\),\s*"([^"]+)"', _registered(register))
+    return words[1] if words else ""
 
 
 SOURCES = from_scala()
@@ -84,9 +94,7 @@ def test_python_takes_what_scala_takes(source: Source) -> None:
     setting = _python(source)
     # Words have a test of their own.
     differences(source.setting, replace(setting, meaning=source.setting.meaning))
-    # Scala names what is counted: `a number of rows of at least 1`.
-    takes = re.sub(r"number of \w+", "whole number", source.takes)
-    assert takes in ("", setting.expected), f"{setting.key} takes {source.takes!r} in Settings.scala"
+    assert source.takes == setting.expected, f"{setting.key} takes {source.takes!r} in Settings.scala"
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: s.setting.name)

@@ -57,6 +57,11 @@ def test_other_version(version: str) -> None:
 def test_other_protocol() -> None:
     with pytest.raises(sdf.VersionMismatch, match=rf"protocol {PROTOCOL + 1}"):
         check_versions(sdf.__version__, PROTOCOL + 1)
+    # What is installed already is no advice.
+    with pytest.raises(sdf.VersionMismatch) as caught:
+        check_versions(sdf.__version__, PROTOCOL + 1)
+    assert "pip install" not in str(caught.value)
+    assert "start Spark with this package's jar" in str(caught.value)
 
 
 def test_patch_versions_go_together() -> None:

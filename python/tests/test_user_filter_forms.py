@@ -1,4 +1,4 @@
-"""Forms and commands of filters of one's own, without a session."""
+"""Forms and commands of user filters, without a session."""
 
 from __future__ import annotations
 
@@ -64,6 +64,22 @@ def test_integers_are_packed_whatever_holds_them(values: Any) -> None:
     assert sorted(encoded.integers) == [1, 2, 3]
     assert not encoded.others
     assert not encoded.nulls
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Series([1, 2, pd.NA], dtype="Int64"),
+        pd.array([1, None, 2], dtype="Int32"),
+        [1, 2, pd.NA],
+        [pd.NaT, 1, 2],
+        pa.array([1, 2, None]),
+    ],
+)
+def test_missing_values_are_null(values: Any) -> None:
+    encoded = _form(sdf.isin(values)).values
+    assert sorted(encoded.integers) == [1, 2]
+    assert encoded.nulls
 
 
 def test_none_is_null() -> None:
@@ -188,6 +204,9 @@ def test_errors_of_the_driver_become_the_packages_own() -> None:
         error = _commands._translated(RuntimeError(f"java: [DYNAMIC_FILTER_{code}] filter 'f': why\n  at x"))
         assert type(error) is kind
         assert str(error) == "filter 'f': why"
+    # As Spark's own errors end.
+    error = _commands._translated(RuntimeError("[DYNAMIC_FILTER_CLOSED] filter 'f': why. SQLSTATE: 42704"))
+    assert str(error) == "filter 'f': why"
     assert _commands._translated(RuntimeError("something else")) is None
     assert isinstance(user_filter_error("CLOSED", "x"), sdf.DynamicFiltersError)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._analyze import Analysis, tagged
 from .._conf import conf
+from .._errors import InvalidArgument, shown
 from .._report import by_tag
-from .._session import session_of
+from .._session import require_session, session_of
 from .._settings import find
 from ._rows import multiset_difference, same_row
 
@@ -111,11 +113,14 @@ def assert_same_result(
         The rows of every run, and the report of the one with all filters on.
 
     Raises:
-        AssertionError: rows differ; shows the differing rows, the settings and the plan.
+        AssertionError: rows differ; shows the differing rows, the settings and the plan. Where a LIMIT chose
+            among rows that are equal in its sort keys, it starts with "only ties differ" and the `keys` to
+            pass.
         PluginNotLoaded: the plugin is not active.
         ValueError: a key that is no column of the result, or a DataFrame of another session.
-        TypeError: `query` is none of the three.
+        InvalidArgument: `query` is none of the three, or `spark` no session (also a TypeError).
     """
+    require_session("assert_same_result", spark)
     settings = conf(spark)
     build = _builder(spark, query)
     result = SameResult()
@@ -148,14 +153,14 @@ def _builder(spark: SparkSession, query: Query) -> Callable[[], DataFrame]:
     if isinstance(query, str):
         return lambda: spark.sql(query)
     if hasattr(query, "sparkSession"):
-        if session_of(query) is not spark:
+        if session_of("assert_same_result", query) is not spark:
             raise ValueError(
                 "assert_same_result: the DataFrame belongs to another session than the one given"
             )
         return lambda: query.select("*")
     if callable(query):
         return query
-    raise TypeError(
+    raise InvalidArgument(
         "assert_same_result: query must be SQL text, a DataFrame, or a function that returns a DataFrame, "
         f"not {type(query).__name__}"
     )
@@ -178,15 +183,39 @@ def _compare(
     missing, extra = multiset_difference(expected, actual, tolerance)
     if not ordered and not missing and not extra:
         return
-    lines = [
+    plan = _plan(spark, tag)
+    tied = _tied_keys(result.off, result.rows[name], plan, ordered, tolerance) if keys is None else None
+    lines = [f"only ties differ; pass keys={tied}"] if tied else []
+    lines += [
         f"dynamic filters changed the result: {len(expected)} rows without them, {len(actual)} with them",
         "with: " + ", ".join(f"{find(k).key}={str(v).lower()}" for k, v in RUNS[name].items()),
     ]
     if ordered and not missing and not extra:
         lines.append(_first_misplaced(expected, actual, tolerance))
     lines += _sample("only without dynamic filters", missing) + _sample("only with dynamic filters", extra)
-    lines += ["plan:", _plan(spark, tag)]
+    lines += ["plan:", plan]
     raise AssertionError("\n".join(lines))
+
+
+# The sort keys of a TopK, as plans print them: orderBy=[a#1L ASC NULLS FIRST,b#2 DESC NULLS LAST].
+_ORDER = re.compile(r"\borderBy=\[([^\]]*)\]")
+_SORT_KEY = re.compile(r"(\w+)#\d+L? (?:ASC|DESC) NULLS (?:FIRST|LAST)")
+
+
+def _tied_keys(off: list[Row], on: list[Row], plan: str, ordered: bool, tolerance: float) -> list[str] | None:
+    """The sort keys of the result's TopK, if the rows are the same in these and in their order; else None.
+
+    A LIMIT may choose any of the rows that are equal in its sort keys, and so may Spark itself.
+    """
+    found = _ORDER.search(plan)
+    names = _SORT_KEY.findall(found[1]) if found else []
+    if not names or not off or not on or any(name not in off[0].__fields__ for name in names):
+        return None
+    expected, actual = _project(off, names), _project(on, names)
+    if ordered:
+        same = len(expected) == len(actual) and all(map(_same_with(tolerance), expected, actual))
+        return names if same else None
+    return None if any(multiset_difference(expected, actual, tolerance)) else names
 
 
 def _project(rows: list[Row], keys: Sequence[str] | None) -> list[Any]:
@@ -195,8 +224,8 @@ def _project(rows: list[Row], keys: Sequence[str] | None) -> list[Any]:
     unknown = [key for key in keys if key not in rows[0].__fields__]
     if unknown:
         raise ValueError(
-            f"assert_same_result: keys {', '.join(unknown)}: no such column in the result; "
-            f"it has {', '.join(rows[0].__fields__)}"
+            f"assert_same_result: keys {shown(', '.join(unknown))}: no such column in the result; "
+            f"it has {shown(', '.join(rows[0].__fields__), 120)}"
         )
     return [tuple(row[key] for key in keys) for row in rows]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._conf import conf
 from .._errors import DynamicFiltersError
-from .._session import sql
+from .._session import require_session, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,6 +140,7 @@ def faults(
         ValueError: a value out of range, or a fault that this Spark application cannot have.
         PluginNotLoaded: the plugin is not active.
     """
+    require_session("faults", spark)
     # Says so where the plugin is missing.
     conf(spark)
     _require_enabled(spark)
@@ -178,7 +179,7 @@ def _setting(spark: SparkSession, spec: Mapping[str, object]) -> Iterator[None]:
         spark.conf.set(_SPEC, ",".join(f"{k}={v}" for k, v in spec.items()))
     except Exception as error:
         # Spark Connect has another exception than a classic session; the plugin's sentence is in both.
-        found = re.search(re.escape(_SPEC) + r": ([^\n]*)", str(error))
+        found = re.search(re.escape(_SPEC) + r": ([^\n]*?)(?:\.? SQLSTATE: \w{5})?(?:\n|$)", str(error))
         if found is None:
             raise
         raise ValueError(f"faults: {found[1]}") from error
@@ -195,9 +196,9 @@ def _require_enabled(spark: SparkSession) -> None:
     # The counters of faults are there only where faults can be injected: a session's own value tells nothing.
     if not any(name.startswith("fault") for name in _counters(spark)):
         raise FaultsNotEnabled(
-            f"faults can be injected only where the Spark application was started with {ENABLED}=true "
-            "(an application setting: a running session cannot change it). Set it where the session or the "
-            f'Spark Connect server is started: .config("{ENABLED}", "true") or --conf {ENABLED}=true'
+            "faults: this Spark application was not started for them. Set it where the application or the "
+            f'Spark Connect server starts: .config("{ENABLED}", "true") or --conf {ENABLED}=true; '
+            "no running session can"
         )
 
 

@@ -6,6 +6,7 @@ import org.dynamicfilters.connect.ConnectPlugins
 import org.dynamicfilters.hints.{HintPlacement, HintResolution, HintStrategy}
 import org.dynamicfilters.lifecycle.{Activation, Driver, ReportFunctions}
 import org.dynamicfilters.plan._
+import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.user.DynamicFilterFunctions
 
 /** `spark.sql.extensions=org.dynamicfilters.DynamicFiltersExtensions`: enough by itself, for places where plugins cannot be
@@ -13,7 +14,7 @@ import org.dynamicfilters.user.DynamicFilterFunctions
   *
   * Rules, in the order in which a query meets them:
   *   1. parser: nothing. Analysis: [[HintResolution]] reads hints; [[SettingsCheck]] and [[PruneCheck]] refuse what is wrong.
-  *   1. normalization, once a query and before Spark looks for cached data: [[PinUserFilters]].
+  *   1. normalization, once a query and before Spark looks for cached data: [[PinUserFilters]]; [[UnknownSettings]] warns.
   *   1. optimizer: [[HintPlacement]] moves hints into relations. Planner: [[HintStrategy]] drops what is left of them.
   *   1. physical plan, without adaptive execution: when exchanges are in, and before columnar transitions and the reuse of equal
   *      exchanges, [[DynamicFilterColumnarRule]] runs [[DynamicFilterRule]] on the whole plan, and [[PinnedQueryRule]] after it.
@@ -28,16 +29,20 @@ class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
     Driver.settings.size // registers them
     extensions.injectColumnar { session => started(session); new DynamicFilterColumnarRule }
     extensions.injectQueryStagePrepRule(_ => new DynamicFilterRule(adaptive = true))
-    extensions.injectCheckRule(_ => SettingsCheck)
+    extensions.injectPostHocResolutionRule(_ => SettingsCheck)
     extensions.injectHintResolutionRule(_ => HintResolution)
     extensions.injectOptimizerRule(_ => HintPlacement)
     extensions.injectPlannerStrategy(_ => HintStrategy)
     ReportFunctions.all.foreach(extensions.injectTableFunction)
-    extensions.injectCheckRule(_ => PruneCheck)
+    extensions.injectPostHocResolutionRule(_ => PruneCheck)
     extensions.injectPlanNormalizationRule(_ => PinUserFilters)
     extensions.injectColumnar(new PinnedQueryRule(_))
     DynamicFilterFunctions.all.foreach(extensions.injectFunction)
-    Option(SparkEnv.get).foreach(env => ConnectPlugins.register(env.conf))
+    extensions.injectPlanNormalizationRule(_ => new UnknownSettings)
+    Option(SparkEnv.get).foreach { env =>
+      Settings.refusalAtStart(env.conf.getAll).foreach(throw _)
+      ConnectPlugins.register(env.conf)
+    }
   }
 
   private def started(session: SparkSession): Unit = Driver.start(session.sparkContext, Activation.Extensions)

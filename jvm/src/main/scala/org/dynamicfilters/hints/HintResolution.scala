@@ -2,7 +2,6 @@ package org.dynamicfilters.hints
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.catalyst.catalog.{HiveTableRelation, UnresolvedCatalogRelation}
 import org.apache.spark.sql.catalyst.expressions.{Expression, StringLiteral, SubqueryExpression}
@@ -11,6 +10,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_EXPRESSION, UNRESOLVED_HINT}
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.execution.dynamicfilters.UserError
 
 /** Resolves `DYNAMIC_FILTER` and `NO_DYNAMIC_FILTER`, in SQL and in `df.hint(...)`.
   *
@@ -43,13 +43,11 @@ object HintResolution extends Rule[LogicalPlan] {
     case StringLiteral(name) => UnresolvedAttribute.parseAttributeName(name)
     case a: UnresolvedAttribute => a.nameParts
     case other =>
-      throw new AnalysisException(
+      throw new UserError(
         "DYNAMIC_FILTER_HINT_PARAMETER",
-        "42601",
-        "The hint <hint> takes names of tables or aliases, as identifiers or strings, but was given <parameter>.",
-        Map("hint" -> hint.name, "parameter" -> other.sql),
-        None,
-        None
+        s"The hint ${hint.name} takes names of tables or aliases, as identifiers or strings, but was given " +
+          s"${UserError.shown(other.sql)}.",
+        UserError.Syntax
       )
   }
 

@@ -2,7 +2,7 @@ package org.dynamicfilters.lifecycle
 
 import java.util.{Collections, Map => JMap}
 
-import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.SparkContext
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
@@ -27,7 +27,7 @@ private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
     val conf = SparkAccess.confOf(sc)
     Driver.settings.size
-    refuseUnknownSettings(conf)
+    Settings.refusalAtStart(conf.getAll).foreach(throw _)
     // Appended, never replaced: Delta and others have extensions of their own.
     val mine = classOf[DynamicFiltersExtensions].getName
     val others = conf.get(Extensions, "").split(",").map(_.trim).filter(_.nonEmpty)
@@ -36,10 +36,4 @@ private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging
     Driver.start(sc, Activation.Plugin)
     Collections.emptyMap()
   }
-
-  /** A wrong value of a known setting is refused by Spark when the first session reads it. */
-  private def refuseUnknownSettings(conf: SparkConf): Unit =
-    conf.getAll.flatMap { case (key, _) => Settings.refusal(key) }.headOption.foreach { message =>
-      throw new IllegalArgumentException(message)
-    }
 }

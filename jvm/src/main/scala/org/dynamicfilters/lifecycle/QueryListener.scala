@@ -59,8 +59,13 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         // A query that failed in analysis or planning has no plan, and asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
           Plans.foreach(query.executedPlan)(note(report, _))
-          if (report.tags.exists(_.contains(QueryListener.AnalyzeTag)))
+          if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
+            Plans.foreach(query.executedPlan) {
+              case s: SpecScan => s.countUnopened(e.executionId)
+              case _ =>
+            }
+          }
         }
       }
       report.ended(if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed")

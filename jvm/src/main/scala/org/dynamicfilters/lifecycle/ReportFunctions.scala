@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry.TableFunctio
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.dynamicfilters.UserError
 import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
 
@@ -16,10 +17,12 @@ object ReportFunctions {
 
   private def function(name: String, schema: StructType, usage: String)(rows: ReportReader => Seq[Row]): Description =
     describe(name, s"_FUNC_() - $usage") { arguments =>
-      if (arguments.nonEmpty) throw new IllegalArgumentException(s"$name takes no arguments, ${arguments.size} given")
+      if (arguments.nonEmpty) throw invalid(s"$name takes no arguments, ${arguments.size} given")
       val session = SparkSession.active
       session.baseRelationToDataFrame(new ReportRelation(session, schema, rows)).queryExecution.analyzed
     }
+
+  private def invalid(what: String) = new UserError("DYNAMIC_FILTER_INVALID_USE", what, UserError.Syntax)
 
   private def describe(name: String, usage: String)(builder: TableFunctionBuilder): Description = {
     val info =
@@ -48,7 +51,7 @@ object ReportFunctions {
     "query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total BIGINT, " +
       "files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT, rows_pruned BIGINT, " +
       "rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT, row_groups_late_materialized BIGINT, " +
-      "pruned_by MAP<STRING, BIGINT>, reasons MAP<STRING, BIGINT>"
+      "pruned_by MAP<STRING, BIGINT>, reasons MAP<STRING, BIGINT>, files_unopened BIGINT, bytes_read_again BIGINT"
   )
 
   private val QueryColumns =
@@ -65,7 +68,7 @@ object ReportFunctions {
     val tag = arguments match {
       case Seq(e) if e.foldable && e.dataType == StringType && e.eval() != null => e.eval().toString
       case _ =>
-        throw new IllegalArgumentException("dynamic_filter_report takes one argument, the text of a query's tag")
+        throw invalid("dynamic_filter_report takes one argument, the text of a query's tag")
     }
     LocalRelation.fromExternalRows(
       DataTypeUtils.toAttributes(ReportColumns),

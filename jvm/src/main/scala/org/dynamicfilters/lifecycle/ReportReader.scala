@@ -94,7 +94,8 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
         ),
         r.reasons.toMap ++ (if (r(GaveUp) > 0) Map("late materialization gave up" -> r(GaveUp)) else Map.empty)
       )
-      Row.fromSeq(table ++ totals(r) ++ how)
+      val unopened = if (s.filesTotal == 0) 0L else math.max(0L, s.filesTotal - r.filesOpened.size)
+      Row.fromSeq(table ++ totals(r) ++ how ++ Seq(unopened, r(BytesReadAgain)))
     }
 
   /** From row_groups_total to bytes_read. */

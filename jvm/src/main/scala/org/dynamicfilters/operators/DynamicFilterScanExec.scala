@@ -98,7 +98,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
                 FileStatistics.instance,
                 sparkContext.defaultParallelism,
                 ask(files),
-                fromTable(files)
+                fromTable(files),
+                ChunkSizes.wanted(scan.requiredSchema)
               )
               .map { choice =>
                 countLeft(choice, accumulator)
@@ -155,7 +156,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     if (choice.left.nonEmpty || choice.changed > 0) {
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      choice.left.foreach { case (_, known) => report.addUnopened(known) }
+      choice.left.foreach { case (file, known, bytes) => report.addUnopened(Some(file), known, bytes) }
       if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(
@@ -168,6 +169,15 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
       MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
     }
+
+  override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
+    val unknown = run.accumulator.value.get(executionId).fold(Set.empty[UnopenedSplit])(_.unknown.toSet)
+    if (unknown.nonEmpty) {
+      val report = new ScanReport(executionId, "driver")
+      UnopenedFiles.count(unknown, hadoopConf, ChunkSizes.wanted(scan.requiredSchema), report)
+      run.accumulator.add(report)
+    }
+  }
 
   override protected def tableName: String = RowFilteredScanExec.nameOf(scan)
 

@@ -25,6 +25,9 @@ trait SpecScan extends FilteredScan {
   /** Whether the operator counts the rows that the child puts out: its reader does not. */
   protected def countsRows: Boolean = false
 
+  /** The execution has ended and somebody wants all numbers: counts what is known of none of the files that it left unopened. */
+  def countUnopened(executionId: Long): Unit = ()
+
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
 
   // Spark compiles code against these classes, and batches that lost rows have other vectors.

@@ -3,14 +3,22 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.catalyst.plans.InnerLike
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilterException, UserFilters}
 
 /** Refuses `dynamic_filter_prune` wherever it is not one of the conditions that all rows have to pass.
   *
   * It may let rows pass that do not match: under NOT, OR or CASE, in an outer join or as a column that would be a wrong answer.
+  *
+  * A rule that changes nothing, as [[SettingsCheck]].
   */
-object PruneCheck extends (LogicalPlan => Unit) {
-  override def apply(plan: LogicalPlan): Unit =
+object PruneCheck extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    check(plan)
+    plan
+  }
+
+  private def check(plan: LogicalPlan): Unit =
     if (UserFilters.everUsed) plan.foreachWithSubqueries {
       case f: Filter => refuse(notConjuncts(f.condition))
       case j: Join if j.joinType.isInstanceOf[InnerLike] => refuse(j.condition.toSeq.flatMap(notConjuncts))
@@ -29,8 +37,8 @@ object PruneCheck extends (LogicalPlan => Unit) {
         UserFilterException.Code.InvalidUse,
         u.name,
         u.filterType.catalogString,
-        s"${u.sql} can only be a condition of WHERE or of an inner join, alone or joined to others by AND, because it may let " +
-          "rows pass that do not match; dynamic_filter can stand anywhere"
+        "dynamic_filter_prune may let rows pass that do not match, so it can only be a condition of WHERE or of an inner " +
+          "join, alone or joined by AND; dynamic_filter can stand anywhere"
       )
     }
 }

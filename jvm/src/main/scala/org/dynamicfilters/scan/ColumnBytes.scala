@@ -37,6 +37,11 @@ final class ColumnBytes(access: ParquetReaderAccess) {
   def of(block: BlockMetaData, field: Int): Long = paths(field).map(sizes(block).getOrElse(_, 0L)).sum
   def requested(block: BlockMetaData): Long = sizes(block).valuesIterator.sum
 
+  /** Bytes of the columns in all row groups of the split, those that static predicates exclude included. */
+  def ofSplit: Long = access.fileReader.getFooter.getBlocks.asScala.iterator
+    .map(_.getColumns.asScala.iterator.filter(c => wanted(c.getPath)).map(_.getTotalSize).sum)
+    .sum
+
   /** Compressed bytes read for some rows of a row group: of the pages that hold them, dictionaries included.
     *
     * Counted from metadata, because parquet-java reads in other threads, which thread statistics do not see.
@@ -45,27 +50,76 @@ final class ColumnBytes(access: ParquetReaderAccess) {
     *   None for all rows
     */
   def read(reader: ParquetFileReader, group: Int, fields: Option[Seq[Int]], rows: Option[RowSet]): Long = {
+    var bytes = 0L
+    eachPart(reader, group, fields, rows)((_, _, n) => bytes += n)
+    bytes
+  }
+
+  /** Notes what is read of a row group, as [[read]]: once as read, and the rest of the times as read again. */
+  def count(
+      report: ScanReport,
+      reader: ParquetFileReader,
+      group: Int,
+      fields: Option[Seq[Int]],
+      rows: Option[RowSet]
+  ): Unit = {
+    if (group != seenGroup) {
+      seen.clear()
+      seenGroup = group
+    }
+    var fresh, again = 0L
+    eachPart(reader, group, fields, rows) { (path, part, bytes) =>
+      val before = seen.getOrElseUpdate(path, new Seen)
+      if (part == Whole) {
+        fresh += bytes - before.bytes
+        again += before.bytes
+        before.bytes = bytes
+        before.whole = true
+      } else if (before.whole || before.parts.get(part)) again += bytes
+      else {
+        fresh += bytes
+        before.parts.set(part)
+        before.bytes += bytes
+      }
+    }
+    report.add(ScanCounter.BytesRead, fresh)
+    report.add(ScanCounter.BytesReadAgain, again)
+  }
+
+  // What was read of the columns of the row group that is being read.
+  private final class Seen {
+    val parts = new java.util.BitSet
+    var bytes = 0L
+    var whole = false
+  }
+  private val seen = scala.collection.mutable.HashMap.empty[ColumnPath, Seen]
+  private var seenGroup = -1
+
+  // Part of a column chunk: the dictionary is the first, its pages come after it.
+  private val Whole = -1
+
+  /** Calls `f` with column, part of its chunk and bytes, for all that has to be read. */
+  private def eachPart(reader: ParquetFileReader, group: Int, fields: Option[Seq[Int]], rows: Option[RowSet])(
+      f: (ColumnPath, Int, Long) => Unit
+  ): Unit = {
     val block = reader.getRowGroups.get(group)
     val columns = fields.fold(wanted)(_.flatMap(paths(_)).toSet)
     rows match {
       case Some(r) if r.count < block.getRowCount && hasPageIndex(block) =>
         val store = reader.getColumnIndexStore(group)
-        block.getColumns.asScala.iterator
-          .filter(c => columns(c.getPath))
-          .map { c =>
-            val index = store.getOffsetIndex(c.getPath)
-            var bytes = if (c.getDictionaryPageOffset > 0) index.getOffset(0) - c.getDictionaryPageOffset else 0L
-            var page, range = 0
-            while (page < index.getPageCount && range < r.ranges) {
-              val last = index.getLastRowIndex(page, block.getRowCount)
-              while (range < r.ranges && r.end(range) < index.getFirstRowIndex(page)) range += 1
-              if (range < r.ranges && r.start(range) <= last) bytes += index.getCompressedPageSize(page)
-              page += 1
-            }
-            bytes
+        block.getColumns.asScala.iterator.filter(c => columns(c.getPath)).foreach { c =>
+          val index = store.getOffsetIndex(c.getPath)
+          if (c.getDictionaryPageOffset > 0) f(c.getPath, 0, index.getOffset(0) - c.getDictionaryPageOffset)
+          var page, range = 0
+          while (page < index.getPageCount && range < r.ranges) {
+            val last = index.getLastRowIndex(page, block.getRowCount)
+            while (range < r.ranges && r.end(range) < index.getFirstRowIndex(page)) range += 1
+            if (range < r.ranges && r.start(range) <= last)
+              f(c.getPath, page + 1, index.getCompressedPageSize(page).toLong)
+            page += 1
           }
-          .sum
-      case _ => sizes(block).iterator.collect { case (path, size) if columns(path) => size }.sum
+        }
+      case _ => sizes(block).foreach { case (path, size) => if (columns(path)) f(path, Whole, size) }
     }
   }
 

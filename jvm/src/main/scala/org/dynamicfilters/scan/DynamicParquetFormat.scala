@@ -91,7 +91,7 @@ final class DynamicFileReader(
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId) match {
       case Some(task) if skipsCorrupt =>
-        task.report.add(Splits, 1)
+        task.report.opened(file.urlEncodedPath)
         fallBack(task, file, DynamicFileReader.SkipsCorrupt, plain(file))
       case Some(task) => open(file, task)
       case _ => plain(file)
@@ -100,18 +100,21 @@ final class DynamicFileReader(
   private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
     task.reachesFile()
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
-      task.report.addUnopened(task.known(file))
+      task.report.addUnopened(Some(file), task.known(file), task.knownBytes(file))
       Iterator.empty
     } else {
-      task.report.add(Splits, 1)
+      task.report.opened(file.urlEncodedPath)
       val askedAt = System.currentTimeMillis()
       val rows = plain(file)
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
-          case _ if countsRows => Left("deleted rows are found by counting: files are left out as a whole only")
+          case a if countsRows =>
+            a.foreach(countAll(task, _))
+            Left("deleted rows are found by counting: files are left out as a whole only")
           case None => Left("the reader is not Spark's vectorized one")
           // Encrypted footers may hide statistics; such files pass untouched.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
+            countAll(task, a)
             Left("the file is encrypted")
           case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
         }
@@ -123,6 +126,18 @@ final class DynamicFileReader(
         case None => fallBack(task, file, "the reader could not be set up", rows)
       }
     }
+  }
+
+  /** All of a split is read, as in stock Spark. */
+  private def countAll(task: TaskScan, a: ParquetReaderAccess): Unit = {
+    val (groups, bytes) = (a.fileReader.getRowGroups.size.toLong, new ColumnBytes(a).ofSplit)
+    Seq(
+      RowGroups -> groups,
+      Rows -> a.totalRowCount,
+      RowsOutput -> a.totalRowCount,
+      BytesTotal -> bytes,
+      BytesRead -> bytes
+    ).foreach { case (counter, n) => task.report.add(counter, n) }
   }
 
   private def isEncrypted(a: ParquetReaderAccess): Boolean =

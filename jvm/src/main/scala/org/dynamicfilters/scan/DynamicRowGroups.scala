@@ -76,7 +76,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     report.add(RowGroupsPruned, leftOut.size.toLong)
     report.add(ByStatistics, leftOut.size.toLong)
     report.add(Rows, access.totalRowCount)
-    report.add(BytesTotal, (queue.iterator ++ leftOut).map(g => columnBytes.requested(g.block)).sum)
+    report.add(BytesTotal, columnBytes.ofSplit)
   }
 
   private def boundsOf(block: BlockMetaData): Array[ColumnBounds] =
@@ -140,7 +140,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         case Decision.ReadAll =>
           val store = reader.readFilteredRowGroup(group.index)
           queue.removeHead()
-          report.add(BytesRead, columnBytes.requested(group.block))
+          columnBytes.count(report, reader, group.index, None, None)
           store
         case Decision.Read(rows) =>
           val store = readRows(group, rows)
@@ -165,14 +165,17 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private def readRows(group: RowGroup, rows: RowSet): PageReadStore = {
     val store = SelectedRows.read(reader, group.index, group.rowCount, rows, columnBytes.hasPageIndex(group.block))
-    report.add(BytesRead, columnBytes.read(reader, group.index, None, Some(rows)))
+    columnBytes.count(report, reader, group.index, None, Some(rows))
     store
   }
 
   private def readRest(group: RowGroup): PageReadStore = {
     queue.remove(queue.indexOf(group))
     group.done match {
-      case None => reader.readFilteredRowGroup(group.index)
+      case None =>
+        val store = reader.readFilteredRowGroup(group.index)
+        columnBytes.count(report, reader, group.index, None, None)
+        store
       case Some(done) =>
         val rest = done.complement(group.rowCount)
         if (rest.isEmpty) null else readRows(group, rest)

@@ -23,6 +23,8 @@ final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: 
   *   first byte of the split
   * @param end
   *   first byte after it
+  * @param sizes
+  *   of all columns; with one of the split's columns only
   */
 final case class LearnedSplit(
     path: String,
@@ -30,7 +32,8 @@ final case class LearnedSplit(
     column: String,
     start: Long,
     end: Long,
-    rowGroups: Array[LearnedRowGroup]
+    rowGroups: Array[LearnedRowGroup],
+    sizes: Option[ChunkSizes] = None
 )
 
 /** Column statistics of files that earlier queries have opened, on the driver.
@@ -44,7 +47,7 @@ final case class LearnedSplit(
   */
 final class FileStatistics(maxRowGroups: Int) {
   import FileStatistics._
-  private val files = new java.util.LinkedHashMap[FileId, mutable.Map[String, Column]](64, 0.75f, true)
+  private val files = new java.util.LinkedHashMap[FileId, OfFile](64, 0.75f, true)
   private var rowGroups = 0
   private val arrived = new ConcurrentLinkedQueue[LearnedSplit]()
 
@@ -64,8 +67,8 @@ final class FileStatistics(maxRowGroups: Int) {
     synchronized {
       absorb()
       for {
-        columns <- Option(files.get(FileId(path, identity)))
-        c <- columns.get(column)
+        file <- Option(files.get(FileId(path, identity)))
+        c <- file.columns.get(column)
         groups <- c.splits
           .get((start, end))
           .orElse(c.splits.collectFirst {
@@ -74,21 +77,36 @@ final class FileStatistics(maxRowGroups: Int) {
       } yield groups
     }
 
+  /** @return
+    *   compressed bytes of the wanted leaf columns in the split [start, end), if they are known
+    */
+  def bytes(path: String, identity: FileIdentity, start: Long, end: Long)(wanted: String => Boolean): Option[Long] =
+    synchronized {
+      absorb()
+      Option(files.get(FileId(path, identity))).flatMap { file =>
+        file.sizes
+          .get((start, end))
+          .orElse(file.sizes.collectFirst { case ((s, e), sizes) if s <= start && e >= end => sizes })
+          .map(_.of(wanted, start, end))
+      }
+    }
+
   private def absorb(): Unit = {
     var s = arrived.poll()
     while (s != null) {
-      val columns = files.computeIfAbsent(FileId(s.path, s.identity), _ => mutable.HashMap.empty)
-      val column = columns.getOrElseUpdate(s.column, new Column)
+      val file = files.computeIfAbsent(FileId(s.path, s.identity), _ => new OfFile)
+      val column = file.columns.getOrElseUpdate(s.column, new Column)
       val old = column.splits.put((s.start, s.end), s.rowGroups)
       old match {
         case Some(groups) => column.splits((s.start, s.end)) = FileStatistics.sharper(groups, s.rowGroups)
         case None => rowGroups += s.rowGroups.length + 1
       }
+      s.sizes.foreach(z => if (file.sizes.put((s.start, s.end), z).isEmpty) rowGroups += z.weight)
       s = arrived.poll()
     }
     val eldest = files.entrySet.iterator
     while (rowGroups > maxRowGroups && eldest.hasNext) {
-      rowGroups -= eldest.next().getValue.valuesIterator.map(_.splits.valuesIterator.map(_.length + 1).sum).sum
+      rowGroups -= eldest.next().getValue.weight
       eldest.remove()
     }
   }
@@ -102,6 +120,14 @@ object FileStatistics {
   private final case class FileId(path: String, identity: FileIdentity)
   private final class Column {
     val splits = mutable.HashMap.empty[(Long, Long), Array[LearnedRowGroup]]
+  }
+  private final class OfFile {
+    val columns = mutable.HashMap.empty[String, Column]
+    val sizes = mutable.HashMap.empty[(Long, Long), ChunkSizes]
+
+    def weight: Int =
+      columns.valuesIterator.map(_.splits.valuesIterator.map(_.length + 1).sum).sum +
+        sizes.valuesIterator.map(_.weight).sum
   }
   val SettledMillis = 2000L
 

@@ -161,7 +161,7 @@ final class FirstPasses(
 
     def pass(p: FirstPass, rows: Option[RowSet], best: Option[FirstRows], see: FirstPass.See): RowSet = {
       // The main reader's page indexes serve to count what the narrow reader is about to read.
-      report.add(BytesRead, bytes.read(access.fileReader, group.index, Some(p.fields), rows))
+      bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
       val offer = best.map(b => b.offer _).orNull
       val passing = open(p).run(
         group.index,

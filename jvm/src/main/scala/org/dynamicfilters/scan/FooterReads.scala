@@ -84,23 +84,19 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
         if access.fileReader.getFileMetaData.getFileDecryptor == null
         identity <- access.openedStatus.map(FileIdentity.of)
         if StatisticsLearner.isSettled(identity, askedAt)
-        (c, i) <- columns.zipWithIndex
       } {
-        val column = new FileColumn(access, i, c.domain)
-        if (column.isStored) {
-          val groups = access.fileReader.getFooter.getBlocks.asScala.map { b =>
+        val blocks = access.fileReader.getFooter.getBlocks.asScala.toSeq
+        val stored = columns.zipWithIndex
+          .map { case (c, i) => (c, new FileColumn(access, i, c.domain)) }
+          .filter(_._2.isStored)
+        stored.foreach { case (c, column) =>
+          val groups = blocks.map { b =>
             LearnedRowGroup(StatisticsLearner.middle(b), b.getRowCount, b.getCompressedSize, column.bounds(b))
           }
-          statistics.offer(
-            LearnedSplit(
-              split.urlEncodedPath,
-              identity,
-              spec.statisticsKey(c),
-              0,
-              split.fileSize,
-              groups.toArray
-            )
-          )
+          val sizes = if (column eq stored.head._2) StatisticsLearner.sizes(blocks) else None
+          val key = spec.statisticsKey(c)
+          statistics
+            .offer(LearnedSplit(split.urlEncodedPath, identity, key, 0, split.fileSize, groups.toArray, sizes))
         }
       }
     finally

@@ -81,18 +81,17 @@ private final class OtherFileReader(
 ) extends (PartitionedFile => Iterator[InternalRow])
     with Serializable
     with Logging {
-  import ScanCounter._
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
       task.reachesFile()
       // Of what is in the file nothing is seen here.
       task.readsWholeFile()
-      task.report.add(Splits, 1)
       if (excludes(task, file)) {
-        task.report.add(SplitsUnopened, 1)
+        task.report.addUnopened(None, None, None)
         Iterator.empty
       } else {
+        task.report.opened(file.urlEncodedPath)
         task.report.filesRead += PathHash(file.urlEncodedPath)
         read(file, Some(task))
       }

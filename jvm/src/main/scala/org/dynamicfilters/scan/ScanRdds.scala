@@ -120,7 +120,9 @@ final class ChosenSplits(
   *
   * @param byColumn
   *   by column of the scan's spec, null where nothing is known
+  * @param bytes
+  *   of the columns that the scan reads, if they are known
   */
-final class LearnedColumns(byColumn: Array[Array[LearnedRowGroup]]) extends Serializable {
+final class LearnedColumns(byColumn: Array[Array[LearnedRowGroup]], val bytes: Option[Long]) extends Serializable {
   def of(column: Int): Option[Array[LearnedRowGroup]] = Option(byColumn(column))
 }

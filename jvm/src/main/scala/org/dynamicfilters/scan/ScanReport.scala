@@ -2,6 +2,7 @@ package org.dynamicfilters.scan
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.state.ExecutionAccumulator
 
 /** What a scan counts. The order is the order in the accumulator's array. */
@@ -20,8 +21,10 @@ object ScanCounter extends Enumeration {
   val ByStatistics, ByDictionary, ByBloom, ByPages, ByRows = Value
   val Rows, RowsOutput, RowsSkippedByPages = Value
 
-  /** Compressed bytes of the columns asked for; those of them that were read, the first passes included. */
-  val BytesTotal, BytesRead = Value
+  /** Compressed bytes of the columns asked for, in all row groups; those of them that were read; and those that were read
+    * another time, after a first pass.
+    */
+  val BytesTotal, BytesRead, BytesReadAgain = Value
 
   /** Rows that were read, and then left out of what was handed on. */
   val RowsDropped = Value
@@ -43,35 +46,54 @@ object ScanCounter extends Enumeration {
   *   indexed by [[ScanCounter]]
   * @param filesRead
   *   hashes of the paths of files of which rows were handed on
+  * @param filesOpened
+  *   the same of files that were opened
   * @param reasons
   *   why something fell back, with how often; at most [[ScanReport.MaxReasons]]
   */
 final class ScanReport(val executionId: Long, val executorId: String) extends Serializable {
   val counts = new Array[Long](ScanCounter.maxId)
-  val filesRead = mutable.HashSet.empty[Long]
+  val filesRead, filesOpened = mutable.HashSet.empty[Long]
   val reasons = mutable.LinkedHashMap.empty[String, Long]
   val learned = mutable.ArrayBuffer.empty[LearnedSplit]
+
+  /** Never opened, and nothing is known of them; at most [[UnopenedFiles.MaxSplits]]. */
+  val unknown = mutable.HashSet.empty[UnopenedSplit]
 
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
 
+  /** Counts a split that is opened. */
+  def opened(path: String): Unit = {
+    add(ScanCounter.Splits, 1)
+    filesOpened += PathHash(path)
+  }
+
   /** Counts a split that was never opened.
     *
+    * @param file
+    *   the split, if its row groups could be counted later
     * @param known
     *   its row groups, if anything is known of them
+    * @param bytes
+    *   of the columns asked for, if they are known
     */
-  def addUnopened(known: Option[Array[LearnedRowGroup]]): Unit = {
+  def addUnopened(file: Option[PartitionedFile], known: Option[Array[LearnedRowGroup]], bytes: Option[Long]): Unit = {
+    add(ScanCounter.Splits, 1)
+    add(ScanCounter.SplitsUnopened, 1)
+    known.foreach(addRowGroups)
+    bytes.foreach(add(ScanCounter.BytesTotal, _))
+    if (known.isEmpty && unknown.size < UnopenedFiles.MaxSplits)
+      file.foreach(f => unknown += UnopenedSplit(f.urlEncodedPath, f.start, f.start + f.length))
+  }
+
+  /** Counts row groups of a split that was never opened. */
+  def addRowGroups(groups: Array[LearnedRowGroup]): Unit = {
     import ScanCounter._
-    add(Splits, 1)
-    add(SplitsUnopened, 1)
-    known.foreach { groups =>
-      add(RowGroups, groups.length.toLong)
-      add(RowGroupsPruned, groups.length.toLong)
-      add(ByStatistics, groups.length.toLong)
-      add(Rows, groups.iterator.map(_.rows).sum)
-      // Of all columns: which of them the query wants is not known without the footer.
-      add(BytesTotal, groups.iterator.map(_.bytes).sum)
-    }
+    add(RowGroups, groups.length.toLong)
+    add(RowGroupsPruned, groups.length.toLong)
+    add(ByStatistics, groups.length.toLong)
+    add(Rows, groups.iterator.map(_.rows).sum)
   }
 
   def addReason(reason: String, n: Long = 1): Unit =
@@ -82,8 +104,10 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     var i = 0
     while (i < counts.length) { counts(i) += other.counts(i); i += 1 }
     filesRead ++= other.filesRead
+    filesOpened ++= other.filesOpened
     other.reasons.foreach { case (r, n) => addReason(r, n) }
     learned ++= other.learned
+    unknown ++= other.unknown.iterator.take(UnopenedFiles.MaxSplits - unknown.size)
   }
 }
 

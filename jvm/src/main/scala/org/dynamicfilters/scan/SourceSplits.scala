@@ -120,7 +120,10 @@ private final class PartsReader[T](
     val excluded = !part.isUnknown && t.excludesRows(part.bounds)
     t.report.add(ScanCounter.Splits, 1)
     if (excluded) t.report.add(ScanCounter.SplitsUnopened, 1)
-    else if (part.file != 0) t.report.filesRead += part.file
+    else if (part.file != 0) {
+      t.report.filesOpened += part.file
+      t.report.filesRead += part.file
+    }
     excluded
   }
 

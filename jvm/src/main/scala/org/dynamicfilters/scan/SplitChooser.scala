@@ -13,7 +13,7 @@ object SplitChooser {
   /** @param splits
     *   those to read
     * @param left
-    *   those left out, with what is known of their row groups
+    *   those left out, with what is known of their row groups, and of the bytes that the scan would read of them
     * @param checked
     *   those of them that were left out because their file was still the one that was listed
     * @param changed
@@ -21,7 +21,7 @@ object SplitChooser {
     */
   final case class Choice(
       splits: Array[ChosenSplits],
-      left: Seq[(PartitionedFile, Option[Array[LearnedRowGroup]])],
+      left: Seq[(PartitionedFile, Option[Array[LearnedRowGroup]], Option[Long])],
       checked: Option[ChosenSplits],
       changed: Int
   ) {
@@ -42,6 +42,8 @@ object SplitChooser {
     *   tasks to make, if there are splits enough
     * @param ask
     *   called once at most
+    * @param wanted
+    *   whether the scan reads a leaf column of files, see [[ChunkSizes]]
     * @return
     *   None if there is nothing to choose and nothing to tell the tasks: then Spark's own partitions stay
     */
@@ -52,7 +54,8 @@ object SplitChooser {
       statistics: FileStatistics,
       minParallelism: Int,
       ask: Ask,
-      fromTable: FromTable = _ => _ => None
+      fromTable: FromTable = _ => _ => None,
+      wanted: String => Boolean = _ => true
   ): Option[Choice] = {
     val keys = spec.columns.map(spec.statisticsKey)
     def split(f: PartitionedFile): Split = {
@@ -64,7 +67,8 @@ object SplitChooser {
         if (c.isPartitionColumn) ColumnBounds.exact(c.domain.fromRow(f.partitionValues, c.partitionOrdinal))
         else fromTable(i)(f).getOrElse(ColumnBounds.unknown)
       }
-      new Split(f, spec, certain, learned)
+      def bytes = statistics.bytes(f.urlEncodedPath, FileIdentity.listed(f), f.start, f.start + f.length)(wanted)
+      new Split(f, spec, certain, learned, if (learned.exists(_.isDefined)) bytes else None)
     }
     def excludes(bounds: IndexedSeq[ColumnBounds]) =
       !spec.columns.indices.forall(i => ready(i).forall(f => f != ValueFilter.Nothing && f.couldPass(bounds(i))))
@@ -97,7 +101,7 @@ object SplitChooser {
       // Another execution needs a task for these.
       val tasks = if (packed.isEmpty && checked.isDefined) Seq(Seq.empty[Split]) else packed
       val splits = tasks.zipWithIndex.map { case (task, i) => chosen(task, i) }
-      Some(Choice(splits.toArray, left.map(s => (s.file, s.learned.flatten.headOption)), checked, changed))
+      Some(Choice(splits.toArray, left.map(s => (s.file, s.learned.flatten.headOption, s.bytes)), checked, changed))
     }
   }
 
@@ -108,7 +112,8 @@ object SplitChooser {
       val file: PartitionedFile,
       spec: ScanSpec,
       val certain: IndexedSeq[ColumnBounds],
-      val learned: IndexedSeq[Option[Array[LearnedRowGroup]]]
+      val learned: IndexedSeq[Option[Array[LearnedRowGroup]]],
+      val bytes: Option[Long]
   ) {
 
     /** What holds if the file is the one that was listed. */
@@ -116,7 +121,7 @@ object SplitChooser {
       learned(i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
     }
 
-    def unlearned: Split = new Split(file, spec, certain, learned.map(_ => None))
+    def unlearned: Split = new Split(file, spec, certain, learned.map(_ => None), None)
     def isUnknown: Boolean = bounds.forall(_ == ColumnBounds.unknown)
 
     /** Null where the table says nothing. */
@@ -126,7 +131,7 @@ object SplitChooser {
       if (bounds.forall(_ == ColumnBounds.unknown)) null else bounds.toArray
     }
     def known: LearnedColumns =
-      if (learned.forall(_.isEmpty)) null else new LearnedColumns(learned.map(_.orNull).toArray)
+      if (learned.forall(_.isEmpty)) null else new LearnedColumns(learned.map(_.orNull).toArray, bytes)
   }
 
   /** Bytes of the largest task that Spark packed: no task gets more. */

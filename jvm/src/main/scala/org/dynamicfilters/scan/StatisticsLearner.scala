@@ -1,6 +1,7 @@
 package org.dynamicfilters.scan
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.spark.sql.execution.datasources.PartitionedFile
@@ -99,7 +100,8 @@ final class StatisticsLearner(
   /** Reports what is known of all row groups of the split, those that static predicates excluded included. */
   def finish(blocks: Seq[BlockMetaData]): Unit = {
     val settled = opened.filter(isSettled(_, askedAt))
-    for (identity <- settled; column <- dataColumns.indices.filter(fileColumns(_).isStored)) {
+    val stored = dataColumns.indices.filter(fileColumns(_).isStored)
+    for (identity <- settled; column <- stored) {
       val groups = blocks.map { b =>
         val fresh = if (column == at) decoded.get(middle(b)) else None
         val bounds = fresh.orElse(learned(b, column)).getOrElse(fileColumns(column).bounds(b))
@@ -111,13 +113,24 @@ final class StatisticsLearner(
         task.spec.statisticsKey(dataColumns(column)._2),
         file.start,
         file.start + file.length,
-        groups.toArray
+        groups.toArray,
+        if (column == stored.head) sizes(blocks) else None
       )
     }
   }
 }
 
 object StatisticsLearner {
+
+  /** Of all columns, None of a file with very many. */
+  private[scan] def sizes(blocks: Seq[BlockMetaData]): Option[ChunkSizes] =
+    blocks.headOption.map(_.getColumns.size).filter(_ <= ChunkSizes.MaxColumns).map { _ =>
+      ChunkSizes(
+        blocks.head.getColumns.asScala.map(c => ChunkSizes.pathOf(c.getPath.toArray.toSeq)).toArray,
+        blocks.map(middle).toArray,
+        blocks.map(_.getColumns.asScala.map(_.getTotalSize).toArray).toArray
+      )
+    }
 
   /** As Parquet assigns row groups to splits (ParquetMetadataConverter). */
   private[scan] def middle(b: BlockMetaData): Long = b.getStartingPos + b.getCompressedSize / 2

@@ -212,6 +212,10 @@ final class TaskScan(
   def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] =
     spec.columns.indices.iterator.flatMap(known(file, _)).nextOption()
 
+  /** Bytes that the scan would read of a split, where they are known. */
+  def knownBytes(file: PartitionedFile): Option[Long] =
+    splits.get((file.urlEncodedPath, file.start)).flatMap(_.bytes)
+
   /** Calls `f` before the report is taken. */
   def beforeReport(f: () => Unit): Unit = counting += f
   private val counting = mutable.ArrayBuffer.empty[() => Unit]

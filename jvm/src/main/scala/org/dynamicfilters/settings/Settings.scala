@@ -1,6 +1,7 @@
 package org.dynamicfilters.settings
 
-import org.apache.spark.sql.execution.dynamicfilters.{Setting, SettingsRegistry => R}
+import org.apache.spark.sql.execution.dynamicfilters.{Setting, SettingsRegistry => R, UserError}
+import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.sql.internal.SQLConf
 
 /** The settings below `spark.dynamicFilters.`, per session and changeable at run time.
@@ -37,13 +38,13 @@ object Settings {
     Prefix + "join.maxBuildRows",
     2000000,
     "A build side with more distinct keys than this gives their range only.",
-    "a number of rows of at least 1"
+    "a whole number of at least 1"
   )(_ >= 1)
   val InMaxValues: Setting[Int] = R.int(
     Prefix + "in.maxValues",
     10000,
     "Above it a value set becomes a bitmap (integers, dates) or a bloom filter.",
-    "a number of values of at least 0"
+    "a whole number of at least 0"
   )(_ >= 0)
   val BloomFpp: Setting[Double] =
     R.double(Prefix + "bloom.fpp", 0.01, "False positive rate aimed at.", "a number between 0 and 1, both exclusive")(
@@ -58,7 +59,7 @@ object Settings {
     Prefix + "topk.maxLimit",
     100000,
     "Larger LIMITs (offset included) produce no filter.",
-    "a number of rows of at least 0"
+    "a whole number of at least 0"
   )(_ >= 0)
   val GiveUp: Setting[Double] = R.double(
     Prefix + "selectivity.giveUp",
@@ -70,7 +71,7 @@ object Settings {
     Prefix + "report.retainedQueries",
     100,
     "How many queries the report keeps.",
-    "a number of queries of at least 1"
+    "a whole number of at least 1"
   )(_ >= 1)
   val ShowValues: Setting[Boolean] =
     R.boolean(Prefix + "report.showValues", default = true, "false: no data values in reports, plans and logs.")
@@ -94,13 +95,52 @@ object Settings {
   )
   def get[T](conf: SQLConf, setting: Setting[T]): T = setting.read(conf)
 
+  /** Whether a key looks like one of ours: below the prefix, or below what it is easily taken for, in any case. */
+  def isMeant(key: String): Boolean = LooksLikeOurs.matches(key)
+
   /** @return
-    *   a message for a key below the prefix that is no setting, None for any other key
+    *   the error for a key that looks like a setting and is none; None for any other key
     */
-  def refusal(key: String): Option[String] =
-    if (!key.startsWith(Prefix) || R.isRegistered(key)) None
-    else
-      Some(
-        s"There is no setting $key. Settings below $Prefix are: ${all.map(_.key.stripPrefix(Prefix)).sorted.mkString(", ")}."
+  def refusal(key: String): Option[UserError] =
+    if (!isMeant(key) || R.isRegistered(key)) None
+    else {
+      val right = similar(key).fold("SET -v lists the settings")(name => s"did you mean $Prefix$name?")
+      Some(new UserError("DYNAMIC_FILTER_UNKNOWN_SETTING", s"${UserError.shown(key, 100)}: no such setting; $right"))
+    }
+
+  /** @return
+    *   the error for the first of an application's settings that is none or has a wrong value
+    */
+  def refusalAtStart(conf: Iterable[(String, String)]): Option[UserError] = conf.iterator
+    .flatMap { case (key, value) =>
+      refusal(key).orElse(
+        all
+          .find(_.key == key)
+          .flatMap(setting =>
+            try { setting.check(value); None }
+            catch { case e: UserError => Some(e) }
+          )
       )
+    }
+    .nextOption()
+
+  private val LooksLikeOurs = "(?i)spark\\.dynamic[._-]?filters?\\..*".r
+
+  /** The setting that was probably meant. `_settings.py` finds the same. */
+  private def similar(key: String): Option[String] = {
+    def plain(name: String) = name.toLowerCase(java.util.Locale.ROOT).replaceAll("[^a-z0-9]", "")
+    val names = all.map(_.key.stripPrefix(Prefix))
+    val name = key.replaceFirst("(?i)^spark\\.dynamic[._-]?filters?\\.", "")
+    val wanted = plain(name)
+    def distance(name: String) =
+      UTF8String.fromString(plain(name)).levenshteinDistance(UTF8String.fromString(wanted))
+    def only(found: Seq[String]) = Option.when(found.size == 1)(found.head)
+    Option(names.minBy(distance))
+      .filter(distance(_) <= math.min(MostTypos, wanted.length / 3))
+      .orElse(only(names.filter(n => wanted.nonEmpty && plain(n).startsWith(wanted))))
+      .orElse(only(names.filter(n => plain(n.split('.').last) == plain(name.split('.').lastOption.getOrElse("")))))
+  }
+
+  /** Letters that may be wrong in a key that is still recognized. */
+  private val MostTypos = 3
 }

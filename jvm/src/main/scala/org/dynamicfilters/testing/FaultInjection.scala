@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, RpcAccess, SparkAccess}
+import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, RpcAccess, SparkAccess, UserError}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters, Message, MessageCodec, Worker}
 import org.dynamicfilters.filter.FilterCodec
@@ -196,15 +196,15 @@ object FaultInjection extends Logging {
   def checked(spec: String): String =
     if (spec.trim.isEmpty) spec
     else if (running.isEmpty)
-      throw new IllegalArgumentException(
-        s"${FaultSettings.Spec.key}: faults can be injected only where the Spark application was started with " +
-          s"${FaultSettings.Enabled.key}=true, which is for tests"
-      )
+      throw refused(s"only where the Spark application was started with ${FaultSettings.Enabled.key}=true, for tests")
     else
       FaultSpec.parse(spec) match {
         case Right(_) => spec
-        case Left(why) => throw new IllegalArgumentException(s"${FaultSettings.Spec.key}: $why")
+        case Left(why) => throw refused(why)
       }
+
+  private def refused(why: String) =
+    new UserError("DYNAMIC_FILTER_INVALID_SETTING", s"${FaultSettings.Spec.key}: $why")
 
   private def executionOf(message: Array[Byte]): Option[Long] =
     MessageCodec.decode(message).toOption.map(_.executionId)

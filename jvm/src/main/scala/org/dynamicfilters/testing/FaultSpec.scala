@@ -2,6 +2,8 @@ package org.dynamicfilters.testing
 
 import scala.util.Try
 
+import org.apache.spark.sql.execution.dynamicfilters.UserError
+
 /** Which faults are injected into the queries of a session, as the setting `spark.dynamicFilters.testing.faults.spec` says.
   *
   * @param seed
@@ -86,6 +88,9 @@ object FaultSpec {
   )
   private val byKey = fields.toMap
 
+  // All faults' names have to fit beside it.
+  private def shown(text: String) = UserError.shown(text, 20)
+
   /** Reads `seed=7,lost=0.1,...`; what is not named is as [[FaultSpec]] says.
     *
     * @return
@@ -99,10 +104,10 @@ object FaultSpec {
             case Array(key, value) =>
               byKey.get(key.trim) match {
                 case Some((takes, reader)) =>
-                  reader(s, value.trim).toRight(s"${key.trim} cannot be ${value.trim}; it takes $takes")
-                case None => Left(s"there is no fault ${key.trim}; there are ${fields.map(_._1).mkString(", ")}")
+                  reader(s, value.trim).toRight(s"${key.trim} cannot be ${shown(value)}; it takes $takes")
+                case None => Left(s"there is no fault ${shown(key)}; there are ${fields.map(_._1).mkString(", ")}")
               }
-            case _ => Left(s"$item is not of the form key=value")
+            case _ => Left(s"${shown(item)} is not of the form key=value")
           }
         }
     }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry.FunctionBuilder
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
-import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
+import org.apache.spark.sql.execution.dynamicfilters.{SparkAccess, UserError}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.KeyDomain
 
@@ -55,7 +55,7 @@ object DynamicFilterFunctions {
           Code.TypeMismatch,
           name,
           f.typeText,
-          s"${column.sql} is of type ${column.dataType.catalogString}"
+          s"${UserError.shown(column.sql)} is of type ${UserError.shown(column.dataType.catalogString)}"
         )
       DynamicFilterPredicate(name, sessionId, follows, filterType, None, value)
     case other =>
@@ -68,7 +68,10 @@ object DynamicFilterFunctions {
   private def nameOf(function: String, e: Expression): String = {
     val value = if (e.foldable && e.dataType.isInstanceOf[StringType]) e.eval() else null
     if (value == null)
-      throw new UserFilterException(Code.InvalidUse, s"$function takes a filter's name first, not ${e.sql}")
+      throw new UserFilterException(
+        Code.InvalidUse,
+        s"$function takes a filter's name first, not ${UserError.shown(e.sql)}"
+      )
     value.toString
   }
 

@@ -2,6 +2,7 @@ package org.dynamicfilters.user
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.execution.dynamicfilters.UserError
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, UserForms, ValueFilter}
@@ -19,6 +20,9 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
   import UserFilterException.Code
 
   private val dataType = domain.dataType
+
+  /** Above it a double is one of several integers. */
+  private val MostExact = (1L << 53).toDouble
 
   def read(form: UserForm): ValueFilter = form.getFormCase match {
     case UserForm.FormCase.EVERYTHING => ValueFilter.All
@@ -70,8 +74,17 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case (UserValue.ValueCase.DURATION_MICROS, _: DayTimeIntervalType) => domain.fromInternal(v.getDurationMicros)
     // TIME, known by its name: see LongDomain.
     case (UserValue.ValueCase.TIME_NANOS, t) if t.typeName.startsWith("time(") => domain.fromInternal(v.getTimeNanos)
+    case (UserValue.ValueCase.NUMBER, ByteType | ShortType | IntegerType | LongType) => whole(v.getNumber)
     case _ => throw unfit(shown(v))
   }
+
+  /** An integer that came as a float, as pandas has them beside missing values. */
+  private def whole(n: Double): AnyRef =
+    if (n.isNaN) throw unfit("NaN", "; leave missing values out, as dropna() does, or put None for NULL")
+    else if (n.isInfinite) throw unfit(n.toString)
+    else if (n != math.rint(n)) throw unfit(n.toString, "; round it, or make a filter of type double")
+    else if (math.abs(n) > MostExact) throw unfit(n.toString, "; floats of this size are not exact: give integers")
+    else integer(n.toLong)
 
   private def integer(n: Long): AnyRef = dataType match {
     case ByteType | ShortType | IntegerType | LongType =>
@@ -105,8 +118,10 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case _ => "an unknown value"
   }
 
-  private def unfit(value: String): UserFilterException =
-    error(Code.TypeMismatch, s"$value is no value of type ${dataType.catalogString}")
+  private def unfit(value: String, instead: String = ""): UserFilterException = {
+    val text = UserError.shown(value)
+    error(Code.TypeMismatch, s"$text is no value of type ${dataType.catalogString}$instead")
+  }
 
   private def error(code: Code, what: String): UserFilterException =
     UserFilterException.of(code, name, dataType.catalogString, what)

@@ -1,7 +1,12 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
-import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
-import org.apache.spark.network.util.ByteUnit
+import java.util.concurrent.TimeUnit
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry, TypedConfigBuilder}
+import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.internal.SQLConf
 
 /** One setting; wraps Spark's own entry, whose type is private to Spark. */
@@ -10,9 +15,15 @@ final class Setting[T] private[dynamicfilters] (entry: ConfigEntry[T]) {
   def default: String = entry.defaultValueString
   def doc: String = entry.doc
   def read(conf: SQLConf): T = conf.getConf(entry)
+
+  /** Throws [[UserError]] if the text is no value of it. */
+  def check(text: String): Unit = entry.valueConverter(text)
 }
 
-/** Registers settings with Spark, which then checks them when they are set and lists them in `SET -v`. */
+/** Registers settings with Spark, which then checks them when they are set and lists them in `SET -v`.
+  *
+  * Values are read here and not by Spark, so that a bad one is a [[UserError]] of one text wherever it is set.
+  */
 object SettingsRegistry {
   private val Since = "0.1.0"
   private val keys = java.util.concurrent.ConcurrentHashMap.newKeySet[String]()
@@ -29,12 +40,31 @@ object SettingsRegistry {
 
   def isRegistered(key: String): Boolean = keys.contains(key)
 
+  /** The keys that are set in a session, registered or not, for which `isWanted` holds. */
+  def keysSet(conf: SQLConf)(isWanted: String => Boolean): Seq[String] =
+    conf.settings.synchronized(conf.settings.keySet.asScala.filter(isWanted).toVector)
+
+  /** The error for a value that a setting does not take. */
+  def invalid(key: String, value: String, takes: String): UserError =
+    new UserError("DYNAMIC_FILTER_INVALID_SETTING", s"$key: cannot be '${UserError.shown(value)}'; it takes $takes")
+
+  /** @param read
+    *   None for a text that is no value; so is one at which it fails
+    */
+  private def setting[T](builder: ConfigBuilder, takes: String, default: String)(
+      read: String => Option[T]
+  ): Setting[T] = {
+    def value(text: String): T =
+      Try(read(text.trim)).toOption.flatten.getOrElse(throw invalid(builder.key, text, takes))
+    new Setting(new TypedConfigBuilder[T](builder, value(_), (v: T) => v.toString).createWithDefaultString(default))
+  }
+
   def boolean(key: String, default: Boolean, doc: String): Setting[Boolean] =
-    new Setting(build(key).doc(doc).booleanConf.createWithDefault(default))
+    setting(build(key).doc(doc), "true or false", default.toString)(_.toBooleanOption)
 
   /** Of the application: Spark refuses to change it in a session. */
   def staticBoolean(key: String, default: Boolean, doc: String): Setting[Boolean] =
-    new Setting(static(key).doc(doc).internal().booleanConf.createWithDefault(default))
+    setting(static(key).doc(doc).internal(), "true or false", default.toString)(_.toBooleanOption)
 
   /** @param check
     *   returns the text, or throws with what is wrong with it
@@ -45,32 +75,20 @@ object SettingsRegistry {
     )
 
   def int(key: String, default: Int, doc: String, takes: String)(valid: Int => Boolean): Setting[Int] =
-    new Setting(
-      build(key).doc(doc).intConf.checkValue(valid, takes).createWithDefault(default)
-    )
+    setting(build(key).doc(doc), takes, default.toString)(_.toIntOption.filter(valid))
 
   def double(key: String, default: Double, doc: String, takes: String)(valid: Double => Boolean): Setting[Double] =
-    new Setting(
-      build(key).doc(doc).doubleConf.checkValue(valid, takes).createWithDefault(default)
-    )
+    setting(build(key).doc(doc), takes, default.toString)(_.toDoubleOption.filter(valid))
 
-  /** Milliseconds; set as "10s", "500ms". */
+  /** Milliseconds of at least 0; set as "10s", "500ms". */
   def millis(key: String, default: String, doc: String): Setting[Long] =
-    new Setting(
-      build(key)
-        .doc(doc)
-        .timeConf(java.util.concurrent.TimeUnit.MILLISECONDS)
-        .checkValue(_ >= 0, "a time of at least 0s, as 10s or 500ms")
-        .createWithDefaultString(default)
-    )
+    setting(build(key).doc(doc), "a time such as '10s' or '500ms'; '0s' is none", default) { text =>
+      Some(JavaUtils.timeStringAs(text, TimeUnit.MILLISECONDS)).filter(_ >= 0)
+    }
 
-  /** Bytes; set as "8m", "512k". */
+  /** Bytes, at least 1; set as "8m", "512k". */
   def bytes(key: String, default: String, doc: String): Setting[Long] =
-    new Setting(
-      build(key)
-        .doc(doc)
-        .bytesConf(ByteUnit.BYTE)
-        .checkValue(_ > 0, "a size of at least 1 byte, as 8m or 512k")
-        .createWithDefaultString(default)
-    )
+    setting(build(key).doc(doc), "a size such as '8m' or '512k', or a number of bytes; at least 1 byte", default) {
+      text => Some(JavaUtils.byteStringAsBytes(text)).filter(_ >= 1)
+    }
 }

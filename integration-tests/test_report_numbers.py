@@ -1,0 +1,186 @@
+"""What reports say of files, rows and bytes, against what pyarrow reads in the files' footers."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spark_dynamic_filters as sdf
+from support import joins
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
+
+FILES, ROWS, ROW_GROUP = 8, 4_000, 500
+QUERIES, SEED = 20, 16
+# Files younger than this are not remembered: see FileStatistics.
+SETTLED_SECONDS = 3.0
+
+COLUMNS = ("k", "shuffled", "word", "wide", "price", "moment")
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight files, `k` in order from file to file; with and without page indexes and compression."""
+    folder = tmp_path_factory.mktemp("events")
+    generator = np.random.default_rng(SEED)
+    for n in range(FILES):
+        first = n * ROWS
+        table = pa.table(
+            {
+                "k": pa.array(np.arange(first, first + ROWS)),
+                "shuffled": pa.array(generator.integers(0, FILES * ROWS, ROWS)),
+                "word": pa.array([f"w{i}" for i in generator.integers(0, 20, ROWS)]),
+                "wide": pa.array([f"{x:040d}" for x in generator.integers(0, 1 << 40, ROWS)]),
+                "price": pa.array(generator.random(ROWS)),
+                "moment": pa.array(
+                    (np.arange(ROWS) + first).astype("datetime64[s]").astype("datetime64[us]")
+                ),
+                "pair": pa.array([{"a": int(i), "b": float(i)} for i in range(ROWS)]),
+            }
+        )
+        pq.write_table(
+            table,
+            folder / f"part-{n}.parquet",
+            row_group_size=ROW_GROUP,
+            write_page_index=n % 2 == 0,
+            data_page_size=2_000,
+            compression=("snappy", "none", "zstd")[n % 3],
+        )
+    time.sleep(SETTLED_SECONDS)
+    return folder
+
+
+def _chunks(folder: Path, columns: set[str]) -> tuple[int, int, int]:
+    """Row groups, rows, and compressed bytes of the column chunks of these columns and what is below them."""
+    groups = rows = size = 0
+    for file in sorted(folder.glob("*.parquet")):
+        footer = pq.read_metadata(file)
+        groups += footer.num_row_groups
+        rows += footer.num_rows
+        for g in range(footer.num_row_groups):
+            group = footer.row_group(g)
+            chunks = [group.column(c) for c in range(group.num_columns)]
+            wanted = [
+                c for c in chunks if any((c.path_in_schema + ".").startswith(name + ".") for name in columns)
+            ]
+            size += sum(c.total_compressed_size for c in wanted)
+    return groups, rows, size
+
+
+def _random_query(rng: random.Random) -> tuple[str, set[str], bool]:
+    """A query with filters over `events`, the columns of it that it reads, and whether it has a WHERE."""
+    output = rng.sample(COLUMNS, rng.randint(1, len(COLUMNS)))
+    where = rng.choice(["", "", "WHERE price < 0.9", "WHERE k > 9000"])
+    columns = {*output, *where.split()[1:2]}
+    if rng.random() < 0.5:
+        key = rng.choice(["k", "shuffled", "moment", "price", "word"])
+        order = f"ORDER BY {key} {rng.choice(['ASC', 'DESC'])} LIMIT {rng.choice([1, 10, 300])}"
+        return f"SELECT {', '.join(output)} FROM events {where} {order}", {*columns, key}, bool(where)
+    key = rng.choice(["k", "shuffled"])
+    low = rng.randrange(FILES * ROWS)
+    build = f"(SELECT id AS x FROM range({low}, {low + rng.choice([5, 50, 3_000])}) WHERE id % 3 > 0)"
+    hints = f"{rng.choice(['BROADCAST', 'MERGE', 'SHUFFLE_HASH'])}(b), DYNAMIC_FILTER(events)"
+    join = f"events JOIN {build} b ON {key} = b.x"
+    return f"SELECT /*+ {hints} */ {', '.join(output)} FROM {join} {where}", {*columns, key}, bool(where)
+
+
+@pytest.mark.core
+def test_totals_are_those_of_the_footers(spark: SparkSession, events: Path) -> None:
+    """In the first run, when nothing is known, and in later ones, which leave files unopened."""
+    spark.read.parquet(str(events)).createOrReplaceTempView("events")
+    rng = random.Random(SEED)
+    unopened = 0
+    for _ in range(QUERIES):
+        query, columns, has_where = _random_query(rng)
+        groups, rows, size = _chunks(events, columns)
+        for run in range(2):
+            (scan,) = [s for s in sdf.analyze(spark.sql(query)).scans if s["files_total"]]
+            seen = f"{query}, run {run}: {scan}"
+            assert (scan["files_total"], scan["bytes_total"]) == (FILES, size), seen
+            # Row groups that the query's own predicates exclude do not count.
+            if not has_where:
+                assert (scan["row_groups_total"], scan["rows_total"]) == (groups, rows), seen
+            _assert_parts(scan)
+            unopened += scan["files_unopened"]
+    assert unopened >= QUERIES
+
+
+def _assert_parts(scan: Row) -> None:
+    assert 0 <= scan["bytes_read"] <= scan["bytes_total"], scan
+    # A page can be read in two first passes, with the best rows and with the rest.
+    assert 0 <= scan["bytes_read_again"] <= 3 * scan["bytes_read"], scan
+    assert 0 <= scan["row_groups_pruned"] <= scan["row_groups_total"], scan
+    assert sum(scan["pruned_by"].values()) == scan["row_groups_pruned"], scan
+    assert scan["rows_pruned"] + scan["rows_output"] == scan["rows_total"], scan
+    assert 0 <= scan["files_unopened"] <= scan["files_pruned"] <= scan["files_total"], scan
+
+
+def test_a_filter_of_no_use_reads_no_byte_twice_as_new(spark: SparkSession, events: Path) -> None:
+    """The filter's column is read first, and then with the others: it counts once."""
+    spark.read.parquet(str(events)).createOrReplaceTempView("events")
+    build = f"(SELECT id AS x FROM range({FILES * ROWS}) WHERE id % 50 > 0)"
+    query = (
+        f"SELECT /*+ MERGE(b), DYNAMIC_FILTER(events) */ k, wide FROM events JOIN {build} b ON shuffled = b.x"
+    )
+    analysis = sdf.analyze(spark.sql(query))
+    (scan,) = [s for s in analysis.scans if s["files_total"]]
+    assert scan["bytes_read"] == scan["bytes_total"] == _chunks(events, {"k", "wide", "shuffled"})[2]
+    _assert_parts(scan)
+
+
+def test_partitions_that_nobody_opened(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing is known of them but by their footers, which the analysis reads."""
+    for n in range(4):
+        (tmp_path / "parts" / f"part={n}").mkdir(parents=True)
+        table = pa.table({"k": np.arange(1_000), "other": np.arange(1_000.0)})
+        pq.write_table(table, tmp_path / "parts" / f"part={n}" / "data.parquet", row_group_size=100)
+    pq.write_table(pa.table({"x": [2]}), tmp_path / "wanted.parquet")
+    spark.read.parquet(str(tmp_path / "parts")).createOrReplaceTempView("parts")
+    spark.read.parquet(str(tmp_path / "wanted.parquet")).createOrReplaceTempView("wanted")
+    query = "SELECT /*+ BROADCAST(wanted), DYNAMIC_FILTER(parts) */ k FROM parts JOIN wanted ON part = x"
+    with joins.settings(spark, {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}):
+        for _ in range(2):
+            (scan,) = [s for s in sdf.analyze(spark.sql(query)).scans if s["files_total"] > 1]
+            found = (
+                scan["files_unopened"],
+                scan["row_groups_total"],
+                scan["rows_total"],
+                scan["rows_pruned"],
+            )
+            assert found == (3, 40, 4_000, 3_000), scan
+            chunks = [_chunks(tmp_path / "parts" / f"part={n}", {"k"})[2] for n in range(4)]
+            assert scan["bytes_total"] == sum(chunks), scan
+            assert scan["bytes_read"] == chunks[2], scan
+            _assert_parts(scan)
+
+
+def test_nested_columns(spark: SparkSession, events: Path) -> None:
+    spark.read.parquet(str(events)).createOrReplaceTempView("events")
+    for query, columns in (
+        ("SELECT k, pair.a FROM events ORDER BY k LIMIT 5", {"k", "pair.a"}),
+        ("SELECT k, pair FROM events ORDER BY k LIMIT 5", {"k", "pair"}),
+    ):
+        for _ in range(2):
+            (scan,) = sdf.analyze(spark.sql(query)).scans
+            assert scan["bytes_total"] == _chunks(events, columns)[2], (query, scan)
+
+
+def test_files_of_which_nothing_was_read(spark: SparkSession, events: Path) -> None:
+    """A file of which no row group was read was skipped; whether it was opened is another question."""
+    spark.read.parquet(str(events)).createOrReplaceTempView("events")
+    query = "SELECT * FROM events WHERE price >= 0 ORDER BY moment DESC, k LIMIT 7"
+    sdf.analyze(spark.sql(query))
+    analysis = sdf.analyze(spark.sql(query))
+    (scan,) = analysis.scans
+    assert scan["files_pruned"] >= scan["files_unopened"] > 0
+    assert f"{scan['files_unopened']} unopened" in str(analysis)
