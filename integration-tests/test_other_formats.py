@@ -54,6 +54,7 @@ def test_rows_are_dropped_below_an_exchange(compare: Comparer, name: str, adapti
         run = compare(query, joins.SHUFFLED, joins.FOREVER, joins.ADAPTIVE[adaptive]).on
         if adaptive == "on":
             column = "s" if "x.s" in query else "k"
+            assert [scan["format"] for scan in run.scans_with(column)] == [name]
             joins.assert_ready(run, column)
             assert _dropped(run, column) > 0, str(run)
             scans = run.scans_with(column)
@@ -231,6 +232,7 @@ def test_jdbc(spark: SparkSession, compare: Comparer, jdbc: Callable[..., None])
     query = "SELECT x.id FROM jdbc_p x JOIN b ON x.k = b.j"
     run = compare(query, joins.SHUFFLED, joins.FOREVER).on
     assert _dropped(run) > 0, str(run)
+    assert [scan["format"] for scan in run.scans_with("k")] == ["jdbc"]
     jdbc(partitionColumn="id", lowerBound="0", upperBound="4000", numPartitions="3")
     assert _dropped(compare(query, joins.SHUFFLED, joins.FOREVER).on) > 0
     joins.assert_reason(compare(query, joins.BROADCAST).on, "JDBC", "same stage")

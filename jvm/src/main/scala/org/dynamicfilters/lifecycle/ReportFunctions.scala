@@ -51,7 +51,7 @@ object ReportFunctions {
     "query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total BIGINT, " +
       "files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT, rows_pruned BIGINT, " +
       "rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT, row_groups_late_materialized BIGINT, " +
-      "pruned_by MAP<STRING, BIGINT>, reasons MAP<STRING, BIGINT>, files_unopened BIGINT, bytes_read_again BIGINT"
+      "pruned_by MAP<STRING, BIGINT>, reasons MAP<STRING, BIGINT>, files_unopened BIGINT, bytes_read_again BIGINT, format STRING"
   )
 
   private val QueryColumns =

@@ -95,7 +95,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
         r.reasons.toMap ++ (if (r(GaveUp) > 0) Map("late materialization gave up" -> r(GaveUp)) else Map.empty)
       )
       val unopened = if (s.filesTotal == 0) 0L else math.max(0L, s.filesTotal - r.filesOpened.size)
-      Row.fromSeq(table ++ totals(r) ++ how ++ Seq(unopened, r(BytesReadAgain)))
+      Row.fromSeq(table ++ totals(r) ++ how ++ Seq(unopened, r(BytesReadAgain), s.format))
     }
 
   /** From row_groups_total to bytes_read. */

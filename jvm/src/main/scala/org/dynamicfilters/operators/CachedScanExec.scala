@@ -45,6 +45,7 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
   )
   override protected def tableName: String =
     CachedScanExec.scanOf(child).flatMap(_.relation.cacheBuilder.tableName).getOrElse(CachedScanExec.Unnamed)
+  override protected def format: String = "cache"
   override protected def filesTotal: Long = 0
 
   override protected def doExecute(): RDD[InternalRow] = {

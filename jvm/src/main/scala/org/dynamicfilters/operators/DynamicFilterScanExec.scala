@@ -180,6 +180,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   }
 
   override protected def tableName: String = RowFilteredScanExec.nameOf(scan)
+  override protected def format: String = RowFilteredScanExec.formatOf(scan)
 
   override protected def filesTotal: Long = FilteredScan.filesOf(scan)
 

@@ -1,5 +1,7 @@
 package org.dynamicfilters.operators
 
+import java.util.Locale
+
 import scala.reflect.ClassTag
 
 import org.apache.spark.rdd.RDD
@@ -12,6 +14,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
 import org.dynamicfilters.state.TaskFilters
+import org.dynamicfilters.tables.FormatName
 
 /** Any scan under dynamic filters whose reader knows nothing of them: rows that it has read are dropped where that is cheaper
   * than to carry them, which is below an exchange. A scan of DataSource V2 is told its filters as far as it takes them, and
@@ -42,6 +45,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
       Counted(RowsDropped, None, "rowsDropped")
     )
   override protected def tableName: String = RowFilteredScanExec.nameOf(child)
+  override protected def format: String = RowFilteredScanExec.formatOf(child)
   override protected def filesTotal: Long = child match {
     case f: FileSourceScanExec if f.relation.fileFormat.isInstanceOf[OtherFileFormat] => FilteredScan.filesOf(f)
     case _ => source.fold(0L)(_.files)
@@ -98,5 +102,18 @@ object RowFilteredScanExec {
     case b: BatchScanExec => b.table.name()
     // Generated code stands around it where it is executed.
     case other => other.children.headOption.map(nameOf).getOrElse(other.nodeName.trim)
+  }
+
+  /** What is scanned is stored as: `parquet`, `delta`, `iceberg`, `jdbc`. */
+  def formatOf(scan: SparkPlan): String = scan match {
+    case f: FileSourceScanExec =>
+      f.relation.fileFormat match {
+        case d: DynamicParquetFormat => FormatName(d.plain)
+        case o: OtherFileFormat => FormatName(o.inner)
+        case other => FormatName(other)
+      }
+    case r: RowDataSourceScanExec => FormatName.ofRelation(r.relation)
+    case b: BatchScanExec => FormatName.ofTable(b.table)
+    case other => other.children.headOption.map(formatOf).getOrElse(other.nodeName.trim.toLowerCase(Locale.ROOT))
   }
 }

@@ -16,6 +16,9 @@ trait SpecScan extends FilteredScan {
   /** As reports name what is scanned. */
   protected def tableName: String
 
+  /** What is scanned is stored as, in lower case: `parquet`, `delta`, `jdbc`. */
+  protected def format: String
+
   /** Files that the scan would read without filters, 0 where that is not known. */
   protected def filesTotal: Long
 
@@ -91,7 +94,7 @@ trait SpecScan extends FilteredScan {
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
-      val run = new ScanRun(spec.scanId, tableName, spec.filterIds, filesTotal, accumulator)
+      val run = new ScanRun(spec.scanId, tableName, format, spec.filterIds, filesTotal, accumulator)
       spec.driverRun = run
       report.scans += run
     }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
-import org.dynamicfilters.tables.DeltaTable
+import org.dynamicfilters.tables.{DeltaTable, FormatName}
 
 /** The file formats whose Parquet files are read by Spark's reader: Spark's own, and Delta's, which adds columns to what that
   * reader returns. Known by name, because Delta need not be there.

@@ -15,6 +15,7 @@ import org.dynamicfilters.operators.{CachedScanExec, RowFilteredScanExec, Source
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
+import org.dynamicfilters.tables.FormatName
 
 /** Puts filters into scans whose reader knows nothing of them: files of formats other than Parquet, DataSource V2, JDBC.
   *

@@ -162,6 +162,7 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
 final class ScanRun(
     val scanId: Long,
     val tableName: String,
+    val format: String,
     val filterIds: Seq[Long],
     val filesTotal: Long,
     val accumulator: ScanAccumulator

@@ -1,0 +1,42 @@
+package org.dynamicfilters.tables
+
+import java.util.Locale
+
+import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.execution.datasources.FileFormat
+import org.apache.spark.sql.execution.datasources.v2.FileTable
+import org.apache.spark.sql.sources.{BaseRelation, DataSourceRegister}
+
+/** What a file format is called: `parquet`, `delta`, `orc`. */
+object FormatName {
+
+  /** The name that a table is declared with, where the format has one of its own. A format made of another one keeps the
+    * other's name, so those are called by their class.
+    */
+  def apply(format: FileFormat): String = {
+    val own = ofClass(format, "FileFormat")
+    format match {
+      case f if f.getClass.getName.startsWith(DeltaTable.Package) => "delta"
+      case r: DataSourceRegister if own.equalsIgnoreCase(r.shortName()) || isSparks(format) => r.shortName()
+      case _ => own
+    }
+  }
+
+  /** As Spark's own call themselves; any other by its class. */
+  def ofRelation(relation: BaseRelation): String = relation match {
+    case r: DataSourceRegister => r.shortName()
+    case other => ofClass(other, "Relation")
+  }
+
+  def ofTable(table: Table): String = table match {
+    case f: FileTable => f.formatName.toLowerCase(Locale.ROOT)
+    case other if other.getClass.getName.startsWith("org.apache.iceberg.") => "iceberg"
+    case other => ofClass(other, "Table")
+  }
+
+  private def ofClass(of: AnyRef, suffix: String): String =
+    of.getClass.getSimpleName.stripSuffix("$").stripSuffix(suffix).toLowerCase(Locale.ROOT)
+
+  private def isSparks(format: FileFormat): Boolean =
+    format.getClass.getName.matches("org\\.apache\\.spark\\.sql\\.(execution|hive|avro)\\..*")
+}
