@@ -52,6 +52,9 @@ private[filter] final class AppendedLongs(most: Int) {
   /** Whether there are so many that it is worth to think of another way to keep them. */
   def isWorthALook: Boolean = used >= firstLook
 
+  /** Whether they are enough to tell what is to come, and nearly all different. */
+  def isSample: Boolean = used >= sample && about >= used * sampleDifferent
+
   /** After [[look]]: about how many distinct ones there are, and the ends; all within a few per cent, but for the ends. */
   def distinct: Int = math.min(about, Int.MaxValue.toDouble).toInt
   def least: Long = lo
@@ -91,6 +94,7 @@ private[filter] final class AppendedLongs(most: Int) {
       if (atLeast > most) false
       else if (about > xs.length / 2 && xs.length < mostRoom) {
         grow()
+        if (about < used * fewRepeated) remember()
         true
       } else {
         compact()
@@ -150,6 +154,13 @@ private[filter] object AppendedLongs {
 
   /** Of an estimate: so many there are for certain. */
   private val atLeastShare = 0.9
+
+  /** If a greater share of the numbers is distinct, it does not pay to look for each whether it is known. */
+  private val fewRepeated = 0.8
+
+  /** Of 100,000 numbers in no order, more than so many would be repeated among the first of them. */
+  private val sample = 1 << 14
+  private val sampleDifferent = 0.95
 
   /** Half a MiB: within the processor's second cache. */
   private val mostPlaces = 1 << 16

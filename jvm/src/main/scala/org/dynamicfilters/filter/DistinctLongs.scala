@@ -12,8 +12,10 @@ import java.util.function.LongConsumer
  *   ends, would take more
  * @param memory
  *   how many bytes the bits may take; or those one by one when they are sorted, without those that are repeated
+ * @param expected
+ *   how many are expected to be added, those that are repeated included; 0 if that is not known
  */
-private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long) {
+private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long, expected: Long = 0L) {
 
   /** Each takes eight bytes, and as many more to be sorted. */
   private[filter] val keysOneByOne: Int =
@@ -70,13 +72,21 @@ private[filter] final class DistinctLongs(most: DistinctLimits) {
         list.foreach { x => bits.add(x); () }
         list = null
         bits.size <= most.keys
-      } else sentBytes <= most.sentBytes && list.makeRoom()
+      } else sentBytes(list.atLeast) <= most.sentBytes && !isHopeless && list.makeRoom()
     }
 
-  /** What the members take at least, if they are evenly spread. */
-  private def sentBytes: Long = {
+  /** Whether those that were added were nearly all different, and so many more are expected that they will be too many, even if
+    * the planner takes them for twice as many as they are, or half of them are repeated.
+    */
+  private def isHopeless: Boolean = {
+    val members = most.expected / 2
+    list.isSample && members > list.atLeast && (members > most.keysOneByOne || sentBytes(members) > most.sentBytes)
+  }
+
+  /** What so many members take that are evenly spread between the ends of those that are there. */
+  private def sentBytes(members: Long): Long = {
     val span = list.greatest - list.least
-    val n = math.max(1L, list.atLeast)
+    val n = math.max(1L, members)
     // The difference is negative if it overflows.
     n * KeyCodec.sizeOfStep(if (span < 0) Long.MaxValue else span / n)
   }

@@ -33,7 +33,8 @@ object KeyCollector {
       val most = DistinctLimits(
         limits.numbersPerPartition(partitions),
         limits.sentPerPartition(partitions),
-        limits.maxFilterBytes
+        limits.maxFilterBytes,
+        limits.expectedRows.fold(0.0)(_ / math.max(1, partitions)).toLong
       )
       d.kind match {
         case LongDomain.IntKind => new IntKeys(d, most)

@@ -14,13 +14,17 @@ package org.dynamicfilters.filter
  * @param tupleShare
  *   tuples of several keys that are a greater share of the combinations of these keys, or all of them, make no filter of
  *   their own
+ * @param expectedRows
+ *   how many rows the planner expects of the build side, if it knows: where that is hopeless, and the first rows of a
+ *   partition agree, its keys are given up before most of them have been collected
  */
 final case class KeyLimits(
     maxRows: Int,
     inMaxValues: Int,
     bloomFpp: Double,
     maxFilterBytes: Long,
-    tupleShare: Double = 0.6
+    tupleShare: Double = 0.6,
+    expectedRows: Option[Double] = None
 ) {
 
   /** How many keys one of so many partitions may keep as hashes: each takes eight bytes when it is sent. */

@@ -136,40 +136,63 @@ private[filter] object LongRun {
     case several => merge(several)
   }
 
+  /**
+   * Takes the numbers of all runs up to some bound, sorts them, and so on: two sorts of digits cost less than the comparisons
+   * of a heap, of which no processor foresees the outcome.
+   */
   private def merge(runs: Seq[LongRun]): LongRun = {
     // The step to a number is at most what it was in its own run; only the first of each run had none.
     val made = new Builder(runs.iterator.map(_.sizeInBytes + mostOfStep).sum)
-    val heap = runs.map(_.cursor).toArray
-    heap.foreach(_.advance())
-    Arrays.sort(heap, (a: Cursor, b: Cursor) => java.lang.Long.compare(a.value, b.value))
-    var n = heap.length
+    val cursors = runs.map(_.cursor).toArray
+    cursors.foreach(_.advance())
+    var n = cursors.length
+    var window = new Array[Long](windowSize * 2)
+    var scratch = Array.emptyLongArray
+    var width = 1L << 20
     while (n > 0) {
-      val top = heap(0)
-      made.acceptNew(top.value)
-      if (!top.advance()) {
-        n -= 1
-        heap(0) = heap(n)
+      val least = leastOf(cursors, n)
+      val bound = if (least > Long.MaxValue - width) Long.MaxValue else least + width
+      var used, i = 0
+      while (i < n) {
+        val c = cursors(i)
+        var more = true
+        while (more && c.value <= bound) {
+          if (used == window.length) window = Arrays.copyOf(window, used * 2)
+          window(used) = c.value
+          used += 1
+          more = c.advance()
+        }
+        if (more) i += 1
+        else {
+          n -= 1
+          cursors(i) = cursors(n)
+        }
       }
-      sink(heap, n)
+      if (used < windowSize / 4) width = math.min(width, Long.MaxValue / 4) * 4
+      else if (used > windowSize) width = math.max(width / 4, 1)
+      if (scratch.length < window.length) scratch = new Array[Long](window.length)
+      used = LongSort.distinct(window, used, scratch)
+      i = 0
+      while (i < used) {
+        made.accept(window(i))
+        i += 1
+      }
     }
     made.result()
   }
 
-  /** Restores the order of a heap whose first element has grown. */
-  private def sink(heap: Array[Cursor], n: Int): Unit = {
-    val moved = heap(0)
-    var i = 0
-    var child = 1
-    while (child < n) {
-      if (child + 1 < n && heap(child + 1).value < heap(child).value) child += 1
-      if (heap(child).value < moved.value) {
-        heap(i) = heap(child)
-        i = child
-        child = 2 * i + 1
-      } else child = n
+  private def leastOf(cursors: Array[Cursor], n: Int): Long = {
+    var least = cursors(0).value
+    var i = 1
+    while (i < n) {
+      least = math.min(least, cursors(i).value)
+      i += 1
     }
-    heap(i) = moved
+    least
   }
+
+  /** So many are sorted in the processor's second cache. */
+  private val windowSize = 1 << 14
 
   /** The numbers in the bytes of a `PackedLongs` message, or why there are none. Nothing is made but a copy of the bytes. May
     * throw what protobuf throws.
@@ -275,7 +298,6 @@ private[filter] object LongRun {
     private var at, count, parts = 0
     private var first, last = 0L
 
-    /** A number that is above the one before. */
     override def accept(x: Long): Unit = {
       if (count == 0) {
         first = x
@@ -287,9 +309,6 @@ private[filter] object LongRun {
       last = x
       count += 1
     }
-
-    /** A number that may be the one before. */
-    def acceptNew(x: Long): Unit = if (count == 0 || x != last) accept(x)
 
     private def put(step: Long): Unit = {
       var rest = step

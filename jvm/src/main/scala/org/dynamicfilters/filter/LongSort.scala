@@ -16,11 +16,13 @@ private[filter] object LongSort {
   /**
    * Puts the distinct ones of the first `n` numbers to the array's start, ascending. Takes an array of `n` longs for a moment.
    *
+   * @param scratch
+   *   used instead of that array if it is long enough
    * @return
    *   how many they are
    */
-  def distinct(xs: Array[Long], n: Int): Int = {
-    if (!ascend(xs, n)) if (n <= few) Arrays.sort(xs, 0, n) else byDigits(xs, n)
+  def distinct(xs: Array[Long], n: Int, scratch: Array[Long] = Array.emptyLongArray): Int = {
+    if (!ascend(xs, n)) if (n <= few) Arrays.sort(xs, 0, n) else byDigits(xs, n, scratch)
     var kept = math.min(n, 1)
     var i = 1
     while (i < n) {
@@ -39,7 +41,7 @@ private[filter] object LongSort {
     i >= n
   }
 
-  private def byDigits(xs: Array[Long], n: Int): Unit = {
+  private def byDigits(xs: Array[Long], n: Int, scratch: Array[Long]): Unit = {
     var least, greatest = xs(0)
     var i = 1
     while (i < n) {
@@ -50,7 +52,7 @@ private[filter] object LongSort {
     // Unsigned: right even where the difference overflows.
     val bits = 64 - java.lang.Long.numberOfLeadingZeros(greatest - least)
     var from = xs
-    var to = new Array[Long](n)
+    var to = if (scratch.length >= n) scratch else new Array[Long](n)
     val starts = new Array[Int](digits)
     var shift = 0
     while (shift < bits) {

@@ -101,6 +101,22 @@ class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(!(ends ++ (0L until 5000L)).forall(set.add) && set.atLeast < 5000)
   }
 
+  test("where too many are expected, and the first agree, they are given up early") {
+    def added(expected: Long, number: Int => Long): Int = {
+      val set = new DistinctLongs(upTo(most, sentBytes = 600000).copy(expected = expected))
+      (0 until 200000).indexWhere(i => !set.add(number(i)))
+    }
+    val random = new Random(6)
+    val known = Array.fill(60000)(random.nextLong())
+    val different: Int => Long = _ => random.nextLong()
+    val repeated: Int => Long = _ => known(random.nextInt(known.length))
+    assert(added(expected = 1000000, different) < 20000)
+    // Not where nothing is expected or no more than may be, nor where the first do not agree.
+    Seq(0L, 100000L).foreach(e => assert(added(e, different) > 60000, e))
+    assert(added(expected = 1000000, repeated) == -1)
+    assert(added(expected = 1000000, _.toLong) == -1)
+  }
+
   test("the same numbers again and again take no more room, in whatever order") {
     val random = new Random(5)
     Seq(1, 100, 3000, 70000).foreach { n =>

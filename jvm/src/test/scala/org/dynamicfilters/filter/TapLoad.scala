@@ -24,7 +24,13 @@ object TapLoad {
   private val random = new Random(17)
   private val threads = ManagementFactory.getThreadMXBean.asInstanceOf[com.sun.management.ThreadMXBean]
 
-  private final case class Case(name: String, dataType: DataType, values: Int => Any, rows: Int = rows)
+  private final case class Case(
+      name: String,
+      dataType: DataType,
+      values: Int => Any,
+      rows: Int = rows,
+      limits: KeyLimits = limits
+  )
 
   private def known(n: Int): Int => Any = {
     val all = Array.fill(n)(random.nextLong())
@@ -38,6 +44,7 @@ object TapLoad {
 
   private val cases = Seq(
     Case("far, all different", LongType, _ => random.nextLong()),
+    Case("far, the range alone", LongType, _ => random.nextLong(), limits = limits.copy(maxFilterBytes = 1)),
     Case("far, 1M that are kept", LongType, _ => random.nextLong(), 1000000),
     Case("dense, all different", LongType, _.toLong),
     Case("dense, in no order", LongType, i => (i.toLong * 1000003L) % rows),
@@ -89,7 +96,7 @@ object TapLoad {
         pass { (row, i) =>
           if (i % each == 0) {
             if (collector != null) sent += collector.result().encode
-            collector = KeyCollector(domain, limits, partitions)
+            collector = KeyCollector(domain, c.limits, partitions)
           }
           collector.add(row, 0)
         }
@@ -99,7 +106,7 @@ object TapLoad {
       val before = threads.getThreadAllocatedBytes(Thread.currentThread.getId)
       val driver = timed {
         form =
-          KeyPartial.build(parts.toSeq.map(KeyPartial.decode(_).fold(sys.error, identity)), limits, false).filter.form
+          KeyPartial.build(parts.toSeq.map(KeyPartial.decode(_).fold(sys.error, identity)), c.limits, false).filter.form
       }
       if (round >= 3) {
         collected += (tasks - idle) / c.rows.toDouble
