@@ -8,78 +8,87 @@ import java.util.function.LongConsumer
  * @param keys
  *   at most 2^29
  * @param sentBytes
- *   how many bytes [[KeyCodec.longs]] of them may take. A table is closed as soon as its members, evenly spread between their
+ *   how many bytes [[LongRun]] of them may take. They are given up as soon as those there are, evenly spread between their
  *   ends, would take more
  * @param memory
- *   how many bytes the bits may take, or a table that is full
+ *   how many bytes the bits may take; or those one by one when they are sorted, without those that are repeated
+ * @param expected
+ *   how many are expected to be added, those that are repeated included; 0 if that is not known
  */
-private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long) {
+private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long, expected: Long = 0L) {
 
-  /** A table has two slots of eight bytes for each member when it is full. */
-  private[filter] val keysOfTable: Int = math.max(DistinctLongs.firstLook, math.min(keys, memory / 16)).toInt.min(keys)
+  /** Each takes eight bytes, and as many more to be sorted. */
+  private[filter] val keysOneByOne: Int =
+    math.max(AppendedLongs.firstLook, math.min(keys, memory / 16)).toInt.min(keys)
 }
 
 /**
- * A growing set of longs: a hash table at first, one bit a number once the members turn out to lie close to each other, as
- * surrogate keys do. A bit costs a few nanoseconds wherever it lies, a slot of a large table a cache miss and its share of
- * many copies: measured with a million distinct keys, 125 ns a key in a table.
+ * A growing set of longs: one by one at first, one bit a number once the members turn out to lie close to each other, as
+ * surrogate keys do. A bit costs a few nanoseconds wherever it lies, and knows what is repeated.
  */
 private[filter] final class DistinctLongs(most: DistinctLimits) {
   import DistinctLongs._
 
   // One of the two is there.
-  private var table = new LongHashSet(most.keysOfTable)
+  private var list = new AppendedLongs(most.keysOneByOne)
   private var bits: LongBits = _
-  // The size of the table at which to look whether bits would do, and the ends of what is in it.
-  private var nextLook = firstLook
-  private var least = Long.MaxValue
-  private var greatest = Long.MinValue
   private var mayBeDense = true
 
-  def size: Int = if (bits != null) bits.size else table.size
+  /** So many there are at least. */
+  def atLeast: Long = if (bits != null) bits.size.toLong else list.atLeast
 
   /** Whether single bits are kept, for tests. */
   def isDense: Boolean = bits != null
 
-  /** False if it is a member more than there may be; then it is not added. */
+  /** False once it has turned out that there are more members than there may be: then the set is of no use any more. That is
+    * seen at the latest in the [[result]].
+    */
   def add(x: Long): Boolean =
-    if (bits != null && bits.covers(x)) bits.add(x) || roomForLast(x)
+    if (bits != null && bits.covers(x)) bits.add(x) || bits.size <= most.keys
     else if (bits != null) addBeyond(x)
-    else {
-      val added = table.add(x)
-      if (added) {
-        if (x < least) least = x
-        if (x > greatest) greatest = x
-        if (table.size >= nextLook) look()
-      }
-      added
-    }
+    else list.add(x) || makeRoom()
 
-  /** The members, ascending. */
-  def sorted: Array[Long] = if (bits != null) bits.sorted else table.sorted
+  /** The members, each once; None if they are more than there may be, or take too many bytes. */
+  def result(): Option[KeyPartial.Keys] =
+    if (bits != null) compressed.filter(_.sizeInBytes <= most.sentBytes).map(KeyPartial.Bits(_)).orElse(run(bits.run()))
+    else list.result().flatMap(run)
 
-  /** The members, if single bits are kept: an array of them would take many times as much. */
-  def compressed: Option[LongRoaring] = Option.when(bits != null && bits.size > 0) {
+  private def run(all: LongRun): Option[KeyPartial.Keys] =
+    Option.when(all.sizeInBytes <= most.sentBytes)(KeyPartial.Longs(all))
+
+  /** An array of them would take many times as much. */
+  private def compressed: Option[LongRoaring] = Option.when(bits.size > 0) {
     val made = new LongRoaringBuilder
     bits.foreach(made)
     made.result()
   }
 
-  private def roomForLast(x: Long): Boolean = bits.size <= most.keys || { bits.remove(x); false }
+  private def makeRoom(): Boolean =
+    if (!list.isWorthALook) list.makeRoom()
+    else {
+      list.look()
+      if (mayBeDense) bits = spanning(list.least, list.greatest, list.distinct)
+      if (bits != null) {
+        list.foreach { x => bits.add(x); () }
+        list = null
+        bits.size <= most.keys
+      } else sentBytes(list.atLeast) <= most.sentBytes && !isHopeless && list.makeRoom()
+    }
 
-  private def look(): Unit = {
-    nextLook = if (nextLook > most.keysOfTable / 2) Int.MaxValue else nextLook * 2
-    if (mayBeDense) bits = spanning(least, greatest, table.size)
-    if (bits != null) {
-      table.foreach(x => bits.add(x))
-      table = null
-    } else if (sentBytes > most.sentBytes) table.close()
+  /** Whether those that were added were nearly all different, and so many more are expected that they will be too many, even if
+    * the planner takes them for twice as many as they are, or half of them are repeated.
+    */
+  private def isHopeless: Boolean = {
+    val members = most.expected / 2
+    list.isSample && members > list.atLeast && (members > most.keysOneByOne || sentBytes(members) > most.sentBytes)
   }
 
-  private def sentBytes: Long = {
-    val span = greatest - least
+  /** What so many members take that are evenly spread between the ends of those that are there. */
+  private def sentBytes(members: Long): Long = {
+    val span = list.greatest - list.least
+    val n = math.max(1L, members)
     // The difference is negative if it overflows.
-    table.size.toLong * KeyCodec.sizeOfStep(if (span < 0) Long.MaxValue else span / table.size)
+    n * KeyCodec.sizeOfStep(if (span < 0) Long.MaxValue else span / n)
   }
 
   private def addBeyond(x: Long): Boolean = {
@@ -89,14 +98,12 @@ private[filter] final class DistinctLongs(most: DistinctLimits) {
       bits.foreach { k => wider.add(k); () }
       bits = wider
       add(x)
-    } else if (bits.size >= most.keysOfTable) false
+    } else if (bits.size >= most.keysOneByOne) false
     else {
       // Numbers far from the others may come again and again.
       mayBeDense = false
-      least = first
-      greatest = last
-      table = new LongHashSet(most.keysOfTable)
-      bits.foreach { k => table.add(k); () }
+      list = new AppendedLongs(most.keysOneByOne)
+      bits.foreach(k => if (!list.add(k)) { list.makeRoom(); () })
       bits = null
       add(x)
     }
@@ -120,10 +127,7 @@ private[filter] final class DistinctLongs(most: DistinctLimits) {
 
 private object DistinctLongs {
 
-  /** Up to here a table stays within the processor's first cache. */
-  val firstLook = 2048
-
-  /** What a member takes in a table just after it has grown: four slots. */
+  /** Twice what a number takes that is sorted among others. */
   val mostBytesPerKey = 32L
 
   /** So many bytes stay within the processor's second cache, however few their members. */
@@ -156,12 +160,6 @@ private final class LongBits(from: Long, to: Long) {
     }
   }
 
-  def remove(x: Long): Unit = {
-    val bit = x - from
-    words((bit >>> 6).toInt) &= ~(1L << bit)
-    size -= 1
-  }
-
   /** There is at least one. */
   def least: Long = {
     var i = 0
@@ -190,11 +188,6 @@ private final class LongBits(from: Long, to: Long) {
     }
   }
 
-  /** The members, ascending. */
-  def sorted: Array[Long] = {
-    val all = new Array[Long](size)
-    var n = 0
-    foreach { x => all(n) = x; n += 1 }
-    all
-  }
+  /** The members. */
+  def run(): LongRun = LongRun.of(foreach(_))
 }

@@ -1,7 +1,5 @@
 package org.dynamicfilters.filter
 
-import java.util.function.LongConsumer
-
 import org.apache.spark.sql.types._
 
 /** [[KeyPartial.build]]: the union of all partitions' keys in the form that suits their number and type. */
@@ -39,7 +37,7 @@ private[filter] object FilterBuilder {
         )
       else
         range.domain match {
-          case d: LongDomain => longs(d, set(d, parts.map(_.keys)), limits, range)
+          case d: LongDomain => longs(d, union(parts.map(_.keys)), limits, range)
           case d: ObjectDomain => objects(d, parts.map(_.keys), limits, range)
         }
     // The ends of strings may be long.
@@ -47,67 +45,48 @@ private[filter] object FilterBuilder {
     else BuiltFilter(All, built.values, Some(s"even the range is larger than ${limits.maxFilterBytes} bytes"))
   }
 
-  private def longs(d: LongDomain, keys: LongSet, limits: KeyLimits, range: Range): BuiltFilter = {
+  private def longs(d: LongDomain, keys: Ascending, limits: KeyLimits, range: Range): BuiltFilter = {
     val n = keys.size
-    lazy val values = members(LongValues(d, sorted(keys)), range)
+    lazy val values = members(LongValues(d, keys.toArray), range)
     // No gap between the least and the greatest.
     if (keys.greatest - keys.least == n - 1) BuiltFilter(range.simplest, n, None)
     else if (n > limits.maxRows) tooMany(n, limits, range)
     else if (n <= limits.inMaxValues && fits(values, limits)) BuiltFilter(values, n, None)
     else {
       val tooLarge = Option.when(n <= limits.inMaxValues)(s"the values take more than ${limits.maxFilterBytes} bytes")
-      if (!hasBitmaps(d)) bloom(d, n, keys.foreach(_), limits, range, tooLarge)
-      else if (halves(keys).toLong * fewestPerPart > n)
-        bloom(d, n, keys.foreach(_), limits, range, Some("the keys are too far apart for a bitmap"))
+      if (!hasBitmaps(d)) bloom(d, keys, limits, range, tooLarge)
+      else if (keys.parts.toLong * fewestPerPart > n)
+        bloom(d, keys, limits, range, Some("the keys are too far apart for a bitmap"))
       else {
-        val bitmap = keys match {
-          case b: LongBitmap => b
-          case v: LongValues => LongBitmap.of(d, v.sorted)
+        val bits = keys match {
+          case b: LongRoaring => b
+          case other => LongRoaring.of(other.foreach(_))
         }
-        if (bitmap.bits.sizeInBytes + overhead <= limits.maxFilterBytes)
-          BuiltFilter(members(bitmap, range), n, tooLarge)
-        else
-          bloom(d, n, keys.foreach(_), limits, range, Some(s"a bitmap takes more than ${limits.maxFilterBytes} bytes"))
+        if (bits.sizeInBytes + overhead <= limits.maxFilterBytes)
+          BuiltFilter(members(LongBitmap(d, bits), range), n, tooLarge)
+        else bloom(d, keys, limits, range, Some(s"a bitmap takes more than ${limits.maxFilterBytes} bytes"))
       }
     }
   }
 
-  private def sorted(keys: LongSet): Array[Long] = keys match {
-    case v: LongValues => v.sorted
-    case b: LongBitmap => b.toArray
-  }
-
-  /** How many upper halves have keys. */
-  private def halves(keys: LongSet): Int = keys match {
-    case v: LongValues => LongRoaring.parts(v.sorted)
-    case b: LongBitmap => b.bits.parts
-  }
-
-  /** The keys of all partitions. Where they lie close to each other in one of them they do so in most, and stay compressed;
-    * unless others have keys of which a bitmap takes more than the numbers.
+  /** The keys of all partitions. Where they lie close to each other in one of them they do so in most, and make a bitmap; unless
+    * others have keys of which a bitmap takes more than the numbers.
     */
-  private def set(d: LongDomain, keys: Seq[Keys]): LongSet = {
-    val numbers = keys.collect { case Longs(xs) => xs }
-    val near = numbers.forall(xs => LongRoaring.parts(xs).toLong * fewestPerPart <= xs.length)
+  private def union(keys: Seq[Keys]): Ascending = {
+    val numbers = keys.collect { case Longs(run) => run }
+    val near = numbers.forall(run => run.parts.toLong * fewestPerPart <= run.size)
     if (numbers.size < keys.size && near)
-      LongBitmap(
-        d,
-        LongRoaring.union(keys.collect {
-          case Bits(set) => set
-          case Longs(xs) if xs.nonEmpty => LongRoaring.of(xs)
-        })
-      )
-    else LongValues(d, numbersOf(keys))
+      LongRoaring.union(keys.collect {
+        case Bits(set) => set
+        case Longs(run) if !run.isEmpty => LongRoaring.of(run.foreach(_))
+      })
+    else numbersOf(keys)
   }
 
-  /** The distinct numbers of all of them, ascending. Objects are none. */
-  private[filter] def numbersOf(keys: Seq[Keys]): Array[Long] = union(keys.collect {
-    case Longs(xs) => xs
-    case Bits(set) =>
-      val all = new Array[Long](Math.toIntExact(set.size))
-      var n = 0
-      set.foreach { x => all(n) = x; n += 1 }
-      all
+  /** The distinct numbers of all of them. Objects are none. */
+  private[filter] def numbersOf(keys: Seq[Keys]): LongRun = LongRun.union(keys.collect {
+    case Longs(run) => run
+    case Bits(set) => LongRun.of(set.foreach(_))
   })
 
   private def hasBitmaps(d: LongDomain): Boolean = d.dataType match {
@@ -139,26 +118,25 @@ private[filter] object FilterBuilder {
       range: Range,
       why: Option[String]
   ): BuiltFilter = {
-    val codes = union(keys.map {
-      case Objects(xs) => xs.map(Bloom.code(d, _)).sorted
-      case Hashes(xs) => xs
-      case Longs(_) | Bits(_) | Outgrown(_) => Array.emptyLongArray
+    val codes = LongRun.union(keys.collect {
+      case Objects(xs) => LongRun.of(xs.map(Bloom.code(d, _)).sorted.distinct)
+      case Hashes(run) => run
     })
-    if (codes.length > limits.maxRows) tooMany(codes.length, limits, range)
-    else bloom(d, codes.length.toLong, LongValues.each(codes, _), limits, range, why)
+    if (codes.size > limits.maxRows) tooMany(codes.size, limits, range)
+    else bloom(d, codes, limits, range, why)
   }
 
   private def bloom(
       d: KeyDomain,
-      n: Long,
-      foreach: LongConsumer => Unit,
+      codes: Ascending,
       limits: KeyLimits,
       range: Range,
       why: Option[String]
   ): BuiltFilter = {
+    val n = codes.size
     // Before it is made: its size follows from the number of keys.
     if (Bloom.sizeInBytes(n, limits.bloomFpp) + overhead <= limits.maxFilterBytes) {
-      val f = members(Bloom.of(d, n, foreach, limits.bloomFpp, 1), range)
+      val f = members(Bloom.of(d, n, codes.foreach(_), limits.bloomFpp, 1), range)
       if (fits(f, limits)) return BuiltFilter(f, n, why)
     }
     BuiltFilter(range.simplest, n, Some(s"a bloom filter takes more than ${limits.maxFilterBytes} bytes"))
@@ -171,22 +149,4 @@ private[filter] object FilterBuilder {
 
   private def tooMany(n: Long, limits: KeyLimits, range: Range): BuiltFilter =
     BuiltFilter(range.simplest, n, Some(s"the build side has more than ${limits.maxRows} keys"))
-
-  /** The distinct numbers of ascending arrays, ascending. */
-  private[filter] def union(parts: Seq[Array[Long]]): Array[Long] = parts match {
-    case Seq(only) => only
-    case _ =>
-      // The sort finds the ascending runs and merges them.
-      val all = Array.concat(parts: _*)
-      java.util.Arrays.sort(all)
-      var i, n = 0
-      while (i < all.length) {
-        if (n == 0 || all(n - 1) != all(i)) {
-          all(n) = all(i)
-          n += 1
-        }
-        i += 1
-      }
-      if (n == all.length) all else java.util.Arrays.copyOf(all, n)
-  }
 }

@@ -2,7 +2,7 @@ package org.dynamicfilters.filter
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, CodedOutputStream, Message, UnsafeByteOperations, WireFormat}
+import com.google.protobuf.{ByteString, CodedOutputStream, Message}
 
 import org.apache.spark.sql.types.DataType
 
@@ -41,88 +41,6 @@ private[filter] object KeyCodec {
     b.build()
   }
 
-  /** The bytes of [[longs]], made without a list of the steps: that takes eight bytes for each, in an array that grows. */
-  def packed(sorted: Array[Long]): ByteString = {
-    import CodedOutputStream._
-    val steps = Math.toIntExact(sizeOf(sorted))
-    val most = computeSInt64Size(1, Long.MinValue) + computeTagSize(2) + computeUInt32SizeNoTag(steps) + steps +
-      computeUInt32Size(3, sorted.length)
-    val bytes = new Array[Byte](most)
-    val out = newInstance(bytes)
-    if (sorted.nonEmpty) out.writeSInt64(1, sorted(0))
-    if (steps > 0) {
-      out.writeTag(2, WireFormat.WIRETYPE_LENGTH_DELIMITED)
-      out.writeUInt32NoTag(steps)
-      var i = 1
-      while (i < sorted.length) {
-        out.writeUInt64NoTag(sorted(i) - sorted(i - 1))
-        i += 1
-      }
-    }
-    out.writeUInt32(3, sorted.length)
-    UnsafeByteOperations.unsafeWrap(bytes, 0, most - out.spaceLeft)
-  }
-
-  /** [[readLongs]] of the bytes of [[packed]]: nothing is made but the array. */
-  def readPacked(b: ByteString): Either[String, Array[Long]] = {
-    val in = b.newCodedInput()
-    var first = 0L
-    var count = 0
-    var sorted: Array[Long] = null
-    var tag = in.readTag()
-    while (tag != 0) {
-      (WireFormat.getTagFieldNumber(tag), WireFormat.getTagWireType(tag)) match {
-        case (1, WireFormat.WIRETYPE_VARINT) => first = in.readSInt64()
-        case (2, WireFormat.WIRETYPE_LENGTH_DELIMITED) if sorted == null =>
-          val length = in.readRawVarint32()
-          val limit = in.pushLimit(length)
-          sorted = new Array[Long](1 + varints(b, in.getTotalBytesRead, length))
-          var i = 1
-          while (i < sorted.length) {
-            sorted(i) = in.readUInt64()
-            i += 1
-          }
-          if (!in.isAtEnd) return Left("a set whose values do not end where it says")
-          in.popLimit(limit)
-        case (3, WireFormat.WIRETYPE_VARINT) => count = in.readUInt32()
-        case _ => return Left("PackedLongs has fields that are not known")
-      }
-      tag = in.readTag()
-    }
-    if (sorted == null) sorted = new Array[Long](math.min(1, math.max(0, count)))
-    if (count != sorted.length || count == 0 && first != 0L) Left("a set whose values are not as many as it says")
-    else {
-      if (count > 0) sorted(0) = first
-      var i = 1
-      while (i < count) {
-        sorted(i) += sorted(i - 1)
-        i += 1
-      }
-      Either.cond(LongValues.ascend(sorted), sorted, "the values of a set do not ascend")
-    }
-  }
-
-  /** How many varints end in this part. */
-  private def varints(b: ByteString, from: Int, length: Int): Int = {
-    var i, n = 0
-    while (i < length) {
-      if (b.byteAt(from + i) >= 0) n += 1
-      i += 1
-    }
-    n
-  }
-
-  /** How many bytes [[longs]] of them takes, but for a few. */
-  def sizeOf(sorted: Array[Long]): Long = {
-    var bytes = 0L
-    var i = 1
-    while (i < sorted.length) {
-      bytes += sizeOfStep(sorted(i) - sorted(i - 1))
-      i += 1
-    }
-    bytes
-  }
-
   /** How many bytes a number takes that lies so far above the one before. */
   def sizeOfStep(step: Long): Int = CodedOutputStream.computeUInt64SizeNoTag(step)
 
@@ -145,18 +63,22 @@ private[filter] object KeyCodec {
     }
 
   /** As [[readLongs]], all of them keys. */
-  def readKeys(d: LongDomain, p: PackedLongs): Either[String, Array[Long]] = keysOf(d, readLongs(p))
-
-  /** As [[readPacked]], all of them keys. */
-  def readPackedKeys(d: LongDomain, b: ByteString): Either[String, Array[Long]] = keysOf(d, readPacked(b))
-
-  private def keysOf(d: LongDomain, read: Either[String, Array[Long]]): Either[String, Array[Long]] =
-    read.filterOrElse(
-      xs =>
-        xs.isEmpty || (xs.head >= d.least && xs.last <= d.greatest && !(d.isFloating && xs
-          .contains(SortableBits.hole))),
+  def readKeys(d: LongDomain, p: PackedLongs): Either[String, Array[Long]] =
+    readLongs(p).filterOrElse(
+      xs => xs.isEmpty || within(d, xs.head, xs.last) && !(d.isFloating && xs.contains(SortableBits.hole)),
       outOfRange(d)
     )
+
+  /** As [[LongRun.decode]], all of them keys. */
+  def readRun(d: LongDomain, b: ByteString): Either[String, LongRun] =
+    LongRun
+      .decode(b)
+      .filterOrElse(
+        run => run.isEmpty || within(d, run.least, run.greatest) && !(d.isFloating && run.contains(SortableBits.hole)),
+        outOfRange(d)
+      )
+
+  private def within(d: LongDomain, first: Long, last: Long): Boolean = first >= d.least && last <= d.greatest
 
   def objects(d: ObjectDomain, sorted: Array[AnyRef]): PackedObjects = {
     val b = PackedObjects.newBuilder()

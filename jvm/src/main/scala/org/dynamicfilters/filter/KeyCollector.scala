@@ -13,10 +13,12 @@ sealed abstract class KeyCollector {
   /** Takes the key of a row, of which nothing is kept. */
   def add(row: SpecializedGetters, ordinal: Int): Unit
 
-  /** Whether there were too many keys to keep them: only the range is collected from now on. */
+  /** Whether there turned out to be too many keys to keep them: only the range is collected from now on. It may turn out as late
+    * as in the result.
+    */
   def outgrown: Boolean
 
-  /** What was collected so far. */
+  /** What was collected; once, when the rows have ended. */
   def result(): KeyPartial
 }
 
@@ -31,7 +33,8 @@ object KeyCollector {
       val most = DistinctLimits(
         limits.numbersPerPartition(partitions),
         limits.sentPerPartition(partitions),
-        limits.maxFilterBytes
+        limits.maxFilterBytes,
+        limits.expectedRows.fold(0.0)(_ / math.max(1, partitions)).toLong
       )
       d.kind match {
         case LongDomain.IntKind => new IntKeys(d, most)
@@ -52,7 +55,7 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: Disti
   private var min = Long.MaxValue
   private var max = Long.MinValue
   private var last = 0L
-  // null once there were too many; then the number of those that were not.
+  // null once there were too many; then a number that they exceed.
   private var keys = new DistinctLongs(most)
   private var kept = 0L
 
@@ -63,27 +66,24 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: Disti
       if (code < min) min = code
       if (code > max) max = code
       if (keys != null && !keys.add(code)) {
-        kept = keys.size
+        kept = exceeded
         keys = null
       }
     }
 
+  /** A number that the distinct keys exceed, now that they are too many. */
+  private def exceeded: Long = math.max(0L, keys.atLeast - 1)
+
   override final def outgrown: Boolean = keys == null
 
   override final def result(): KeyPartial = {
-    val found: KeyPartial.Keys = if (outgrown) KeyPartial.Outgrown(kept) else sendable
+    val found =
+      if (outgrown) KeyPartial.Outgrown(kept)
+      else keys.result().getOrElse(KeyPartial.Outgrown(exceeded))
+    keys = null
     if (min > max) KeyPartial(domain, rows, hasNulls, null, null, found)
     else KeyPartial(domain, rows, hasNulls, Long.box(min), Long.box(max), found)
   }
-
-  private def sendable: KeyPartial.Keys =
-    keys.compressed.filter(_.sizeInBytes <= most.sentBytes) match {
-      case Some(bits) => KeyPartial.Bits(bits)
-      case None =>
-        val sorted = keys.sorted
-        if (KeyCodec.sizeOf(sorted) <= most.sentBytes) KeyPartial.Longs(sorted)
-        else KeyPartial.Outgrown(sorted.length - 1L)
-    }
 }
 
 private final class IntKeys(domain: LongDomain, most: DistinctLimits) extends NumberKeys(domain, most) {
@@ -122,7 +122,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
   // One of these two is there until there are too many.
   private var values = new java.util.HashMap[UTF8String, UTF8String]()
   private var bytes = 0L
-  private var hashes: LongHashSet = _
+  private var hashes: AppendedLongs = _
 
   private var lastValue: UTF8String = _
   private var lastHash = 0L
@@ -155,10 +155,10 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
     }
 
   private def toHashes(): Unit = {
-    hashes = new LongHashSet(mostHashes)
+    hashes = new AppendedLongs(mostHashes)
     val all = values.keySet.iterator
     // The limits of the two are independent of each other: the hashes, too, may be too many.
-    while (hashes != null && all.hasNext) if (!hashes.add(KeyBytes.hash(all.next()))) hashes = null
+    while (all.hasNext) append(KeyBytes.hash(all.next()))
     values = null
     lastValue = null
   }
@@ -168,9 +168,12 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
     // Zero is what lastHash starts with.
     if (hash != lastHash || hash == 0L) {
       lastHash = hash
-      if (hashes != null && !hashes.add(hash)) hashes = null
+      append(hash)
     }
   }
+
+  private def append(hash: Long): Unit =
+    if (hashes != null && !hashes.add(hash) && !hashes.makeRoom()) hashes = null
 
   /** `key` is not copied unless it is kept. */
   private def widen(key: AnyRef): Unit = {
@@ -183,8 +186,10 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
   override def result(): KeyPartial = {
     val keys: KeyPartial.Keys =
       if (values != null) KeyPartial.Objects(sortedValues)
-      else if (hashes != null) KeyPartial.Hashes(hashes.sorted)
-      else KeyPartial.Outgrown(mostHashes.toLong)
+      else
+        Option(hashes)
+          .flatMap(_.result())
+          .fold[KeyPartial.Keys](KeyPartial.Outgrown(mostHashes.toLong))(KeyPartial.Hashes(_))
     KeyPartial(domain, rows, hasNulls, min, max, keys)
   }
 

@@ -1,7 +1,5 @@
 package org.dynamicfilters.filter
 
-import java.util.Arrays
-
 /**
  * How much a join's build side may say of its keys.
  *
@@ -16,13 +14,17 @@ import java.util.Arrays
  * @param tupleShare
  *   tuples of several keys that are a greater share of the combinations of these keys, or all of them, make no filter of
  *   their own
+ * @param expectedRows
+ *   how many rows the planner expects of the build side, if it knows: where that is hopeless, and the first rows of a
+ *   partition agree, its keys are given up before most of them have been collected
  */
 final case class KeyLimits(
     maxRows: Int,
     inMaxValues: Int,
     bloomFpp: Double,
     maxFilterBytes: Long,
-    tupleShare: Double = 0.6
+    tupleShare: Double = 0.6,
+    expectedRows: Option[Double] = None
 ) {
 
   /** How many keys one of so many partitions may keep as hashes: each takes eight bytes when it is sent. */
@@ -30,8 +32,8 @@ final case class KeyLimits(
 
   /**
    * How many keys that are numbers one of so many partitions may keep. When they are sent, each takes a byte at least, and as
-   * many as its distance from the one before needs: [[sentPerPartition]] bounds these. Those of a table take some 16 bytes
-   * each more for a moment, to sort and encode them; those that lie close to each other do not.
+   * many as its distance from the one before needs: [[sentPerPartition]] bounds these. Those that are kept one by one take
+   * eight bytes each more for a moment, to sort them, and then what is sent; those that lie close to each other do not.
    */
   private[filter] def numbersPerPartition(partitions: Int): Int =
     bounded(math.min(bytesPerPartition(partitions), maxFilterBytes / 8))
@@ -51,7 +53,7 @@ object KeyLimits {
   /** So few are kept whatever the limits are: they cost nothing. */
   private val alwaysKeys = 1024L
 
-  /** Half a table of 2^30 slots, the largest array with a power of two. */
+  /** Twice as many still fit in an array. */
   private val mostKeys = 1L << 29
 }
 
@@ -102,14 +104,8 @@ object KeyPartial {
   /** The distinct keys of a partition, or what is left of them. */
   sealed trait Keys extends Serializable
 
-  /** All of them, in a [[LongDomain]]; ascending. */
-  final case class Longs(sorted: Array[Long]) extends Keys {
-    override def equals(other: Any): Boolean = other match {
-      case that: Longs => Arrays.equals(that.sorted, sorted)
-      case _ => false
-    }
-    override def hashCode: Int = Arrays.hashCode(sorted)
-  }
+  /** All of them, in a [[LongDomain]]. */
+  final case class Longs private[filter] (private[filter] val run: LongRun) extends Keys
 
   /** All of them, in a [[LongDomain]], where they are many and lie close to each other. */
   final case class Bits private[filter] (private[filter] val set: LongRoaring) extends Keys
@@ -124,14 +120,8 @@ object KeyPartial {
     override def hashCode: Int = sorted.foldLeft(sorted.length)((h, k) => h * 31 + End.hashOf(k))
   }
 
-  /** The codes of all of them ([[Bloom.code]]), in an [[ObjectDomain]] whose keys took too many bytes; ascending. */
-  final case class Hashes(sorted: Array[Long]) extends Keys {
-    override def equals(other: Any): Boolean = other match {
-      case that: Hashes => Arrays.equals(that.sorted, sorted)
-      case _ => false
-    }
-    override def hashCode: Int = Arrays.hashCode(sorted)
-  }
+  /** The codes of all of them ([[Bloom.code]]), in an [[ObjectDomain]] whose keys took too many bytes. */
+  final case class Hashes private[filter] (private[filter] val run: LongRun) extends Keys
 
   /** There were more than `limit` of them, and so none is kept. */
   final case class Outgrown(limit: Long) extends Keys

@@ -18,13 +18,14 @@ import org.roaringbitmap.{RoaringBitmap, RoaringBitmapWriter}
  *   the bitmap of each; none is empty
  */
 private[filter] final class LongRoaring private (private val highs: Array[Int], private val lows: Array[RoaringBitmap])
-    extends Serializable {
+    extends Ascending
+    with Serializable {
 
-  val size: Long = lows.iterator.map(_.getLongCardinality).sum
+  override val size: Long = lows.iterator.map(_.getLongCardinality).sum
 
-  def least: Long = first(0)
+  override def least: Long = first(0)
 
-  def greatest: Long = last(highs.length - 1)
+  override def greatest: Long = last(highs.length - 1)
 
   def contains(x: Long): Boolean = {
     val i = Arrays.binarySearch(highs, high(x))
@@ -73,15 +74,13 @@ private[filter] final class LongRoaring private (private val highs: Array[Int], 
     j >= 0 && other.lows(j).contains(lows(i))
   }
 
-  /** Ascending. */
-  def foreach(f: LongConsumer): Unit =
+  override def foreach(f: LongConsumer): Unit =
     highs.indices.foreach { i =>
       val base = highs(i).toLong << 32
       lows(i).forEach((low: Int) => f.accept(base | (low & LongRoaring.lowBits)))
     }
 
-  /** How many upper halves have members. */
-  def parts: Int = highs.length
+  override def parts: Int = highs.length
 
   /** As [[encode]] would have it. */
   def sizeInBytes: Long = 8L + lows.iterator.map(4L + _.serializedSizeInBytes).sum
@@ -134,9 +133,12 @@ private[filter] object LongRoaring {
   private val lowBits: Long = 0xffffffffL
 
   /** The set of ascending distinct numbers, of which there is at least one. */
-  def of(sorted: Array[Long]): LongRoaring = {
+  def of(sorted: Array[Long]): LongRoaring = of(LongValues.each(sorted, _))
+
+  /** The same of those with which `foreach` calls. */
+  def of(foreach: LongConsumer => Unit): LongRoaring = {
     val builder = new LongRoaringBuilder
-    LongValues.each(sorted, builder)
+    foreach(builder)
     builder.result()
   }
 

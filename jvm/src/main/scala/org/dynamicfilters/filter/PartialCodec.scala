@@ -21,12 +21,12 @@ private[filter] object PartialCodec {
       .setNulls(p.hasNulls)
     if (p.hasValues) m.setMin(key(p.domain, p.min)).setMax(key(p.domain, p.max))
     (p.keys, p.domain) match {
-      case (Longs(xs), _) => m.setValues(packed(xs))
+      case (Longs(run), _) => m.setValues(run.encode)
       case (Bits(set), _) => m.setBitmap(UnsafeByteOperations.unsafeWrap(set.encode))
       case (Objects(xs), d: ObjectDomain) => m.setObjects(objects(d, xs))
       case (Objects(_), d) =>
         throw new IllegalArgumentException(s"keys of ${d.dataType.catalogString} that are objects")
-      case (Hashes(xs), _) => m.setHashes(packed(xs))
+      case (Hashes(run), _) => m.setHashes(run.encode)
       case (Outgrown(limit), _) => m.setOutgrown(OutgrownKeys.newBuilder().setLimit(limit))
     }
     m.build().toByteArray
@@ -48,11 +48,11 @@ private[filter] object PartialCodec {
     }
 
   private def keys(domain: KeyDomain, m: PartialMessage): Either[String, Keys] = (m.getKeysCase, domain) match {
-    case (PartialMessage.KeysCase.VALUES, d: LongDomain) => readPackedKeys(d, m.getValues).map(Longs)
+    case (PartialMessage.KeysCase.VALUES, d: LongDomain) => readRun(d, m.getValues).map(Longs(_))
     case (PartialMessage.KeysCase.BITMAP, d: LongDomain) =>
       LongBitmap.decode(d, m.getBitmap.toByteArray).map(b => Bits(b.bits))
     case (PartialMessage.KeysCase.OBJECTS, d: ObjectDomain) => readObjects(d, m.getObjects).map(Objects)
-    case (PartialMessage.KeysCase.HASHES, _: ObjectDomain) => readPacked(m.getHashes).map(Hashes)
+    case (PartialMessage.KeysCase.HASHES, _: ObjectDomain) => LongRun.decode(m.getHashes).map(Hashes(_))
     case (PartialMessage.KeysCase.OUTGROWN, _) =>
       known(m.getOutgrown).map(_ => Outgrown(m.getOutgrown.getLimit))
     case _ => Left(s"keys of the wrong kind for type ${domain.dataType.catalogString}")
@@ -60,9 +60,11 @@ private[filter] object PartialCodec {
 
   /** A partial whose parts belong to each other: damage elsewhere than in the keys themselves mostly shows here. */
   private def agree(d: KeyDomain, min: AnyRef, max: AnyRef, keys: Keys): Boolean = keys match {
-    case Longs(Array()) | Objects(Array()) | Hashes(Array()) => min == null
+    case Longs(run) if run.isEmpty => min == null
+    case Hashes(run) if run.isEmpty => min == null
+    case Objects(Array()) => min == null
     case _ if min == null || d.compare(min, max) > 0 => false
-    case Longs(xs) => min == Long.box(xs.head) && max == Long.box(xs.last)
+    case Longs(run) => min == Long.box(run.least) && max == Long.box(run.greatest)
     case Bits(set) => min == Long.box(set.least) && max == Long.box(set.greatest)
     case Objects(xs) => d.compare(min, xs.head) == 0 && d.compare(max, xs.last) == 0
     case Hashes(_) | Outgrown(_) => true

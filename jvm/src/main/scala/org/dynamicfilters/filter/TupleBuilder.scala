@@ -22,8 +22,8 @@ object TupleBuilder {
     else {
       val hashes = FilterBuilder.numbersOf(parts.map(_.keys))
       if (hashes.isEmpty) Right(BuiltFilter(ValueFilter.Nothing, 0, None))
-      else if (hashes.length > limits.maxRows) Left(s"the build side has more than ${limits.maxRows} tuples of keys")
-      else redundant(hashes.length.toLong, limits, distinct).toLeft(()).flatMap(_ => form(hashes, limits))
+      else if (hashes.size > limits.maxRows) Left(s"the build side has more than ${limits.maxRows} tuples of keys")
+      else redundant(hashes.size, limits, distinct).toLeft(()).flatMap(_ => form(hashes, limits))
     }
   }
 
@@ -39,15 +39,15 @@ object TupleBuilder {
     )
   }
 
-  private def form(hashes: Array[Long], limits: KeyLimits): Either[String, BuiltFilter] = {
-    val n = hashes.length.toLong
+  private def form(hashes: LongRun, limits: KeyLimits): Either[String, BuiltFilter] = {
+    val n = hashes.size
     // Not the simplest filter of these ends: a range of hashes means nothing to a reader.
-    val range = Range(TupleHash.domain, Some(end(hashes.head)), Some(end(hashes.last)), nulls = false)
-    lazy val values = Members(range, LongValues(TupleHash.domain, hashes))
+    val range = Range(TupleHash.domain, Some(end(hashes.least)), Some(end(hashes.greatest)), nulls = false)
+    lazy val values = Members(range, LongValues(TupleHash.domain, hashes.toArray))
     if (n <= limits.inMaxValues && FilterCodec.sizeOf(values) <= limits.maxFilterBytes)
       Right(BuiltFilter(values, n, None))
     else if (Bloom.sizeInBytes(n, limits.bloomFpp) + FilterBuilder.overhead <= limits.maxFilterBytes)
-      Right(BuiltFilter(Members(range, Bloom.of(TupleHash.domain, hashes, limits.bloomFpp)), n, None))
+      Right(BuiltFilter(Members(range, Bloom.of(TupleHash.domain, n, hashes.foreach(_), limits.bloomFpp, 1)), n, None))
     else Left(s"a bloom filter takes more than ${limits.maxFilterBytes} bytes")
   }
 

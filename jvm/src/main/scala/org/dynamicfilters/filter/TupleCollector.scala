@@ -17,7 +17,7 @@ final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, part
   private var rows = 0L
   private var last = 0L
   // null once there were too many.
-  private var hashes = new LongHashSet(most)
+  private var hashes = new AppendedLongs(most)
 
   /**
    * Takes the keys of a row, of which nothing is kept.
@@ -40,7 +40,7 @@ final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, part
       // Adjacent rows often have the same keys. Zero is what `last` starts with.
       if (hash != last || hash == 0L) {
         last = hash
-        if (!hashes.add(hash)) hashes = null
+        if (!hashes.add(hash) && !hashes.makeRoom()) hashes = null
       }
     }
   }
@@ -48,10 +48,13 @@ final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, part
   /** Whether there were too many tuples to keep them. */
   def outgrown: Boolean = hashes == null
 
-  /** What was collected so far, as keys of [[TupleHash.domain]]. */
-  def result(): KeyPartial =
-    if (outgrown)
-      // The ends of hashes say nothing.
+  /** What was collected, as keys of [[TupleHash.domain]]; once. */
+  def result(): KeyPartial = Option(hashes).flatMap(_.result()) match {
+    case Some(found) =>
+      val (min, max) = if (found.isEmpty) (null, null) else (Long.box(found.least), Long.box(found.greatest))
+      KeyPartial(TupleHash.domain, rows, hasNulls = false, min, max, KeyPartial.Longs(found))
+    // The ends of hashes say nothing.
+    case None =>
       KeyPartial(
         TupleHash.domain,
         rows,
@@ -60,9 +63,5 @@ final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, part
         Long.box(Long.MaxValue),
         KeyPartial.Outgrown(most.toLong)
       )
-    else {
-      val found = hashes.sorted
-      val (min, max) = if (found.isEmpty) (null, null) else (Long.box(found.head), Long.box(found.last))
-      KeyPartial(TupleHash.domain, rows, hasNulls = false, min, max, KeyPartial.Longs(found))
-    }
+  }
 }

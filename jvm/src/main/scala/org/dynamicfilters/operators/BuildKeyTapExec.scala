@@ -87,7 +87,8 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
         sparkContext.register(accumulator)
         t.ref.state.started(partitions)
-        new Collected(t.ref.parts, t.keys, limits, partitions, accumulator)
+        val expecting = limits.copy(expectedRows = t.ref.expectedRows)
+        new Collected(t.ref.parts, t.keys, expecting, partitions, accumulator)
       }.toArray
       // The index of this RDD's partition, not the task's.
       val tapped =

@@ -197,7 +197,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
       columns: Seq[JoinRef]
   ): JoinRef = {
     val build = e.canonicalized
-    val limits = BuildKeyTapExec.limits(e)
+    val limits = BuildKeyTapExec.limits(e).copy(expectedRows = BuildEstimates.of(e).map(_.rows))
     made.getOrElseUpdate(
       (build, bound, parts.map(_.nullsMatch)),
       JoinRef(parts, originOf(keys), build, bound, limits, columns)

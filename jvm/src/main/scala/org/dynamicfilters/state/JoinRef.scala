@@ -27,6 +27,9 @@ final class JoinRef private (
     @transient private val columns: Seq[JoinRef]
 ) extends FilterRef(id, Producer.join) {
 
+  /** How many rows the planner expects of the build side, if it knows. */
+  def expectedRows: Option[Double] = limits.expectedRows
+
   def isTuple: Boolean = parts.size > 1
   override def domain: KeyDomain = if (isTuple) TupleHash.domain else parts.head.domain
   def nullsMatch: Seq[Boolean] = parts.map(_.nullsMatch)

@@ -18,6 +18,13 @@ class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     set
   }
 
+  /** The members in the form in which they are sent; None if they are too many. */
+  private def members(set: DistinctLongs): Option[Seq[Long]] = set.result().map {
+    case KeyPartial.Longs(run) => run.toArray.toSeq
+    case KeyPartial.Bits(bits) => bits.toArray.toSeq
+    case other => fail(s"$other")
+  }
+
   private def shuffled(xs: Seq[Long]): Seq[Long] = new Random(3).shuffle(xs)
 
   /** Runs of numbers here and there, at the ends of what a long can be as well. */
@@ -39,22 +46,16 @@ class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("has each number once, ascending, whatever their distances") {
     forAll(runs, minSuccessful(60)) { xs =>
-      val set = of(xs ++ xs.take(100))
-      assert(set.sorted.toSeq == xs.distinct.sorted)
-      assert(set.size == xs.distinct.size)
+      assert(members(of(xs ++ xs.take(100))).contains(xs.distinct.sorted))
     }
   }
 
-  test("refuses a number more than there may be, and knows the others still") {
+  test("gives up where there are more than there may be, and never before") {
     forAll(runs, Gen.choose(1, 12000), minSuccessful(60)) { (xs, mostKeys) =>
       val set = new DistinctLongs(upTo(mostKeys))
-      val known = scala.collection.mutable.HashSet.empty[Long]
-      xs.foreach { x =>
-        val added = set.add(x)
-        assert(added == (known.contains(x) || known.size < mostKeys))
-        if (added) known += x
-      }
-      assert(set.sorted.toSeq == known.toSeq.sorted)
+      val distinct = xs.distinct.size
+      if ((xs ++ xs).forall(set.add)) assert(members(set) == Option.when(distinct <= mostKeys)(xs.distinct.sorted))
+      else assert(distinct > mostKeys && set.atLeast <= distinct)
     }
   }
 
@@ -71,27 +72,59 @@ class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a number far away ends the bits for good") {
     val set = of((0L until 10000L) ++ Seq(Long.MaxValue) ++ (10000L until 60000L) ++ Seq(Long.MinValue))
     assert(!set.isDense)
-    assert(set.sorted.toSeq == Seq(Long.MinValue) ++ (0L until 60000L) ++ Seq(Long.MaxValue))
+    assert(members(set).contains(Seq(Long.MinValue) ++ (0L until 60000L) ++ Seq(Long.MaxValue)))
   }
 
-  test("more numbers go into bits than into a table of that memory") {
-    val memory = 64L << 10
-    assert(of((0L until 100000L).map(_ * 2), upTo(most, memory = memory)).size == 100000)
-    assert(of((0L until 100000L).map(_ * 1000003L), upTo(most, memory = memory)).size == memory / 16)
-    // Back from bits to the table is no way for so many.
-    val set = of((0L until 100000L) :+ Long.MaxValue, upTo(most, memory = memory))
-    assert(set.isDense && set.sorted.toSeq == (0L until 100000L))
+  test("more numbers go into bits than there may be one by one in that memory") {
+    val limits = upTo(most, memory = 64L << 10)
+    assert(members(of((0L until 100000L).map(_ * 2), limits)).exists(_.size == 100000))
+    assert(members(of((0L until 4096L).map(_ * 1000003L), limits)).exists(_.size == 4096))
+    val far = new DistinctLongs(limits)
+    assert(!(0L until 100000L).map(_ * 1000003L).forall(far.add) && far.atLeast > 4096)
+    // Back from bits to one by one is no way for so many.
+    val bits = of(0L until 100000L, limits)
+    assert(bits.isDense && !bits.add(Long.MaxValue) && members(bits).contains(0L until 100000L))
   }
 
-  test("a table is closed once its members would take too many bytes when they are sent") {
+  test("they are given up once they would take too many bytes when they are sent") {
     val step = 1L << 40 // six bytes
-    assert(of((0L until 100000L).map(_ * step), upTo(most, sentBytes = 60000)).size == 16384)
-    assert(of((0L until 100000L).map(_ * 10000), upTo(most, sentBytes = 200000)).size == 100000)
+    val far = new DistinctLongs(upTo(most, sentBytes = 60000))
+    assert((0L until 10000L).map(_ * step).forall(far.add) && members(far).contains((0L until 10000L).map(_ * step)))
+    assert(!(10000L until 40000L).map(_ * step).forall(far.add) && far.atLeast > 10000 && far.atLeast < 20000)
+    assert(members(of((0L until 11000L).map(_ * step), upTo(most, sentBytes = 60000))).isEmpty)
+    assert(members(of((0L until 100000L).map(_ * 10000), upTo(most, sentBytes = 200000))).exists(_.size == 100000))
   }
 
   test("numbers as far apart as longs can be take ten bytes when they are sent") {
     val ends = Seq(Long.MinValue, Long.MaxValue)
-    assert(of(ends ++ (0L until 5000L), upTo(most, sentBytes = 20000)).size == 4096)
-    assert(of((0L until 5000L) ++ ends ++ (5000L until 9000L), upTo(most, sentBytes = 20000)).size < 5010)
+    val set = new DistinctLongs(upTo(most, sentBytes = 20000))
+    assert(!(ends ++ (0L until 5000L)).forall(set.add) && set.atLeast < 5000)
+  }
+
+  test("where too many are expected, and the first agree, they are given up early") {
+    def added(expected: Long, number: Int => Long): Int = {
+      val set = new DistinctLongs(upTo(most, sentBytes = 600000).copy(expected = expected))
+      (0 until 200000).indexWhere(i => !set.add(number(i)))
+    }
+    val random = new Random(6)
+    val known = Array.fill(60000)(random.nextLong())
+    val different: Int => Long = _ => random.nextLong()
+    val repeated: Int => Long = _ => known(random.nextInt(known.length))
+    assert(added(expected = 1000000, different) < 20000)
+    // Not where nothing is expected or no more than may be, nor where the first do not agree.
+    Seq(0L, 100000L).foreach(e => assert(added(e, different) > 60000, e))
+    assert(added(expected = 1000000, repeated) == -1)
+    assert(added(expected = 1000000, _.toLong) == -1)
+  }
+
+  test("the same numbers again and again take no more room, in whatever order") {
+    val random = new Random(5)
+    Seq(1, 100, 3000, 70000).foreach { n =>
+      val known = Array.fill(n)(random.nextLong())
+      val set = new DistinctLongs(upTo(most))
+      assert((0 until 400000).forall(_ => set.add(known(random.nextInt(n)))))
+      known.foreach(set.add)
+      assert(members(set).contains(known.distinct.sorted.toSeq))
+    }
   }
 }
