@@ -258,6 +258,7 @@ def test_user_filter(spark: SparkSession, deleted: str) -> None:
         rows = query.collect()
     assert sorted(r.id for r in rows) == [7, 19000]
     assert analysis.scans[-1]["files_pruned"] == FILES - 2, str(analysis)
+    assert analysis.scans[-1]["format"] == "delta"
 
 
 def test_analysis_is_of_the_users_query(spark: SparkSession, deleted: str) -> None:

@@ -55,6 +55,7 @@ def test_join_by_a_column_that_is_no_partition(compare: Comparer, strategy: str)
     run = compare(query, STRATEGIES[strategy], joins.FOREVER).on
     joins.assert_ready(run, "k")
     assert _scan(run)["files_pruned"] >= FILES - 2, str(run)
+    assert _scan(run)["format"] == "iceberg"
     if strategy == "shuffled":
         assert _scan(run)["rows_pruned"] > 0, str(run)
 

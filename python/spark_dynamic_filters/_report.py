@@ -31,11 +31,10 @@ def scans(spark: SparkSession) -> DataFrame:
     """One row a filtered scan of this session's queries.
 
     Columns: `query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total
-        BIGINT,
-    files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT, rows_pruned
-    BIGINT, rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT`, and more after these, `format STRING`
-    among them (docs/tables.md
-    has them all). The totals are what the scan would have read without dynamic filters.
+    BIGINT, files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT,
+    rows_pruned BIGINT, rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT`, and more after these,
+    `format STRING` among them (docs/tables.md has them all). The totals are what the scan would have read
+    without dynamic filters.
 
     Raises:
         InvalidArgument: `spark` is no session, or a stopped one.
