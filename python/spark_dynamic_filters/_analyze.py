@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from html import escape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from . import _analysis as words
+from . import _analysis_html, _analysis_text
 from ._commands import run_query
 from ._errors import DynamicFiltersError, InvalidArgument
 from ._report import QueryReport, by_tag
@@ -18,21 +20,9 @@ from ._status import status
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FILTER_COLUMNS = ("filter", "producer", "columns", "state", "generation", "in force", "reason")
-_SCAN_COLUMNS = (
-    "scan",
-    "table",
-    "filters",
-    "files skipped",
-    "row groups skipped",
-    "rows skipped",
-    "rows output",
-    "bytes read",
-)
-
 
 class Analysis(QueryReport):
-    """One run of a query; made by `analyze(df)`. Prints, and shows in a notebook, as plan and tables.
+    """One run of a query; made by `analyze(df)`. Prints as text, and shows in a notebook with the plan drawn.
 
     Attributes:
         query_id: Spark's SQL execution id.
@@ -47,57 +37,29 @@ class Analysis(QueryReport):
         self.seconds = seconds
 
     def __str__(self) -> str:
-        parts = [f"query {self.query_id}: {self.seconds:.3f} s", self.plan.rstrip()]
-        parts += (
-            [_text_table(_FILTER_COLUMNS, self._filter_rows())] if self.filters else ["no dynamic filters"]
-        )
-        if self.scans:
-            parts.append(_text_table(_SCAN_COLUMNS, self._scan_rows()))
-        return "\n\n".join(parts)
+        return _analysis_text.render(self)
 
     def __repr__(self) -> str:
         counts = f"filters={len(self.filters)}, scans={len(self.scans)}"
         return f"Analysis(query_id={self.query_id}, {counts}, seconds={self.seconds:.3f})"
 
     def _repr_html_(self) -> str:
-        tables = (
-            _html_table(_FILTER_COLUMNS, self._filter_rows()) if self.filters else "<p>no dynamic filters</p>"
-        )
-        if self.scans:
-            tables += _html_table(_SCAN_COLUMNS, self._scan_rows())
-        return (
-            f"<p>query {self.query_id}: {self.seconds:.3f} s</p>{tables}"
-            f"<details><summary>plan</summary><pre>{escape(self.plan)}</pre></details>"
-        )
+        return _analysis_html.render(self)
 
-    def _filter_rows(self) -> list[list[str]]:
-        return [
-            [
-                _cell(f["filter_id"]),
-                _cell(f["producer"]),
-                ", ".join(f["columns"] or []),
-                _cell(f["state"]),
-                _cell(f["generation"]),
-                _cell(f["expression"]),
-                _cell(f["reason"]),
-            ]
-            for f in self.filters
-        ]
+    def to_html(self, path: str | Path) -> None:
+        """Writes what a notebook shows as a document of its own, with the plan drawn.
 
-    def _scan_rows(self) -> list[list[str]]:
-        return [
-            [
-                _cell(s["scan_id"]),
-                _cell(s["table_name"]),
-                ", ".join(s["filter_ids"] or []),
-                _files(s),
-                _share(s["row_groups_pruned"], s["row_groups_total"]),
-                _share(s["rows_pruned"], s["rows_total"]),
-                _number(s["rows_output"]),
-                _share(s["bytes_read"], s["bytes_total"]),
-            ]
-            for s in self.scans
-        ]
+        Args:
+            path: of the file; an existing one is replaced.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        Path(path).write_text(_analysis_html.page(self), encoding="utf-8")
+
+    def summary(self) -> str:
+        """One sentence: what was read and skipped, by how many filters, and why others did nothing."""
+        return words.summary(self.filters, self.scans)
 
 
 def analyze(df: DataFrame) -> Analysis:
@@ -143,49 +105,3 @@ def tagged(spark: SparkSession) -> Iterator[str]:
         yield tag
     finally:
         spark.removeTag(tag)
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _files(scan: Any) -> str:
-    """`4 of 8 (50 %), 1 unopened`: no row was read of the former; Spark counts as read what it opened."""
-    share = _share(scan["files_pruned"], scan["files_total"])
-    return f"{share}, {scan['files_unopened']:,} unopened" if scan["files_pruned"] else share
-
-
-def _share(part: int | None, total: int | None) -> str:
-    """`3 of 30 (10 %)`; a report that does not know one of them leaves the cell empty."""
-    if part is None or total is None:
-        return ""
-    percent = f" ({_percent(part, total)} %)" if total else ""
-    return f"{part:,} of {total:,}{percent}"
-
-
-def _percent(part: int, total: int) -> str:
-    """Rounded, but 0 and 100 only for none and all."""
-    if 0 < part < total:
-        rounded = round(100 * part / total)
-        return {0: "< 1", 100: "> 99"}.get(rounded, str(rounded))
-    return f"{100 * part / total:.0f}"
-
-
-def _text_table(header: Sequence[str], rows: list[list[str]]) -> str:
-    table = [list(header), *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def _html_table(header: Sequence[str], rows: list[list[str]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

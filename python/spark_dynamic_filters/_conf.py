@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from ._analysis_html import table as html_table
 from ._errors import UnknownSetting, means_plugin_missing, plugin_not_loaded
 from ._session import is_connect, require_session
-from ._settings import PREFIX, Setting, below, find, similar, unknown
+from ._settings import PREFIX, SETTINGS, Setting, below, find, similar, unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,6 +147,11 @@ class ConfGroup:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *below(self._group)]
+
+    def _repr_html_(self) -> str:
+        of = [s for s in SETTINGS if not self._group or s.name.startswith(f"{self._group}.")]
+        rows = [[s.key, str(self.get(s.key)), s.default, s.meaning] for s in of]
+        return html_table(("setting", "value", "default", "meaning"), rows)
 
     def __repr__(self) -> str:
         names = [n for n in below(self._group) if not below(self._full(n))]

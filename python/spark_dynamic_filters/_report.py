@@ -92,6 +92,6 @@ def by_tag(spark: SparkSession, tag: str) -> QueryReport | None:
     return QueryReport(
         query["query_id"],
         query["plan"],
-        sorted(query["filters"], key=lambda f: f["filter_id"] or ""),
+        sorted(query["filters"], key=lambda f: int(f["filter_id"] or 0)),
         sorted(query["scans"], key=lambda s: s["scan_id"]),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from html import escape
 from typing import TYPE_CHECKING
 
+from ._analysis_html import table as html_table
 from ._errors import VersionMismatch, shown
 from ._session import is_connect, require_session, sql
 from ._version import PROTOCOL, __version__
@@ -47,6 +49,10 @@ class Status:
             f"spark-dynamic-filters {self.version}: {state} ({kind} session, Spark {self.spark_version}, "
             f"loaded by {self.activation})"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [[field.name, str(getattr(self, field.name))] for field in fields(self)]
+        return f"<p>{escape(str(self))}</p>" + html_table(("", "value"), rows)
 
 
 def status(spark: SparkSession) -> Status:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _commands
+from ._analysis_html import table as html_table
 from ._conf import conf
 from ._errors import FilterClosed, FilterNotFound, InvalidArgument, shown
 from ._forms import Form
@@ -166,6 +168,13 @@ class UserFilter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        if self._closed:
+            return f"<p>{escape(repr(self))}</p>"
+        now = self.snapshot()
+        rows = [[field.name, str(getattr(now, field.name))] for field in fields(now)]
+        return f"<p>{escape(repr(self))}</p>" + html_table(("", "value"), rows)
 
     def __repr__(self) -> str:
         return f"UserFilter({self.name!r}, {self.type!r}{', closed' if self._closed else ''})"

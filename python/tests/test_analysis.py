@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -17,6 +19,8 @@ FILTER: dict[str, Any] = {
     "generation": 2,
     "expression": "k <= 5",
     "reason": None,
+    "wait_ms": 0,
+    "ready_ms": None,
 }
 SCAN: dict[str, Any] = {
     "scan_id": 7,
@@ -32,7 +36,25 @@ SCAN: dict[str, Any] = {
     "rows_output": 1_500,
     "bytes_total": None,
     "bytes_read": None,
+    "pruned_by": {"statistics": 3, "bloom": 0, "page index": 1_000},
 }
+PLAN = """== Physical Plan ==
+AdaptiveSparkPlan isFinalPlan=true
++- == Final Plan ==
+   ResultQueryStage 2
+   +- *(3) TakeOrderedAndProject(limit=3, orderBy=[a < b])
+      +- TopKFilter DynamicFilter#12 [id: true], limit=3
+         +- *(2) BroadcastHashJoin [id#6L], [k#9L], Inner
+            :- *(2) ColumnarToRow
+            :  +- DynamicFilterScan DynamicFilter#12 [id: true], DynamicFilter#3 [id: id IN (4 values)]
+            :     +- FileScan parquet [id#6L] Batched: true, DataFilters: []
+            +- BroadcastQueryStage 0
+               +- BuildKeys DynamicFilter#3 [k: id IN (4 values)]
+                  +- FileScan parquet [k#9L] Batched: true
++- == Initial Plan ==
+   TakeOrderedAndProject(limit=3, orderBy=[a < b])
+   +- DynamicFilterScan DynamicFilter#3 [id: true]
+"""
 
 
 def _analysis(filters: list[Any], scans: list[Any]) -> Analysis:
@@ -41,13 +63,92 @@ def _analysis(filters: list[Any], scans: list[Any]) -> Analysis:
 
 def test_text() -> None:
     text = str(_analysis([FILTER], [SCAN]))
-    assert text.startswith("query 12: 1.500 s\n\n== Plan ==\nScan <x>\n\nfilter  producer")
+    assert text.startswith(
+        "query 12: 1.500 s; skipped 3 of 4 files and 25 % of the rows; 1 filter in force\n\n"
+    )
+    assert "\n\n== Plan ==\nScan <x>\n\nfilter  producer" in text
     assert "3       topk      k, n     ready  2           k <= 5" in text
     assert "3 of 4 (75 %), 1 unopened" in text
     assert "500 of 2,000 (25 %)" in text
     # No share of nothing, and nothing where a number is not known.
     assert "0 of 0  " in text
     assert text.splitlines()[-1].rstrip().endswith("1,500")
+
+
+def test_a_bar_for_each_level_that_there_is() -> None:
+    lines = str(_analysis([FILTER], [SCAN])).splitlines()
+    assert "scan 7 of hits, filters #3" in lines
+    assert "  files      [###############.....] 3 of 4 (75 %) skipped" in lines
+    assert "  rows       [#####...............] 500 of 2,000 (25 %) skipped" in lines
+    assert not any(line.startswith("  row groups") for line in lines)
+    assert "  skipped by page index 1,000, statistics 3" in lines
+
+
+REJECTED = FILTER | {"filter_id": None, "state": "disabled", "generation": 0}
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([], "no dynamic filters"),
+        ([FILTER], "skipped 3 of 4 files and 25 % of the rows; 1 filter in force"),
+        ([FILTER, FILTER], "skipped 3 of 4 files and 25 % of the rows; 2 filters in force"),
+        (
+            [FILTER | {"generation": 0}],
+            "skipped 3 of 4 files and 25 % of the rows; 0 filters in force, 1 without a value",
+        ),
+        (
+            [FILTER, *(REJECTED | {"reason": r} for r in ("too large", "too large", "late"))],
+            "skipped 3 of 4 files and 25 % of the rows; 1 filter in force, 3 rejected: too large; late",
+        ),
+        (
+            [REJECTED | {"reason": r} for r in ("a", "b", "c")],
+            "skipped 3 of 4 files and 25 % of the rows; 0 filters in force, 3 rejected: a; b; ...",
+        ),
+    ],
+)
+def test_summary(filters: list[Any], expected: str) -> None:
+    assert _analysis(filters, [SCAN]).summary() == expected
+
+
+def test_summary_of_bytes_and_of_several_scans() -> None:
+    scans = [SCAN | {"bytes_read": 1, "bytes_total": 10}, SCAN | {"bytes_read": 8, "bytes_total": 20}]
+    expected = "read 30 % of the bytes, skipped 6 of 8 files and 25 % of the rows; 1 filter in force"
+    assert _analysis([FILTER], scans).summary() == expected
+    nothing = SCAN | {"files_total": 0, "files_pruned": 0, "rows_total": 0, "rows_pruned": 0}
+    assert _analysis([FILTER], [nothing]).summary() == "1 filter in force"
+
+
+def test_times() -> None:
+    late = FILTER | {"ready_ms": 1_500, "wait_ms": 20}
+    text = str(_analysis([late], [SCAN]))
+    assert text.endswith(
+        "\n\nfilter 3: complete 1,500 ms after its build side began, scans were held back for it 20 ms"
+    )
+
+
+def test_the_final_plan_and_the_ways_of_filters() -> None:
+    text = str(Analysis(QueryReport(1, PLAN, [FILTER], [SCAN]), 0.1))
+    assert "Initial Plan" not in text
+    assert "#12: TopKFilter --> DynamicFilterScan of FileScan parquet [id#6L]\n" in text
+    assert "#3: BuildKeys --> DynamicFilterScan of FileScan parquet [id#6L]\n" in text
+    assert text.count(" --> ") == 2
+
+
+def test_drawing(tmp_path: Path) -> None:
+    analysis = Analysis(QueryReport(1, PLAN, [FILTER], [SCAN]), 0.1)
+    file = tmp_path / "analysis.html"
+    analysis.to_html(file)
+    page = file.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    start, end = page.index("<svg"), page.index("</svg>") + len("</svg>")
+    drawing = ElementTree.fromstring(page[start:end])
+    texts = [e.text for e in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[:2] == ["ResultQueryStage 2", "TakeOrderedAndProject(limit=3, orderBy=[a < b])"]
+    assert texts[4] == "ColumnarToRow"
+    assert texts[-2:] == ["#12", "#3"]
+    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}path"))) == 4
+    assert "initial" not in page[start:end].lower()
 
 
 @pytest.mark.parametrize(
@@ -69,6 +170,7 @@ def test_only_none_is_0_and_only_all_is_100(part: int, total: int, expected: str
 def test_html_is_escaped() -> None:
     html = _analysis([FILTER], [SCAN])._repr_html_()
     assert "<pre>== Plan ==\nScan &lt;x&gt;" in html
+    assert "<x>" not in html
     assert "<td>k &lt;= 5</td>" in html
 
 

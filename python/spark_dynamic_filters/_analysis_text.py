@@ -1,0 +1,70 @@
+"""An analysis as text, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _analysis as words
+from ._plan import arrows, final, operators
+
+if TYPE_CHECKING:
+    from ._analyze import Analysis
+
+_BAR = 20  # characters
+
+
+def render(analysis: Analysis) -> str:
+    """Summary, bars, plan, filters, scans, times."""
+    parts = [
+        f"query {analysis.query_id}: {analysis.seconds:.3f} s; "
+        + words.summary(analysis.filters, analysis.scans)
+    ]
+    if analysis.scans:
+        parts.append("\n".join(line for scan in analysis.scans for line in _bars(scan)))
+    parts.append("\n".join([final(analysis.plan), *_ways(analysis.plan)]))
+    if analysis.filters:
+        parts.append(table(words.FILTER_COLUMNS, words.filter_rows(analysis.filters)))
+    if analysis.scans:
+        parts.append(table(words.SCAN_COLUMNS, words.scan_rows(analysis.scans)))
+    if told := words.times(analysis.filters):
+        parts.append("\n".join(told))
+    return "\n\n".join(parts)
+
+
+def _bars(scan: Any) -> list[str]:
+    """A line for each level: how much of it was skipped."""
+    by = words.skipped_by(scan)
+    filters = ", ".join(f"#{f}" for f in scan["filter_ids"] or [])
+    lines = [f"scan {scan['scan_id']} of {scan['table_name']}, filters {filters or 'none'}"]
+    for name, part, total in words.LEVELS:
+        if scan[part] is not None and scan[total]:
+            full = round(_BAR * scan[part] / scan[total])
+            bar = "#" * full + "." * (_BAR - full)
+            lines.append(f"  {name:10} [{bar}] {words.share(scan[part], scan[total])} skipped")
+    return [*lines, f"  skipped by {by}"] if by else lines
+
+
+def _ways(plan: str) -> list[str]:
+    """`#2 goes from BuildKeys to DynamicFilterScan ...`, a line for each filter and scan."""
+    found = operators(plan)
+    return [
+        f"#{way.filter}: {found[way.source].name} --> {_scanned(found, way.target)}" for way in arrows(found)
+    ]
+
+
+def _scanned(found: list[Any], position: int) -> str:
+    """The scan, and what it wraps, which names the table."""
+    below = found[position + 1].text.split(" Batched")[0] if position + 1 < len(found) else ""
+    return f"{found[position].name} of {below}"[:100]
+
+
+def table(header: Sequence[str], rows: list[list[str]]) -> str:
+    """Columns as wide as their widest cell."""
+    cells = [list(header), *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
