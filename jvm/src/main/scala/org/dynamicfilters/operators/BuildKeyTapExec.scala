@@ -9,7 +9,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
+import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.dynamicfilters.filter.{KeyLimits, TupleText}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
@@ -36,6 +37,11 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "rows" -> MetricsAccess.sum(sparkContext, "number of output rows"),
+    "keyBytes" -> MetricsAccess.size(sparkContext, "size of collected keys"),
+    "gaveUp" -> MetricsAccess.sum(sparkContext, "partitions with too many keys")
+  )
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
   override def nodeName: String = "BuildKeys"
   override def simpleString(maxFields: Int): String =
@@ -90,9 +96,13 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
         val expecting = limits.copy(expectedRows = t.ref.expectedRows)
         new Collected(t.ref.parts, t.keys, expecting, partitions, accumulator)
       }.toArray
+      val counts = TapCounts(longMetric("rows"), longMetric("keyBytes"), longMetric("gaveUp"))
       // The index of this RDD's partition, not the task's.
       val tapped =
-        rows.mapPartitionsWithIndex((i, it) => new KeyTapIterator(it, i, collected), preservesPartitioning = true)
+        rows.mapPartitionsWithIndex(
+          (i, it) => new KeyTapIterator(it, i, collected, counts),
+          preservesPartitioning = true
+        )
       execution.foreach(RunningStages.buildStarted(_, tapped.id, taps.map(_.ref.state)))
       tapped
     }
@@ -124,16 +134,28 @@ object BuildKeyTapExec {
   }
 }
 
+/** A tap's metrics, in its tasks. */
+private final case class TapCounts(rows: SQLMetric, bytes: SQLMetric, gaveUp: SQLMetric)
+
 /** Passes rows on and collects their keys. A failure of ours stops the collecting, never the rows: the partition then does not
   * report, and the filter never becomes ready.
   */
-private final class KeyTapIterator(rows: Iterator[InternalRow], partition: Int, collected: Array[Collected])
-    extends Iterator[InternalRow]
+private final class KeyTapIterator(
+    rows: Iterator[InternalRow],
+    partition: Int,
+    collected: Array[Collected],
+    counts: TapCounts
+) extends Iterator[InternalRow]
     with Logging {
+  private var passed = 0L
   private var keys: Array[KeyCollection] = guarded(collected.map(_.start()))
 
   override def hasNext: Boolean = {
     val more = rows.hasNext
+    if (!more) {
+      counts.rows += passed
+      passed = 0
+    }
     if (!more && keys != null) {
       val done = keys
       keys = null
@@ -144,12 +166,15 @@ private final class KeyTapIterator(rows: Iterator[InternalRow], partition: Int, 
 
   /** Each is dropped as soon as it has reported, before the next one sorts its keys. */
   private def finish(done: Array[KeyCollection]): Unit = done.indices.foreach { i =>
-    done(i).finish(partition)
+    val contribution = done(i).finish(partition)
+    counts.bytes += contribution.encoded.length
+    if (contribution.outgrown) counts.gaveUp += 1
     done(i) = null
   }
 
   override def next(): InternalRow = {
     val row = rows.next()
+    passed += 1
     if (keys != null) collect(row)
     row
   }

@@ -31,6 +31,7 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     "batchesPruned" -> MetricsAccess.sum(sparkContext, "cached batches pruned"),
     "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
     "rowsPruned" -> MetricsAccess.sum(sparkContext, "rows pruned"),
+    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
     "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read")
   )
 
@@ -41,6 +42,7 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     Counted(RowGroupsPruned, None, "batchesPruned"),
     Counted(Rows, None, "rows"),
     Counted(Rows, Some(RowsOutput), "rowsPruned"),
+    Counted(RowsOutput, None, "rowsOutput"),
     Counted(RowsDropped, None, "rowsDropped")
   )
   override protected def tableName: String =

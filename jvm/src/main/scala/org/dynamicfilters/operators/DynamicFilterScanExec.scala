@@ -34,6 +34,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     "rowGroupsPruned" -> MetricsAccess.sum(sparkContext, "row groups pruned"),
     "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
     "rowsPruned" -> MetricsAccess.sum(sparkContext, "rows pruned"),
+    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
     "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read"),
     "lateMaterialized" -> MetricsAccess.sum(sparkContext, "row groups read in two passes"),
     "bytesRead" -> MetricsAccess.size(sparkContext, "bytes read")
@@ -190,6 +191,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     Counted(RowGroupsPruned, None, "rowGroupsPruned"),
     Counted(Rows, None, "rows"),
     Counted(Rows, Some(RowsOutput), "rowsPruned"),
+    Counted(RowsOutput, None, "rowsOutput"),
     Counted(RowsDropped, None, "rowsDropped"),
     Counted(LateMaterialized, None, "lateMaterialized"),
     Counted(BytesRead, None, "bytesRead")

@@ -33,9 +33,11 @@ private[operators] sealed abstract class KeyCollection(
   protected def collect(row: InternalRow): Unit
   protected def result(): KeyPartial
 
-  final def finish(partition: Int): Unit = {
+  final def finish(partition: Int): KeyContribution = {
     val partial = result()
-    accumulator.add(KeyContribution(partition, partial.encode, partial.outgrown))
+    val contribution = KeyContribution(partition, partial.encode, partial.outgrown)
+    accumulator.add(contribution)
+    contribution
   }
 }
 

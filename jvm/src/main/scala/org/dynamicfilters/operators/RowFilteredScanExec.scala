@@ -34,6 +34,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "splitsPruned" -> MetricsAccess.sum(sparkContext, "splits never opened"),
     "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
+    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
     "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read")
   )
 
@@ -42,6 +43,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
     Seq(
       Counted(SplitsUnopened, None, "splitsPruned"),
       Counted(Rows, None, "rows"),
+      Counted(RowsOutput, None, "rowsOutput"),
       Counted(RowsDropped, None, "rowsDropped")
     )
   override protected def tableName: String = RowFilteredScanExec.nameOf(child)
