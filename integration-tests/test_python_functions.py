@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     Check = Callable[..., SameResult]
     Half = Callable[..., Any]
 
-pytestmark = [pytest.mark.processes, pytest.mark.client]
-
 
 def _halves() -> dict[str, Callable[..., Any]]:
     # Not of the module: such a function goes to a worker by the name of the module, which is not known there.

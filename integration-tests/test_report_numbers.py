@@ -18,7 +18,7 @@ from support import joins
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 FILES, ROWS, ROW_GROUP = 8, 4_000, 500
 QUERIES, SEED = 20, 16
@@ -94,7 +94,6 @@ def _random_query(rng: random.Random) -> tuple[str, set[str], bool]:
     return f"SELECT /*+ {hints} */ {', '.join(output)} FROM {join} {where}", {*columns, key}, bool(where)
 
 
-@pytest.mark.core
 def test_totals_are_those_of_the_footers(spark: SparkSession, events: Path) -> None:
     """In the first run, when nothing is known, and in later ones, which leave files unopened."""
     spark.read.parquet(str(events)).createOrReplaceTempView("events")
