@@ -16,7 +16,9 @@ from environment import variables
 from pages import Block
 
 SECONDS = 300.0  # for one block; the machine may have other work
-_PORT = re.compile(r"\b15002\b")
+START_SECONDS = 120.0  # for a server
+CONNECT = "15002"
+_PORTS = re.compile(rf"\b({CONNECT}|7077)\b")  # the default ports of Spark Connect and of a standalone master
 
 # Reads blocks as lines of JSON and answers each with its exception or null. What blocks print goes to stderr.
 _INTERPRETER = """
@@ -66,12 +68,12 @@ class Page:
         self._log = folder.parent / f"{folder.name}.log"
         self._interpreter: subprocess.Popen[str] | None = None
         self._servers: list[subprocess.Popen[bytes]] = []
-        self._port = str(_free_port())
+        self._ports: dict[str, str] = {CONNECT: str(_free_port())}
         self._conf = folder.parent / f"{folder.name}-conf"
         self._conf.mkdir()
         # Pages use the default port, which may be taken here, and the machine has other work.
         (self._conf / "spark-defaults.conf").write_text(
-            f"spark.connect.grpc.binding.port {self._port}\n"
+            f"spark.connect.grpc.binding.port {self._ports[CONNECT]}\n"
             "spark.ui.enabled false\n"
             "spark.sql.shuffle.partitions 4\n"
         )
@@ -82,7 +84,7 @@ class Page:
         Raises:
             Failed: it raised, returned another code than 0, or took too long.
         """
-        code = _PORT.sub(self._port, block.code)
+        code = _PORTS.sub(lambda found: self._port(found[1]), block.code)
         if "new Python" in block.notes:
             self._end_interpreter()
         if block.language == "sh":
@@ -137,7 +139,8 @@ class Page:
             )
         self._servers.append(process)
         if "a server" in block.notes:
-            self._wait_for_port(block, process)
+            named = _PORTS.search(block.code)
+            self._wait_for_port(block, process, self._port(named[1] if named else CONNECT))
             return
         try:
             exit_code = process.wait(SECONDS)
@@ -146,11 +149,15 @@ class Page:
         if exit_code:
             raise Failed(f"{block}: exit code {exit_code}\n{self._tail()}")
 
-    def _wait_for_port(self, block: Block, process: subprocess.Popen[bytes]) -> None:
-        until = time.monotonic() + SECONDS
+    def _port(self, default: str) -> str:
+        """What is used in place of a default port, which may be taken."""
+        return self._ports.setdefault(default, str(_free_port()))
+
+    def _wait_for_port(self, block: Block, process: subprocess.Popen[bytes], port: str) -> None:
+        until = time.monotonic() + START_SECONDS
         while time.monotonic() < until and process.poll() is None:
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", int(self._port))) == 0:
+                if probe.connect_ex(("127.0.0.1", int(port))) == 0:
                     return
             time.sleep(0.2)
         raise Failed(f"{block}: no server came up\n{self._tail()}")

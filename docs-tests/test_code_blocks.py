@@ -9,7 +9,7 @@ from pages import NO_CODE, ROOT, RUN, blocks, pages
 from runner import Page
 
 #: In every `make test`; the other pages run in `make test-all` (EVERY_CASE).
-FIRST = frozenset({"README.md", "docs/quickstart.ipynb"})
+FIRST = frozenset({"README.md", "docs/notebook.ipynb"})
 EVERY = [pytest.param(p, marks=() if p in FIRST else pytest.mark.large) for p in pages()]
 
 

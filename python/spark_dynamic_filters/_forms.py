@@ -1,4 +1,4 @@
-"""What a filter of one's own may let pass: `between`, `isin`, `bitmap`, `bloom`, `everything`, `nothing`, and
+"""What a user filter may let pass: `between`, `isin`, `bitmap`, `bloom`, `everything`, `nothing`, and
 `&` of these.
 
 Forms hold plain Python values. Whether they fit a filter is known only where they meet one: see

@@ -1,4 +1,4 @@
-"""Filters of one's own: made here, updated while queries run, used in them by `matches` and `prunes`."""
+"""User filters: made here, updated while queries run, used in them by `matches` and `prunes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms and commands of filters of one's own, without a session."""
+"""Forms and commands of user filters, without a session."""
 
 from __future__ import annotations
 
