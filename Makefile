@@ -13,13 +13,12 @@ export PYTHON
 
 VERSION := $(shell cat VERSION)
 JAR := jvm/target/scala-2.13/spark-dynamic-filters_2.13-$(VERSION).jar
-MAVEN_REPOSITORY ?= dist/maven
 WHEEL := dist/spark_dynamic_filters-$(VERSION)-py3-none-any.whl
 REPORTS := build/test-reports
 
-JVM_SOURCES := $(shell find jvm/src/main proto -type f 2>/dev/null) build.sbt VERSION $(wildcard project/*.sbt project/*.properties)
+JVM_SOURCES := $(shell find jvm/src/main proto -type f 2>/dev/null) build.sbt VERSION LICENSE NOTICE $(wildcard project/*.sbt project/*.properties)
 PYTHON_SOURCES := $(shell find python/spark_dynamic_filters -type f -not -path '*/__pycache__/*' -not -path '*/jars/*') \
-  pyproject.toml VERSION README.md LICENSE
+  pyproject.toml VERSION README.md LICENSE NOTICE
 
 # The stamp is written last: an interrupted set-up is done again.
 VENV := .venv/.ready
@@ -55,7 +54,7 @@ help:
 	@echo "make docs-links          ask for each link of the site that leads elsewhere (needs a network)"
 	@echo "make test-docs           the code blocks of README and the notebook; test-docs-all: of all pages"
 	@echo "make chart               draw the chart of README from docs/bench"
-	@echo "make publish-local [MAVEN_REPOSITORY=dir]   the Maven artifact, into $(MAVEN_REPOSITORY)"
+	@echo "make publish-local           the Maven artifact, into ~/.m2, where --packages of Spark finds it"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -138,9 +137,9 @@ stubs:
 	build/stubs-venv/bin/python -m grpc_tools.protoc -Iproto --python_out=$(STUBS) --pyi_out=$(STUBS) \
 	  proto/dynamic_filter_commands.proto
 
-# With its POM, sources and checksums, as a Maven repository in a folder: --repositories file://... of spark-submit.
+# With POM and sources, into the Maven repository of this user, or the one that MAVEN_REPOSITORY names.
 publish-local:
-	SBT_JAVA_OPTS="-Dmaven.repository=$(abspath $(MAVEN_REPOSITORY))" tools/sbt jvm/publish
+	SBT_JAVA_OPTS="$(if $(MAVEN_REPOSITORY),-Dmaven.repository=$(abspath $(MAVEN_REPOSITORY)))" tools/sbt jvm/publish
 
 # ---- documentation
 
