@@ -8,7 +8,7 @@ import pytest
 from pages import NO_CODE, ROOT, RUN, blocks, pages
 from runner import Page
 
-#: In every `make test`; the other pages run in `make test-all` (EVERY_CASE).
+#: In every `make test`; the other pages run in `make test-docs-all`, a part of `make test-all`.
 FIRST = frozenset({"README.md", "docs/notebook.ipynb"})
 EVERY = [pytest.param(p, marks=() if p in FIRST else pytest.mark.large) for p in pages()]
 
