@@ -42,7 +42,15 @@ lazy val jvm = (project in file("jvm")).settings(
     "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
   ),
   Compile / javacOptions ++= Seq("--release", "17"),
-  scalacOptions ++= Seq("-release", "17", "-deprecation", "-feature", "-unchecked", "-Wunused:imports,locals,privates", "-Werror"),
+  scalacOptions ++= Seq(
+    "-release",
+    "17",
+    "-deprecation",
+    "-feature",
+    "-unchecked",
+    "-Wunused:imports,locals,privates",
+    "-Werror"
+  ),
   // Generated Java has warnings of its own.
   Compile / doc / sources := Nil,
   Compile / PB.protoSources := Seq(baseDirectory.value / ".." / "proto"),
@@ -87,6 +95,10 @@ lazy val jvm = (project in file("jvm")).settings(
   assembly / assemblyJarName := s"spark-dynamic-filters_2.13-${version.value}.jar",
   assembly / assemblyOption ~= { _.withIncludeScala(false) },
   assembly / test := {},
+  assembly / assemblyMergeStrategy := {
+    case PathList("META-INF", "LICENSE" | "NOTICE") => MergeStrategy.singleOrError
+    case path => (assembly / assemblyMergeStrategy).value(path)
+  },
   // What is published is the assembled jar, whose protobuf is Spark Connect's.
   Compile / packageBin / publishArtifact := false,
   addArtifact(Artifact("spark-dynamic-filters"), assembly),
