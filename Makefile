@@ -1,4 +1,4 @@
-# make demo | test | bench | jar | wheel | clean. Each sets up what it needs: Java 17+, Python 3.11+ and sbt or Maven suffice.
+# make demo | test | bench | docs | jar | wheel | publish-local | clean. Each sets up what it needs: Java 17+, Python 3.11+ and sbt or Maven suffice.
 #
 #   make test PYTEST_ARGS="-k nulls -x"         passes options on to every pytest run
 #   make test-connect                           one mode only: test-classic, test-local-cluster, test-connect
@@ -16,9 +16,9 @@ JAR := jvm/target/scala-2.13/spark-dynamic-filters_2.13-$(VERSION).jar
 WHEEL := dist/spark_dynamic_filters-$(VERSION)-py3-none-any.whl
 REPORTS := build/test-reports
 
-JVM_SOURCES := $(shell find jvm/src/main proto -type f 2>/dev/null) build.sbt VERSION $(wildcard project/*.sbt project/*.properties)
+JVM_SOURCES := $(shell find jvm/src/main proto -type f 2>/dev/null) build.sbt VERSION LICENSE NOTICE $(wildcard project/*.sbt project/*.properties)
 PYTHON_SOURCES := $(shell find python/spark_dynamic_filters -type f -not -path '*/__pycache__/*' -not -path '*/jars/*') \
-  pyproject.toml VERSION README.md LICENSE
+  pyproject.toml VERSION README.md LICENSE NOTICE
 
 # The stamp is written last: an interrupted set-up is done again.
 VENV := .venv/.ready
@@ -29,14 +29,15 @@ PYTEST := .venv/bin/python -m pytest
 .DELETE_ON_ERROR:
 .PHONY: help demo bench bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
   build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic \
-  test-local-cluster test-connect check-classic check-local-cluster test-large test-tight-heap \
+  test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local \
+  check-classic check-local-cluster test-large test-tight-heap \
   linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro
 
 help:
 	@echo "make demo    run a TopK on real Parquet input with and without filters"
 	@echo "make check   what every change has to pass: lint, test-jvm, test-unit, a core of classic and local-cluster"
 	@echo "make test    what CI runs: test-unit, test-jvm, lint, linkage, test-classic, test-local-cluster,"
-	@echo "             test-connect, $(OLDER_SPARKS:%=test-core-%)"
+	@echo "             test-connect, test-docs, $(OLDER_SPARKS:%=test-core-%)"
 	@echo "make bench   run the benchmarks"
 	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
 	@echo "make bench-latency       how long a bound takes from one executor to another"
@@ -49,6 +50,11 @@ help:
 	@echo "make test-tight-heap     a join of large broadcasts in a heap that is just enough without filters"
 	@echo "make test-all            all of these: test with every case, of table formats too, test-large,"
 	@echo "             test-tight-heap, soak, fuzz"
+	@echo "make docs    build the documentation site, build/docs/index.html; its links are checked"
+	@echo "make docs-links          ask for each link of the site that leads elsewhere (needs a network)"
+	@echo "make test-docs           the code blocks of README and the notebook; test-docs-all: of all pages"
+	@echo "make chart               draw the chart of README from docs/bench"
+	@echo "make publish-local           the Maven artifact, into ~/.m2, where --packages of Spark finds it"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -131,6 +137,31 @@ stubs:
 	build/stubs-venv/bin/python -m grpc_tools.protoc -Iproto --python_out=$(STUBS) --pyi_out=$(STUBS) \
 	  proto/dynamic_filter_commands.proto
 
+# With POM and sources, into the Maven repository of this user, or the one that MAVEN_REPOSITORY names.
+publish-local:
+	SBT_JAVA_OPTS="$(if $(MAVEN_REPOSITORY),-Dmaven.repository=$(abspath $(MAVEN_REPOSITORY)))" tools/sbt jvm/publish
+
+# ---- documentation
+
+DOCS_VENV := .venv-docs
+DOCS := $(DOCS_VENV)/bin/python -m sphinx -W --keep-going -q
+
+$(DOCS_VENV)/.ready: tools/requirements-docs.txt
+	[ -x $(DOCS_VENV)/bin/python ] || $(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements-docs.txt
+	touch $@
+
+# A link that leads nowhere in these pages is an error.
+docs: $(DOCS_VENV)/.ready
+	$(DOCS) -b html docs build/docs
+	@echo "build/docs/index.html"
+
+docs-links: $(DOCS_VENV)/.ready
+	$(DOCS) -b linkcheck docs build/docs-links
+
+chart: $(VENV)
+	.venv/bin/python benchmarks/overview.py
+
 # ---- tests
 
 # Parts that do not disturb each other run side by side: Spark's small queries keep less than a core busy each.
@@ -150,7 +181,7 @@ test check: $(VENV)
 build-parts: lint-python test-jvm wheel
 
 # The longest one first.
-test-parts: test-classic test-unit linkage test-local-cluster test-connect $(OLDER_SPARKS:%=test-core-%)
+test-parts: test-classic test-unit linkage test-local-cluster test-connect test-docs $(OLDER_SPARKS:%=test-core-%)
 
 check-parts: check-classic check-local-cluster test-unit
 
@@ -187,6 +218,13 @@ test-unit: $(VENV) $(JAR)
 test-classic test-local-cluster test-connect: test-%: $(VENV) $(JAR)
 	$(PYTEST) integration-tests --spark-mode=$* --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
 
+# What pages say is run, with nothing but the wheel.
+test-docs: $(VENV) $(WHEEL)
+	$(PYTEST) docs-tests -m "not large" --junit-xml=$(REPORTS)/docs.xml $(PYTEST_ARGS)
+
+test-docs-all: $(VENV) $(WHEEL)
+	$(PYTEST) docs-tests -m large --junit-xml=$(REPORTS)/docs-all.xml $(PYTEST_ARGS)
+
 check-classic check-local-cluster: check-%: $(VENV) $(JAR)
 	$(PYTEST) integration-tests --spark-mode=$* -m core --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
 
@@ -201,7 +239,7 @@ test-tight-heap: $(VENV) $(JAR)
 
 # Runs every part, also after one has failed.
 test-all:
-	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-delta test-iceberg test-avro test-large \
+	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-docs-all docs test-delta test-iceberg test-avro test-large \
 	  test-tight-heap soak fuzz
 
 # With an older line the core of one table format: an application has one of them.

@@ -4,6 +4,20 @@ ThisBuild / scalaVersion := "2.13.18"
 ThisBuild / organization := "org.dynamicfilters"
 ThisBuild / version := IO.read(file("VERSION")).trim
 
+// The POM, as Maven Central wants it. pyproject.toml has the same for the wheel.
+val repository = "https://github.com/dynamicfilters/spark-dynamic-filters"
+ThisBuild / description := "Dynamic filters for Apache Spark: scans skip files, row groups, pages and rows by what a " +
+  "running query has learned"
+ThisBuild / organizationName := "The spark-dynamic-filters developers"
+ThisBuild / homepage := Some(url(repository))
+ThisBuild / startYear := Some(2026)
+ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0.txt"))
+ThisBuild / scmInfo := Some(ScmInfo(url(repository), s"scm:git:$repository.git"))
+ThisBuild / developers := List(
+  Developer("dynamicfilters", "The spark-dynamic-filters developers", "", url(repository))
+)
+ThisBuild / versionScheme := Some("early-semver")
+
 val sparkVersion = sys.props.getOrElse("spark.version", "4.2.0")
 val sparkJars = sys.props.get("spark.jars.dir")
 // protoc 4.33 and later generates code that fails on Spark 4.1's protobuf runtime.
@@ -28,7 +42,15 @@ lazy val jvm = (project in file("jvm")).settings(
     "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
   ),
   Compile / javacOptions ++= Seq("--release", "17"),
-  scalacOptions ++= Seq("-release", "17", "-deprecation", "-feature", "-unchecked", "-Wunused:imports,locals,privates", "-Werror"),
+  scalacOptions ++= Seq(
+    "-release",
+    "17",
+    "-deprecation",
+    "-feature",
+    "-unchecked",
+    "-Wunused:imports,locals,privates",
+    "-Werror"
+  ),
   // Generated Java has warnings of its own.
   Compile / doc / sources := Nil,
   Compile / PB.protoSources := Seq(baseDirectory.value / ".." / "proto"),
@@ -63,9 +85,30 @@ lazy val jvm = (project in file("jvm")).settings(
     IO.write(f, version.value)
     Seq(f)
   },
+  Compile / resourceGenerators += Def.task {
+    Seq("LICENSE", "NOTICE").map { name =>
+      val f = (Compile / resourceManaged).value / "META-INF" / name
+      IO.copyFile((ThisBuild / baseDirectory).value / name, f)
+      f
+    }
+  },
   assembly / assemblyJarName := s"spark-dynamic-filters_2.13-${version.value}.jar",
   assembly / assemblyOption ~= { _.withIncludeScala(false) },
   assembly / test := {},
+  assembly / assemblyMergeStrategy := {
+    case PathList("META-INF", "LICENSE" | "NOTICE") => MergeStrategy.singleOrError
+    case path => (assembly / assemblyMergeStrategy).value(path)
+  },
+  // What is published is the assembled jar, whose protobuf is Spark Connect's.
+  Compile / packageBin / publishArtifact := false,
+  addArtifact(Artifact("spark-dynamic-filters"), assembly),
+  publishMavenStyle := true,
+  publishTo := Some(
+    MavenCache(
+      "folder",
+      sys.props.get("maven.repository").fold(file(sys.props("user.home")) / ".m2" / "repository")(file)
+    )
+  ),
   // Spark Connect ships a relocated protobuf: generated classes are pointed at it, nothing is bundled.
   assembly / assemblyShadeRules := Seq(
     ShadeRule.rename("com.google.protobuf.**" -> "org.sparkproject.connect.protobuf.@1").inProject

@@ -1,4 +1,4 @@
-"""Filters of one's own: millions of ids as a bitmap, a list and a join: ``python benchmarks/bench_user.py``.
+"""User filters: millions of ids as a bitmap, a list and a join: ``python benchmarks/bench_user.py``.
 
 For each layout of the table and each set of ids, one query, ``count`` and sums over the rows of these ids:
 

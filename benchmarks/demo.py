@@ -1,7 +1,8 @@
 """Dynamic filters on real Parquet: plans before and after, what was skipped, seconds, equal answers.
 
 ``python benchmarks/demo.py`` reads TPC-H tables made by tpchgen-cli and a web log in order of arrival. It
-ends with an error if any answer differs with filters on, or if any filter skipped nothing.
+ends with an error if any answer differs with filters on, or if any filter skipped nothing. The demo that
+needs no tools but PySpark is ``python -m spark_dynamic_filters demo``.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from pyspark.sql import SparkSession
 
@@ -22,19 +23,22 @@ import spark_dynamic_filters as sdf
 import tpch
 from progress import step
 from queries import SCALING, Query
-from results import rounds
+from spark_dynamic_filters._demo import compare
 
 DEFAULT_DATA = datafiles.DATA / "demo"
 TPCH_SCALE = 1  # 6M lineitems, 280 MB of Parquet
 WEBLOG_ROWS = 2_000_000
-REPEATS = 3
-
+ROUNDS = 2
 
 DEAREST = (
-    "SELECT /*+ {hint}(orders) */ o_orderkey, o_totalprice, count(*) AS lines, "
+    "SELECT /*+ MERGE(orders) */ o_orderkey, o_totalprice, count(*) AS lines, "
     "sum(l_extendedprice) AS price, max(l_comment) AS comment "
-    "FROM {{table}} JOIN orders ON l_orderkey = o_orderkey WHERE o_totalprice > 480000 "
+    "FROM {table} JOIN orders ON l_orderkey = o_orderkey WHERE o_totalprice > 480000 "
     "GROUP BY o_orderkey, o_totalprice ORDER BY o_orderkey"
+)
+NEWEST = (
+    "SELECT /*+ BROADCAST(newest) */ {table}.* FROM {table} JOIN "
+    "(SELECT o_orderkey FROM orders ORDER BY o_orderkey DESC LIMIT 1000) newest ON l_orderkey = o_orderkey"
 )
 
 
@@ -45,6 +49,7 @@ class Job:
     query: Query
     table: str
     title: str
+    plans: bool = False
 
 
 JOBS = (
@@ -57,13 +62,14 @@ JOBS = (
         ),
         "lineitem",
         "TopK over TPC-H lineitem by order key: files and row groups are in that order, most are never read",
+        plans=True,
     ),
     Job(
         Query(
             "last shipped", "SELECT * FROM {table} ORDER BY l_shipdate DESC LIMIT 100", ("l_shipdate",), 100
         ),
         "lineitem",
-        "TopK over TPC-H lineitem by ship date: every row group holds every year, so what is skipped is rows",
+        "TopK by ship date: every row group holds every year, so what is skipped is rows",
     ),
     Job(
         Query(
@@ -77,14 +83,15 @@ JOBS = (
     ),
     Job(SCALING[0], "hits", "ClickBench's query 23 over a web log in order of arrival"),
     Job(
-        Query("lines of the dearest orders", DEAREST.format(hint="BROADCAST"), ("o_orderkey",), 0),
+        Query("lines of the newest orders", NEWEST, (), 0),
         "lineitem",
-        "Join of TPC-H lineitem with few orders, broadcast: their keys are known before lineitem is read",
+        "Broadcast join: the keys are known before lineitem is read, and lie in few of its row groups",
+        plans=True,
     ),
     Job(
-        Query("the same, shuffled", DEAREST.format(hint="MERGE"), ("o_orderkey",), 0),
+        Query("lines of the dearest orders", DEAREST, ("o_orderkey",), 0),
         "lineitem",
-        "The same join, shuffled: the scan of lineitem is held back until the keys are known",
+        "Shuffled join: the scan of lineitem is held back until the keys are known",
     ),
 )
 
@@ -92,32 +99,22 @@ JOBS = (
 def show(spark: SparkSession, number: int, job: Job) -> list[str]:
     """Runs one job, prints what it shows, and returns what went wrong."""
     sql = job.query.sql(job.table)
-    print(f"\n{'=' * 100}\n{number}. {job.title}\n\n    {sql}\n")
+    print(f"\n{number}. {job.title}\n{_wrapped(sql)}")
     with step(job.query.name) as progress:
         frame = spark.sql(sql)
-        spark.conf.set(runs.ENABLED, "true")
-        print(f"Plan before:\n{_indented(_short(runs.plan(frame)))}\n")
+        before = runs.plan(frame)
         progress.note("first run")
         known = runs.newest_query(spark)
         frame.collect()
-        print(f"Plan after, with the filters in force:\n{_indented(_short(runs.plan(frame)))}\n")
+        if job.plans:
+            print(f"   Plan before:\n{_indented(_short(before))}")
+            print(f"   Plan after, with the filters in force:\n{_indented(_short(runs.plan(frame)))}")
         skipped = runs.skipped_since(spark, known)
-        print(f"Skipped: {_sentence(skipped)}\n{_indented(_filters(spark))}\n")
-        seconds: dict[bool, list[float]] = {False: [], True: []}
-        answers = {}
-        for i, variants in rounds((False, True), REPEATS + 1):
-            progress.note(f"with and without filters, round {i}" if i else "warming up")
-            for filters in variants:
-                run = runs.run(spark, sql, filters)
-                answers[filters] = run.rows
-                if i:  # the first round warms up
-                    seconds[filters].append(run.seconds)
-    off, on = median(seconds[False]), median(seconds[True])
-    difference = job.query.difference(answers[False], answers[True])
-    print(
-        f"Seconds, median of {REPEATS}: {off:.3f} without filters, {on:.3f} with: {off / on:.1f} times faster"
-    )
-    print(f"Answers: {difference or f'equal ({len(answers[True])} rows)'}")
+        print(f"{_indented(_filters(spark))}\n   Skipped: {_sentence(skipped)}")
+        progress.note("with and without filters, by turns")
+        run = compare(spark, sql, ROUNDS)
+    difference = job.query.difference(run.rows_off, run.rows_on)
+    print(f"   {run}; {difference or f'equal answers ({len(run.rows_on):,} rows)'}")
     problems = [difference] if difference else []
     if not skipped.rows_pruned:
         problems.append(f"{job.query.name}: no filter skipped anything")
@@ -141,16 +138,17 @@ def _filters(spark: SparkSession) -> str:
     rows = sdf.filters(spark).collect()
     newest = max((row.query_id for row in rows), default=None)
     lines = [
-        f"filter {row.filter_id}: {row.producer} on {', '.join(row.columns or [])}, {row.state}, "
-        f"generation {row.generation}: {row.expression}" + (f" ({row.reason})" if row.reason else "")
+        f"Filter {row.filter_id} ({row.producer}), generation {row.generation}: {row.expression}"
         for row in rows
-        if row.query_id == newest
+        if row.query_id == newest and row.state == "ready"
     ]
-    return "\n".join(lines) or "no filter"
+    return "\n".join(lines) or "No filter"
 
 
 def _short(plan: str) -> str:
-    """A plan with its long lists of columns cut, so that the filters in it can be seen."""
+    """The final plan with its long lists cut, so that the filters in it can be seen."""
+    plan = plan.split("+- == Initial Plan ==")[0].replace("== Physical Plan ==\n", "")
+    plan = re.sub(r"Batched: true, .*?ReadSchema", "ReadSchema", plan).rstrip()
     brackets = r"(DynamicFilter#\d+ )?\[([^\[\]]*)\]"
     plan = re.sub(brackets, lambda found: found[0] if found[1] else f"[{_first_two(found[2])}]", plan)
     return re.sub(r"(ReadSchema: struct<[^,\n]*,[^,\n]*),.*", r"\1,...", plan)
@@ -162,7 +160,11 @@ def _first_two(items: str) -> str:
 
 
 def _indented(text: str) -> str:
-    return "\n".join("    " + line for line in text.splitlines())
+    return textwrap.indent(text, "   ")
+
+
+def _wrapped(sql: str) -> str:
+    return textwrap.fill(sql, 110, initial_indent="   ", subsequent_indent="     ", break_long_words=False)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Filters of one's own: forms, types and places, in all kinds of sessions."""
+"""User filters: forms, types and places, in all kinds of sessions."""
 
 from __future__ import annotations
 

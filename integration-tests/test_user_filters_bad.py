@@ -1,4 +1,4 @@
-"""Bad input to filters of one's own: an error that names the filter and its type, and nothing has changed."""
+"""Bad input to user filters: an error that names the filter and its type, and nothing has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and checks for filters of one's own."""
+"""Tables and checks for user filters."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""`python -m spark_dynamic_filters jar | confs`."""
+"""`python -m spark_dynamic_filters jar | confs | demo`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from . import _demo
 from ._jar import jar_path
 from ._settings import SETTINGS
 from ._version import __version__
@@ -19,8 +20,13 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("jar", help="print the path of the bundled jar, for --jars")
     commands.add_parser("confs", help="print the settings with their defaults and meaning")
-    command = parser.parse_args(argv).command
-    if command == "jar":
+    demo = commands.add_parser("demo", help="run a TopK and a join with and without filters")
+    demo.add_argument("--rows", type=_rows, default=_demo.ROWS, help="rows of its table (%(default)s)")
+    demo.add_argument("--data", help="folder in which its data is kept (default: a temporary one)")
+    options = parser.parse_args(argv)
+    if options.command == "demo":
+        return _demo.main(options.rows, options.data)
+    if options.command == "jar":
         try:
             print(jar_path())
         except FileNotFoundError as error:
@@ -29,6 +35,13 @@ def main(argv: list[str] | None = None) -> int:
     else:
         print_confs()
     return 0
+
+
+def _rows(text: str) -> int:
+    rows = int(text)
+    if rows < _demo.ROWS_OF_A_DEVICE:
+        raise argparse.ArgumentTypeError(f"at least {_demo.ROWS_OF_A_DEVICE} rows are needed, {rows} given")
+    return rows
 
 
 def print_confs() -> None:

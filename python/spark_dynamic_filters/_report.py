@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 def filters(spark: SparkSession) -> DataFrame:
     """One row a filter of this session's queries, those that the planner rejected included.
 
-    Columns: `query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state
-        STRING,
-    reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT`.
+    Its columns are those of the table function `dynamic_filters()` (docs/table-functions.md).
     The newest query has the highest `query_id`.
 
     Raises:
@@ -30,11 +28,8 @@ def filters(spark: SparkSession) -> DataFrame:
 def scans(spark: SparkSession) -> DataFrame:
     """One row a filtered scan of this session's queries.
 
-    Columns: `query_id BIGINT, scan_id BIGINT, table_name STRING, filter_ids ARRAY<STRING>, files_total
-    BIGINT, files_pruned BIGINT, row_groups_total BIGINT, row_groups_pruned BIGINT, rows_total BIGINT,
-    rows_pruned BIGINT, rows_output BIGINT, bytes_total BIGINT, bytes_read BIGINT`, and more after these,
-    `format STRING` among them (docs/tables.md has them all). The totals are what the scan would have read
-    without dynamic filters.
+    Its columns are those of the table function `dynamic_filter_scans()` (docs/table-functions.md).
+    The totals are what the scan would have read without dynamic filters.
 
     Raises:
         InvalidArgument: `spark` is no session, or a stopped one.

@@ -43,3 +43,18 @@ def test_bad_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "jar" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         command.main([])
+
+
+def test_demo_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert command.main(["demo"]) == 1
+    assert "Java 17" in capsys.readouterr().err
+
+
+def test_demo_needs_some_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["demo", "--rows", "10"])
+    assert "at least 400 rows" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""`make publish-local`, and then `--packages`, in a home where nothing was before."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import environment
+import pytest
+from pages import ROOT
+
+VERSION = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+QUERY = """
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+row = spark.sql("SELECT version, activation FROM dynamic_filters_status()").first()
+assert tuple(row) == ({version!r}, "plugin"), row
+"""
+
+
+@pytest.mark.large
+@pytest.mark.timeout(900)
+def test_packages_finds_what_was_published(python: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    repository = home / ".m2" / "repository"
+    make = ["make", "--no-print-directory", "publish-local", f"MAVEN_REPOSITORY={repository}"]
+    subprocess.run(make, cwd=ROOT, check=True, timeout=600)
+    folder = repository / "org" / "dynamicfilters" / "spark-dynamic-filters_2.13" / VERSION
+    pom = (folder / f"spark-dynamic-filters_2.13-{VERSION}.pom").read_text(encoding="utf-8")
+    for element in ("description", "url", "licenses", "developers", "scm"):
+        assert f"<{element}>" in pom
+    query = tmp_path / "query.py"
+    query.write_text(QUERY.format(version=VERSION))
+    submit = [str(python.parent / "spark-submit"), "--master", "local[1]"]
+    submit += ["--packages", f"org.dynamicfilters:spark-dynamic-filters_2.13:{VERSION}"]
+    submit += ["--conf", "spark.plugins=org.dynamicfilters.DynamicFiltersPlugin", str(query)]
+    clean = {"HOME": str(home), "SPARK_SUBMIT_OPTS": f"-Duser.home={home}"}
+    variables = {**environment.variables(python), **clean}
+    done = subprocess.run(submit, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
