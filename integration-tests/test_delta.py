@@ -123,8 +123,8 @@ def test_topk(spark: SparkSession, assert_same_result: Same, plain: str, deleted
             if column in TOLD and (order == "ASC NULLS LAST" or column in ("id", "i", "d", "dt", "ts")):
                 scan = _scan(result, table)
                 assert scan["files_pruned"] >= FILES - 4, (query, scan)
-                # Not one of the others was opened: their row groups are not known.
-                assert scan["row_groups_total"] <= 4, (query, scan)
+                # Not one of the others was opened.
+                assert scan["files_unopened"] >= FILES - 4, (query, scan)
 
 
 @pytest.mark.parametrize("column", [c for c in COLUMNS if c != "pad"])
@@ -182,7 +182,7 @@ def test_deleted_rows_found_by_counting(spark: SparkSession, assert_same_result:
         result = _check(spark, assert_same_result, f"SELECT * FROM {deleted} ORDER BY id DESC LIMIT 5")
         scan = _scan(result, deleted)
         assert scan["files_pruned"] >= FILES - 4, scan
-        assert scan["row_groups_total"] == 0, scan
+        assert scan["files_unopened"] == scan["files_pruned"], scan
         assert any("counting" in reason for reason in scan["reasons"]), scan
 
 
@@ -225,7 +225,10 @@ def test_partitions_and_generated_columns(spark: SparkSession, assert_same_resul
     )
     assert _scan(result, "parts")["files_pruned"] > 0, result.scans
     query = "SELECT p.* FROM parts p JOIN (SELECT DISTINCT y AS k FROM parts WHERE s = 's3') b ON p.y = b.k"
-    assert _check(spark, assert_same_result, query).fired()
+    # Spark itself prunes partitions by the keys, where it expects that to pay.
+    _check(spark, assert_same_result, query)
+    with joins.settings(spark, {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}):
+        assert _check(spark, assert_same_result, query).fired()
     query = "SELECT p.* FROM parts p JOIN (SELECT dt AS k FROM parts WHERE s = 's3') b ON p.dt = b.k"
     assert _check(spark, assert_same_result, query).fired()
 

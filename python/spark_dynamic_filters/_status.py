@@ -93,7 +93,7 @@ def check_versions(version: str, protocol: int) -> None:
     """Refuses a plugin that this package may misunderstand.
 
     Args:
-        version: the plugin's version, such as "0.1.0".
+        version: the plugin's version, such as "1.2.0".
         protocol: the plugin's protocol number.
 
     Raises:

@@ -21,7 +21,9 @@ BUILD = (ROOT / "build.sbt").read_text(encoding="utf-8")
 _HISTORY = {
     "CHANGELOG.md",
     "VERSION",
+    "jvm/src/main/scala/org/apache/spark/sql/execution/dynamicfilters/SettingsRegistry.scala",
     "jvm/src/main/scala/org/dynamicfilters/lifecycle/ReportFunctions.scala",
+    "jvm/src/main/scala/org/dynamicfilters/user/DynamicFilterFunctions.scala",
 }
 
 
