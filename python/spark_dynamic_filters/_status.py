@@ -85,7 +85,7 @@ def check_versions(version: str, protocol: int) -> None:
     """Refuses a plugin that this package may misunderstand.
 
     Args:
-        version: the plugin's version, such as "0.1.0".
+        version: the plugin's version, such as "1.2.3".
         protocol: the plugin's protocol number.
 
     Raises:
