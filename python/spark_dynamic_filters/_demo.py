@@ -21,7 +21,7 @@ from ._configure import configure
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROWS = 2_000_000
+ROWS = 5_000_000
 FILES = 8
 ROWS_OF_A_DEVICE = 400
 ROUNDS = 3
@@ -176,7 +176,7 @@ def make_tables(
             "concat('message ', md5(CAST(id AS STRING))) AS message",
         )
         events.write.mode("overwrite").parquet(str(folder / "events" / f"part={i}"))
-    lost = max(1, devices // 1000)
+    lost = max(1, devices // 2500)
     spark.range(devices).selectExpr(
         "id AS device_id",
         f"IF(id >= {devices // 3} AND id < {devices // 3 + lost}, 'lost', 'in use') AS state",
