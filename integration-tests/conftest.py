@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import spark_dynamic_filters as sdf
 from support import choice, joins, jvm, packages, tables
 
 if TYPE_CHECKING:
@@ -137,6 +138,13 @@ def shuffled(spark: SparkSession, shuffled_path: Path) -> str:
     """The name of a view of `shuffled_path`."""
     spark.read.parquet(str(shuffled_path)).createOrReplaceTempView("shuffled")
     return "shuffled"
+
+
+@pytest.fixture
+def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
+    """A user filter for `seq` of `t`, which ascends from 0 to 3999."""
+    with sdf.create_filter(spark, "wanted", "bigint") as made:
+        yield made
 
 
 @pytest.fixture(params=[(a, c) for c in ("true", "false") for a in ("true", "false")], ids="-".join)

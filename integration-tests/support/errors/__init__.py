@@ -1,0 +1,1 @@
+"""Errors that users can cause, each with its text."""

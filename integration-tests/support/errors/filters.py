@@ -1,0 +1,237 @@
+"""Sessions and user filters, in Python."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import spark_dynamic_filters as sdf
+
+from .actions import LONG, NAN, SESSION, Case, closed, update
+
+CASES: dict[str, Case] = {
+    "sdf.conf: no session": (
+        lambda s, f, t: sdf.conf(SESSION),
+        sdf.InvalidArgument,
+        "conf: expected a SparkSession, got None",
+    ),
+    "status of no session": (
+        lambda s, f, t: sdf.status(SESSION),
+        sdf.InvalidArgument,
+        "status: expected a SparkSession, got None",
+    ),
+    "status of a builder": (
+        lambda s, f, t: sdf.status(type(s).builder),
+        sdf.InvalidArgument,
+        "status: expected a SparkSession, got Builder",
+    ),
+    "filters of no session": (
+        lambda s, f, t: sdf.filters(SESSION),
+        sdf.InvalidArgument,
+        "filters: expected a SparkSession, got None",
+    ),
+    "scans of no session": (
+        lambda s, f, t: sdf.scans(SESSION),
+        sdf.InvalidArgument,
+        "scans: expected a SparkSession, got None",
+    ),
+    "analyze of a text": (
+        lambda s, f, t: sdf.analyze("SELECT 1"),
+        sdf.InvalidArgument,
+        "analyze: expected a Spark DataFrame, got str",
+    ),  # type: ignore[arg-type]
+    "analyze of nothing": (
+        lambda s, f, t: sdf.analyze(SESSION),
+        sdf.InvalidArgument,
+        "analyze: expected a Spark DataFrame, got None",
+    ),
+    "analyze of a stream": (
+        lambda s, f, t: sdf.analyze(s.readStream.format("rate").load()),
+        sdf.InvalidArgument,
+        "analyze: expected a batch DataFrame, got a streaming one, which has no filters",
+    ),
+    "configure of nothing": (
+        lambda s, f, t: sdf.configure(SESSION),
+        sdf.InvalidArgument,
+        "configure: expected a SparkSession.builder, got NoneType",
+    ),
+    "create_filter without a session": (
+        lambda s, f, t: sdf.create_filter(SESSION, "x", "int"),
+        sdf.InvalidArgument,
+        "create_filter: expected a SparkSession, got None",
+    ),
+    "create_filter: name of no text": (
+        lambda s, f, t: sdf.create_filter(s, 5, "int"),
+        sdf.InvalidArgument,
+        "create_filter: the name is a string, got int",
+    ),  # type: ignore[arg-type]
+    "create_filter: empty name": (
+        lambda s, f, t: sdf.create_filter(s, "", "int"),
+        ValueError,
+        "create_filter: the name is empty",
+    ),
+    "create_filter: no type": (
+        lambda s, f, t: sdf.create_filter(s, "x", 5),
+        sdf.InvalidArgument,
+        "create_filter: the type is a string as in SQL or a pyspark DataType, got int",
+    ),
+    "create_filter: unknown type": (
+        lambda s, f, t: sdf.create_filter(s, "x", "integers"),
+        sdf.FilterTypeMismatch,
+        "filter 'x' of type integers: there is no such type; write it as in SQL, for example bigint",
+    ),
+    "create_filter: array": (
+        lambda s, f, t: sdf.create_filter(s, "x", "array<int>"),
+        sdf.FilterTypeMismatch,
+        "filter 'x' of type array<int>: type array<int> is not supported: only atomic types "
+        "with an order are",
+    ),
+    "create_filter: long type": (
+        lambda s, f, t: sdf.create_filter(s, "x", f"struct<{LONG}:int>"),
+        sdf.FilterTypeMismatch,
+        "filter 'x' of type struct<" + "x" * 22 + "…: type struct<" + "x" * 188 + "…",
+    ),
+    "create_filter: char": (
+        lambda s, f, t: sdf.create_filter(s, "x", "char(3)"),
+        sdf.FilterTypeMismatch,
+        "filter 'x' of type char(3): type char(3) is not supported: its values may be padded",
+    ),
+    "create_filter: same name": (
+        lambda s, f, t: sdf.create_filter(s, "wanted", "int"),
+        sdf.DuplicateFilter,
+        "filter 'wanted' of type bigint: there is one already; close it first",
+    ),
+    "update: no form": (
+        lambda s, f, t: f.update(5),
+        sdf.InvalidArgument,
+        "update: expected what between, isin, bitmap, bloom, everything or nothing return, got int",
+    ),  # type: ignore[arg-type]
+    "update: text": (
+        update(lambda: sdf.isin([1, "2"])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: '2' is no value of type bigint",
+    ),
+    "update: long text": (
+        update(lambda: sdf.isin([LONG])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: '" + "x" * 40 + "' is no value of type bigint",
+    ),
+    "update: fraction": (
+        update(lambda: sdf.isin([1.5])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: 1.5 is no value of type bigint; round it, or make a "
+        "filter of type double",
+    ),
+    "update: large float": (
+        update(lambda: sdf.isin([1e17])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: 1.0E17 is no value of type bigint; floats of this "
+        "size are not exact: give integers",
+    ),
+    "update: NaN": (
+        update(lambda: sdf.isin([1.0, NAN])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: NaN is no value of type bigint; leave missing values "
+        "out, as dropna() does, or put None for NULL",
+    ),
+    "update: infinity": (
+        update(lambda: sdf.isin([float("inf")])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: Infinity is no value of type bigint",
+    ),
+    "update: large integer": (
+        update(lambda: sdf.isin([1 << 70])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: 1180591620717411303424 is no value of type bigint",
+    ),
+    "update: date": (
+        update(lambda: sdf.between(dt.date(2020, 1, 1))),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: a date is no value of type bigint",
+    ),
+    "update: timestamp": (
+        update(lambda: sdf.between(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: a timestamp with a time zone is no value of type bigint",
+    ),
+    "update: bytes": (
+        update(lambda: sdf.isin([b"x"])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: a binary value is no value of type bigint",
+    ),
+    "update: list in a list": (
+        update(lambda: sdf.isin([[1]])),
+        sdf.InvalidArgument,
+        "a filter takes no values of type list: [1]",
+    ),
+    "update: damaged bitmap": (
+        update(lambda: sdf.bitmap(b"none")),
+        sdf.InvalidFilterForm,
+        "filter 'wanted' of type bigint: a bitmap has no valid header",
+    ),
+    "update: closed": (
+        closed,
+        sdf.FilterClosed,
+        "filter 'wanted' of type bigint is closed; create_filter makes a new one",
+    ),
+    "isin: one text": (
+        update(lambda: sdf.isin("abc")),
+        sdf.InvalidArgument,
+        "isin: expected several values, got str",
+    ),
+    "isin: one number": (
+        update(lambda: sdf.isin(5)),
+        sdf.InvalidArgument,
+        "isin: expected several values, got int",
+    ),  # type: ignore[arg-type]
+    "isin: a table": (
+        lambda s, f, t: f.update(sdf.isin(s.range(3).toPandas())),
+        sdf.InvalidArgument,
+        "isin: expected values, got a DataFrame: give one of its columns",
+    ),
+    "between: no end": (
+        update(lambda: sdf.between()),
+        ValueError,
+        "between: give at least one end, or use everything()",
+    ),
+    "bloom: rate": (
+        update(lambda: sdf.bloom([1], fpp=2)),
+        ValueError,
+        "bloom: fpp is 2; valid are numbers between 0 and 1, both exclusive",
+    ),
+    "bloom: rate of no number": (
+        update(lambda: sdf.bloom([1], fpp="low")),
+        ValueError,
+        "bloom: fpp is low; valid are numbers between 0 and 1, both exclusive",
+    ),  # type: ignore[arg-type]
+    "bitmap: no integers": (
+        update(lambda: sdf.bitmap([1.5])),
+        sdf.InvalidArgument,
+        "bitmap: 1.5 is no integer; give a pyroaring bitmap, its bytes, or integers from 0",
+    ),
+    "bitmap: negative": (
+        update(lambda: sdf.bitmap([-1])),
+        ValueError,
+        "bitmap: -1 is not in a roaring bitmap, which has integers from 0 only",
+    ),
+    "bitmap: size": (
+        update(lambda: sdf.bitmap([1], size=16)),
+        ValueError,
+        "bitmap: size is 16; valid are 32, 64 and None",
+    ),
+    "matches: no column": (
+        lambda s, f, t: f.matches(5),
+        sdf.InvalidArgument,
+        "filter 'wanted': expected a column or its name, got int",
+    ),  # type: ignore[arg-type]
+    "prunes: no column": (
+        lambda s, f, t: f.prunes(SESSION),
+        sdf.InvalidArgument,
+        "filter 'wanted': expected a column or its name, got NoneType",
+    ),
+    "matches: column of another type": (
+        lambda s, f, t: s.table(t).where(f.matches("c_string")).collect(),
+        None,
+        "[DYNAMIC_FILTER_TYPE_MISMATCH] filter 'wanted' of type bigint: t.c_string is of type "
+        "string. SQLSTATE: 42804",
+    ),
+}

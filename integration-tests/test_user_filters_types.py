@@ -1,0 +1,122 @@
+"""User filters: types, in all kinds of sessions."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+import spark_dynamic_filters as sdf
+from support.user_filters import expected, ids, reported, users, without_filters
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.client, pytest.mark.timeout(120)]
+
+CASES: dict[str, tuple[str, Any]] = {
+    "c_boolean": ("boolean", [True]),
+    "c_tinyint": ("tinyint", [-5, 0, 7]),
+    "c_smallint": ("smallint", None),
+    "c_int": ("int", None),
+    "c_bigint": ("bigint", None),
+    "c_decimal_int": ("decimal(7,2)", None),
+    "c_decimal_long": ("decimal(15,4)", None),
+    "c_decimal_big": ("decimal(30,6)", None),
+    "c_float": ("float", [float("nan"), 0.0, float("inf")]),
+    "c_double": ("double", [float("nan"), -0.0, float("inf")]),
+    "c_string": ("string", None),
+    "c_binary": ("binary", None),
+    "c_date": ("date", None),
+    "c_timestamp_ntz": ("timestamp_ntz", None),
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("column", CASES)
+def test_types(spark: SparkSession, t: str, column: str) -> None:
+    kind, values = CASES[column]
+    table = spark.table(t)
+    if values is None:
+        some = table.where(f"{column} IS NOT NULL AND id % 97 = 0").select(column).limit(5).collect()
+        values = [r[0] for r in some]
+    with sdf.create_filter(spark, f"of {column}'s type", kind) as f:
+        plain = table.where(table[column].isin(values)) if kind != "binary" else None
+        for form in (sdf.isin(values), sdf.bloom(values, fpp=1e-9)):
+            f.update(form)
+            df = table.where(f.matches(column))
+            found = ids(df)
+            assert found
+            assert found == (ids(plain) if plain is not None else without_filters(spark, df))
+        # Two-valued: what does not match, NULL included, is the rest.
+        assert len(found) + table.where(~f.matches(column)).count() == 4_000
+        f.update(sdf.isin([*values, None]))
+        nulls = table.where(table[column].isNull()).count()
+        assert table.where(f.matches(column)).count() == len(found) + nulls
+        if kind not in ("binary", "boolean", "float", "double"):
+            low, high = min(values), max(values)
+            f.update(sdf.between(low, high))
+            assert ids(table.where(f.matches(column))) == ids(table.where(table[column].between(low, high)))
+
+
+def test_timestamps(spark: SparkSession, t: str) -> None:
+    moment = dt.datetime(1980, 5, 5, tzinfo=dt.UTC)
+    with sdf.create_filter(spark, "since", "timestamp") as f:
+        f.update(sdf.between(moment, None))
+        df = spark.table(t).where(f.matches("c_timestamp"))
+        assert ids(df) == expected(spark.table(t), "c_timestamp >= TIMESTAMP'1980-05-05 00:00:00Z'")
+
+
+def test_integers_of_other_widths(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
+    table = spark.table(t)
+    f.update(sdf.isin([1, 5, 1 << 40, -1]))
+    found, report = reported(spark, lambda: ids(table.where(f.matches("c_tinyint"))))
+    assert found == expected(table, "c_tinyint IN (1, 5, -1)")
+    assert users(report)[0]["reason"] is None
+    assert ids(table.where("dynamic_filter('wanted', cast(grp as smallint))")) == expected(
+        table, "grp IN (1, 5)"
+    )
+    assert spark.sql("SELECT dynamic_filter('wanted', 5), dynamic_filter('wanted', NULL)").head() == (
+        True,
+        False,
+    )
+    with sdf.create_filter(spark, "small", "tinyint") as small:
+        small.update(sdf.isin([1, 5]))
+        assert ids(table.where(small.matches("seq")), "seq") == [1, 5]
+
+
+def test_whole_floats_are_integers(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
+    """As pandas has them: a column of integers with missing values is one of floats."""
+    table = spark.table(t)
+    f.update(sdf.isin(pd.Series([1, 5, None]).dropna()))
+    assert ids(table.where(f.matches("seq")), "seq") == [1, 5]
+    f.update(sdf.between(1.0, 3.0))
+    assert ids(table.where(f.matches("seq")), "seq") == [1, 2, 3]
+    f.update(sdf.isin(pd.Series([1, pd.NA, 7], dtype="Int64")))
+    assert ids(table.where(f.matches("seq")), "seq") == [1, 7]
+    assert spark.sql("SELECT dynamic_filter('wanted', NULL), dynamic_filter('wanted', 2)").head() == (
+        True,
+        False,
+    )
+
+
+def test_filters_of_dates_by_bitmap(spark: SparkSession, t: str) -> None:
+    pytest.importorskip("pyroaring")
+    days = [r[0] for r in spark.table(t).where("c_date > '1975-01-01'").select("c_date").limit(4).collect()]
+    with sdf.create_filter(spark, "days", "date") as f:
+        f.update(sdf.bitmap([(d - dt.date(1970, 1, 1)).days for d in days]))
+        by_bitmap = ids(spark.table(t).where(f.matches("c_date")))
+        f.update(sdf.isin(days))
+        assert ids(spark.table(t).where(f.matches("c_date"))) == by_bitmap
+
+
+def test_decimals_are_exact(spark: SparkSession) -> None:
+    with sdf.create_filter(spark, "price", "decimal(10,2)") as f:
+        f.update(sdf.isin([Decimal("1.5"), 2]))
+        rows = spark.sql("SELECT x FROM VALUES (1.50BD), (1.51BD), (2.00BD) v(x)").selectExpr(
+            "cast(x as decimal(10,2)) x"
+        )
+        assert sorted(r.x for r in rows.where(f.matches("x")).collect()) == [Decimal("1.50"), Decimal("2.00")]
