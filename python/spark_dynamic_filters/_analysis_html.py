@@ -72,7 +72,8 @@ def _bars(scan: Any) -> str:
             rows += f"<tr><td>{name}</td><td>{bar}</td><td>{skipped} skipped</td></tr>"
     by = words.skipped_by(scan)
     head = f"scan {scan['scan_id']} of {escape(words.cell(scan['table_name']))}, filters {filters}"
-    return f"<div>{head}</div><table>{rows}</table>" + (f"<div>skipped by {escape(by)}</div>" if by else "")
+    foot = f"<div>skipped by {escape(by)}</div>" if by else ""
+    return f"<div>{head}</div><table class='bars'>{rows}</table>{foot}"
 
 
 def draw(plan: str) -> str:
