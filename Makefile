@@ -28,7 +28,7 @@ PYTEST := .venv/bin/python -m pytest
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo bench bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
-  build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic \
+  build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
   test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local \
   check-classic check-local-cluster test-large test-tight-heap \
   linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro
@@ -215,7 +215,13 @@ $(OLDER_SPARKS:%=linkage-%): linkage-%: $(JAR) .venv-%/.ready
 test-unit: $(VENV) $(JAR)
 	$(PYTEST) python/tests --junit-xml=$(REPORTS)/unit.xml $(PYTEST_ARGS)
 
-test-classic test-local-cluster test-connect: test-%: $(VENV) $(JAR)
+# The longest part of all, in two halves.
+test-classic: test-classic-1 test-classic-2
+
+test-classic-1 test-classic-2: test-classic-%: $(VENV) $(JAR)
+	$(PYTEST) integration-tests --spark-mode=classic --part=$*/2 --junit-xml=$(REPORTS)/classic-$*.xml $(PYTEST_ARGS)
+
+test-local-cluster test-connect: test-%: $(VENV) $(JAR)
 	$(PYTEST) integration-tests --spark-mode=$* --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
 
 # What pages say is run, with nothing but the wheel.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,10 @@ ONE_IN_OF_SAMPLE = 10
 ONE_IN_OF_CORE = 4
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", default="1/1", help="part of the modules to run, for example 1/2")
+
+
 # Last: of those that -m and -k have left.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,8 +51,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "core" if core else mode,
         axes=None if _EVERY else AXES,
     )
-    config.hook.pytest_deselected(items=[item for item in items if cases.get(item) not in chosen])
-    items[:] = [item for item in items if cases.get(item) in chosen]
+    sizes = Counter(item.path.stem for item in items if cases.get(item) in chosen)
+    number, parts = map(int, config.getoption("--part").split("/"))
+    modules = choice.parts(sizes, parts)[number - 1]
+    left = {item for item in items if cases.get(item) in chosen and item.path.stem in modules}
+    config.hook.pytest_deselected(items=[item for item in items if item not in left])
+    items[:] = [item for item in items if item in left]
 
 
 def _is_own(item: pytest.Item, reason: str | None) -> bool:

@@ -8,7 +8,7 @@ parameter, or of those that are said to be axes, is among the chosen.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,27 @@ def choose(cases: Sequence[Case], one_in: int, salt: str = "", axes: Axes = None
     taken = set(chosen)
     more = max(0, -(-len(left) // one_in) - len(taken))
     return taken.union([case for case in left if case not in taken][:more])
+
+
+def parts(sizes: Mapping[str, int], count: int) -> list[set[str]]:
+    """Modules in so many parts of about the same size; the same in every run.
+
+    Args:
+        sizes: by module, how many tests it has.
+        count: of parts, some of which may be empty.
+
+    Raises:
+        ValueError: `count` is less than 1.
+    """
+    if count < 1:
+        raise ValueError(f"count is {count}, must be at least 1")
+    made: list[set[str]] = [set() for _ in range(count)]
+    filled = [0] * count
+    for module in sorted(sizes, key=lambda m: (-sizes[m], m)):
+        least = filled.index(min(filled))
+        made[least].add(module)
+        filled[least] += sizes[module]
+    return made
 
 
 def not_covered(cases: Iterable[Case], chosen: Collection[Case], axes: Axes = None) -> list[Value]:

@@ -119,3 +119,16 @@ def test_values_as_text() -> None:
         "#7",
         "#7",
     ]
+
+
+def test_parts_have_every_module_once_and_are_about_equal() -> None:
+    sizes = {f"m{i}": i % 17 + 1 for i in range(60)}
+    for count in (1, 2, 3, 7):
+        made = choice.parts(sizes, count)
+        assert sorted(m for part in made for m in part) == sorted(sizes)
+        filled = [sum(sizes[m] for m in part) for part in made]
+        assert max(filled) - min(filled) <= 17
+    assert choice.parts(sizes, 2) == choice.parts(dict(reversed(sizes.items())), 2)
+    assert choice.parts({"only": 3}, 2) == [{"only"}, set()]
+    with pytest.raises(ValueError, match="count is 0"):
+        choice.parts(sizes, 0)
