@@ -27,18 +27,20 @@ PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo bench bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
+.PHONY: help demo bench bench-topk bench-joins bench-user bench-cached bench-cost bench-tables bench-tables-delta \
+  bench-tables-iceberg bench-tpch bench-tpcds bench-peers bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
   build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
   test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local \
   check-classic check-local-cluster test-large test-tight-heap \
-  linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro
+  test-browser linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro
 
 help:
 	@echo "make demo    run a TopK on real Parquet input with and without filters"
 	@echo "make check   what every change has to pass: lint, test-jvm, test-unit, a core of classic and local-cluster"
 	@echo "make test    what CI runs: test-unit, test-jvm, lint, linkage, test-classic, test-local-cluster,"
 	@echo "             test-connect, test-docs, $(OLDER_SPARKS:%=test-core-%)"
-	@echo "make bench   run the benchmarks"
+	@echo "make bench   run the benchmarks: bench-topk bench-joins bench-user, and the parts below, one by one"
+	@echo "make bench-tables bench-cached bench-cost bench-tpcds bench-tpch bench-peers   parts of less than an hour each"
 	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
 	@echo "make bench-latency       how long a bound takes from one executor to another"
 	@echo "make bench-versions OLD=a.jar NEW=b.jar   two versions of the jar side by side"
@@ -47,6 +49,7 @@ help:
 	@echo "             with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
 	@echo "make test-delta test-iceberg test-avro   tables of formats whose jars Maven fetches, on a Spark they fit"
+	@echo "make test-browser        Spark's UI in a headless Chromium, where one is installed"
 	@echo "make test-tight-heap     a join of large broadcasts in a heap that is just enough without filters"
 	@echo "make test-all            all of these: test with every case, of table formats too, test-large,"
 	@echo "             test-tight-heap, soak, fuzz"
@@ -65,10 +68,49 @@ help:
 demo: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/demo.py
 
-bench: $(VENV) $(JAR)
+# One after the other: each wants the machine for itself.
+bench:
+	@for part in topk joins user cached cost tables tpch tpcds peers; do $(MAKE) --no-print-directory bench-$$part || exit 1; done
+
+bench-topk: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/bench.py
+
+bench-joins: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/bench_joins.py
+
+bench-user: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/bench_user.py --out docs/bench/user.json
+
+bench-cached: $(VENV) $(JAR)
+	.venv/bin/python benchmarks/bench_cached.py --out docs/bench/cached.json
+
+# What filters cost where they are of no use, and short queries.
+bench-cost: $(VENV) $(JAR)
+	.venv/bin/python benchmarks/bench_cost.py --out docs/bench/cost.json
+
+# Delta and Iceberg beside Parquet, each on the newest Spark that it has a package for.
+bench-tables: bench-tables-delta bench-tables-iceberg
+	.venv/bin/python benchmarks/bench_tables.py --draw docs/bench/tables-delta.json docs/bench/tables-iceberg.json
+
+bench-tables-delta: .venv-4.2.0/.ready
+bench-tables-iceberg: .venv-4.1.4/.ready
+bench-tables-delta bench-tables-iceberg: bench-tables-%: $(VENV) $(WHEEL)
+	.venv-$(LINE_OF_$*)/bin/python $(INSTALL_WHEEL)
+	TABLE_FORMAT=$* .venv-$(LINE_OF_$*)/bin/python benchmarks/bench_tables.py --out docs/bench/tables-$*.json
+
+# SCALE=10 takes hours. What has been measured is not measured again: remove the report to begin anew.
+SCALE ?= 1
+bench-tpch bench-tpcds: bench-%: $(VENV) $(JAR) .venv-tpcds/.ready
+	.venv/bin/python benchmarks/bench_tpc.py $* --scale $(SCALE) --bloom --out docs/bench/$*-$(SCALE).json
+
+# DuckDB and DataFusion on the same files.
+bench-peers: $(VENV) $(JAR)
+	.venv/bin/python benchmarks/bench_peers.py
+
+.venv-tpcds/.ready: tools/requirements-tpcds.txt
+	[ -x .venv-tpcds/bin/python ] || $(PYTHON) -m venv .venv-tpcds
+	.venv-tpcds/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
 
 # The driver's part of the exchange under the load of a thousand simulated executors.
 bench-coordinator:
@@ -239,13 +281,17 @@ check-classic check-local-cluster: check-%: $(VENV) $(JAR)
 test-large: $(VENV) $(JAR)
 	$(PYTEST) integration-tests -m large --spark-mode=local-cluster --junit-xml=$(REPORTS)/large.xml $(PYTEST_ARGS)
 
+# Not a part of make test: pages as a browser draws them. Skipped, with the reason, where there is no Chromium.
+test-browser: $(VENV) $(JAR)
+	$(PYTEST) integration-tests -m browser --spark-mode=classic --junit-xml=$(REPORTS)/browser.xml $(PYTEST_ARGS)
+
 # Not a part of make test: by turns with filters off and on, each from a clean heap.
 test-tight-heap: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/tight_heap.py
 
 # Runs every part, also after one has failed.
 test-all:
-	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-docs-all docs test-delta test-iceberg test-avro test-large \
+	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-docs-all docs test-delta test-iceberg test-avro test-large test-browser \
 	  test-tight-heap soak fuzz
 
 # With an older line the core of one table format: an application has one of them.

@@ -63,6 +63,23 @@ def main() -> None:
         spark.stop()
     if options.out:
         options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        options.out.with_suffix(".md").write_text(_page(results), encoding="utf-8")
+
+
+def _page(results: dict[str, Any]) -> str:
+    environment = runs.environment_text(results["environment"])
+    lines = ["# Cached tables", "", f"{environment}.", f"{results['rows']:,} rows, seconds, medians.", ""]
+    lines += ["| table | query | stock | ours | oracle | stock / ours | batches left out |"]
+    lines += ["|---|---|---|---|---|---|---|"]
+    for one in results["queries"]:
+        medians, skipped = one["median seconds"], one["skipped"]
+        oracle = f"{medians['oracle']:.3f}" if "oracle" in medians else ""
+        lines.append(
+            f"| {one['table']} | {one['query']} | {medians['stock']:.3f} | {medians['ours']:.3f} | {oracle} "
+            f"| {medians['stock'] / medians['ours']:.2f} "
+            f"| {skipped.get('row_groups_pruned')} of {skipped.get('row_groups_total')} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def _table(layout: str, rows: int) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,13 +25,13 @@ import join_queries
 import layouts
 import queries
 import runs
-from processor import Threads
+from join_queries import OURS
+from processor import AGAIN, UNITS, Threads
 from progress import step
 from results import Pairs, rounds
+from runs import STOCK
 
 LIMIT = 0.03
-STOCK, OURS, AGAIN = "stock", "ours", "stock again"
-UNITS = ("wall", "processor")
 SHORT = "SELECT k, score FROM big WHERE k < 100 ORDER BY score LIMIT 5"
 SHORT_JOIN = "SELECT count(*) FROM small s JOIN small t ON s.k = t.k WHERE t.rank < 10"
 
@@ -154,14 +153,16 @@ def _measure(spark: SparkSession, threads: Threads, case: Case, turns: int) -> C
             for variant in order:
                 progress.note(f"round {round_}, {variant}")
                 runs.collect_garbage(spark)
-                before, start = threads.seconds(), time.perf_counter()
-                for _ in range(case.repeats):
-                    runs.run(spark, case.sql, filters=variant == OURS)
-                wall, processor = time.perf_counter() - start, threads.since(before)
+                _, used = threads.measured(lambda variant=variant: _repeat(spark, case, variant))
                 if round_ > 1:
-                    cost.add("wall", variant, wall / case.repeats)
-                    cost.add("processor", variant, processor / case.repeats)
+                    for unit, seconds in used.items():
+                        cost.add(unit, variant, seconds / case.repeats)
     return cost
+
+
+def _repeat(spark: SparkSession, case: Case, variant: str) -> None:
+    for _ in range(case.repeats):
+        runs.run(spark, case.sql, filters=variant == OURS)
 
 
 def _line(cost: Cost) -> str:
@@ -177,7 +178,7 @@ def _line(cost: Cost) -> str:
 
 def _page(report: Mapping[str, Any]) -> str:
     lines = ["# What filters cost where they are of no use", ""]
-    lines += [", ".join(f"{key} {value}" for key, value in report["environment"].items()) + "."]
+    lines += [runs.environment_text(report["environment"]) + "."]
     lines += ["Ratios to stock, medians of pairs; A/A is stock against itself, 95 % interval.", ""]
     lines += ["| part | query | unit | stock, s | ours, s | ours / stock | A/A | within 3 % |"]
     lines += ["|---|---|---|---|---|---|---|---|"]

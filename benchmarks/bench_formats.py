@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import processor
 import runs
 
 if TYPE_CHECKING:
@@ -38,12 +39,6 @@ def write(spark: SparkSession, folder: Path, rows: int) -> None:
     spark.range(KEYS).selectExpr("id AS j", "id * 7919 % 1000 AS g").write.mode("overwrite").parquet(
         str(folder / "keys")
     )
-
-
-def processor_seconds(spark: SparkSession) -> float:
-    """What this JVM has used of processors: driver and executor are one process."""
-    process = spark._jvm.java.lang.ProcessHandle.current()  # type: ignore[union-attr]
-    return process.info().totalCpuDuration().get().toNanos() / 1e9
 
 
 def main() -> None:
@@ -77,11 +72,11 @@ def compare(spark: SparkSession, table: str, what: str, rounds: int) -> None:
     for i in range(rounds + 2):
         for filters in (False, True) if i % 2 else (True, False):
             runs.collect_garbage(spark)
-            used, start = processor_seconds(spark), time.perf_counter()
+            used, start = processor.seconds_of_jvm(spark), time.perf_counter()
             answers.add(str(runs.run(spark, QUERY, filters).rows))
             if i >= 2:
                 wall[filters].append(time.perf_counter() - start)
-                cpu[filters].append(processor_seconds(spark) - used)
+                cpu[filters].append(processor.seconds_of_jvm(spark) - used)
     assert len(answers) == 1, answers
     skipped = runs.run(spark, QUERY, filters=True, report=True).skipped
     for unit, times in (("wall s", wall), ("cpu s", cpu)):

@@ -224,8 +224,14 @@ def draw(files: list[Path]) -> None:
 def _page(measured: list[dict[str, Any]]) -> list[str]:
     lines = ["# Table formats beside Parquet", "", "![medians](tables.png)", ""]
     for result in measured:
-        machine = ", ".join(f"{key} {value}" for key, value in result["environment"].items())
-        lines += [f"## {result['format']}", "", f"{machine}. Seconds, medians; ratios to plain Parquet.", ""]
+        machine = runs.environment_text(result["environment"])
+        lines += [
+            f"## {result['format']}",
+            "",
+            f"{machine}.",
+            "Seconds, medians; ratios to plain Parquet.",
+            "",
+        ]
         lines += ["| query | files | stock | first | repeated | first / Parquet | repeated / Parquet |"]
         lines += ["|---|---|---|---|---|---|---|"]
         for query in result["queries"]:
@@ -250,6 +256,8 @@ def _page(measured: list[dict[str, Any]]) -> list[str]:
                 times = " | ".join(f"{x:.2f}" for x in all_)
                 lines.append(f"| {merge['rows of a file']:,} | {times} | {ratios} |")
             lines.append("")
+        if "note" in result:
+            lines += [f"{result['note']}.", ""]
     return lines
 
 

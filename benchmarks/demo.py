@@ -1,6 +1,6 @@
 """Dynamic filters on real Parquet: plans before and after, what was skipped, seconds, equal answers.
 
-``python benchmarks/demo.py`` reads TPC-H tables made by tpchgen-cli and a web log in order of arrival. It
+``python benchmarks/demo.py`` reads TPC-H tables made by tpcgen-cli and a web log in order of arrival. It
 ends with an error if any answer differs with filters on, or if any filter skipped nothing. The demo that
 needs no tools but PySpark is ``python -m spark_dynamic_filters demo``.
 """

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+WALL, PROCESSOR = UNITS = ("wall", "processor")
+#: The second runs of stock, against which A/A compares the first.
+AGAIN = "stock again"
 
 #: Beginnings of the names of threads that compile or collect garbage: when they do so is chance.
 _CHANCE = ("C1 ", "C2 ", "GC ", "G1 ", "VM ", "Sweeper", "Cleaner", "Common-Cleaner", "Reference Handl")
+
+
+def seconds_of_jvm(spark: SparkSession) -> float:
+    """What the JVM of a session has used of processors: in local mode driver and tasks."""
+    process = spark._jvm.java.lang.ProcessHandle.current()  # type: ignore[union-attr]
+    return process.info().totalCpuDuration().get().toNanos() / 1e9
 
 
 class Threads:
@@ -41,3 +59,10 @@ class Threads:
         now = Counter(self.seconds())
         now.subtract({thread: used for thread, used in before.items() if thread in now})
         return sum(now.values())
+
+    def measured(self, run: Callable[[], T]) -> tuple[T, dict[str, float]]:
+        """What ``run`` returns, and its seconds by unit."""
+        before, start = self.seconds(), time.perf_counter()
+        result = run()
+        wall = time.perf_counter() - start
+        return result, {WALL: wall, PROCESSOR: self.since(before)}

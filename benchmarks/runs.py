@@ -84,6 +84,11 @@ def environment() -> dict[str, Any]:
     }
 
 
+def environment_text(environment: Mapping[str, Any]) -> str:
+    """One line of it, for pages."""
+    return ", ".join(f"{key} {value}" for key, value in environment.items())
+
+
 def register(spark: SparkSession, name: str, folder: Path) -> str:
     """Makes a folder of Parquet files a view; listing and schema are read here, outside every timing."""
     spark.read.parquet(str(folder)).createOrReplaceTempView(name)

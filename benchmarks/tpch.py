@@ -1,4 +1,4 @@
-"""TPC-H: the eight tables by tpchgen-cli, and the 22 queries with the specification's validation parameters.
+"""TPC-H: the eight tables by tpcgen-cli, and the 22 queries with the specification's validation parameters.
 
 Query 15 is written with a common table expression in place of its view. The tables are in order of their
 generator: ``lineitem`` and ``orders`` by order key, the others by their own keys.
@@ -6,15 +6,10 @@ generator: ``lineitem`` and ``orders`` by order key, the others by their own key
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from datafiles import MARKER
-from progress import step
+import generator
 
 TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region")
 PARTS = 8
@@ -23,14 +18,8 @@ QUERIES = Path(__file__).resolve().parent / "sql" / "tpch"
 
 def tables(data: Path, scale: float, names: Sequence[str] = TABLES) -> dict[str, Path]:
     """The folders of tables at scale factor ``scale`` by name, made if nothing has been made there yet."""
-    folder = data / f"tpch-{scale:g}"
-    if not (folder / MARKER).exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        command = [_generator(), "parquet", f"--scale-factor={scale:g}", f"--tables={','.join(names)}"]
-        command += [f"--parts={PARTS}", f"--output-dir={folder}", "--quiet"]
-        with step(f"TPC-H tables, scale factor {scale:g}"):
-            subprocess.run(command, check=True)
-        (folder / MARKER).touch()
+    options = [f"--tables={','.join(names)}", f"--parts={PARTS}"]
+    folder = generator.generated(data / f"tpch-{scale:g}", "tpch", scale, options)
     return {name: folder / name for name in names}
 
 
@@ -41,13 +30,3 @@ def queries(scale: float) -> dict[str, str]:
     return {
         file.stem: file.read_text().replace("{fraction}", fraction) for file in sorted(QUERIES.glob("q*.sql"))
     }
-
-
-def _generator() -> str:
-    beside = (
-        Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
-    )  # the interpreter's own, though not on the PATH
-    found = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
-    if found is None:
-        sys.exit("tpchgen-cli is missing: pip install tpchgen-cli")
-    return found

@@ -78,9 +78,10 @@ def _runs(item: pytest.Item, mode: str, markers: str) -> bool:
     """Whether the test is meant for this mode at all."""
     exhaustive = mode != "classic" and item.get_closest_marker("exhaustive")
     large = item.get_closest_marker("large") and "large" not in markers
+    drawn = item.get_closest_marker("browser") and "browser" not in markers
     table_format, package = item.get_closest_marker("table_format"), packages.chosen()
     fits = (table_format.args[0] if table_format else None) == (package.name if package else None)
-    return fits and not exhaustive and not large
+    return fits and not exhaustive and not large and not drawn
 
 
 def _case(item: pytest.Item) -> choice.Case:

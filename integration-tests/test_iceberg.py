@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import spark_dynamic_filters as sdf
@@ -14,6 +15,8 @@ from support import joins
 from support.joins import STRATEGIES, Comparer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.table_format("iceberg"), pytest.mark.core]
@@ -185,7 +188,11 @@ def test_partitioned_table(spark: SparkSession, compare: Comparer) -> None:
         pruning = {"spark.sql.optimizer.dynamicPartitionPruning.enabled": own}
         for settings in STRATEGIES.values():
             part = "SELECT x.id FROM ice.db.parts x JOIN (SELECT h FROM b WHERE n = 3) y ON x.g = y.h"
-            assert compare(part, settings, pruning, joins.FOREVER).off.rows
+            run = compare(part, settings, pruning, joins.FOREVER)
+            assert run.off.rows
+            if own == "false":
+                # Iceberg leaves them out itself, as it is told to: one of the ten partitions is left.
+                assert _scan(run.on, files)["files_pruned"] == files * 9 // 10, str(run.on)
             both = "SELECT x.id FROM ice.db.parts x JOIN b ON x.g = b.h AND x.k = b.j WHERE b.n < 4"
             compare(both, settings, pruning, joins.FOREVER)
     assert (
@@ -235,3 +242,33 @@ def test_plan_that_is_executed_twice(spark: SparkSession, compare: Comparer, str
         first = sorted(frame.collect())
         assert sorted(frame.collect()) == first
         assert frame.count() == len(first)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("value", [0.0, -0.0, float("nan"), 1.0])
+def test_partitions_of_both_zeros_and_nan(
+    spark: SparkSession, compare: Comparer, tmp_path: Path, strategy: str, value: float
+) -> None:
+    """Iceberg compares as Java does: -0.0 is less than 0.0. It refuses to compare with NaN."""
+    name = "ice.db.zeros"
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, x DOUBLE, f FLOAT) USING iceberg PARTITIONED BY (x, f)")
+    spark.sql(
+        f"INSERT INTO {name} SELECT id, e, CAST(e AS FLOAT) FROM (SELECT id, element_at("
+        "array(-0.0D, 0.0D, DOUBLE('NaN'), 1.0D, -1.0D), CAST(id % 5 AS INT) + 1) AS e FROM range(100))"
+    )
+    keys = pa.table({"y": pa.array([value]), "f": pa.array([value], pa.float32()), "w": [1]})
+    joins.view(spark, tmp_path, "keys", keys)
+    for column, key in (("x", "y"), ("f", "f")):
+        query = f"SELECT z.id FROM {name} z JOIN (SELECT * FROM keys WHERE w < 9) o ON z.{column} = o.{key}"
+        joins.assert_ready(compare(query, STRATEGIES[strategy], joins.FOREVER).on, column)
+    with sdf.create_filter(spark, "zero", "double") as zero:
+        forms = [
+            sdf.isin([0.0]),
+            sdf.between(0.0, 5.0),
+            sdf.between(-5.0, -0.0),
+            sdf.isin([float("nan"), 0.0]),
+        ]
+        for form in forms:
+            zero.update(form)
+            compare(f"SELECT id FROM {name} WHERE dynamic_filter('zero', x)")

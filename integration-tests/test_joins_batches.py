@@ -1,4 +1,4 @@
-"""Rows that were read in full, and are dropped before they go into an exchange."""
+"""Rows that were read in full, and are dropped before they go into an exchange or a join."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_rows_that_do_not_match_are_not_shuffled(compare: Comparer) -> None:
     assert _output(run) == (len(run.rows), tables.ROWS), run
 
 
-def test_in_the_same_stage_as_the_join_they_are_not_looked_at_twice(compare: Comparer) -> None:
+def test_rows_that_do_not_match_do_not_reach_a_join_of_the_same_stage(compare: Comparer) -> None:
     run = compare(JOIN, joins.BROADCAST, PLAIN).on
     joins.assert_ready(run, "k")
-    assert _output(run) == (tables.ROWS, tables.ROWS), run
+    assert _output(run) == (len(run.rows), tables.ROWS), run
 
 
 def test_filters_of_several_columns(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
@@ -75,7 +75,10 @@ def test_filters_of_several_columns(spark: SparkSession, tmp_path: Path, compare
 
 
 @pytest.mark.core
-def test_all_types_and_nested_ones(spark: SparkSession, t: str, tmp_path: Path, compare: Comparer) -> None:
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_all_types_and_nested_ones(
+    spark: SparkSession, t: str, tmp_path: Path, compare: Comparer, strategy: str
+) -> None:
     spark.table(t).selectExpr("*", *NESTED).write.parquet(str(tmp_path / "wide"))
     spark.read.parquet(str(tmp_path / "wide")).createOrReplaceTempView("wide")
     query = "SELECT w.* FROM wide w JOIN (SELECT id FROM t WHERE id % 7 = 3) b ON w.id = b.id"
@@ -86,7 +89,8 @@ def test_all_types_and_nested_ones(spark: SparkSession, t: str, tmp_path: Path, 
         "rows": {"spark.sql.parquet.enableVectorizedReader": "false"},
         "no batches": {"spark.sql.codegen.maxFields": "10"},
     }.items():
-        run = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN, settings, expected="types").on
+        confs = (joins.STRATEGIES[strategy], joins.FOREVER, PLAIN, settings)
+        run = compare(query, *confs, expected="types").on
         assert run.rows, name
         if name in ("plain", "off-heap"):
             assert _output(run, "id")[0] == len(run.rows), f"{name}:\n{run}"
@@ -103,13 +107,15 @@ def test_columns_that_files_do_not_store(spark: SparkSession, tmp_path: Path, co
     assert _output(run)[0] == len(run.rows) < _output(run)[1], run
 
 
-def test_filter_that_lets_most_rows_pass_is_given_up(compare: Comparer) -> None:
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_filter_that_lets_most_rows_pass_is_given_up(compare: Comparer, strategy: str) -> None:
     query = "SELECT p.id, most.n FROM p JOIN most ON p.k = most.j"
     # It is decided for tasks that have not started, so there have to be more of them than cores.
     tasks = {"spark.sql.files.maxPartitionBytes": "8k", "spark.sql.files.openCostInBytes": "8k"}
     never = {"spark.dynamicFilters.selectivity.giveUp": "1"}
-    always = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN, tasks, never).on
-    given_up = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN, tasks).on
+    confs = (joins.STRATEGIES[strategy], joins.FOREVER, PLAIN, tasks)
+    always = compare(query, *confs, never).on
+    given_up = compare(query, *confs).on
     assert _output(always)[0] == len(always.rows)
     assert len(always.rows) < _output(given_up)[0] < tables.ROWS, given_up
     (scan,) = given_up.scans_with("k")

@@ -179,6 +179,18 @@ def test_empty_build_side_ends_the_wait(spark: SparkSession, strategy: str, adap
             joins.assert_never_read(run, "k")
 
 
+def test_empty_probe_side_ends_the_query_before_another_stage_fails(spark: SparkSession) -> None:
+    # Held back, it would not tell adaptive execution in time that nothing else need run.
+    failing = "(SELECT CAST(concat(max(s), 'x') AS BIGINT) AS c FROM p GROUP BY g)"
+    build = SLOW_BUILD.format(seconds=1.0).replace(
+        " ON b.n = s.n", " ON b.n = s.n WHERE b.h = 3 AND b.t = '3'"
+    )
+    query = f"SELECT x.n FROM none x JOIN {build} y ON x.j = y.j JOIN {failing} f ON f.c = x.n"
+    run = _run(spark, query, joins.SHUFFLED, FOREVER)
+    assert not run.rows
+    assert _waited(run) == 0, str(run)
+
+
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 @pytest.mark.parametrize("failure", FAILURES)
 def test_failing_build_side_fails_as_without_filters(

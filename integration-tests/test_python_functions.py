@@ -125,6 +125,29 @@ def test_small_batches(spark: SparkSession, assert_same_result: Check, half: Hal
         assert_fired(assert_same_result(frame, ordered=True))
 
 
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_functions_of_batches_see_none_without_rows(
+    spark: SparkSession, assert_same_result: Check, strategy: str
+) -> None:
+    """From Spark 4.3 on they may be given what a scan puts out, batch by batch."""
+
+    def less_the_first(values: Any) -> Any:
+        return values - 0 * values.iloc[0]
+
+    function = F.pandas_udf(less_the_first, LongType(), PandasUDFType.SCALAR)
+    settings = {
+        "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "true",
+        "spark.sql.parquet.columnarReaderBatchSize": "16",
+        "spark.dynamicFilters.lateMaterialization.enabled": "false",
+    }
+    with joins.settings(spark, joins.STRATEGIES[strategy], joins.FOREVER, settings):
+        # With = a condition on NULLs would come between, which takes rows.
+        probe = spark.table("t").select("id", function("id").alias("x"))
+        scattered = spark.table("t").where("id % 97 = 5").selectExpr("id AS j")
+        result = assert_same_result(probe.join(scattered, F.col("id").eqNullSafe(F.col("j"))))
+    assert_fired(result)
+
+
 def test_not_deterministic(spark: SparkSession, half: Half) -> None:
     from spark_dynamic_filters import analyze
 

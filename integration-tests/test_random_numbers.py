@@ -82,6 +82,28 @@ def test_halves_of_a_random_split_are_all_rows(spark: SparkSession, adaptive: st
     assert [sorted(h) for h in halves] == [sorted(h) for h in stock]
 
 
+@pytest.mark.usefixtures("probe")
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+def test_functions_of_whole_partitions_see_those_of_stock_spark(spark: SparkSession, adaptive: str) -> None:
+    def sums(batches):  # noqa: ANN001, ANN202 - a local function travels by value
+        import pandas as pd
+
+        yield pd.DataFrame({"s": [sum(int(b["k"].sum()) for b in batches)]})
+
+    answers = []
+    with joins.settings(spark, _SPLITS, joins.ADAPTIVE[adaptive]):
+        joined = spark.table("random_probe").join(F.broadcast(spark.table("random_keys")), "k")
+        # The later runs know which files have none of the keys.
+        for enabled in (False, True, True):
+            with sdf.conf(spark).override(enabled=enabled), tagged(spark) as tag:
+                rows = joined.mapInPandas(sums, "s bigint").collect()
+            if enabled:
+                joins.assert_pruned(joins.Run(spark, tag, rows, 0.0), "k")
+            answers.append(sorted(r["s"] for r in rows))
+    assert len(answers[0]) > 1
+    assert answers[1:] == [answers[0]] * 2
+
+
 _NUMBERED = (
     "FROM (SELECT monotonically_increasing_id() AS n, k, v FROM random_probe) JOIN random_keys USING (k)"
 )

@@ -174,6 +174,22 @@ def test_nested_columns(spark: SparkSession, events: Path) -> None:
             assert scan["bytes_total"] == _chunks(events, columns)[2], (query, scan)
 
 
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_nested_columns_read_row_by_row(spark: SparkSession, events: Path, strategy: str) -> None:
+    """What is dropped of rows that no footer was asked for is dropped of those that were seen."""
+    spark.read.parquet(str(events)).createOrReplaceTempView("events")
+    few = f"(SELECT id * 31 AS j FROM range({FILES * ROWS // 310}))"
+    query = f"SELECT e.k, e.pair FROM events e JOIN {few} f ON e.shuffled = f.j"
+    rows = {"spark.sql.parquet.enableNestedColumnVectorizedReader": "false"}
+    with joins.settings(spark, joins.STRATEGIES[strategy], joins.FOREVER, rows):
+        found = len(spark.sql(query).collect())
+        (scan,) = sdf.analyze(spark.sql(query)).scans
+    assert 0 < found <= scan["rows_output"] <= scan["rows_total"] == FILES * ROWS, scan
+    assert scan["rows_pruned"] == scan["rows_total"] - scan["rows_output"], scan
+    if strategy != "broadcast":
+        assert scan["rows_output"] == found, scan
+
+
 def test_files_of_which_nothing_was_read(spark: SparkSession, events: Path) -> None:
     """A file of which no row group was read was skipped; whether it was opened is another question."""
     spark.read.parquet(str(events)).createOrReplaceTempView("events")

@@ -41,6 +41,25 @@ UPDATES: dict[str, tuple[str, Callable[[], sdf.Form], type[Exception], str]] = {
     "too large": ("tinyint", lambda: sdf.isin([1, 128]), MISMATCH, "128 is no value"),
     "beyond 64 bits": ("bigint", lambda: sdf.isin([1 << 63]), MISMATCH, "9223372036854775808 is no value"),
     "too exact": ("decimal(10,2)", lambda: sdf.isin([Decimal("1.005")]), MISMATCH, "1.005 is no value"),
+    "no number": ("decimal(10,2)", lambda: sdf.isin([Decimal("NaN")]), MISMATCH, "NaN is no value"),
+    "infinite decimal": (
+        "decimal(10,2)",
+        lambda: sdf.between(Decimal("-Infinity")),
+        MISMATCH,
+        "-Infinity is no",
+    ),
+    "huge decimal": (
+        "decimal(10,2)",
+        lambda: sdf.isin([Decimal("1E+999999999")]),
+        MISMATCH,
+        "1E.999999999 is no",
+    ),
+    "tiny decimal": (
+        "decimal(10,2)",
+        lambda: sdf.isin([Decimal("1E-999999999")]),
+        MISMATCH,
+        "1E-999999999 is no",
+    ),
     "too many digits": ("decimal(4,2)", lambda: sdf.isin([100]), MISMATCH, "100 is no value"),
     "date for a timestamp": ("timestamp", lambda: sdf.isin([dt.date(2020, 1, 1)]), MISMATCH, "a date"),
     "zone where there is none": (
@@ -95,6 +114,27 @@ def test_updates(spark: SparkSession, case: str) -> None:
         assert f"filter 'picky' of type {kind}" in str(raised.value)
         assert "\n" not in str(raised.value)
         assert f.generation == 0
+
+
+UNSENT: dict[str, tuple[Any, str]] = {
+    "surrogate": ("\ud800", "half a character"),
+    "duration": (dt.timedelta.max, "durations as long as"),
+    "integer": (1 << 20_000, "integers of 20001 bits"),
+}
+
+
+@pytest.mark.parametrize("case", UNSENT)
+def test_values_that_cannot_be_sent(f: sdf.UserFilter, case: str) -> None:
+    value, text = UNSENT[case]
+    for form in (sdf.isin([value]), sdf.between(value), sdf.bloom([1, value])):
+        with pytest.raises(sdf.InvalidArgument, match=text):
+            f.update(form)
+    assert f.generation == 1
+
+
+def test_a_name_that_cannot_be_sent(spark: SparkSession) -> None:
+    with pytest.raises(sdf.InvalidArgument, match="half a character"):
+        sdf.create_filter(spark, "a\ud800", "int")
 
 
 @pytest.mark.core

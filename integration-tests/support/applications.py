@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spark_dynamic_filters.testing._connect_server import CLIENT_VARIABLES
+
 LOG = "application.log"
 
 _PREAMBLE = """
@@ -52,6 +54,8 @@ def run_application(code: str, folder: Path, *arguments: str, seconds: float = 1
     tests = Path(__file__).parents[1]
     path = os.pathsep.join([str(tests), *sys.path])
     log = folder / LOG
+    # Sessions of these tests may be a client's; the application's own is what its code says.
+    inherited = {name: value for name, value in os.environ.items() if name not in CLIENT_VARIABLES}
     try:
         # Apart, so that no line of the log runs into one that is printed.
         with log.open("wb") as errors:
@@ -61,7 +65,7 @@ def run_application(code: str, folder: Path, *arguments: str, seconds: float = 1
                 stderr=errors,
                 text=True,
                 timeout=seconds,
-                env=os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path},
+                env=inherited | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path},
                 cwd=folder,
                 check=False,
             )
@@ -87,7 +91,7 @@ def standalone_cluster(folder: Path, workers: int = 2, memory: str = "1g") -> It
     from pyspark.find_spark_home import _find_spark_home
 
     home = _find_spark_home()
-    port = _free_port()
+    port = free_port()
     url = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
     commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
@@ -131,7 +135,8 @@ def _wait_for(port: int) -> None:
     raise AssertionError("the master did not start within a minute")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import _analysis as words
+from . import _timeline
 from ._plan import Operator, arrows, operators
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _MOST_CHARACTERS = 90
 
 
 def render(analysis: Analysis) -> str:
-    """A fragment: summary, bars, drawing of the plan, tables."""
+    """A fragment: summary, bars, drawing of the plan, tables, time line."""
     parts = [
         f"<style>{_STYLE}</style>",
         f"<p><b>query {analysis.query_id}: {analysis.seconds:.3f} s; "
@@ -40,6 +41,7 @@ def render(analysis: Analysis) -> str:
         parts.append(table(words.FILTER_COLUMNS, words.filter_rows(analysis.filters)))
     if analysis.scans:
         parts.append(table(words.SCAN_COLUMNS, words.scan_rows(analysis.scans)))
+    parts.append(_timeline.svg(analysis.filters, analysis.times, analysis.duration_ms, _COLORS))
     parts += [f"<div>{escape(line)}</div>" for line in words.times(analysis.filters)]
     parts.append(f"<details><summary>plan</summary><pre>{escape(analysis.plan)}</pre></details>")
     return f'<div class="sdf">{"".join(parts)}</div>'

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _analysis as words
+from . import _timeline
 from ._plan import arrows, final, operators
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ _BAR = 20  # characters
 
 
 def render(analysis: Analysis) -> str:
-    """Summary, bars, plan, filters, scans, times."""
+    """Summary, bars, plan, filters, scans, time line."""
     parts = [
         f"query {analysis.query_id}: {analysis.seconds:.3f} s; "
         + words.summary(analysis.filters, analysis.scans)
@@ -27,6 +28,8 @@ def render(analysis: Analysis) -> str:
         parts.append(table(words.FILTER_COLUMNS, words.filter_rows(analysis.filters)))
     if analysis.scans:
         parts.append(table(words.SCAN_COLUMNS, words.scan_rows(analysis.scans)))
+    if line := _timeline.text(analysis.filters, analysis.times, analysis.duration_ms):
+        parts.append("\n".join(line))
     if told := words.times(analysis.filters):
         parts.append("\n".join(told))
     return "\n\n".join(parts)

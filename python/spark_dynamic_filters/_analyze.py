@@ -29,11 +29,15 @@ class Analysis(QueryReport):
         plan: the executed plan as text, with the filters in force.
         filters: the query's rows of `dynamic_filters()`.
         scans: the query's rows of `dynamic_filter_scans()`.
+        duration_ms: from the query's start to its end, None if that is not known.
+        times: when each filter came and was used, see `dynamic_filter_report` in docs/table-functions.md.
         seconds: wall-clock time of the run.
     """
 
     def __init__(self, report: QueryReport, seconds: float) -> None:
-        super().__init__(report.query_id, report.plan, report.filters, report.scans)
+        super().__init__(
+            report.query_id, report.plan, report.filters, report.scans, report.duration_ms, report.times
+        )
         self.seconds = seconds
 
     def __str__(self) -> str:

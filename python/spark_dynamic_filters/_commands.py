@@ -28,6 +28,8 @@ PIECE_BYTES = 2 * 1024 * 1024
 _TYPE = "org.dynamicfilters.proto.UserFilterCommand"
 
 _LONG = 1 << 63
+# Far more than any type has, and few enough for Python to make a text of them.
+_MOST_BITS = 10_000
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -174,13 +176,17 @@ def _write_value(to: Any, value: Any) -> None:
     elif isinstance(value, int):
         if -_LONG <= value < _LONG:
             to.integer = value
-        else:
+        elif value.bit_length() <= _MOST_BITS:
             to.decimal = str(value)
+        else:
+            raise InvalidArgument(f"a filter takes no integers of {value.bit_length()} bits")
     elif isinstance(value, float):
         to.number = value
     elif isinstance(value, Decimal):
         to.decimal = str(value)
     elif isinstance(value, str):
+        if not is_text(value):
+            raise InvalidArgument(f"a filter takes no text with half a character: {shown(repr(value))}")
         to.text = value
     elif isinstance(value, (bytes, bytearray)):
         to.data = bytes(value)
@@ -189,12 +195,24 @@ def _write_value(to: Any, value: Any) -> None:
     elif isinstance(value, dt.date):
         to.date_days = (value - _EPOCH.date()).days
     elif isinstance(value, dt.timedelta):
-        to.duration_micros = value // _MICROSECOND
+        micros = value // _MICROSECOND
+        if not -_LONG <= micros < _LONG:
+            raise InvalidArgument(f"a filter takes no durations as long as {shown(value)}")
+        to.duration_micros = micros
     elif isinstance(value, dt.time):
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         to.time_nanos = (seconds * 1_000_000 + value.microsecond) * 1_000
     else:
         raise InvalidArgument(f"a filter takes no values of type {type(value).__name__}: {shown(value)}")
+
+
+def is_text(value: str) -> bool:
+    """Whether it can be sent: a string of Python's may hold one half of a pair of surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _write_time(to: Any, value: dt.datetime) -> None:

@@ -211,6 +211,12 @@ class ReportConf(ConfGroup):
     showValues: bool
 
 
+class StatsConf(ConfGroup):
+    """`spark.dynamicFilters.stats.*`."""
+
+    path: str
+
+
 class Conf(ConfGroup):
     """All settings; made by `conf(spark)`. `in` is a word of Python's: `conf.get("in.maxValues")`."""
 
@@ -224,3 +230,4 @@ class Conf(ConfGroup):
     maxFilterBytes: str
     selectivity: SelectivityConf
     report: ReportConf
+    stats: StatsConf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ._conf import conf
@@ -54,13 +55,25 @@ class QueryReport:
         plan: the executed plan as text, with the filters in force.
         filters: the query's rows of `dynamic_filters()`.
         scans: the query's rows of `dynamic_filter_scans()`.
+        duration_ms: from the query's start to its end, None if that is not known.
+        times: when each filter came and was used, see `dynamic_filter_report` in docs/table-functions.md.
     """
 
-    def __init__(self, query_id: int, plan: str, filters: list[Row], scans: list[Row]) -> None:
+    def __init__(
+        self,
+        query_id: int,
+        plan: str,
+        filters: list[Row],
+        scans: list[Row],
+        duration_ms: int | None = None,
+        times: Sequence[Row] = (),
+    ) -> None:
         self.query_id = query_id
         self.plan = plan
         self.filters = filters
         self.scans = scans
+        self.duration_ms = duration_ms
+        self.times = list(times)
 
     def fired(self) -> bool:
         """Whether a filter was built and rows were skipped because of it."""
@@ -89,4 +102,6 @@ def by_tag(spark: SparkSession, tag: str) -> QueryReport | None:
         query["plan"],
         sorted(query["filters"], key=lambda f: int(f["filter_id"] or 0)),
         sorted(query["scans"], key=lambda s: s["scan_id"]),
+        query["duration_ms"],
+        sorted(query["times"], key=lambda f: int(f["filter_id"])),
     )

@@ -5,6 +5,7 @@ Settings.scala is their source: a test compares both, and docs/configuration.md 
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from ._errors import UnknownSetting, shown
 
 PREFIX = "spark.dynamicFilters."
 
-Kind = Literal["boolean", "integer", "fraction", "duration", "size"]
+Kind = Literal["boolean", "integer", "fraction", "duration", "size", "directory"]
 
 # What a value of each kind looks like, for error messages and for the `confs` command.
 EXPECTED: dict[Kind, str] = {
@@ -22,10 +23,12 @@ EXPECTED: dict[Kind, str] = {
     "fraction": "a number from 0 to 1",
     "duration": "a time such as '10s' or '500ms'; '0s' is none",
     "size": "a size such as '8m' or '512k', or a number of bytes; at least 1 byte",
+    "directory": "an absolute path or URI of a directory, or nothing",
 }
 
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?", re.IGNORECASE)
 _SIZE = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb|t|tb|p|pb)?", re.IGNORECASE)
+_DIRECTORY = re.compile(r"([a-z][a-z0-9+.-]*:(//[^/]*)?)?/.*", re.IGNORECASE)
 _MICROSECONDS = {
     "us": 1,
     "ms": 10**3,
@@ -87,16 +90,16 @@ class Setting:
         return text
 
     def decode(self, text: str) -> bool | int | float | str:
-        """The Python value of what Spark holds: bool, int or float; times and sizes stay text such as
-        '10s'.
+        """The Python value of what Spark holds: bool, int or float; times, sizes and directories stay text
+        such as '10s'.
         """
         value = self._parse(text)
-        if value is None or self.kind in ("duration", "size"):
+        if value is None or self.kind in ("duration", "size", "directory"):
             # Spark renders an untouched default in its smallest unit (10000ms); show it as documented.
             return self.default if value is not None and value == self._parse(self.default) else text
         return value
 
-    def _parse(self, text: str) -> bool | int | float | None:
+    def _parse(self, text: str) -> bool | int | float | str | None:
         """The value that `text` stands for (microseconds, bytes), or None if it is not of this kind."""
         text = text.strip()
         match self.kind:
@@ -122,12 +125,14 @@ class Setting:
                 found = _SIZE.fullmatch(text)
                 size = found and int(found[1]) << 10 * "bkmgtp".index((found[2] or "b")[0].lower())
                 return size if size is not None and size >= self.minimum else None
+            case "directory":
+                return text if not text or _DIRECTORY.fullmatch(text) else None
 
 
 def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float, str)):
+    if isinstance(value, (int, float, str, os.PathLike)):
         return str(value)
     return None
 
@@ -187,6 +192,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("report.retainedQueries", "integer", "100", "How many queries the report keeps.", minimum=1),
     Setting("report.showValues", "boolean", "true", "false: no data values in reports, plans and logs."),
+    Setting(
+        "stats.path",
+        "directory",
+        "",
+        "Directory where what was learned of files is kept between applications; empty = nowhere.",
+    ),
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}

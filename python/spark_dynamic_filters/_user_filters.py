@@ -202,6 +202,8 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
         raise InvalidArgument(f"create_filter: the name is a string, got {name.__class__.__name__}")
     if not name:
         raise ValueError("create_filter: the name is empty")
+    if not _commands.is_text(name):
+        raise InvalidArgument(f"create_filter: the name has half a character: {shown(repr(name))}")
     text = type if isinstance(type, str) else getattr(type, "simpleString", lambda: None)()
     if not isinstance(text, str):
         raise InvalidArgument(

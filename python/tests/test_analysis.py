@@ -127,6 +127,51 @@ def test_times() -> None:
     )
 
 
+def _time(number: str, registered: int, ready: int | None, used: int | None) -> dict[str, Any]:
+    return {"filter_id": number, "registered_ms": registered, "ready_ms": ready, "used_ms": used}
+
+
+#: Of a query of 600 ms: ten a character.
+FILTERS = [
+    FILTER,
+    FILTER | {"filter_id": "4", "columns": ["j"], "wait_ms": 100},
+    FILTER | {"filter_id": "5", "columns": ["x"], "state": "disabled"},
+    FILTER | {"filter_id": None, "state": "disabled"},
+]
+TIMES = [_time("3", 0, 300, None), _time("4", 100, 200, 210), _time("5", 50, 70, None)]
+
+
+def test_time_line() -> None:
+    text = str(Analysis(QueryReport(1, PLAN, FILTERS, [], 600, TIMES), 0.6))
+    assert [line.rstrip() for line in text.split("\n\n")[-2].splitlines()] == [
+        "         0" + "600 ms".rjust(59),
+        "#3 k, n  " + "-" * 30 + "=" * 30,
+        "#4 j     " + " " * 10 + "~" * 10 + "=o" + "=" * 38,
+        "#5 x          -",
+        "- not there yet  ~ a scan is held back for it  = in force  o the first scan that has it starts",
+    ]
+
+
+@pytest.mark.parametrize(("duration", "times"), [(None, TIMES), (0, TIMES), (600, [])])
+def test_no_time_line_where_times_are_not_known(duration: int | None, times: list[Any]) -> None:
+    analysis = Analysis(QueryReport(1, PLAN, FILTERS, [], duration, times), 0.6)
+    assert "not there yet" not in str(analysis) + analysis._repr_html_()
+
+
+def test_time_line_is_drawn() -> None:
+    html = Analysis(QueryReport(1, PLAN, FILTERS, [], 600, TIMES), 0.6)._repr_html_()
+    start = html.index('<svg xmlns="http://www.w3.org/2000/svg" width="950"')
+    drawing = ElementTree.fromstring(html[start : html.index("</svg>", start) + len("</svg>")])
+    names = [e.tag.split("}")[1] for e in drawing.iter()]
+    assert names.count("g") == 3
+    assert names.count("circle") == 1
+    titles = [e.text for e in drawing.iter("{http://www.w3.org/2000/svg}title")]
+    assert (
+        titles[1] == "registered after 100 ms, ready after 200 ms, first used after 210 ms, held back 100 ms"
+    )
+    assert titles[2].startswith("registered after 50 ms, ready never")
+
+
 def test_the_final_plan_and_the_ways_of_filters() -> None:
     text = str(Analysis(QueryReport(1, PLAN, [FILTER], [SCAN]), 0.1))
     assert "Initial Plan" not in text

@@ -79,7 +79,8 @@ def test_missing_plugin() -> None:
 
 
 def test_types_say_what_the_settings_are() -> None:
-    kinds = {"boolean": bool, "integer": int, "fraction": float, "duration": str, "size": str}
+    kinds = {"boolean": bool, "integer": int, "fraction": float}
+    kinds |= dict.fromkeys(("duration", "size", "directory"), str)
     typed: dict[str, object] = {}
     for name, kind in typing.get_type_hints(Conf, localns={"SparkSession": object}).items():
         if name.startswith("_"):

@@ -25,7 +25,16 @@ _PLACES = (
     "filter/FilterBuilder.scala",
     "filter/TupleBuilder.scala",
 )
-_NO_REASONS = frozenset({"plan/OperatorRules.scala", "plan/PruneCheck.scala", "plan/PinUserFilters.scala"})
+_NO_REASONS = frozenset(
+    {
+        "plan/OperatorRules.scala",
+        "plan/PruneCheck.scala",
+        "plan/PinUserFilters.scala",
+        # For the driver's log.
+        "scan/StatisticsCodec.scala",
+        "scan/StoredStatistics.scala",
+    }
+)
 _CALLS = frozenset(
     {
         "logInfo",
@@ -39,7 +48,7 @@ _CALLS = frozenset(
         "guarded",
     }
     | {"IllegalStateException", "IllegalArgumentException", "UnsupportedOperationException"}
-    | {"SparkException", "SnapshotUnavailable", "sum", "size", "average"}
+    | {"SparkException", "SnapshotUnavailable", "sum", "size", "average", "millis"}
 )
 _PARTS = frozenset(
     {

@@ -23,11 +23,12 @@ KINDS: dict[str, Kind] = {
     "double": "fraction",
     "millis": "duration",
     "bytes": "size",
+    "directory": "directory",
 }
 _DEFINITION = re.compile(
     r"""val\ (?P<name>\w+):\ Setting\[\w+\]\ =\s*R\.(?P<register>\w+)\(
         \s*Prefix\ \+\ "(?P<key>[^"]+)",
-        \s*(?:default\ =\ )?"?(?P<default>[^",]+)"?,
+        \s*(?:default\ =\ )?"?(?P<default>[^",]*)"?,
         \s*"(?P<meaning>[^"]+)"
         (?:,\s*"(?P<takes>[^"]+)")?
         \s*\)(?:\(\s*(?P<valid>[^)]+?)\s*\))?""",

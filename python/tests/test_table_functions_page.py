@@ -25,7 +25,8 @@ def _functions() -> dict[str, list[tuple[str, str]]]:
             r"val (\w+Columns) =\s*StructType\.fromDDL\((.*?)\n?\s*\)\n", source, re.S
         )
     }
-    report = [*named["QueryColumns"], ("filters", "ARRAY<STRUCT>"), ("scans", "ARRAY<STRUCT>")]
+    structs = [(name, "ARRAY<STRUCT>") for name in ("filters", "scans")]
+    report = [*named["QueryColumns"], *structs, ("duration_ms", "BIGINT"), ("times", "ARRAY<STRUCT>")]
     functions = {"dynamic_filter_report(tag)": report}
     for name, schema in re.findall(
         r'function\(\s*"(\w+)",\s*(\w+Columns|StructType.*?\n? *\)),', source, re.S

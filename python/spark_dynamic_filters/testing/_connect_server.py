@@ -20,8 +20,8 @@ _START_SECONDS = 120.0
 _STOP_SECONDS = 30.0
 _LOG_TAIL = 4000
 
-# Would turn the server's own start into that of a client.
-_CLIENT_VARIABLES = (
+#: They would turn the start of a process of its own into that of a client.
+CLIENT_VARIABLES = (
     "SPARK_REMOTE",
     "SPARK_LOCAL_REMOTE",
     "SPARK_CONNECT_MODE_ENABLED",
@@ -34,8 +34,8 @@ class ConnectServer:
     """A server with the plugin on a free port of the loopback interface, as a user would start it.
 
     Args:
-        settings: Spark settings; `spark.master` is local[2] unless given, `spark.plugins` is extended by
-            the plugin.
+        settings: Spark settings; `spark.master` is local[2] unless given, `spark.plugins` and
+            `spark.jars` are extended by the plugin.
 
     Raises:
         RuntimeError: it did not start within two minutes; the message has the end of its log.
@@ -97,17 +97,19 @@ def _command(settings: Mapping[str, str], port: int) -> list[str]:
     from pyspark.find_spark_home import _find_spark_home
 
     # Not start-connect-server.sh: PySpark's wheels have it from Spark 4.3 on only.
+    # The option would take the place of the setting.
+    jars = [j for j in settings.get("spark.jars", "").split(",") if j]
     command = [
         str(Path(_find_spark_home()) / "bin" / "spark-submit"),
         "--class",
         _SERVER_CLASS,
         "--jars",
-        jar_path(),
+        ",".join([jar_path(), *jars]),
     ]
     plugins = [p for p in settings.get("spark.plugins", "").split(",") if p]
     merged = {
         "spark.master": "local[2]",
-        **settings,
+        **{key: value for key, value in settings.items() if key != "spark.jars"},
         "spark.plugins": ",".join(dict.fromkeys([*plugins, PLUGIN_CLASS])),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -118,7 +120,7 @@ def _command(settings: Mapping[str, str], port: int) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    environment = {k: v for k, v in os.environ.items() if k not in _CLIENT_VARIABLES}
+    environment = {k: v for k, v in os.environ.items() if k not in CLIENT_VARIABLES}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     return environment
 

@@ -20,6 +20,7 @@ class RoomsSuite extends AnyFunSuite {
     "tables",
     "scan",
     "report",
+    "ui",
     "operators",
     "hints",
     "plan",

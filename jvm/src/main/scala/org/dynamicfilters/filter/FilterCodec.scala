@@ -38,14 +38,14 @@ object FilterCodec {
       } yield f
     }
 
-  private[filter] def sameVersion(what: String, found: Int, known: Int): Either[String, Unit] =
+  private[dynamicfilters] def sameVersion(what: String, found: Int, known: Int): Either[String, Unit] =
     Either.cond(
       found == known,
       (),
       s"$what message of version ${Integer.toUnsignedString(found)}, only version $known is known"
     )
 
-  private[filter] def reading[T](what: String)(read: => Either[String, T]): Either[String, T] =
+  private[dynamicfilters] def reading[T](what: String)(read: => Either[String, T]): Either[String, T] =
     try read
     catch {
       case e: InvalidProtocolBufferException => Left(s"not a $what message: ${e.getMessage}")

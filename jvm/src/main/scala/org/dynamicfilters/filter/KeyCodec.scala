@@ -11,7 +11,7 @@ import org.dynamicfilters.proto._
 /** Types, keys and sets of keys as protobuf messages, for [[FilterCodec]] and [[PartialCodec]]. Reading gives reasons, never
   * more memory than the message takes several times, but may throw: the codecs catch that.
   */
-private[filter] object KeyCodec {
+private[dynamicfilters] object KeyCodec {
 
   def key(domain: KeyDomain, k: AnyRef): FilterKey = (domain, k) match {
     case (_: LongDomain, n: java.lang.Long) => FilterKey.newBuilder().setNumber(n).build()

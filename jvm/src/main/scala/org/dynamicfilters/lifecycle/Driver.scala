@@ -4,9 +4,11 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.dynamicfilters.Setting
 import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
 import org.dynamicfilters.report.QueryReports
+import org.dynamicfilters.scan.{ConfBroadcasts, StoredStatistics}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.Executions
 import org.dynamicfilters.testing.{FaultInjection, FaultSettings}
+import org.dynamicfilters.ui.DynamicFiltersTab
 
 /** How the plugin came to run. */
 object Activation extends Enumeration {
@@ -31,6 +33,7 @@ object Driver {
       DriverExchange.start(sc)
       running = Some(new Running(sc, by))
       sc.addSparkListener(new QueryListener(sc))
+      DynamicFiltersTab.attach(sc)
     }
   }
 
@@ -38,6 +41,9 @@ object Driver {
   def stop(sc: SparkContext): Unit = synchronized {
     if (running.exists(_.sc eq sc)) {
       Executions.instance.clear()
+      StoredStatistics.instance.flush(FlushMillis)
+      StoredStatistics.instance.clear()
+      ConfBroadcasts.clear()
       DriverExchange.stop()
       FaultInjection.stop()
       running = None
@@ -45,6 +51,9 @@ object Driver {
       QueryReports.instance.clear()
     }
   }
+
+  /** As long an application's end waits for statistics that are still to be written (`stats.path`). */
+  private val FlushMillis = 3000L
 
   def activation: Option[Activation.Value] = synchronized(running.map(_.by))
 }

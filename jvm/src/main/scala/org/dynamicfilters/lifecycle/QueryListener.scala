@@ -17,6 +17,7 @@ import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserRef, UserState}
+import org.dynamicfilters.ui.DynamicFiltersTab
 import org.dynamicfilters.user.UserFilters
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
@@ -27,6 +28,8 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         case s: SparkListenerSQLExecutionStart =>
           val report = QueryReports.instance.forExecution(s.executionId)
           report.description = s.description
+          report.startedMillis = s.time
+          report.callSite = s.details
           report.tags = s.jobTags.toSeq.sorted
           report.isRoot = s.rootExecutionId.forall(_ == s.executionId)
         case e: SparkListenerSQLExecutionEnd => ended(e)
@@ -56,6 +59,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         val session = query.sparkSession
         QueryReports.instance.retained = Settings.get(session.sessionState.conf, Settings.RetainedQueries)
         report.sessionId = SparkAccess.sessionId(session)
+        report.showsAs(session)
         // A query that failed in analysis or planning has no plan, and asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
           Plans.foreach(query.executedPlan)(note(report, _))
@@ -68,7 +72,9 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           }
         }
       }
+      report.endedMillis = e.time
       report.ended(if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed")
+      DynamicFiltersTab.ended(sc, report)
     } finally Executions.instance.close(e.executionId)
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit =

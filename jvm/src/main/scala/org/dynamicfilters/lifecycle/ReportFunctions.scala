@@ -57,8 +57,14 @@ object ReportFunctions {
   private val QueryColumns =
     StructType.fromDDL("query_id BIGINT, description STRING, tags ARRAY<STRING>, state STRING, plan STRING")
 
-  private val ReportColumns =
-    QueryColumns.add("filters", ArrayType(FilterColumns)).add("scans", ArrayType(ScanColumns))
+  private val TimeColumns =
+    StructType.fromDDL("filter_id STRING, registered_ms BIGINT, ready_ms BIGINT, used_ms BIGINT")
+
+  private val ReportColumns = QueryColumns
+    .add("filters", ArrayType(FilterColumns))
+    .add("scans", ArrayType(ScanColumns))
+    .add("duration_ms", LongType)
+    .add("times", ArrayType(TimeColumns))
 
   /** Its row is made when the statement is analyzed, so that Spark needs no job for it. */
   private val report = describe(

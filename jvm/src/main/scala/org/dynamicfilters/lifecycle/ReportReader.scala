@@ -40,7 +40,25 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       Thread.sleep(PollMillis)
       query = found
     }
-    query.map(q => Row.fromSeq(queryRow(q).toSeq ++ Seq(filterRows(q), scanRows(q))))
+    query.map(q => Row.fromSeq(queryRow(q).toSeq ++ Seq(filterRows(q), scanRows(q), duration(q), timeRows(q))))
+  }
+
+  private def duration(q: QueryReport): Any = since(q, q.endedMillis)
+
+  /** Milliseconds from the query's start, null where one of the two is not known. */
+  private def since(q: QueryReport, millis: Long): Any =
+    if (q.startedMillis <= 0 || millis <= 0) null else math.max(0L, millis - q.startedMillis)
+
+  private def timeRows(q: QueryReport): Seq[Row] = q.synchronized {
+    q.filters.toSeq.map { record =>
+      val f = record.view(q.executionId, running = q.state == "running")
+      Row(
+        f.filterId.toString,
+        since(q, f.times.registered),
+        since(q, f.times.ready),
+        since(q, f.times.used)
+      )
+    }
   }
 
   def filters: Seq[Row] = reports.flatMap(filterRows)

@@ -2,7 +2,7 @@ package org.dynamicfilters.operators
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -40,12 +40,15 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rows" -> MetricsAccess.sum(sparkContext, "number of output rows"),
     "keyBytes" -> MetricsAccess.size(sparkContext, "size of collected keys"),
-    "gaveUp" -> MetricsAccess.sum(sparkContext, "partitions with too many keys")
+    "gaveUp" -> MetricsAccess.sum(sparkContext, "partitions with too many keys"),
+    "keys" -> MetricsAccess.sum(sparkContext, "distinct keys in the filter"),
+    "filterBytes" -> MetricsAccess.size(sparkContext, "size of the filter"),
+    "heldBack" -> MetricsAccess.millis(sparkContext, "time that scans were held back")
   )
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
-  override def nodeName: String = "BuildKeys"
+  override def nodeName: String = NodeNames(BuildKeyTapExec.Name, taps.map(_.ref.id))
   override def simpleString(maxFields: Int): String =
-    s"$nodeName ${taps.map(t => t.ref.describe(nameOf(t.keys))).mkString(", ")}"
+    s"${BuildKeyTapExec.Name} ${taps.map(t => t.ref.describe(nameOf(t.keys))).mkString(", ")}"
 
   private def nameOf(keys: Seq[Expression]): String = keys match {
     case Seq(key) => nameOf(key)
@@ -65,7 +68,10 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     node
   }
 
+  override protected def doPrepare(): Unit = JobNames.ofQuery(session.sparkContext)
+
   override protected def doExecute(): RDD[InternalRow] = {
+    JobNames.ofQuery(sparkContext)
     val rows = child.execute()
     val partitions = rows.getNumPartitions
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
@@ -73,6 +79,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     val show = Settings.get(conf, Settings.ShowValues)
     taps.foreach { t =>
       t.ref.state.showValues = show
+      t.ref.state.showWith(new TapShows(sparkContext, executionId, metrics))
       QueryReports.instance.noteFilter(executionId, session, t.ref.state)
       execution.foreach { id =>
         Executions.instance.open(id).foreach(_.announce(t.ref.state))
@@ -99,10 +106,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
       val counts = TapCounts(longMetric("rows"), longMetric("keyBytes"), longMetric("gaveUp"))
       // The index of this RDD's partition, not the task's.
       val tapped =
-        rows.mapPartitionsWithIndex(
-          (i, it) => new KeyTapIterator(it, i, collected, counts),
-          preservesPartitioning = true
-        )
+        new MappedRDD(rows, (i, it: Iterator[InternalRow]) => new KeyTapIterator(it, i, collected, counts))
       execution.foreach(RunningStages.buildStarted(_, tapped.id, taps.map(_.ref.state)))
       tapped
     }
@@ -112,6 +116,9 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
 }
 
 object BuildKeyTapExec {
+
+  /** In plans as text. */
+  val Name = "BuildKeys"
 
   /** A tap over a plan. Adaptive execution asserts that nodes have a logical link: it is the child's. */
   def over(taps: Seq[KeyTap], child: SparkPlan): BuildKeyTapExec = {
@@ -132,6 +139,20 @@ object BuildKeyTapExec {
       Settings.get(conf, Settings.GiveUp)
     )
   }
+}
+
+/** What the driver knows of a tap's filters, as metrics of the tap. Added, because several taps may be one operator's. */
+private final class TapShows(sc: SparkContext, executionId: String, metrics: Map[String, SQLMetric])
+    extends JoinState.Shows
+    with Logging {
+  override def complete(bytes: Int, distinct: Option[Long]): Unit =
+    show(Seq(metrics("filterBytes") -> bytes.toLong) ++ distinct.map(metrics("keys") -> _))
+
+  override def waited(millis: Long): Unit = if (millis > 0) show(Seq(metrics("heldBack") -> millis))
+
+  private def show(values: Seq[(SQLMetric, Long)]): Unit =
+    try MetricsAccess.addOnDriver(sc, executionId, values)
+    catch { case NonFatal(e) => logWarning("Dynamic filters: a metric is not shown", e) }
 }
 
 /** A tap's metrics, in its tasks. */
@@ -155,11 +176,11 @@ private final class KeyTapIterator(
     if (!more) {
       counts.rows += passed
       passed = 0
-    }
-    if (!more && keys != null) {
-      val done = keys
-      keys = null
-      if (TaskContext.get() != null) guarded { finish(done); null }
+      if (keys != null) {
+        val done = keys
+        keys = null
+        if (TaskContext.get() != null) guarded { finish(done); null }
+      }
     }
     more
   }

@@ -76,10 +76,7 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     val cached = relation.cacheBuilder.cachedColumnBuffers
     val byPredicates =
       if (conf.inMemoryPartitionPruning)
-        cached.mapPartitionsWithIndex(
-          relation.cacheBuilder.serializer.buildFilter(scan.predicates, relation.output),
-          preservesPartitioning = true
-        )
+        new MappedRDD(cached, relation.cacheBuilder.serializer.buildFilter(scan.predicates, relation.output))
       else cached
     def position(at: Int) = relation.output.indexWhere(_.exprId == scan.attributes(at).exprId)
     val choice = new CachedBatches(
@@ -90,13 +87,13 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     )
     // The operator that runs in its place counts what the wrapped one would.
     val rows = scan.longMetric("numOutputRows")
-    byPredicates.mapPartitions(
-      it =>
+    new MappedRDD(
+      byPredicates,
+      (_, it: Iterator[CachedBatch]) =>
         choice(it).map { b =>
           rows += b.numRows
           b
-        },
-      preservesPartitioning = true
+        }
     )
   }
 

@@ -19,7 +19,10 @@ case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) ex
 
   private def announced[T: ClassTag](rows: RDD[T]): RDD[T] = {
     val ready: Seq[Option[ValueFilter]] = filters.map(_.ref match {
-      case j: JoinRef => j.state.current
+      case j: JoinRef =>
+        val filter = j.state.current
+        if (filter.isDefined) j.state.usedFromStart()
+        filter
       case _ => None
     })
     val scanned =

@@ -6,12 +6,12 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
-import org.apache.spark.sql.execution.datasources.FileScanRDD
+import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
 import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.scan._
+import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TaskFilters}
 import org.dynamicfilters.tables.{DeltaTable, LoggedBounds, TableStatistics}
 
@@ -42,6 +42,11 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
 
   private def scan: FileSourceScanExec = child.asInstanceOf[FileSourceScanExec]
 
+  override protected def testsBatches: Boolean = scan.relation.fileFormat match {
+    case _: DynamicParquetFormat => spec.testsRead
+    case _ => spec.testsBatches
+  }
+
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
     // Also where its RDD is not used: this waits for the scan's own subqueries (dynamic partition pruning).
     val plain = child.executeColumnar()
@@ -50,8 +55,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       case None => tracked(plain, accumulator)
       case Some(files) =>
         val (rows, time) = (child.longMetric("numOutputRows"), child.longMetric("scanTime"))
-        tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator)
-          .mapPartitions(new CountedBatches(_, rows, time), true)
+        val batches = tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator)
+        new MappedRDD(batches, (_, it: Iterator[ColumnarBatch]) => new CountedBatches(it, rows, time))
     }
   }
 
@@ -63,8 +68,9 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       case Some(files) =>
         val rows = child.longMetric("numOutputRows")
         val schema = child.schema
-        tracked(files, accumulator).mapPartitionsWithIndex(
-          { (index, it) =>
+        new MappedRDD(
+          tracked(files, accumulator),
+          { (index, it: Iterator[InternalRow]) =>
             // As FileSourceScanExec does: the vectorized reader returns rows that are not unsafe.
             val toUnsafe = UnsafeProjection.create(schema)
             toUnsafe.initialize(index)
@@ -72,8 +78,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
               rows += 1
               toUnsafe(row)
             }
-          },
-          preservesPartitioning = true
+          }
         )
     }
   }
@@ -86,6 +91,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         case files: FileScanRDD =>
           try {
             val splits = files.filePartitions.flatMap(_.files)
+            useStored()
             new FooterReads(scan.relation, spec, FileStatistics.instance).learn(
               splits,
               hadoopConf,
@@ -98,14 +104,14 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
                 known,
                 FileStatistics.instance,
                 sparkContext.defaultParallelism,
-                ask(files),
-                fromTable(files),
+                ask(splits),
+                fromTable(splits),
                 ChunkSizes.wanted(scan.requiredSchema)
               )
               .map { choice =>
                 countLeft(choice, accumulator)
                 val conf =
-                  if (choice.isLearned) sparkContext.broadcast(new SerializableConfiguration(hadoopConf)) else null
+                  if (choice.isLearned) ConfBroadcasts.of(sparkContext, hadoopConf) else null
                 val left = choice.checked.map(sparkContext.broadcast(_)).orNull
                 new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
               }
@@ -117,9 +123,20 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         case _ => None
       }
 
+  /** What earlier applications learned of the files, where the session has a directory for it. */
+  private def useStored(): Unit = {
+    val directory = Settings.get(conf, Settings.StatsPath)
+    if (directory.nonEmpty) {
+      val roots = scan.relation.location.rootPaths.map(_.toUri.toString)
+      val domains = spec.columns.filterNot(_.isPartitionColumn).map(c => spec.statisticsKey(c) -> c.domain).toMap
+      val stored = StoredStatistics.instance.load(StoredStatistics.Place(directory, roots, hadoopConf), domains)
+      TaskFilters.executionId(sparkContext).foreach(Executions.instance.attach(_, (directory, roots))(stored))
+    }
+  }
+
   /** What the table's log says of its files. Not asked for a single one. */
-  private def fromTable(scanned: FileScanRDD): SplitChooser.FromTable = {
-    lazy val wanted = scanned.filePartitions.iterator.flatMap(_.files).map(_.urlEncodedPath).toSet
+  private def fromTable(splits: Seq[PartitionedFile]): SplitChooser.FromTable = {
+    lazy val wanted = splits.iterator.map(_.urlEncodedPath).toSet
     val table = DeltaTable.of(scan.relation.location).filterNot(_.fileCount.contains(1L))
     val columns = spec.columns.map { c =>
       if (c.isPartitionColumn || table.isEmpty) LoggedBounds.none
@@ -143,12 +160,12 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
 
   @transient private lazy val hadoopConf = HadoopConfAccess.of(scan.relation)
 
-  private def ask(scanned: FileScanRDD): SplitChooser.Ask = { files =>
+  private def ask(splits: Seq[PartitionedFile]): SplitChooser.Ask = { files =>
     val checks = TaskFilters
       .executionId(sparkContext)
       .flatMap(Executions.instance.attach(_, "files")(new FileChecks))
       .getOrElse(new FileChecks)
-    checks.askAll(files, scanned.filePartitions.iterator.flatMap(_.files), hadoopConf)
+    checks.askAll(files, splits.iterator, hadoopConf)
     checks.isAsListed
   }
 

@@ -16,7 +16,10 @@ trait FilteredScan extends UnaryExecNode {
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override def supportsColumnar: Boolean = child.supportsColumnar
   override def vectorTypes: Option[Seq[String]] = child.vectorTypes
-  override def nodeName: String = "DynamicFilterScan"
+  override def nodeName: String = NodeNames(FilteredScan.Name, filterIds)
+
+  /** The ids of all its filters. */
+  protected def filterIds: Seq[Long]
 
   /** The filters of joins, and where the scan stands to them. */
   def joinFilters: Seq[(JoinRef, ScanPlace)]
@@ -27,6 +30,7 @@ trait FilteredScan extends UnaryExecNode {
     * so neither the adaptive loop nor a cancellation is blocked.
     */
   override protected def doPrepare(): Unit = {
+    JobNames.ofQuery(session.sparkContext)
     val longest = Settings.get(conf, Settings.JoinWaitTimeout)
     val waits = joinFilters
       .map { case (ref, place) => ref -> place.waits.millis(longest) }
@@ -43,6 +47,9 @@ trait FilteredScan extends UnaryExecNode {
 
 object FilteredScan {
 
+  /** In plans as text. */
+  val Name = "DynamicFilterScan"
+
   /** Files that a scan reads without filters. */
   def filesOf(scan: FileSourceScanExec): Long = scan.inputRDD match {
     case f: FileScanRDD =>
@@ -55,7 +62,8 @@ object FilteredScan {
 trait ApiFilteredScan extends FilteredScan {
   def filters: IndexedSeq[ApiFilter]
 
-  override def simpleString(maxFields: Int): String = s"$nodeName ${filters.mkString(", ")}"
+  override protected def filterIds: Seq[Long] = filters.map(_.ref.id)
+  override def simpleString(maxFields: Int): String = s"${FilteredScan.Name} ${filters.mkString(", ")}"
   override def joinFilters: Seq[(JoinRef, ScanPlace)] =
     filters.map(f => (f.ref, f.place)).collect { case (j: JoinRef, place) => (j, place) }
 }

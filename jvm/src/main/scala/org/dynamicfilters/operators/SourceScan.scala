@@ -31,15 +31,22 @@ private[operators] final class SourceScan(
   /** Files among the parts, those left out included; once `filtered` is executed. */
   @volatile var files: Long = 0
 
+  // Those that the source leaves out itself included; None where that is not known, or it leaves out none.
+  private var allFiles: Option[Long] = None
+
   /** The scan that plans its splits after it was told the filters. A copy, because the original may have planned them already,
     * when Spark asked how its data is partitioned.
     */
   lazy val filtered: SparkPlan =
     try {
-      val predicates = SourceScan.taken(scan).flatMap(predicatesOf)
-      if (predicates.nonEmpty)
-        scan.scan.asInstanceOf[SupportsRuntimeV2Filtering].filter(predicates.toArray)
+      // Before the source is told: then it still has all of its files.
       val bounds = if (SourceScan.mayChoose(scan)) SplitBounds.of(scan.scan, spec) else None
+      val predicates = SourceScan.taken(scan).flatMap(predicatesOf)
+      if (predicates.nonEmpty) {
+        scan.scan.asInstanceOf[SupportsRuntimeV2Filtering].filter(predicates.toArray)
+        // What Spark's own pruning leaves out besides is not known: it is done later.
+        if (scan.runtimeFilters.isEmpty) allFiles = bounds.flatMap(_.files)
+      }
       bounds match {
         case Some(b) => withScan(chosen(b))
         case None if predicates.nonEmpty => withScan(scan.scan)
@@ -68,7 +75,7 @@ private[operators] final class SourceScan(
 
   private def choose(bounds: SplitBounds, splits: Seq[InputPartition]): Seq[SourceSplit] = {
     val parts = splits.map(bounds.parts)
-    files = parts.flatten.map(_.file).filter(_ != 0).distinct.size.toLong
+    files = allFiles.getOrElse(parts.flatten.map(_.file).filter(_ != 0).distinct.size.toLong)
     val choice = SourceChooser.choose(parts, spec, known, keepsPartitions, scan.session.sparkContext.defaultParallelism)
     left = choice.left
     // One partition stays one.

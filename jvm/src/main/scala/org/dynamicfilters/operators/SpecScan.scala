@@ -33,10 +33,14 @@ trait SpecScan extends FilteredScan {
 
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
 
-  // Spark compiles code against these classes, and batches that lost rows have other vectors.
-  override def vectorTypes: Option[Seq[String]] = if (spec.testsBatches) None else child.vectorTypes
+  /** Whether batches may lose rows. */
+  protected def testsBatches: Boolean = spec.testsBatches
 
-  override def simpleString(maxFields: Int): String = s"$nodeName ${spec.describe}"
+  // Spark compiles code against these classes, and batches that lost rows have other vectors.
+  override def vectorTypes: Option[Seq[String]] = if (testsBatches) None else child.vectorTypes
+
+  override protected def filterIds: Seq[Long] = spec.filterIds
+  override def simpleString(maxFields: Int): String = s"${FilteredScan.Name} ${spec.describe}"
   override def verboseStringWithOperatorId(): String =
     s"""
        |$formattedNodeName
@@ -89,8 +93,10 @@ trait SpecScan extends FilteredScan {
 
   /** The scan starts: reports know of it from now on. */
   protected def startRun(): ScanAccumulator = {
+    JobNames.ofQuery(sparkContext)
     TaskFilters.executionId(sparkContext).foreach(Seam.current.scanStarts(_, conf))
     startUsers()
+    spec.joins.foreach { case (ref, _) => if (ref.state.current.isDefined) ref.state.usedFromStart() }
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>

@@ -36,14 +36,16 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override lazy val metrics: Map[String, SQLMetric] = Map(
+    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
     "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped by the bound")
   )
 
-  override def nodeName: String = if (filters.head.producer == Producer.topk) "TopKFilter" else "AggregateFilter"
+  private def name: String = if (filters.head.producer == Producer.topk) "TopKFilter" else "AggregateFilter"
+  override def nodeName: String = NodeNames(name, filters.map(_.id))
   override def simpleString(maxFields: Int): String = {
     val bounds = filters.indices.map(i => filters(i).describe(columnsOf(i).headOption.getOrElse(output(keys(i)).name)))
     val limit = if (filters.head.producer == Producer.topk) s", limit=${filters.head.spec.limit}" else ""
-    s"$nodeName ${bounds.mkString(" OR ")}$limit"
+    s"$name ${bounds.mkString(" OR ")}$limit"
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
@@ -57,12 +59,12 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
       rows
     } else {
       val parts = filters.indices.map(i => TopKTapPart(filters(i), runs(i), keys(i), started(i).accumulator)).toArray
-      val dropped = longMetric("rowsDropped")
+      val (output, dropped) = (longMetric("rowsOutput"), longMetric("rowsDropped"))
       val snapshots = TapSnapshots(sparkContext, filters, runs)
       // The index of this RDD's partition, not the task's: see TaskFilters.start.
-      rows.mapPartitionsWithIndex(
-        (partition, it) => TopKTap(it, parts, partition, dropped, snapshots),
-        preservesPartitioning = true
+      new MappedRDD(
+        rows,
+        (partition, it: Iterator[InternalRow]) => TopKTap(it, parts, partition, output, dropped, snapshots)
       )
     }
   }
@@ -90,6 +92,7 @@ private object TopKTap {
       rows: Iterator[InternalRow],
       parts: Array[TopKTapPart],
       partition: Int,
+      output: SQLMetric,
       dropped: SQLMetric,
       snapshots: TapSnapshots
   ): Iterator[InternalRow] = {
@@ -99,11 +102,11 @@ private object TopKTap {
     val accepting = parts.indices.toArray.flatMap(i =>
       start(context, parts(i), partition, dropped, alone = parts.length == 1, bounds.map(_(i)))
     )
-    // Without an execution, or after its end, there is none.
-    if (accepting.length < parts.length) rows
-    else if (accepting.length == 1) rows.filter(accepting.head)
-    else
-      rows.filter { r =>
+    val isNeeded: InternalRow => Boolean =
+      // Without an execution, or after its end, there is none.
+      if (accepting.length < parts.length) _ => true
+      else if (accepting.length == 1) accepting.head
+      else { r =>
         // Every part counts the row that it needs, also where another one has decided.
         var needed = false
         var i = 0
@@ -111,6 +114,9 @@ private object TopKTap {
         if (!needed) dropped += 1
         needed
       }
+    val handedOn = new NeededRows(rows, isNeeded)
+    context.addTaskCompletionListener[Unit](_ => output += handedOn.count)
+    handedOn
   }
 
   /** Starts a filter's part in the task.
@@ -139,7 +145,8 @@ private object TopKTap {
         val bound = task.shared.bound
         val encoded =
           if (bound.isNone) null else FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true))
-        part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded))
+        val first = task.shared.firstBoundMillis
+        part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded, first))
       }
       val key = part.key
       task match {
@@ -169,5 +176,30 @@ private object TopKTap {
     val wanted = t.wants(k)
     if (wanted && t.counts) t.count(k)
     wanted
+  }
+}
+
+/** The rows that are needed, counted. */
+private final class NeededRows(rows: Iterator[InternalRow], isNeeded: InternalRow => Boolean)
+    extends Iterator[InternalRow] {
+  private var ahead: InternalRow = _
+  private var handedOn = 0L
+
+  def count: Long = handedOn
+
+  override def hasNext: Boolean = {
+    while (ahead == null && rows.hasNext) {
+      val row = rows.next()
+      if (isNeeded(row)) ahead = row
+    }
+    ahead != null
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException
+    val row = ahead
+    ahead = null
+    handedOn += 1
+    row
   }
 }

@@ -27,10 +27,11 @@ object V2Predicates {
           case _ => None
         }
         values match {
-          case Some(vs) =>
-            val literals = vs.filter(filter.passes).map(literal(r.domain, _))
+          case Some(vs) if !vs.exists(isNaN(r.domain, _)) =>
+            val literals =
+              vs.filter(filter.passes).flatMap(zeros(r.domain, _)).map(ExpressionAccess.literal(_, r.domain.dataType))
             Some(new Predicate("IN", (reference +: literals).toArray[Expression]))
-          case None => range(reference, r)
+          case _ => range(reference, r)
         }
       case ValueFilter.Both(left, right) =>
         (of(column, left), of(column, right)) match {
@@ -42,14 +43,28 @@ object V2Predicates {
   }
 
   private def range(reference: Expression, r: ValueFilter.Range): Option[Predicate] = {
-    def compared(end: Option[End], inclusive: String, exclusive: String) =
-      end.map(e => new Predicate(if (e.inclusive) inclusive else exclusive, Array(reference, literal(r.domain, e.key))))
-    (compared(r.lower, ">=", ">"), compared(r.upper, "<=", "<")) match {
+    def compared(end: Option[End], inclusive: String, exclusive: String, of: Seq[Any] => Any) =
+      end.filterNot(e => isNaN(r.domain, e.key)).map { e =>
+        val value = ExpressionAccess.literal(of(zeros(r.domain, e.key)), r.domain.dataType)
+        new Predicate(if (e.inclusive) inclusive else exclusive, Array(reference, value))
+      }
+    (compared(r.lower, ">=", ">", _.head), compared(r.upper, "<=", "<", _.last)) match {
       case (Some(a), Some(b)) => Some(new And(a, b))
       case (a, b) => a.orElse(b)
     }
   }
 
-  private def literal(domain: KeyDomain, key: AnyRef): Expression =
-    ExpressionAccess.literal(domain.toInternal(key), domain.dataType)
+  /** The value of a key; of zero both, the lesser one first. To Spark they are equal, to a source -0.0 may be less. */
+  private def zeros(domain: KeyDomain, key: AnyRef): Seq[Any] = domain.toInternal(key) match {
+    case d: Double if d == 0.0 => Seq(-0.0, 0.0)
+    case f: Float if f == 0.0f => Seq(-0.0f, 0.0f)
+    case other => Seq(other)
+  }
+
+  /** Sources have no NaN that can be compared with; to Spark it is the greatest value. */
+  private def isNaN(domain: KeyDomain, key: AnyRef): Boolean = domain.toInternal(key) match {
+    case d: Double => d.isNaN
+    case f: Float => f.isNaN
+    case _ => false
+  }
 }

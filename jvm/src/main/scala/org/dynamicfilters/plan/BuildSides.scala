@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
+import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.operators.{BuildKeyTapExec, KeyTap}
 import org.dynamicfilters.state.JoinRef
 
@@ -138,10 +139,15 @@ object BuildSides {
 
   /** Gives equal exchanges the same taps: Spark computes one of them, whichever it comes to first, for all. */
   def share(plan: SparkPlan): SparkPlan = {
-    val tapped = plan.collect { case e: Exchange => e }.groupBy(_.canonicalized).collect {
-      case (c, es) if es.size > 1 && es.exists(tapNode(_).isDefined) =>
-        c -> es.flatMap(tapNode(_).toSeq.flatMap(_.taps))
-    }
+    // By types first, which are cheap to compare.
+    val alike = plan.collect { case e: Exchange => e }.groupBy(SharedExchanges.typesOf).values.filter(_.size > 1)
+    val tapped = alike
+      .flatMap(_.groupBy(_.canonicalized))
+      .collect {
+        case (c, es) if es.size > 1 && es.exists(tapNode(_).isDefined) =>
+          c -> es.flatMap(tapNode(_).toSeq.flatMap(_.taps))
+      }
+      .toMap
     if (tapped.isEmpty) plan
     else
       plan.transformUp { case e: Exchange =>

@@ -44,10 +44,12 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan)) plan
     else {
       val fresh = if (adaptive) withoutOurs(plan) else plan
+      // Filters in a plan change nothing about which of its exchanges are alike.
+      val shared = new SharedExchanges(fresh)
       val used = orElseAsIs("user", fresh)(new UserPlanner(_, conf)())
-      val sorted = orElseAsIs("TopK", used)(topKs)
+      val sorted = orElseAsIs("TopK", used)(topKs(_, shared))
       val aggregated = orElseAsIs("aggregate", sorted)(_.transformUp { case a: BaseAggregateExec => aggregate(a) })
-      keepPartitions(orElseAsIs("join", aggregated)(joins))
+      keepPartitions(orElseAsIs("join", aggregated)(joins(_, shared)))
     }
 
   /** What is planned anew comes without operators of ours, but for those that belong to a scan of cached data: adaptive
@@ -63,8 +65,9 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       }
 
   /** A random number goes by a row's partition and its place there. In stock Spark the two halves of a random split of a join
-    * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn. Not asked again
-    * of a stage of an adaptive plan, which does not show what becomes of a number.
+    * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn, and where a
+    * function is given whole partitions (mapInPandas). Not asked again of a stage of an adaptive plan, which does not show what
+    * becomes of a number.
     */
   private def keepPartitions(plan: SparkPlan): SparkPlan =
     if (!plan.exists(_.isInstanceOf[SpecScan]) || isStage(plan) || Repeatable.isFreeOfPlace(plan)) plan
@@ -90,16 +93,16 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def isStreaming(plan: SparkPlan): Boolean = plan.exists(_.logicalLink.exists(_.isStreaming))
 
   /** Without adaptive execution plans have no stages; a plan that has some is one of its stages, and was seen as a whole. */
-  private def joins(plan: SparkPlan): SparkPlan =
+  private def joins(plan: SparkPlan, shared: SharedExchanges): SparkPlan =
     if (!Settings.get(conf, Settings.JoinEnabled)) plan
     else if (!adaptive && plan.exists(_.isInstanceOf[QueryStageExec])) plan
     else if (!plan.exists(p => p.isInstanceOf[BaseJoinExec] || p.isInstanceOf[FilterProducer])) plan
-    else new JoinPlanner(plan, conf, adaptive)()
+    else new JoinPlanner(plan, conf, adaptive, shared)()
 
-  private def topKs(plan: SparkPlan): SparkPlan =
+  private def topKs(plan: SparkPlan, shared: SharedExchanges): SparkPlan =
     if (!Settings.get(conf, Settings.TopKEnabled)) plan
     else {
-      val groups = new GroupTopKPlanner(conf, new SharedExchanges(plan)(_))
+      val groups = new GroupTopKPlanner(conf, shared(_))
       plan.transformUp {
         case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
           producer(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))

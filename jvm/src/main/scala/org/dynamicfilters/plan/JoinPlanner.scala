@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.api.{FilterProducer, MatchingRows}
-import org.dynamicfilters.filter.{KeyDomain, TuplePart}
+import org.dynamicfilters.filter.{KeyDomain, Traverse, TuplePart}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan}
 import org.dynamicfilters.report.{QueryReports, Rejected}
@@ -30,12 +30,11 @@ import org.dynamicfilters.state.{JoinRef, Producer, TaskFilters}
   * @param adaptive
   *   whether stages are submitted one by one, so that one can be held back
   */
-final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean) {
+final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, shared: SharedExchanges) {
   import JoinPlanner._
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
   private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean]), JoinRef]
-  private val shared = new SharedExchanges(plan)
 
   def apply(): SparkPlan = {
     val planned = BuildSides.share(visit(plan))

@@ -36,13 +36,22 @@ object OperatorRules {
     *   a sentence for the docs
     * @param inTheWay
     *   what is in the way, as in "a sample is in the way", of those that stop filters; None for "the operator X"
+    * @param seesPartition
+    *   whether what they make of a row depends on the other rows of the row's partition
     */
-  final case class Rule(names: Seq[String], passes: Passes, why: String, inTheWay: Option[String] = None)
+  final case class Rule(
+      names: Seq[String],
+      passes: Passes,
+      why: String,
+      inTheWay: Option[String] = None,
+      seesPartition: Boolean = false
+  )
 
   import Passes._
 
   private def rule(passes: Passes, why: String)(names: String*): Rule = Rule(names, passes, why)
-  private def stop(inTheWay: String, why: String)(names: String*): Rule = Rule(names, No, why, Some(inTheWay))
+  private def stop(inTheWay: String, why: String, seesPartition: Boolean = false)(names: String*): Rule =
+    Rule(names, No, why, Some(inTheWay), seesPartition)
 
   val all: Seq[Rule] = Seq(
     rule(Sometimes, "where it is deterministic and the column is handed on or renamed, not computed")("Project"),
@@ -92,7 +101,7 @@ object OperatorRules {
     stop("observed metrics", "they would count fewer rows")("CollectMetrics"),
     stop("an as-of join", "with rows missing another one is the nearest")("SortMergeAsOfJoin"),
     stop("a cartesian product", "it computes one side again for each partition of the other")("CartesianProduct"),
-    stop("a function of whole partitions", "it sees all rows, and may count or compare them")(
+    stop("a function of whole partitions", "it sees all rows, and may count or compare them", seesPartition = true)(
       "MapInPandas",
       "MapInArrow",
       "MapPartitions",
@@ -111,7 +120,7 @@ object OperatorRules {
       "MapGroups",
       "CoGroup"
     ),
-    stop("a Python table function", "at the end of a partition it may return rows made of all")(
+    stop("a Python table function", "at the end of a partition it may return rows made of all", seesPartition = true)(
       "BatchEvalPythonUDTF",
       "ArrowEvalPythonUDTF"
     ),
@@ -122,9 +131,14 @@ object OperatorRules {
       "AppendColumns",
       "AppendColumnsWithObject"
     ),
-    stop("a script", "it sees all rows of a partition")("SparkScriptTransformation", "HiveScriptTransformation"),
+    stop("a script", "it sees all rows of a partition", seesPartition = true)(
+      "SparkScriptTransformation",
+      "HiveScriptTransformation"
+    ),
     stop("a recursive table expression", "each round is made of the rows of the one before")("UnionLoop"),
-    stop("a numbering of rows", "with rows missing they have other numbers")("AttachDistributedSequence"),
+    stop("a numbering of rows", "with rows missing they have other numbers", seesPartition = true)(
+      "AttachDistributedSequence"
+    ),
     rule(No, "not known well enough yet")(
       "BinBy",
       "MergeRows",
@@ -175,6 +189,9 @@ object OperatorRules {
 
   /** What is in the way where an operator stops a filter. */
   def inTheWay(plan: SparkPlan): Option[String] = of(plan.getClass).flatMap(_.inTheWay)
+
+  /** Whether what it makes of a row depends on the other rows of the row's partition. */
+  def seesPartition(plan: SparkPlan): Boolean = of(plan.getClass).exists(_.seesPartition)
 
   /** The list as docs/operators.md has it. */
   def table: Seq[String] = Seq("| operator | passes | why |", "|---|---|---|") ++

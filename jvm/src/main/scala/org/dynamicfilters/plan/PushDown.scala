@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleEx
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.execution.window.WindowExecBase
+import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.api.FilterPassThrough
 import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
 

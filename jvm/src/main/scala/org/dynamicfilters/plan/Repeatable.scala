@@ -45,7 +45,7 @@ object Repeatable {
   /** Whether each row gets the same values wherever it is read, and whatever is read before it. */
   def isFreeOfPlace(plan: SparkPlan): Boolean = {
     val values = new RowValues.Of(plan)
-    !plan.exists(p => p.isInstanceOf[SampleExec] || !values.areFreeOfPlace(p))
+    !plan.exists(p => p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.areFreeOfPlace(p))
   }
 
   private def notDeterministic(p: SparkPlan) = s"the input is not deterministic (${p.nodeName.trim})"

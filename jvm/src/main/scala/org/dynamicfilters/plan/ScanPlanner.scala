@@ -1,5 +1,7 @@
 package org.dynamicfilters.plan
 
+import java.util.TimeZone
+
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
   AttributeReference,
@@ -14,7 +16,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{DynamicFilterScanExec, SpecScan}
 import org.dynamicfilters.scan._
@@ -275,5 +277,7 @@ object ScanPlanner {
       SQLConf.CASE_SENSITIVE,
       SQLConf.PARQUET_FIELD_ID_READ_ENABLED
     ).map(e => conf.getConfString(e.key, e.defaultValueString)) ++
+      // By which Spark rebases what files of the legacy calendar hold, where they do not name a zone.
+      Seq(TimeZone.getDefault.getID) ++
       relation.options.filterNot(o => ownOptions.contains(o._1)).toSeq.sorted.map(_.toString)).mkString(";")
 }

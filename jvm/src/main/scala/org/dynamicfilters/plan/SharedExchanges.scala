@@ -1,8 +1,11 @@
 package org.dynamicfilters.plan
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
+import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.operators.{
   BuildKeyTapExec,
   CachedScanExec,
@@ -23,25 +26,44 @@ import org.dynamicfilters.operators.{
 final class SharedExchanges(plan: SparkPlan) {
   import SharedExchanges._
 
-  private lazy val used: Map[SparkPlan, Int] = uses(plan).groupBy(identity).map { case (c, same) => c -> same.size }
-  private lazy val pruning: Set[SparkPlan] = withSubqueries(plan).collect { case s: SubqueryAdaptiveBroadcastExec =>
+  private lazy val all: Seq[SparkPlan] = withSubqueries(plan)
+  private lazy val exchanges: Map[Seq[DataType], Seq[SparkPlan]] = all
+    .collect {
+      case e: Exchange => e
+      case q: QueryStageExec => q
+    }
+    .groupBy(typesOf)
+  private val used = mutable.HashMap.empty[Seq[DataType], Map[SparkPlan, Int]]
+  private lazy val pruning: Set[SparkPlan] = all.collect { case s: SubqueryAdaptiveBroadcastExec =>
     unfiltered(running(s.child)).canonicalized
   }.toSet
 
   def apply(exchange: SparkPlan): Boolean =
-    used.getOrElse(unfiltered(exchange).canonicalized, 0) > 1 || (exchange match {
+    isUsedTwice(exchange) || (exchange match {
       // Adaptive execution makes the exchange of a pruning subquery late, if it finds its like in the query.
       case b: BroadcastExchangeLike => pruning.nonEmpty && pruning(unfiltered(b.children.head).canonicalized)
       case _ => false
     })
+
+  private def isUsedTwice(exchange: SparkPlan): Boolean = {
+    val types = typesOf(exchange)
+    val alike = exchanges.getOrElse(types, Nil)
+    // Canonical forms of whole subtrees cost more than all else that is planned here, and most exchanges have no like.
+    alike.size > 1 &&
+    used
+      .getOrElseUpdate(types, alike.map(canonical).groupBy(identity).map { case (c, same) => c -> same.size })
+      .getOrElse(unfiltered(exchange).canonicalized, 0) > 1
+  }
 }
 
-private object SharedExchanges {
+private[plan] object SharedExchanges {
 
-  /** The canonical form of each exchange, as often as it is used. */
-  private def uses(plan: SparkPlan): Seq[SparkPlan] = withSubqueries(plan).collect {
-    case e: Exchange => unfiltered(e).canonicalized
+  /** Equal for equal plans. */
+  private[plan] def typesOf(p: SparkPlan): Seq[DataType] = p.output.map(_.dataType)
+
+  private def canonical(p: SparkPlan): SparkPlan = p match {
     case q: QueryStageExec => q.canonicalized
+    case e => unfiltered(e).canonicalized
   }
 
   /** All operators, those of subqueries and of stages that run included; a stage stands for its exchange. */

@@ -28,8 +28,16 @@ object WaitPlanner {
   private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan, selectivity: Double): Wait = {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
     val costsLittle = toRead.bytes <= SmallBytes || first.rows <= toRead.rows * SmallShare
-    if (costsLittle || selectivity <= Selective) Wait.UntilReady else Wait.Briefly
+    if (toRead.bytes <= TinyBytes) Wait.No
+    else if (costsLittle || selectivity <= Selective) Wait.UntilReady
+    else Wait.Briefly
   }
+
+  /** A few thousand rows, or none: read before the filter can be there. If none are left, adaptive execution drops the other
+    * sides of the join before it has submitted all of their stages. A side that is held back instead lets these run, and one of
+    * them may raise an error of a row (ANSI) that stock Spark never comes to.
+    */
+  private val TinyBytes = BigInt(16L << 10)
 
   /** Less than this is read by one core in a second or so: no time to save. */
   private val SmallBytes = BigInt(64L << 20)

@@ -9,7 +9,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{FilterCodec, TupleText, ValueFilter}
 import org.dynamicfilters.scan.ScanRun
-import org.dynamicfilters.state.{FilterRef, JoinPhase, JoinState, PlanRun, Producer, TopKAccumulator}
+import org.dynamicfilters.settings.Settings
+import org.dynamicfilters.state.{FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TopKAccumulator}
 
 /** State of a filter as `dynamic_filters()` shows it. */
 object FilterState extends Enumeration {
@@ -26,6 +27,8 @@ object FilterState extends Enumeration {
   *   how long scans were held back for it
   * @param readyMillis
   *   from the start of the producer to the complete filter, None where that means nothing
+  * @param times
+  *   by the clock
   */
 final case class FilterView(
     filterId: Long,
@@ -37,7 +40,8 @@ final case class FilterView(
     filter: FilterText,
     bytes: Long,
     waitMillis: Long = 0,
-    readyMillis: Option[Long] = None
+    readyMillis: Option[Long] = None,
+    times: FilterTimes = FilterTimes.unknown
 )
 
 /** What is shown of a filter. Without the filter itself, which may have megabytes.
@@ -92,7 +96,8 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
         FilterText.of(f, state.columnNames, state.keys),
         bytes,
         state.waitedMillis,
-        state.readyMillis
+        state.readyMillis,
+        state.times
       )
     state.phase match {
       case JoinPhase.Registered =>
@@ -125,6 +130,7 @@ final class TopKRun(
 ) extends FilterRecord
     with PlanRun {
   @volatile var disabled: Option[String] = None
+  private val registeredMillis = System.currentTimeMillis()
 
   /** The highest generation in an execution, and the tightest bound that any executor reported. */
   def current(executionId: Long): (Long, ValueFilter) = {
@@ -145,8 +151,25 @@ final class TopKRun(
     val none = if (ref.producer == Producer.aggregate) "no value was seen" else "fewer rows than the limit were seen"
     val reason = disabled.getOrElse(if (generation == 0 && !running) none else null)
     val text = FilterText.of(filter, columns)
-    FilterView(ref.id, ref.producer, columns, state, reason, generation, text, encodedBytes(executionId))
+    FilterView(
+      ref.id,
+      ref.producer,
+      columns,
+      state,
+      reason,
+      generation,
+      text,
+      encodedBytes(executionId),
+      times = FilterTimes(registeredMillis, ready = firstBound(executionId))
+    )
   }
+
+  private def firstBound(executionId: Long): Long =
+    accumulator.value.iterator
+      .filter(s => s.executionId == executionId && s.firstMillis > 0)
+      .map(_.firstMillis)
+      .minOption
+      .getOrElse(0L)
 
   private def encodedBytes(executionId: Long): Long =
     accumulator.value.iterator
@@ -171,6 +194,19 @@ final class QueryReport(val executionId: Long) {
   @volatile var tags: Seq[String] = Nil
   @volatile var state: String = "running"
   @volatile var plan: String = ""
+
+  /** Where the query was started, as Spark tells it: lines of a stack. */
+  @volatile var callSite: String = ""
+
+  /** Milliseconds since 1970, 0 where they are not known. */
+  @volatile var startedMillis, endedMillis = 0L
+
+  /** Whether the query's session allows to show values of the data; None if that is not known. */
+  @volatile var showValues: Option[Boolean] = None
+
+  /** Once a session has refused values, they stay hidden. */
+  def showsAs(session: SparkSession): Unit =
+    showValues = Some(showValues.getOrElse(true) && Settings.get(session.sessionState.conf, Settings.ShowValues))
 
   /** Whether it is a query of the user's own, and not one that another query runs, as Delta's do over its log. */
   @volatile var isRoot: Boolean = true
@@ -228,6 +264,7 @@ final class QueryReports extends Logging {
         report.synchronized {
           if (report.sessionId == null && session != null) report.sessionId = SparkAccess.sessionId(session)
           change(report)
+          if (session != null) report.showsAs(session)
         }
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
@@ -238,6 +275,13 @@ final class QueryReports extends Logging {
 
   /** Forgets everything: the application has ended. */
   def clear(): Unit = synchronized(reports.clear())
+
+  /** What is known of an execution, if it is still kept. */
+  def find(executionId: Long): Option[QueryReport] = synchronized(reports.get(executionId))
+
+  /** The retained reports of all sessions in which there is anything to show, oldest first. */
+  def ofInterest: Seq[QueryReport] =
+    synchronized(reports.valuesIterator.filter(_.isOfInterest).toVector.takeRight(retained)).sortBy(_.executionId)
 
   private def trim(): Unit = {
     val victim = reports.valuesIterator

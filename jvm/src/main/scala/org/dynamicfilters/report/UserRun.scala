@@ -1,6 +1,6 @@
 package org.dynamicfilters.report
 
-import org.dynamicfilters.state.{Producer, UserState}
+import org.dynamicfilters.state.{FilterTimes, Producer, UserState}
 
 /** A user's filter in one execution. */
 final case class UserRun(state: UserState) extends FilterRecord {
@@ -15,7 +15,8 @@ final case class UserRun(state: UserState) extends FilterRecord {
       g.number,
       FilterText.of(g.filter, state.columnNames),
       g.sizeBytes,
-      readyMillis = Some(0)
+      readyMillis = Some(0),
+      times = FilterTimes(state.sinceMillis, state.sinceMillis, state.sinceMillis)
     )
   }
 }

@@ -6,8 +6,9 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{Selection, ValueFilter}
 
-/** Leaves rows out of batches that were read in full, with the newest filters. For scans below an exchange: a row that is
-  * dropped after it was read is still not shuffled, sorted and fetched, which costs far more than to look at its key.
+/** Leaves rows out of batches that were read in full, with the newest filters: a row that is dropped after it was read is
+  * still not shuffled, sorted and fetched, or looked up by itself in a join's hash table, which costs more than to look at its
+  * key here.
   *
   * So late materialization need not be chosen for the sake of the exchange where a plain read is cheaper, and filters that
   * come while a row group is read are used in its next batch.
@@ -18,17 +19,20 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
   *   the filtered columns that the file has: position among the spec's columns, and in the batch
   * @param ofRows
   *   what looks at several columns, as of now; evaluated after the filters
+  * @param costs
+  *   takes what each filter cost; null where nobody asks
   */
 final class BatchSelector(
     filters: () => IndexedSeq[ValueFilter],
     columns: IndexedSeq[(Int, Int)],
     ofRows: () => Seq[RowPass],
     advisor: StepJudge,
-    report: ScanReport
+    report: ScanReport,
+    costs: TestCosts = null
 ) extends Logging {
   import ScanCounter._
 
-  private val selector = new RowSelector
+  private val selector = new RowSelector(costs)
   private var selected: SelectedBatch = _
   private var failed = false
 
@@ -48,7 +52,7 @@ final class BatchSelector(
 
   private def test(batch: ColumnarBatch): ColumnarBatch = {
     val now = filters()
-    val active = columns.collect { case (i, at) if now(i) != ValueFilter.All => (at, now(i)) }
+    val active = columns.collect { case (i, field) if now(i) != ValueFilter.All => RowFilter(i, field, now(i)) }
     val passes = ofRows()
     if ((active.isEmpty && passes.isEmpty) || !advisor.isWorthIt()) batch
     else {
@@ -71,5 +75,6 @@ final class BatchSelector(
 }
 
 private[scan] object BatchSelector {
-  val GivenUp = "most rows that were read pass the filters: they are not looked at one by one"
+  val GivenUp =
+    "most rows that were read pass the filters, or tests cost more than they save: they are not tested one by one"
 }

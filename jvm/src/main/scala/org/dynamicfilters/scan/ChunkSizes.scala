@@ -2,7 +2,11 @@ package org.dynamicfilters.scan
 
 import java.util.Locale
 
+import scala.jdk.CollectionConverters._
+
+import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.spark.sql.types.{StructField, StructType}
+import org.dynamicfilters.tables.DeltaTable
 
 /** Compressed sizes of the columns in the row groups of a split: what a scan of some of them would read, without a look at the
   * file's footer.
@@ -34,6 +38,16 @@ object ChunkSizes {
   // A row group's bounds take about 100 bytes.
   private val ColumnsPerRowGroup = 12
 
+  /** Of all columns in some row groups of a file; None of a file with very many columns, or without row groups. */
+  def of(blocks: Seq[BlockMetaData]): Option[ChunkSizes] =
+    blocks.headOption.map(_.getColumns.asScala).filter(_.size <= MaxColumns).map { columns =>
+      ChunkSizes(
+        columns.map(c => pathOf(c.getPath.toArray.toSeq)).toArray,
+        blocks.map(LearnedRowGroup.middle).toArray,
+        blocks.map(_.getColumns.asScala.map(_.getTotalSize).toArray).toArray
+      )
+    }
+
   def pathOf(parts: Seq[String]): String = parts.mkString(".").toLowerCase(Locale.ROOT)
 
   /** Which leaf columns of files a scan of this schema reads. Of lists and maps all, though Spark may leave out fields of the
@@ -41,8 +55,7 @@ object ChunkSizes {
     */
   def wanted(schema: StructType): String => Boolean = {
     def paths(parent: Seq[String], f: StructField): Seq[String] = {
-      // As Delta calls the column in its files.
-      val name = if (f.metadata.contains(PhysicalName)) f.metadata.getString(PhysicalName) else f.name
+      val name = DeltaTable.physicalName(f)
       f.dataType match {
         case s: StructType => s.fields.toSeq.flatMap(paths(parent :+ name, _))
         case _ => Seq(pathOf(parent :+ name))
@@ -51,6 +64,4 @@ object ChunkSizes {
     val read = schema.fields.toSeq.flatMap(paths(Nil, _))
     leaf => read.exists(p => leaf == p || leaf.startsWith(p + "."))
   }
-
-  private val PhysicalName = "delta.columnMapping.physicalName"
 }

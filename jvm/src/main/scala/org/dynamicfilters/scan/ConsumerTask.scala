@@ -23,7 +23,17 @@ private final class ConsumerTask(
   private val now = new CurrentFilters(filters.size, runs, ready, context)
   private val fixed = snapshots
     .filter(_ => TaskSnapshots.areNeeded)
-    .map(new FixedFilters(filters.map(_.ref), filters.map(f => Some(f.domain)), ready, _, IndexedSeq.empty, context))
+    .map(
+      new FixedFilters(
+        filters.map(_.ref),
+        filters.map(f => Some(f.domain)),
+        ready,
+        _,
+        IndexedSeq.empty,
+        () => filters.map(_ => None),
+        context
+      )
+    )
 
   def current(filter: ApiFilter): Option[ValueFilter] = {
     val at = filters.indexWhere(f => f.id == filter.id && f.domain == filter.domain)

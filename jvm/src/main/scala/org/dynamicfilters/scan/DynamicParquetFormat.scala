@@ -92,7 +92,7 @@ final class DynamicFileReader(
     TaskScan.current(spec.scanId) match {
       case Some(task) if skipsCorrupt =>
         task.report.opened(file.urlEncodedPath)
-        fallBack(task, file, DynamicFileReader.SkipsCorrupt, plain(file))
+        fallBack(task, file, DynamicFileReader.SkipsCorrupt, new SeenRows(plain(file), task))
       case Some(task) => open(file, task)
       case _ => plain(file)
     }
@@ -109,20 +109,20 @@ final class DynamicFileReader(
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
           case a if countsRows =>
-            a.foreach(countAll(task, _))
-            Left("deleted rows are found by counting: files are left out as a whole only")
-          case None => Left("the reader is not Spark's vectorized one")
+            Left((a, "deleted rows are found by counting: files are left out as a whole only"))
+          case None => Left((None, "the reader is not Spark's vectorized one"))
           // Encrypted footers may hide statistics; such files pass untouched.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
-            countAll(task, a)
-            Left("the file is encrypted")
+            Left((Some(a), "the file is encrypted"))
           case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
         }
       }
       if (!hooked.exists(_.isRight)) task.readsWholeFile()
       hooked match {
         case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
-        case Some(Left(reason)) => fallBack(task, file, reason, rows)
+        case Some(Left((a, reason))) =>
+          a.foreach(access => guarded(task, "counting rows")(countAll(task, access)))
+          fallBack(task, file, reason, if (a.isEmpty) new SeenRows(rows, task) else rows)
         case None => fallBack(task, file, "the reader could not be set up", rows)
       }
     }
@@ -164,6 +164,36 @@ object DynamicFileReader {
 
   /** Why a scan is not filtered. */
   val SkipsCorrupt = "corrupt files are ignored: which of their rows are read depends on what is skipped"
+}
+
+/** Rows of a reader that does not tell how many there are: they are counted as they come.
+  *
+  * @param rows
+  *   `InternalRow`s or `ColumnarBatch`es
+  */
+private final class SeenRows(rows: Iterator[InternalRow], task: TaskScan) extends Iterator[InternalRow] with Closeable {
+  import ScanCounter._
+
+  private val all = rows.asInstanceOf[Iterator[AnyRef]]
+
+  override def hasNext: Boolean = all.hasNext
+
+  // Not counted at the task's end: it would keep all readers until then.
+  override def next(): InternalRow = {
+    val row = all.next()
+    val n = row match {
+      case b: ColumnarBatch => b.numRows.toLong
+      case _ => 1L
+    }
+    task.report.add(Rows, n)
+    task.report.add(RowsOutput, n)
+    row.asInstanceOf[InternalRow]
+  }
+
+  override def close(): Unit = rows match {
+    case c: Closeable => c.close()
+    case _ =>
+  }
 }
 
 /** 64-bit hash of a path, to count distinct files without sending their names. */

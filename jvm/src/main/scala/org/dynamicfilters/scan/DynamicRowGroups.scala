@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.state.Cost
 
 /** Decides, row group by row group and always with the newest filters, what of a split is read.
   *
@@ -107,7 +108,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   /** What to hand on of a batch of the row group that was returned last. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
-    if (!spec.testsBatches || task.isFixed || failed || current.isTested) batch else passes.ofBatches(batch)
+    if (!spec.testsRead || task.isFixed || failed || current.isTested) batch else passes.ofBatches(batch)
 
   private var current: RowGroup = _
   private var since = 0L
@@ -116,11 +117,13 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   /** The row group before has gone all its way: tells what it cost. */
   private def settle(next: RowGroup): Unit = {
     val now = System.nanoTime()
-    if (current != null)
+    if (current != null) {
       current.way.foreach { late =>
         task.advisor.spent(late, current.isFirst, current.rowCount, now - since)
         measured = true
       }
+      task.tookRowGroup(current.rowCount, now - since)
+    }
     if (next != null) next.isFirst = !measured
     current = next
     since = now
@@ -200,10 +203,15 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
       val inDictionary = undecided.filter(i => noBounds(i) || filters(i).points.isDefined)
       if (
-        inDictionary.exists(i => excludes(i, task.dictionaryAdvisors, _.dictionaryCouldPass(group.block, filters(i))))
+        inDictionary.exists(i =>
+          excludes(i, group.rowCount, task.dictionaryAdvisors, _.dictionaryCouldPass(group.block, filters(i)))
+        )
       )
         return Decision.Prune(ByDictionary)
-      if (undecided.exists(i => excludes(i, task.bloomAdvisors, _.bloomCouldPass(group.block, filters(i)))))
+      if (
+        undecided
+          .exists(i => excludes(i, group.rowCount, task.bloomAdvisors, _.bloomCouldPass(group.block, filters(i))))
+      )
         return Decision.Prune(ByBloom)
     }
     val pages =
@@ -228,18 +236,29 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     *
     * @param column
     *   position among the filtered columns of the files
+    * @param rows
+    *   of the row group
     * @param couldPass
     *   None where there is nothing to look up
     */
   private def excludes(
       column: Int,
+      rows: Long,
       advisors: IndexedSeq[StepAdvisor],
       couldPass: FileColumn => Option[Boolean]
   ): Boolean = {
     val advisor = advisors(dataColumns(column)._1)
-    advisor.isWorthIt() && couldPass(fileColumns(column)).exists { passes =>
-      advisor.judge(1, if (passes) 1 else 0)
-      !passes
+    advisor.isWorthIt() && {
+      val from = ThreadTime.nanos
+      val answer = couldPass(fileColumns(column))
+      val spent = ThreadTime.nanos - from
+      // To read the row group would have cost no less, also where that is not known yet.
+      val saved = if (answer.contains(false)) math.max(spent, (rows * task.times.perRow).toLong) else 0L
+      advisor.cost(Cost(spent, saved, 0))
+      answer.exists { passes =>
+        advisor.judge(1, if (passes) 1 else 0)
+        !passes
+      }
     }
   }
 

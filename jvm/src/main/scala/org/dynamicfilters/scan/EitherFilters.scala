@@ -58,6 +58,8 @@ private final class EitherPass(filters: Seq[(Int, ValueFilter)]) extends RowPass
   private var candidates = Array.emptyIntArray
   private var passing = Array.emptyBooleanArray
 
+  override def at: Int = -1
+
   override def select(vector: Int => ColumnVector, s: Selection): Unit = {
     val n = s.count
     if (n > 0) {

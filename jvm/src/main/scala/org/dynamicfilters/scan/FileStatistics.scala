@@ -3,7 +3,9 @@ package org.dynamicfilters.scan
 import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
+import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
 /** What is known of one column in one row group.
@@ -14,6 +16,14 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
   *   compressed size of all its columns
   */
 final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: ColumnBounds)
+
+object LearnedRowGroup {
+  def of(block: BlockMetaData, bounds: ColumnBounds): LearnedRowGroup =
+    LearnedRowGroup(middle(block), block.getRowCount, block.getCompressedSize, bounds)
+
+  /** As Parquet assigns row groups to splits (ParquetMetadataConverter). */
+  def middle(block: BlockMetaData): Long = block.getStartingPos + block.getCompressedSize / 2
+}
 
 /** What a task learned of one column in one split of a file.
   *
@@ -91,6 +101,26 @@ final class FileStatistics(maxRowGroups: Int) {
       }
     }
 
+  /** What is known of files below one of the roots, least recently used first.
+    *
+    * @param roots
+    *   paths of folders or files, encoded as URIs
+    * @param most
+    *   as many row groups; the least recently used files are left out first
+    */
+  def below(roots: Seq[String], most: Int): Seq[FileRecord] = synchronized {
+    absorb()
+    val found = files.asScala.iterator.collect {
+      case (id, of) if roots.exists(r => id.path == r || id.path.startsWith(r.stripSuffix("/") + "/")) =>
+        val splits =
+          for ((column, c) <- of.columns.toSeq; ((start, end), groups) <- c.splits)
+            yield LearnedSplit(id.path, id.identity, column, start, end, groups)
+        (FileRecord(id.path, id.identity, splits, of.sizes.toSeq), of.weight)
+    }.toVector
+    var left = most
+    found.reverseIterator.takeWhile { case (_, weight) => left -= weight; left >= 0 }.map(_._1).toVector.reverse
+  }
+
   private def absorb(): Unit = {
     var s = arrived.poll()
     while (s != null) {
@@ -130,6 +160,10 @@ object FileStatistics {
         sizes.valuesIterator.map(_.weight).sum
   }
   val SettledMillis = 2000L
+
+  /** Whether a file was written so long before it was opened that one with the same length and time is the same file. */
+  def isSettled(file: FileIdentity, askedAt: Long): Boolean =
+    file.modified > 0 && askedAt - file.modified > SettledMillis
 
   /** About 100 bytes a row group: at most some 20 MiB. */
   val instance = new FileStatistics(200000)

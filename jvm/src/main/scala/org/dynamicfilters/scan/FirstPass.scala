@@ -32,9 +32,7 @@ final class FirstPass(
     }
   private val selector = new RowSelector
 
-  /** @param filters
-    *   by position in the required schema
-    * @param ofRows
+  /** @param ofRows
     *   evaluated after these
     * @param offer
     *   called for each row that passes everything, with the column at `offerField`
@@ -47,7 +45,7 @@ final class FirstPass(
       rowCount: Long,
       rows: Option[RowSet],
       indexed: Boolean,
-      filters: Seq[(Int, ValueFilter)],
+      filters: Seq[RowFilter],
       ofRows: Seq[RowPass],
       offerField: Int,
       offer: (ColumnVector, Int, Long) => Unit,
@@ -55,7 +53,7 @@ final class FirstPass(
   ): RowSet = {
     if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
     val passing = new RowSet.Builder
-    val active = filters.filter(_._2 != ValueFilter.All)
+    val active = filters.filter(_.filter != ValueFilter.All)
     reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
       val n = batch.numRows
       if (see != null) see(f => batch.column(position(f)), n, numbers)

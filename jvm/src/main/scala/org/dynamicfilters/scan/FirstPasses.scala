@@ -45,11 +45,12 @@ final class FirstPasses(
   lazy val ofBatches: BatchSelector = {
     val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
     new BatchSelector(
-      () => task.filters(),
+      () => task.filtersWithinBudget(),
       columns.collect { case (i, c) if !c.either => (i, c.ordinal) },
-      () => tuples.ofRowGroup(),
+      () => tuples.ofRowGroup(task.isWithinBudget),
       task.batchAdvisor,
-      report
+      report,
+      task.testCosts
     )
   }
 
@@ -155,7 +156,9 @@ final class FirstPasses(
       splittable: Boolean,
       learner: StatisticsLearner
   ): Survivors = {
-    val byField = dataColumns.indices.filter(fileColumns(_).isStored).map(i => (dataColumns(i)._2.ordinal, filters(i)))
+    val byField = dataColumns.indices.filter(fileColumns(_).isStored).map { i =>
+      RowFilter(dataColumns(i)._1, dataColumns(i)._2.ordinal, filters(i))
+    }
     val best = if (splittable) topK.map(FirstRows(_)) else None
     val indexed = bytes.hasPageIndex(group.block)
 
@@ -179,7 +182,7 @@ final class FirstPasses(
     }
 
     val second = costly.nonEmpty
-    val bound = byField.exists(_._2 != ValueFilter.All) || ofRows.nonEmpty
+    val bound = byField.exists(_.filter != ValueFilter.All) || ofRows.nonEmpty
     val windows = if (second && best.isDefined) KeyWindows.of(topK.get, group.rowCount) else None
     var rows = pages
     if (filterFields.nonEmpty && (bound || !second || windows.isDefined)) {

@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.TaskContext
 import org.dynamicfilters.exchange.{SnapshotSchedule, SnapshotUnavailable, TaskSnapshots}
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
-import org.dynamicfilters.state.{FilterRef, ReadPlace, SnapshotFilter, SnapshotUse, Snapshots, UserRef, Worth}
+import org.dynamicfilters.state._
 
 /** The filters of joins and users of a scan in one task whose output must be the same in every attempt of its partition.
   *
@@ -17,6 +17,8 @@ import org.dynamicfilters.state.{FilterRef, ReadPlace, SnapshotFilter, SnapshotU
   *   what travelled with the scan: the filters of snapshot 0
   * @param worth
   *   by filter, what tests of rows did in the tasks of this process; may be empty where `snapshots` never give up
+  * @param costs
+  *   takes by filter what tests cost since it was asked last
   */
 private[scan] final class FixedFilters(
     refs: IndexedSeq[FilterRef],
@@ -24,6 +26,7 @@ private[scan] final class FixedFilters(
     ready: ReadyFilters,
     snapshots: ScanSnapshots,
     worth: => IndexedSeq[Worth],
+    costs: () => IndexedSeq[Option[Cost]],
     context: TaskContext
 ) {
   // Not before the task has its filters: what tasks share depends on whether they are fixed.
@@ -139,9 +142,10 @@ private[scan] final class FixedFilters(
   def finish(): Unit = if (schedule != null) {
     val used = Option.when(isUntold)(schedule.entries)
     // Not with each batch: the driver, who decides, hears of it no earlier.
-    if (snapshots.givesUp) rows.indices.foreach(i => if (rows(i) > 0) worths(i).add(rows(i), passed(i)))
-    if (isUntold || rows.exists(_ > 0))
-      snapshots.uses.add(SnapshotUse(partition, used, rows.indices.map(i => (rows(i), passed(i)))))
+    val cost = costs()
+    val did = rows.indices.map(i => Tested(rows(i), passed(i), cost(i).getOrElse(Cost.none)))
+    if (snapshots.givesUp) did.zip(worths).foreach { case (t, w) => if (t.rows > 0) w.add(t) }
+    if (isUntold || rows.exists(_ > 0)) snapshots.uses.add(SnapshotUse(partition, used, did))
     rows = new Array[Long](refs.size)
     passed = new Array[Long](refs.size)
     isUntold = false

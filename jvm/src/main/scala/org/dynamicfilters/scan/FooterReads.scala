@@ -83,17 +83,15 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
         access <- ParquetReaderAccess.of(rows)
         if access.fileReader.getFileMetaData.getFileDecryptor == null
         identity <- access.openedStatus.map(FileIdentity.of)
-        if StatisticsLearner.isSettled(identity, askedAt)
+        if FileStatistics.isSettled(identity, askedAt)
       } {
         val blocks = access.fileReader.getFooter.getBlocks.asScala.toSeq
         val stored = columns.zipWithIndex
           .map { case (c, i) => (c, new FileColumn(access, i, c.domain)) }
           .filter(_._2.isStored)
         stored.foreach { case (c, column) =>
-          val groups = blocks.map { b =>
-            LearnedRowGroup(StatisticsLearner.middle(b), b.getRowCount, b.getCompressedSize, column.bounds(b))
-          }
-          val sizes = if (column eq stored.head._2) StatisticsLearner.sizes(blocks) else None
+          val groups = blocks.map(b => LearnedRowGroup.of(b, column.bounds(b)))
+          val sizes = if (column eq stored.head._2) ChunkSizes.of(blocks) else None
           val key = spec.statisticsKey(c)
           statistics
             .offer(LearnedSplit(split.urlEncodedPath, identity, key, 0, split.fileSize, groups.toArray, sizes))

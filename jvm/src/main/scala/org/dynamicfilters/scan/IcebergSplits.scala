@@ -28,6 +28,8 @@ private final class IcebergSplits(
 ) extends SplitBounds
     with Logging {
   import IcebergSplits._
+  override def files: Option[Long] = Some(bounds.size.toLong)
+
   private lazy val anything = spec.columns.map(_ => ColumnBounds.unknown)
 
   override def parts(split: InputPartition): Seq[SourcePart] =

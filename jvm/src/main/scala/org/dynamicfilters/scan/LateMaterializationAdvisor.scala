@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import org.dynamicfilters.state.{Budget, Cost}
+
 /** Decides for a scan, from what its row groups cost so far, whether to read filter columns first.
   *
   * Late materialization wins where whole pages are left out, and may lose where the surviving rows are scattered over all
@@ -28,6 +30,9 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
   private var early = 0
   private var decisions = 0L
 
+  // Of what reading late took more than reading plainly.
+  private val budget = new Budget
+
   /** Whether to read filter columns first in the next row group.
     *
     * @param first
@@ -37,10 +42,11 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
     decisions += 1
     val costs = of(first)
     if (judged == 0 || neverGivesUp) true
-    else if (misses >= MissesToGiveUp) decisions % RetryEvery == 0
+    else if (misses >= MissesToGiveUp) decisions % RetryEvery == 0 && !budget.isOver
     else if (touched < ClearlyGood || !costs.late.isKnown) true
     else if (!costs.plain.isKnown) false
-    else (decisions % RetryEvery == 0) != isCheaper(costs)
+    else if (isCheaper(costs)) decisions % RetryEvery != 0
+    else decisions % RetryEvery == 0 && !budget.isOver
   }
 
   private def of(first: Boolean): Costs = if (first) ofFirst else ofOthers
@@ -75,7 +81,12 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
 
   /** What a row group cost from the decision to the next one, its way through the operators above included. */
   def spent(late: Boolean, first: Boolean, rows: Long, nanos: Long): Unit = synchronized {
-    if (rows > 0) (if (late) of(first).late else of(first).plain).add(nanos.toDouble / rows)
+    if (rows > 0) {
+      val costs = of(first)
+      val more = if (late && costs.plain.isKnown) nanos - (costs.plain.perRow * rows).toLong else 0L
+      budget.add(Cost(math.max(more, 0L), math.max(-more, 0L), nanos))
+      (if (late) costs.late else costs.plain).add(nanos.toDouble / rows)
+    }
   }
 }
 

@@ -3,29 +3,46 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{Selection, ValueFilter}
 
-/** Finds the rows of batches that pass. Belongs to one task; what it returns is valid until it is asked again. */
-final class RowSelector {
+/** A filter by which the rows of batches are tested.
+  *
+  * @param at
+  *   its column among those of the spec
+  * @param field
+  *   position of the column in the batch
+  */
+final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
+
+/** Finds the rows of batches that pass. Belongs to one task; what it returns is valid until it is asked again.
+  *
+  * @param costs
+  *   takes what each filter cost; null where nobody asks
+  */
+final class RowSelector(costs: TestCosts = null) {
   private var selection: Selection = _
 
   /** @param rows
     *   of the batch
     * @param vector
     *   by position in the required schema
-    * @param filters
-    *   by position in the required schema
     * @param ofRows
     *   what looks at several columns; evaluated after the filters
     */
-  def select(
-      rows: Int,
-      vector: Int => ColumnVector,
-      filters: Seq[(Int, ValueFilter)],
-      ofRows: Seq[RowPass]
-  ): Selection = {
+  def select(rows: Int, vector: Int => ColumnVector, filters: Seq[RowFilter], ofRows: Seq[RowPass]): Selection = {
     if (selection == null || selection.rows.length < rows) selection = new Selection(rows)
     selection.all(rows)
-    filters.foreach { case (field, filter) => if (selection.count > 0) filter.select(vector(field), selection) }
-    ofRows.foreach(p => if (selection.count > 0) p.select(vector, selection))
+    filters.foreach(f => counted(f.at)(f.filter.select(vector(f.field), selection)))
+    ofRows.foreach(p => counted(p.at)(p.select(vector, selection)))
     selection
+  }
+
+  private def counted(at: Int)(test: => Unit): Unit = {
+    val before = selection.count
+    if (before > 0)
+      if (costs == null || at < 0) test
+      else {
+        val from = System.nanoTime()
+        test
+        costs.add(at, System.nanoTime() - from, (before - selection.count).toLong)
+      }
   }
 }

@@ -41,9 +41,36 @@ final class ScanTaskRDD[T: ClassTag](
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     def made = new TaskScan(spec, runs, ready, snapshots, context, { r => finish(r); reports.add(r) })
     val task = TaskScan.begin(spec.scanId, context)(made)
-    task.reads(split.index, inBatches = classTag[T] == classTag[ColumnarBatch])
-    val rows = firstParent[T].iterator(split, context)
-    if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(rows) else rows
+    val inBatches = classTag[T] == classTag[ColumnarBatch]
+    task.reads(split.index, inBatches)
+    val all = firstParent[T].iterator(split, context)
+    val rows =
+      if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(all) else all
+    if (inBatches) ScanTimes.measured(new FilledBatches(rows), task.times) else rows
+  }
+}
+
+/** The same batches without those that have no rows: filters leave some empty, Spark's readers never do. Functions of whole
+  * batches are not made for it (a Python function that takes columns, `x.iloc[0]`).
+  *
+  * Reads on in `hasNext`, as Spark's readers do.
+  */
+private final class FilledBatches[T](batches: Iterator[T]) extends Iterator[T] {
+  private var ahead: Option[T] = None
+
+  override def hasNext: Boolean = {
+    while (ahead.isEmpty && batches.hasNext) batches.next() match {
+      case b: ColumnarBatch if b.numRows == 0 =>
+      case b => ahead = Some(b)
+    }
+    ahead.isDefined
+  }
+
+  override def next(): T = {
+    if (!hasNext) throw new NoSuchElementException
+    val batch = ahead.get
+    ahead = None
+    batch
   }
 }
 

@@ -43,13 +43,14 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
     tuples.indices.collect {
       case i if now(i) != ValueFilter.All && (!countsRows || spec.tuples(i).place.crossesExchange) =>
         val (selector, ordinals) = tuples(i)
-        new TuplePass(selector, now(i), ordinals, task.tupleJudges(i), task.report)
+        new TuplePass(spec.columns.size + i, selector, now(i), ordinals, task.tupleJudges(i), task.report)
     }
   }
 
   // Where rows need not be the same in every attempt, the task decides by itself what is worth it.
   private val judge = if (task.isFixed) task.batchJudge else task.batchAdvisor
-  private val batches = new BatchSelector(() => task.filters(), columns, () => passes(), judge, task.report)
+  private val batches =
+    new BatchSelector(() => task.filters(), columns, () => passes(), judge, task.report, task.testCosts)
 
   /** The rows of a scan that pass.
     *

@@ -11,6 +11,9 @@ trait SplitBounds {
 
   /** The parts of a split of the source; maybe the split as it is, of which nothing is known. */
   def parts(split: InputPartition): Seq[SourcePart]
+
+  /** Of the scan as the query's own predicates left it, where that is known before its splits are made. */
+  def files: Option[Long] = None
 }
 
 object SplitBounds {

@@ -1,7 +1,6 @@
 package org.dynamicfilters.scan
 
 import scala.collection.mutable
-import scala.jdk.CollectionConverters._
 
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.spark.sql.execution.datasources.PartitionedFile
@@ -26,7 +25,7 @@ final class StatisticsLearner(
     fileColumns: IndexedSeq[FileColumn],
     askedAt: Long
 ) {
-  import StatisticsLearner._
+  import LearnedRowGroup.middle
 
   // The column whose values are watched: that of the first filter, if it is in the files.
   private val at = dataColumns.indexWhere(_._1 == 0)
@@ -99,13 +98,15 @@ final class StatisticsLearner(
 
   /** Reports what is known of all row groups of the split, those that static predicates excluded included. */
   def finish(blocks: Seq[BlockMetaData]): Unit = {
-    val settled = opened.filter(isSettled(_, askedAt))
+    val settled = opened.filter(FileStatistics.isSettled(_, askedAt))
+    // The driver has them from an earlier query, or gets them once.
+    lazy val sizes = if (task.knownBytes(file).isDefined) None else ChunkSizes.of(blocks)
     val stored = dataColumns.indices.filter(fileColumns(_).isStored)
     for (identity <- settled; column <- stored) {
       val groups = blocks.map { b =>
         val fresh = if (column == at) decoded.get(middle(b)) else None
         val bounds = fresh.orElse(learned(b, column)).getOrElse(fileColumns(column).bounds(b))
-        LearnedRowGroup(middle(b), b.getRowCount, b.getCompressedSize, bounds)
+        LearnedRowGroup.of(b, bounds)
       }
       task.report.learned += LearnedSplit(
         file.urlEncodedPath,
@@ -114,28 +115,8 @@ final class StatisticsLearner(
         file.start,
         file.start + file.length,
         groups.toArray,
-        if (column == stored.head) sizes(blocks) else None
+        if (column == stored.head) sizes else None
       )
     }
   }
-}
-
-object StatisticsLearner {
-
-  /** Of all columns, None of a file with very many. */
-  private[scan] def sizes(blocks: Seq[BlockMetaData]): Option[ChunkSizes] =
-    blocks.headOption.map(_.getColumns.size).filter(_ <= ChunkSizes.MaxColumns).map { _ =>
-      ChunkSizes(
-        blocks.head.getColumns.asScala.map(c => ChunkSizes.pathOf(c.getPath.toArray.toSeq)).toArray,
-        blocks.map(middle).toArray,
-        blocks.map(_.getColumns.asScala.map(_.getTotalSize).toArray).toArray
-      )
-    }
-
-  /** As Parquet assigns row groups to splits (ParquetMetadataConverter). */
-  private[scan] def middle(b: BlockMetaData): Long = b.getStartingPos + b.getCompressedSize / 2
-
-  /** Whether a file was written so long before it was opened that one with the same length and time is the same file. */
-  private[scan] def isSettled(file: FileIdentity, askedAt: Long): Boolean =
-    file.modified > 0 && askedAt - file.modified > FileStatistics.SettledMillis
 }

@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import org.dynamicfilters.state.{Budget, Cost}
+
 /** Whether a step is taken, and who hears what it did. */
 trait StepJudge {
 
@@ -30,11 +32,15 @@ trait StepJudge {
 final class StepAdvisor(giveUpSelectivity: Double, missesToGiveUp: Int = 2) extends StepJudge {
   private var misses = 0
   private var asked = 0L
+  private val budget = new Budget
 
   override def isWorthIt(): Boolean = synchronized {
     asked += 1
-    misses < missesToGiveUp || asked % StepAdvisor.RetryEvery == 0
+    (misses < missesToGiveUp || asked % StepAdvisor.RetryEvery == 0) && (giveUpSelectivity >= 1 || !budget.isOver)
   }
+
+  /** What the step cost, or work that went on without it. A step whose cost nobody tells is never over its budget. */
+  def cost(c: Cost): Unit = budget.add(c)
 
   override def judge(before: Long, after: Long): Boolean = synchronized {
     val gaveUp = misses >= missesToGiveUp

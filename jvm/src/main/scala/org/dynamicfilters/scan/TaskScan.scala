@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
-import org.dynamicfilters.state.{Executions, JoinRef, ReadPlace, RunningTasks, ScanInTask, TaskFilters, UserRef, Worth}
+import org.dynamicfilters.state._
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
   *
@@ -44,6 +44,7 @@ final class TaskScan(
         ready,
         _,
         spec.filterRefs.indices.map(i => shared(s"worth-${spec.scanId}-$i")(new Worth(spec.giveUpSelectivity))),
+        () => costsOfPartition(),
         context
       )
     )
@@ -67,6 +68,7 @@ final class TaskScan(
     fixed.foreach(_.reads(partition))
     testsTuples = inBatches
     file = -1
+    costsSince = System.nanoTime()
     if (isFixed) news = newest()
   }
   private var testsTuples = true
@@ -153,6 +155,45 @@ final class TaskScan(
 
   /** Who judges that where every batch has to be tested. */
   lazy val batchJudge: StepJudge = new Recording(sawRows)
+
+  /** What the scan's rows took in the tasks of this process. */
+  val times: ScanTimes = shared(s"times-${spec.scanId}")(new ScanTimes)
+
+  /** What tests of rows that were read cost. */
+  val testCosts = new TestCosts(spec.filterRefs.size)
+  private var costsSince = 0L
+  private lazy val budgets = spec.filterRefs.indices.map(i => shared(s"budget-${spec.scanId}-$i")(new Budget))
+  private lazy val withinBudget = Array.fill(spec.filterRefs.size)(true)
+
+  private def costsOfPartition(): IndexedSeq[Option[Cost]] = {
+    val now = System.nanoTime()
+    val costs = testCosts.take(times.perRowAbove, now - costsSince)
+    costsSince = now
+    costs
+  }
+
+  /** A row group has gone all its way: what of it was of use, and what is within its budget in the next one. */
+  def tookRowGroup(rows: Long, nanos: Long): Unit = {
+    times.took(rows, nanos)
+    (dictionaryAdvisors ++ bloomAdvisors).foreach(_.cost(Cost(0, 0, nanos)))
+    if (!isFixed && giveUp < 1)
+      testCosts.take(times.perRowAbove, nanos).zip(spec.filterRefs).zipWithIndex.foreach { case ((cost, ref), i) =>
+        budgets(i).add(cost.getOrElse(Cost(0, 0, nanos)))
+        val isOver = budgets(i).isOver
+        if (isOver && withinBudget(i)) report.addReason(TaskScan.overBudget(ref))
+        withinBudget(i) = !isOver
+      }
+  }
+
+  /** Whether rows that were read are tested by the filter, by its place among the scan's. */
+  def isWithinBudget(at: Int): Boolean = isFixed || withinBudget(at)
+
+  /** As [[filters]], for rows that were read. */
+  def filtersWithinBudget(): IndexedSeq[ValueFilter] = {
+    val all = filters()
+    if (isFixed || withinBudget.forall(identity)) all
+    else all.indices.map(i => if (withinBudget(i)) all(i) else ValueFilter.All)
+  }
 
   /** How many of so many rows passed. */
   def sawRows(rows: Long, passed: Long): Unit =
@@ -273,6 +314,9 @@ object TaskScan {
 
   /** Files are ordered by the first filter of a scan, if that is a TopK's. */
   val OrderingColumn = 0
+
+  private def overBudget(ref: FilterRef): String =
+    s"testing rows by $ref cost more than it saved: rows that were read are not tested by it"
 
   /** Row groups in a row of which a dictionary or bloom filter excluded none before the next ones are read without a look. One
     * look costs as much as reading a small part of the column, one row group saved pays for many.

@@ -20,16 +20,22 @@ final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Bo
     )
   }
 
-  /** Those that are ready and have not been given up, for one row group. */
-  def ofRowGroup(): Seq[TuplePass] =
+  /** Those that are ready and have not been given up, for one row group.
+    *
+    * @param isUsed
+    *   by place among the scan's filters
+    */
+  def ofRowGroup(isUsed: Int => Boolean = _ => true): Seq[TuplePass] =
     if (selectors.isEmpty) Nil
     else {
       val now = task.tuples()
       for {
         i <- selectors.indices
         selector <- selectors(i)
-        if now(i) != ValueFilter.All && task.tupleAdvisors(i).isWorthIt()
+        at = task.spec.columns.size + i
+        if now(i) != ValueFilter.All && isUsed(at) && task.tupleAdvisors(i).isWorthIt()
       } yield new TuplePass(
+        at,
         selector,
         now(i),
         task.spec.tuples(i).parts.map(_.ordinal),
@@ -45,6 +51,7 @@ final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Bo
   *   by part, where its column is
   */
 final class TuplePass(
+    val at: Int,
     selector: TupleSelector,
     filter: ValueFilter,
     ordinals: IndexedSeq[Int],

@@ -40,19 +40,16 @@ object UnopenedFiles {
       Using(ParquetFileReader.open(HadoopInputFile.fromPath(new Path(new URI(path)), conf))) { reader =>
         val blocks = reader.getFooter.getBlocks.asScala
         ofFile.foreach { s =>
-          val groups = blocks.filter(b => s.start <= middle(b) && middle(b) < s.end)
-          to.addRowGroups(
-            groups
-              .map(b => LearnedRowGroup(middle(b), b.getRowCount, b.getCompressedSize, ColumnBounds.unknown))
-              .toArray
-          )
+          val groups = blocks.filter { b =>
+            val middle = LearnedRowGroup.middle(b)
+            s.start <= middle && middle < s.end
+          }
+          to.addRowGroups(groups.map(LearnedRowGroup.of(_, ColumnBounds.unknown)).toArray)
           to.add(ScanCounter.BytesTotal, groups.iterator.map(bytes(_, wanted)).sum)
         }
       }
     }
   }
-
-  private def middle(b: BlockMetaData): Long = b.getStartingPos + b.getCompressedSize / 2
 
   private def bytes(b: BlockMetaData, wanted: String => Boolean): Long = b.getColumns.asScala.iterator
     .filter(c => wanted(ChunkSizes.pathOf(c.getPath.toArray.toSeq)))

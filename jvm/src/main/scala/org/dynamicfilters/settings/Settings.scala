@@ -73,6 +73,11 @@ object Settings {
     "How many queries the report keeps.",
     "a whole number of at least 1"
   )(_ >= 1)
+  val StatsPath: Setting[String] = R.directory(
+    Prefix + "stats.path",
+    "",
+    "Directory where what was learned of files is kept between applications; empty = nowhere."
+  )
   val ShowValues: Setting[Boolean] =
     R.boolean(Prefix + "report.showValues", default = true, "false: no data values in reports, plans and logs.")
 
@@ -91,7 +96,8 @@ object Settings {
     TopKMaxLimit,
     GiveUp,
     RetainedQueries,
-    ShowValues
+    ShowValues,
+    StatsPath
   )
   def get[T](conf: SQLConf, setting: Setting[T]): T = setting.read(conf)
 

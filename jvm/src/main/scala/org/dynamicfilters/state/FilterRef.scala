@@ -87,21 +87,23 @@ trait PlanRun {
   * Two of them are equal if equal operators look for the same in it. The plans are compared, not their hashes: Spark reuses an
   * exchange or a subquery for another that is equal, and what is left for one limit is too little for a larger one.
   *
-  * @param of
-  *   canonical form of the operator that it is for, with all that is below; null on executors
+  * @param producing
+  *   the operator that it is for, with all that is below; null on executors
   * @param ordinal
   *   which of the operator's filters it is
   */
 final class TopKRef private (
     id: Long,
-    @transient private val of: SparkPlan,
+    @transient private val producing: SparkPlan,
     private val ordinal: Int,
     val spec: TopKSpec,
     producer: Producer.Value
 ) extends FilterRef(id, producer) {
-  @transient private val hash: Int = (of, ordinal, spec).hashCode
+  // Not before it is asked for: most TopKs are planned again with each stage that ends, and find no scan.
+  @transient private lazy val of: SparkPlan = if (producing == null) null else producing.canonicalized
+  @transient private lazy val hash: Int = (of, ordinal, spec).hashCode
 
-  override val marker: String = f"$producer-$hash%08x"
+  override lazy val marker: String = f"$producer-$hash%08x"
 
   @transient private var runs = 0L
   @transient @volatile private var lastRun: PlanRun = _
@@ -142,5 +144,5 @@ object TopKRef {
     *   a TopK or an aggregate
     */
   def apply(of: SparkPlan, spec: TopKSpec, ordinal: Int = 0, producer: Producer.Value = Producer.topk): TopKRef =
-    FilterRef.register(new TopKRef(FilterRef.nextId(), of.canonicalized, ordinal, spec, producer))
+    FilterRef.register(new TopKRef(FilterRef.nextId(), of, ordinal, spec, producer))
 }

@@ -62,6 +62,7 @@ final class JoinState(
   @volatile private var startedAt = 0L
   @volatile private var readyAt = 0L
   private val waited = new AtomicLong
+  private val seen = new AtomicReference(FilterTimes(registered = System.currentTimeMillis()))
 
   @volatile private var leader: JoinState = _
   @volatile private var names = Vector.empty[String]
@@ -102,6 +103,12 @@ final class JoinState(
     listeners.add(f)
     if (isSettled) f()
   }
+
+  // Of the operator that collects the keys; what it does with them must not fail.
+  @volatile private var shows: JoinState.Shows = _
+
+  /** Tells of the filter once it is complete, and of each wait for it. */
+  def showWith(s: JoinState.Shows): Unit = shows = s
 
   /** What the exchange between processes did not do with it, for reports. */
   @volatile var sending: Option[String] = None
@@ -162,7 +169,10 @@ final class JoinState(
   private def checkComplete(): Unit = phaseNow.get match {
     case now @ Building(partitions, reports)
         if reports != Reports.All && partials.size >= partitions && columns.forall(_.isSettled) =>
-      if (readyAt == 0L) readyAt = System.nanoTime()
+      if (readyAt == 0L) {
+        readyAt = System.nanoTime()
+        seen.updateAndGet(_.copy(ready = System.currentTimeMillis()))
+      }
       // Meanwhile it may have been given up, or have ended.
       if (phaseNow.compareAndSet(now, now.copy(reports = Reports.All))) settle() else checkComplete()
     case _ =>
@@ -173,8 +183,17 @@ final class JoinState(
     case _ => false
   }
 
-  private def build(): Unit = synchronized {
-    if (isComplete) {
+  private def build(): Unit = if (built()) phaseNow.get match {
+    case Ready(_, bytes, _, distinct) if shows != null => shows.complete(bytes, distinct)
+    case _ =>
+  }
+
+  /** @return
+    *   whether it was built now
+    */
+  private def built(): Boolean = synchronized {
+    val mine = isComplete
+    if (mine) {
       phaseNow.set(
         try {
           // One by one, so that bytes and keys of all of them are not held at a time.
@@ -198,6 +217,7 @@ final class JoinState(
       // After the phase has changed; see `offer`.
       partials.clear()
     }
+    mine
   }
 
   private def union(parts: Seq[KeyPartial]): Either[String, BuiltFilter] =
@@ -250,7 +270,10 @@ final class JoinState(
   def await(deadline: Long): Unit = {
     val from = System.nanoTime()
     settled.await(math.max(0L, deadline - from), TimeUnit.NANOSECONDS)
-    waited.accumulateAndGet((System.nanoTime() - from) / 1000000, (a: Long, b: Long) => math.max(a, b))
+    val millis = (System.nanoTime() - from) / 1000000
+    waited.accumulateAndGet(millis, (a: Long, b: Long) => math.max(a, b))
+    val of = if (leader == null) this else leader
+    if (of.shows != null) of.shows.waited(millis)
   }
 
   /** The longest time that a scan was held back for it. */
@@ -259,6 +282,14 @@ final class JoinState(
   /** From the start of the build side to its last partition; None before. */
   def readyMillis: Option[Long] =
     if (readyAt == 0L || startedAt == 0L) None else Some(math.max(0L, (readyAt - startedAt) / 1000000))
+
+  /** When it came to be; of a follower, when the other one's keys were complete. */
+  def times: FilterTimes =
+    if (leader == null) seen.get else seen.get.copy(ready = leader.times.ready)
+
+  /** A scan starts that has the filter from its first row on. */
+  def usedFromStart(): Unit =
+    seen.updateAndGet(t => if (t.used > 0) t else t.copy(used = System.currentTimeMillis()))
 
   def expression(column: String): String = current match {
     case None => "true"
@@ -271,5 +302,18 @@ final class JoinState(
 }
 
 object JoinState {
+
+  /** What an operator shows of the filter that it makes, on the driver. */
+  trait Shows {
+
+    /** @param distinct
+      *   how many keys pass, if that is known
+      */
+    def complete(bytes: Int, distinct: Option[Long]): Unit
+
+    /** A scan was held back for so long. */
+    def waited(millis: Long): Unit
+  }
+
   val Incomplete = "not every partition of the build side has reported"
 }

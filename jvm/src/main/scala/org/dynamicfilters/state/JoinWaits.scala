@@ -1,6 +1,6 @@
 package org.dynamicfilters.state
 
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
@@ -49,13 +49,18 @@ object JoinWaits {
     case object QueryEnded extends Outcome
   }
 
+  private def pool: Option[String] = MaxWaiting.keys.find(Thread.currentThread.getName.startsWith(_))
+
+  /** Whether this thread is one of those pools', and submits an exchange. */
+  def isSubmitting: Boolean = pool.isDefined
+
   /** Waits for filters.
     *
     * @param waits
     *   with the longest time for each, in milliseconds from now
     */
   def await(executionId: Long, waits: Seq[(JoinRef, Long)]): Outcome =
-    MaxWaiting.keys.find(Thread.currentThread.getName.startsWith(_)) match {
+    pool match {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
         try
@@ -72,10 +77,13 @@ object JoinWaits {
         refs.foreach { case (r, millis) =>
           waits.waiting.put(r.id, r)
           followStarted(r, waits)
-          if (!waits.ended) r.state.await(from + millis * 1000000L)
+          if (!waits.ended) r.state.await(from + TimeUnit.MILLISECONDS.toNanos(math.min(millis, Longest)))
         }
         if (waits.ended) Outcome.QueryEnded else Outcome.Over
     }
+
+  /** A day: more does not fit into the clock's nanoseconds. */
+  private val Longest = TimeUnit.DAYS.toMillis(1)
 
   /** Main query and subqueries are planned apart, and share exchanges: the tap that runs may be that of an equal build side,
     * with a filter of its own. Then nobody plans again before the wait is over.

@@ -65,12 +65,12 @@ final case class ScheduleEntry(from: ReadPlace, number: Int)
   * @param used
   *   what it used, if the driver may not know: it missed an answer
   * @param tested
-  *   by filter, how many rows were tested, and how many of them passed
+  *   by filter, what testing rows by it did; none for a use without tests
   */
 final case class SnapshotUse(
     partition: Int,
     used: Option[Vector[ScheduleEntry]],
-    tested: IndexedSeq[(Long, Long)]
+    tested: IndexedSeq[Tested]
 )
 
 /** Which filters each partition of an RDD below an exchange is computed with. On the driver.
@@ -98,8 +98,8 @@ final case class SnapshotUse(
   * @param topKs
   *   by filter, if they are bounds; else none
   * @param giveUpSelectivity
-  *   where more than this share of the tested rows passed, partitions that have not started do not test theirs; 1 never
-  *   gives up
+  *   where more than this share of the tested rows passed, or tests are over their [[Budget]], partitions that have not
+  *   started do not test theirs; 1 never gives up
   */
 final class Snapshots(
     val first: IndexedSeq[SnapshotFilter],
@@ -201,7 +201,7 @@ final class Snapshots(
   /** Takes what an attempt that has succeeded tells. */
   def record(use: SnapshotUse): Unit = synchronized {
     use.used.foreach(schedule => fixed(use.partition) = new Fixed(schedule, None))
-    worth.zip(use.tested).foreach { case (w, (rows, passed)) => if (rows > 0) w.add(rows, passed) }
+    worth.zip(use.tested).foreach { case (w, t) => if (t.rows > 0) w.add(t) }
   }
 
   private val made = mutable.HashMap.empty[Seq[Int], AnyRef]

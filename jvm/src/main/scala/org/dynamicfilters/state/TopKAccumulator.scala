@@ -8,12 +8,15 @@ package org.dynamicfilters.state
   *   how often the bound was tightened there
   * @param bound
   *   the bound as an encoded filter, null where there is none
+  * @param firstMillis
+  *   see [[TopKState.firstBoundMillis]]
   */
 final case class TopKSeen(
     executionId: Long,
     executorId: String,
     generation: Long,
-    bound: Array[Byte]
+    bound: Array[Byte],
+    firstMillis: Long = 0
 )
 
 /** Carries [[TopKSeen]] to the driver. */

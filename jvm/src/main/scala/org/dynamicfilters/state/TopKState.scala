@@ -42,6 +42,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   import TopKState._
 
   @volatile private var current: TopKBound = TopKBound.none
+  @volatile private var first = 0L
   private val owners = mutable.HashMap.empty[Int, Long]
   private val lists = mutable.HashMap.empty[Int, Array[AnyRef]]
   private var held = 0L
@@ -49,6 +50,14 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   private val unsent = mutable.HashSet.empty[Int]
 
   def bound: TopKBound = current
+
+  /** When there was a bound first, in milliseconds since 1970; 0 while there is none. */
+  def firstBoundMillis: Long = first
+
+  private def replace(bound: TopKBound): Unit = {
+    if (first == 0L) first = System.currentTimeMillis()
+    current = bound
+  }
 
   override def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit = put(partition, attempt, keys)
 
@@ -106,7 +115,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   def adopt(bound: TopKBound): Outcome = synchronized {
     if (bound.isNone || !isTighter(bound.key, bound.partition)) Outcome.NotTighter
     else {
-      current = bound.copy(generation = math.max(bound.generation, current.generation + 1))
+      replace(bound.copy(generation = math.max(bound.generation, current.generation + 1)))
       Outcome.Tightened
     }
   }
@@ -142,7 +151,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     if (taken < spec.limit) return Outcome.NotFull
     cursors.foreach(c => if (c.at < c.keys.length) set(c.partition, java.util.Arrays.copyOf(c.keys, c.at)))
     if (isTighter(lastKey, last.partition)) {
-      current = TopKBound(current.generation + 1, lastKey, last.partition)
+      replace(TopKBound(current.generation + 1, lastKey, last.partition))
       Outcome.Tightened
     } else Outcome.NotTighter
   }

@@ -13,6 +13,9 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
   @volatile private var adopted: Generation = ref.generation
   @volatile private var columns = Vector.empty[String]
   @volatile private var notInScan: Option[String] = None
+
+  /** When the execution first used it, in milliseconds since 1970. */
+  val sinceMillis: Long = System.currentTimeMillis()
   private val listeners = new CopyOnWriteArrayList[() => Unit]()
 
   /** The tightest generation that scans may use: each one implies the one before, whatever the user does. */

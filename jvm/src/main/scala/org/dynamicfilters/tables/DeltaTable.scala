@@ -109,8 +109,10 @@ object DeltaTable {
       case other => other
     }
 
-  /** What the files call the column: with column mapping names are the table's own affair. */
-  private def physicalName(field: StructField): String = {
+  /** What the files call the column: with column mapping names are the table's own affair. The name itself of a field of any
+    * other table.
+    */
+  def physicalName(field: StructField): String = {
     val key = "delta.columnMapping.physicalName"
     if (field.metadata.contains(key)) field.metadata.getString(key) else field.name
   }

@@ -40,11 +40,9 @@ final class TableStatistics(maxFiles: Int) {
   private def ofOtherVersion(key: Key, wanted: Set[String]): Option[LoggedBounds] =
     columns.keySet.asScala
       .filter(_.copy(version = key.version) == key)
-      .toSeq
-      .sortBy(k => math.abs(k.version - key.version))
-      .take(1)
+      .minByOption(k => math.abs(k.version - key.version))
       .map(columns.get(_).ofAnyVersion)
-      .find(known => wanted.count(known.get(_).isEmpty) <= wanted.size / OneInUnknown)
+      .filter(known => wanted.count(known.get(_).isEmpty) <= wanted.size / OneInUnknown)
 
   private def keep(key: Key, read: LoggedBounds): LoggedBounds = synchronized {
     Option(columns.put(key, read)).foreach(files -= Overhead + _.size)

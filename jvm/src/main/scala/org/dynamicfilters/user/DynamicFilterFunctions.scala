@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.dynamicfilters.{SparkAccess, UserError}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.KeyDomain
 
-/** The SQL functions that use filters of one's own. */
+/** The SQL functions that use user filters. */
 object DynamicFilterFunctions {
   import UserFilterException.Code
 

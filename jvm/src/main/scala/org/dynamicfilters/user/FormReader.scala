@@ -64,7 +64,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
       val f = v.getNumber.toFloat
       if (f.isInfinite && !v.getNumber.isInfinite) throw unfit(v.getNumber.toString)
       domain.fromInternal(f)
-    case (UserValue.ValueCase.DECIMAL, t: DecimalType) => decimal(new java.math.BigDecimal(v.getDecimal), t)
+    case (UserValue.ValueCase.DECIMAL, t: DecimalType) => decimal(number(v.getDecimal), t)
     case (UserValue.ValueCase.TEXT, StringType) => domain.fromInternal(UTF8String.fromString(v.getText))
     case (UserValue.ValueCase.DATA, BinaryType) => domain.fromInternal(v.getData.toByteArray)
     case (UserValue.ValueCase.DATE_DAYS, DateType) => domain.fromInternal(v.getDateDays)
@@ -96,12 +96,16 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case _ => throw unfit(n.toString)
   }
 
+  /** A client's decimals may be infinite, or none. */
+  private def number(text: String): java.math.BigDecimal =
+    try new java.math.BigDecimal(text)
+    catch { case _: NumberFormatException => throw unfit(text) }
+
   private def decimal(n: java.math.BigDecimal, t: DecimalType): AnyRef = {
-    val exact =
-      try n.setScale(t.scale)
-      catch { case _: ArithmeticException => throw unfit(n.toString) }
-    if (exact.precision > t.precision) throw unfit(n.toString)
-    domain.fromInternal(Decimal(exact, t.precision, t.scale))
+    // Written out, 1E+999999999 has a billion digits.
+    val short = n.stripTrailingZeros
+    if (short.scale > t.scale || short.precision.toLong - short.scale > t.precision - t.scale) throw unfit(n.toString)
+    domain.fromInternal(Decimal(short.setScale(t.scale), t.precision, t.scale))
   }
 
   private def shown(v: UserValue): String = v.getValueCase match {

@@ -2,7 +2,7 @@ package org.dynamicfilters.user
 
 import org.apache.spark.sql.execution.dynamicfilters.UserError
 
-/** What is wrong with a command on a filter of one's own, or with its use in a query.
+/** What is wrong with a command on a user filter, or with its use in a query.
   *
   * The Python package makes its own exceptions of it, by the code in its error class.
   */

@@ -61,7 +61,7 @@ class SnapshotsSuite extends AnyFunSuite {
     one.now = Some(upTo(10))
     val asked = one.take(3)
     val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(3, Some(Snapshots.onlyFirst), IndexedSeq((0L, 0L))))
+    onTask.add(SnapshotUse(3, Some(Snapshots.onlyFirst), IndexedSeq(Tested.none)))
     assert(one.take(3) == asked, "it has not succeeded")
     new ResultItems[SnapshotUse](one.table.record).merge(onTask)
     assert(one.take(3) == Unknown)
@@ -73,7 +73,7 @@ class SnapshotsSuite extends AnyFunSuite {
     val uses = new ResultItems[SnapshotUse](one.table.record)
     def report(rows: Long, passed: Long): Unit = {
       val onTask = new ResultItems[SnapshotUse](null)
-      onTask.add(SnapshotUse(0, None, IndexedSeq((rows, passed))))
+      onTask.add(SnapshotUse(0, None, IndexedSeq(Tested(rows, passed, Cost.none))))
       uses.merge(onTask)
     }
     assert(one.take(0) == Values(one.now.get, tested = true))

@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.DataFrame
 import org.dynamicfilters.scan.Wait
-import org.dynamicfilters.scan.Wait.{Briefly, UntilReady}
+import org.dynamicfilters.scan.Wait.{Briefly, No, UntilReady}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Which probe sides are held back, by what is expected of the two sides. Ranges say how many rows they have. */
@@ -41,11 +41,16 @@ class WaitPlannerSuite extends AnyFunSuite with SparkTests {
   }
 
   test("a small probe side waits whatever the build side is") {
-    assert(waits(rows(1000), rows(large / 10, "id > 5")) == UntilReady)
+    assert(waits(rows(10000), rows(large / 10, "id > 5")) == UntilReady)
+  }
+
+  test("a probe side of next to nothing does not wait: it may be empty, which ends the query") {
+    assert(waits(rows(1000), rows(large / 10, "id = 5")) == No)
+    assert(waits(rows(0), rows(1000, "id = 5")) == No)
   }
 
   test("no wait is longer than the setting allows") {
-    assert(Wait.No.millis(10000) == 0)
+    assert(No.millis(10000) == 0)
     assert(UntilReady.millis(10000) == 10000 && UntilReady.millis(0) == 0)
     assert(Briefly.millis(10000) == 100 && Briefly.millis(50) == 50 && Briefly.millis(0) == 0)
   }

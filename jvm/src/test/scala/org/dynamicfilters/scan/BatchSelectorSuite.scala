@@ -76,6 +76,7 @@ class BatchSelectorSuite extends AnyFunSuite {
     f.filter = atMost(5)
     var (seen, judged) = (0, 0)
     f.passes = Seq(new RowPass {
+      override def at: Int = -1
       override def select(vector: Int => ColumnVector, s: Selection): Unit = {
         seen = s.count
         s.count = s.count.min(2)

@@ -27,7 +27,17 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
     def inTask[A: scala.reflect.ClassTag](body: FixedFilters => A): A =
       sc.parallelize(Seq(1), 1)
         .map(_ =>
-          body(new FixedFilters(Vector(ref), Vector(Some(domain)), ready, scan, Vector.empty, TaskContext.get()))
+          body(
+            new FixedFilters(
+              Vector(ref),
+              Vector(Some(domain)),
+              ready,
+              scan,
+              Vector.empty,
+              () => Vector(None),
+              TaskContext.get()
+            )
+          )
         )
         .collect()
         .head

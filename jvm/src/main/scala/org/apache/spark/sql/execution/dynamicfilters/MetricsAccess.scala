@@ -2,11 +2,26 @@ package org.apache.spark.sql.execution.dynamicfilters
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates
 
 /** Metrics of operators. */
 object MetricsAccess {
   def sum(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createMetric(sc, name)
   def size(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createSizeMetric(sc, name)
+
+  def millis(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createTimingMetric(sc, name)
+
+  /** Adds to metrics on the driver, visible in the UI.
+    *
+    * @param executionId
+    *   Spark's local property, null outside of an execution
+    */
+  def addOnDriver(sc: SparkContext, executionId: String, values: Seq[(SQLMetric, Long)]): Unit = {
+    values.foreach { case (metric, value) => metric.add(value) }
+    Option(executionId).flatMap(_.toLongOption).foreach { id =>
+      sc.listenerBus.post(SparkListenerDriverAccumUpdates(id, values.map { case (m, value) => (m.id, value) }))
+    }
+  }
 
   /** Makes metrics that the driver has set visible in the UI. */
   def postDriverUpdates(sc: SparkContext, executionId: String, metrics: Seq[SQLMetric]): Unit =

@@ -1,7 +1,7 @@
-package org.dynamicfilters.plan
+package org.dynamicfilters.filter
 
 /** Asks the same of several keys. */
-private[plan] object Traverse {
+private[dynamicfilters] object Traverse {
 
   /** The answers in the order of the keys, or the first reason why one has none. */
   def apply[A, B](xs: Seq[A])(f: A => Either[String, B]): Either[String, Seq[B]] =

@@ -1,0 +1,180 @@
+"""All queries of TPC-DS and TPC-H against stock Spark: ``python benchmarks/bench_tpc.py tpcds --scale 1``.
+
+Each query runs by turns: stock, with filters, stock again and, if asked for, stock with Spark's own bloom
+filter forced on. Wall time, and processor time of driver and tasks. The two stock runs (A/A) show what this
+machine can tell: a query is "slower" where ours is below 0.97 of stock's speed in both units and outside of
+the A/A interval.
+
+The report is written after every query, and what it has is not measured again: a run may be cut in parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import datafiles
+import join_queries
+import runs
+import tpcds
+import tpch
+from join_queries import BLOOM, OURS
+from processor import AGAIN, UNITS, WALL, Threads
+from progress import step
+from results import Pairs, rounds
+from runs import STOCK
+
+SUITES = {"tpcds": tpcds, "tpch": tpch}
+#: Of stock's speed.
+LEAST = 0.97
+
+Seconds = dict[str, dict[str, list[float]]]
+
+
+def main() -> None:
+    """Measures what the command line asks for, and writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--queries", nargs="*", help="some of them: q01 q17")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=3, help="rounds before: the JVM compiles meanwhile")
+    parser.add_argument("--bloom", action="store_true", help="also stock with its own bloom filter forced on")
+    parser.add_argument("--out", type=Path, help="JSON; the page beside it. Default: build/bench")
+    options = parser.parse_args()
+    out = options.out or datafiles.ROOT / "build" / "bench" / f"{options.suite}-{options.scale:g}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {"environment": runs.environment(), "queries": {}, "problems": {}}
+    if out.exists():
+        report = json.loads(out.read_text(encoding="utf-8"))
+    suite = SUITES[options.suite]
+    tables, texts = suite.tables(datafiles.DATA, options.scale), suite.queries(options.scale)
+    wanted = options.queries or list(texts)
+    variants = [STOCK, OURS, AGAIN, *([BLOOM] if options.bloom else [])]
+    spark = runs.session(f"benchmark of {options.suite}")
+    threads = Threads(int(spark._jvm.java.lang.ProcessHandle.current().pid()))  # type: ignore[union-attr]
+    try:
+        for name, folder in tables.items():
+            runs.warm_page_cache(folder)
+            runs.register(spark, name, folder)
+        for number, name in enumerate(wanted, start=1):
+            if name in report["queries"]:
+                continue
+            with step(f"{options.suite} {options.scale:g}, {name}, {number} of {len(wanted)}") as progress:
+                try:
+                    progress.note("warming up")
+                    seconds, problem = measure(spark, threads, texts[name], variants, options)
+                except (PySparkException, Py4JJavaError) as error:
+                    seconds, problem = None, f"failed: {str(error).splitlines()[0]}"
+            if seconds:
+                report["queries"][name] = seconds
+                print(f"{name}: {_line(seconds)}", flush=True)
+            if problem:
+                report["problems"][name] = problem
+                print(f"{name}: {problem}", flush=True)
+            out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+            out.with_suffix(".md").write_text(page(options.suite, options.scale, report), encoding="utf-8")
+    finally:
+        spark.stop()
+    print("\n".join(summary(report["queries"])))
+
+
+def measure(
+    spark: SparkSession, threads: Threads, text: str, variants: Sequence[str], options: argparse.Namespace
+) -> tuple[Seconds, str | None]:
+    """Seconds of a query by unit and variant, round by round; and what was wrong with its answers."""
+    found: Seconds = {unit: {} for unit in UNITS}
+    answers: dict[str, list[str]] = {}
+    for round_, order in rounds(variants, options.warm_up + options.rounds):
+        for variant in order:
+            own = join_queries.BLOOM_CONFS if variant == BLOOM else {}
+            runs.collect_garbage(spark)
+            with runs.settings(spark, own):
+                ran, used = threads.measured(
+                    lambda variant=variant: runs.run(spark, text, filters=variant == OURS)
+                )
+            answers[variant] = _comparable(ran.rows)
+            if round_ >= options.warm_up:
+                for unit, seconds in used.items():
+                    found[unit].setdefault(variant, []).append(seconds)
+    differ = [v for v in variants if answers[v] != answers[STOCK]]
+    if AGAIN in differ:
+        return found, "the rows are not the same in two runs of stock: ties"
+    return found, f"the rows differ from stock's: {', '.join(differ)}" if differ else None
+
+
+def _comparable(rows: Sequence[Any]) -> list[str]:
+    """Rows in an order of their own; floating-point numbers to nine digits, as sums depend on their order."""
+    return sorted(str([f"{v:.9g}" if isinstance(v, float) else v for v in row]) for row in rows)
+
+
+def _pairs(seconds: Seconds, unit: str, variant: str) -> Pairs:
+    """Its seconds over stock's."""
+    return Pairs("", "", "", seconds[unit][STOCK], seconds[unit][variant])
+
+
+def is_slower(seconds: Seconds) -> bool:
+    """Whether ours is slower than stock, by more than A/A shows, in both units."""
+    return all(
+        _pairs(seconds, unit, OURS).ratio > max(1 / LEAST, _pairs(seconds, unit, AGAIN).interval[1])
+        for unit in UNITS
+    )
+
+
+def _line(seconds: Seconds) -> str:
+    parts = []
+    for unit in UNITS:
+        of = seconds[unit]
+        parts.append(f"{unit} {median(of[STOCK]):.3f} {median(of[OURS]):.3f} s")
+        parts.append(f"ours {_pairs(seconds, unit, OURS).text()}, A/A {_pairs(seconds, unit, AGAIN).text()}")
+    return "; ".join(parts) + ("; SLOWER" if is_slower(seconds) else "")
+
+
+def summary(queries: Mapping[str, Seconds]) -> list[str]:
+    """Sums, means and what is slower, a line each."""
+    if not queries:
+        return []
+    lines = []
+    for unit in UNITS:
+        of = [seconds[unit] for seconds in queries.values()]
+        sums = {v: sum(median(one[v]) for one in of if v in one) for v in (STOCK, OURS, AGAIN, BLOOM)}
+        speeds = [1 / _pairs(seconds, unit, OURS).ratio for seconds in queries.values()]
+        mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
+        lines.append(
+            f"{unit}: sum of {len(of)} queries {', '.join(f'{v} {s:.1f} s' for v, s in sums.items() if s)}; "
+            f"stock / ours {sums[STOCK] / sums[OURS]:.2f}, geometric mean {mean:.2f}, "
+            f"{sum(s >= 1.5 for s in speeds)} at least 1.5 times faster, "
+            f"{sum(s < LEAST for s in speeds)} below {LEAST}"
+        )
+    slower = [name for name, of in queries.items() if is_slower(of)]
+    return [*lines, f"slower in both units, beyond A/A: {', '.join(slower) or 'none'}"]
+
+
+def page(suite: str, scale: float, report: Mapping[str, Any]) -> str:
+    """The report as Markdown."""
+    lines = [f"# {'TPC-DS' if suite == 'tpcds' else 'TPC-H'}, scale factor {scale:g}", ""]
+    lines += [runs.environment_text(report["environment"]) + ".", ""]
+    lines += [f"* {line}" for line in summary(report["queries"])]
+    lines += [f"* {name}: {text}" for name, text in report["problems"].items()]
+    lines += ["", "Seconds are medians; ratios those of pairs, with the interval of 95 %.", ""]
+    lines += ["| query | stock, s | ours, s | ours / stock | A/A | processor: ours / stock | A/A |"]
+    lines += ["|---|---|---|---|---|---|---|"]
+    for name, seconds in sorted(report["queries"].items()):
+        wall = seconds[WALL]
+        row = [name, f"{median(wall[STOCK]):.3f}", f"{median(wall[OURS]):.3f}"]
+        row += [_pairs(seconds, unit, variant).text() for unit in UNITS for variant in (OURS, AGAIN)]
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+package org.dynamicfilters.scan
+
+import java.util.zip.CRC32C
+
+import scala.jdk.CollectionConverters._
+
+import com.google.protobuf.ByteString
+import org.dynamicfilters.filter.{BoundsCodec, FilterCodec, KeyCodec, KeyDomain, Traverse}
+import org.dynamicfilters.proto._
+
+/** What is known of a table's files, as it is kept between applications.
+  *
+  * @param table
+  *   its root paths, one a line
+  * @param domains
+  *   of the columns, by [[ScanSpec.statisticsKey]]
+  * @param files
+  *   least recently used first
+  */
+final case class TableFiles(table: String, domains: Map[String, KeyDomain], files: Seq[FileRecord])
+
+/** What is known of a file.
+  *
+  * @param splits
+  *   by column and split; without sizes
+  * @param sizes
+  *   by split [start, end)
+  */
+final case class FileRecord(
+    path: String,
+    identity: FileIdentity,
+    splits: Seq[LearnedSplit],
+    sizes: Seq[((Long, Long), ChunkSizes)]
+)
+
+/** Statistics of files as bytes (proto/statistics.proto), and back. Decoding never throws. */
+object StatisticsCodec {
+  import KeyCodec.{known, readDomain}
+
+  val Version = 1
+
+  /** Columns whose type is not known are left out. */
+  def encode(of: TableFiles): Array[Byte] = {
+    val content = StatisticsOfTable.newBuilder().setTable(of.table)
+    val used = of.files.iterator.flatMap(_.splits).map(_.column).filter(of.domains.contains).distinct.toIndexedSeq
+    used.foreach { key =>
+      content.addColumns(StatisticsColumn.newBuilder().setKey(key).setDataType(of.domains(key).dataType.json))
+    }
+    val index = used.zipWithIndex.toMap
+    of.files.foreach { f =>
+      val file = StatisticsOfFile.newBuilder().setPath(f.path)
+      file.setLength(f.identity.length).setModified(f.identity.modified)
+      for (s <- f.splits; column <- index.get(s.column)) file.addSplits(split(s, column, of.domains(s.column)))
+      f.sizes.foreach { case ((start, end), s) => file.addSizes(sizes(start, end, s)) }
+      content.addFiles(file)
+    }
+    val bytes = content.build().toByteString
+    StatisticsFile.newBuilder().setVersion(Version).setChecksum(checksum(bytes)).setContent(bytes).build().toByteArray
+  }
+
+  private def split(s: LearnedSplit, column: Int, domain: KeyDomain): StatisticsOfSplit = {
+    val b = StatisticsOfSplit.newBuilder().setColumn(column).setStart(s.start).setEnd(s.end)
+    s.rowGroups.foreach { g =>
+      val group = StatisticsOfRowGroup.newBuilder().setMiddle(g.middle).setRows(g.rows).setBytes(g.bytes)
+      BoundsCodec.write(domain, g.bounds, group)
+      b.addRowGroups(group)
+    }
+    b.build()
+  }
+
+  private def sizes(start: Long, end: Long, s: ChunkSizes): StatisticsSizes = {
+    val b = StatisticsSizes.newBuilder().setStart(start).setEnd(end)
+    s.columns.foreach(b.addColumns)
+    s.middles.foreach(b.addMiddles)
+    s.bytes.foreach(_.foreach(b.addBytes))
+    b.build()
+  }
+
+  private def checksum(bytes: ByteString): Int = {
+    val crc = new CRC32C
+    bytes.asReadOnlyByteBufferList.asScala.foreach(crc.update)
+    crc.getValue.toInt
+  }
+
+  /** What is known, or why nothing is. */
+  def decode(bytes: Array[Byte]): Either[String, TableFiles] =
+    FilterCodec.reading("statistics") {
+      val file = StatisticsFile.parseFrom(bytes)
+      for {
+        _ <- FilterCodec.sameVersion("statistics", file.getVersion, Version)
+        _ <- known(file)
+        // An empty content has the checksum of a file that was cut.
+        _ <- Either.cond(
+          !file.getContent.isEmpty && checksum(file.getContent) == file.getChecksum,
+          (),
+          "the checksum is wrong"
+        )
+        table <- table(StatisticsOfTable.parseFrom(file.getContent))
+      } yield table
+    }
+
+  private def table(t: StatisticsOfTable): Either[String, TableFiles] =
+    for {
+      _ <- known(t)
+      columns <- Traverse(t.getColumnsList.asScala.toSeq) { c =>
+        known(c).flatMap(_ => readDomain(c.getDataType)).map(c.getKey -> _)
+      }
+      files <- Traverse(t.getFilesList.asScala.toSeq)(readFile(_, columns))
+    } yield TableFiles(t.getTable, columns.toMap, files)
+
+  private def readFile(f: StatisticsOfFile, columns: Seq[(String, KeyDomain)]): Either[String, FileRecord] = {
+    val identity = FileIdentity(f.getLength, f.getModified)
+    for {
+      _ <- known(f)
+      splits <- Traverse(f.getSplitsList.asScala.toSeq)(readSplit(_, f.getPath, identity, columns))
+      sizes <- Traverse(f.getSizesList.asScala.toSeq)(readSizes)
+    } yield FileRecord(f.getPath, identity, splits, sizes)
+  }
+
+  private def readSplit(
+      s: StatisticsOfSplit,
+      path: String,
+      identity: FileIdentity,
+      columns: Seq[(String, KeyDomain)]
+  ): Either[String, LearnedSplit] =
+    for {
+      _ <- known(s)
+      column <- columns.lift(s.getColumn).toRight("a column that is not listed")
+      groups <- Traverse(s.getRowGroupsList.asScala.toSeq) { g =>
+        BoundsCodec.read(column._2, g).map(LearnedRowGroup(g.getMiddle, g.getRows, g.getBytes, _))
+      }
+    } yield LearnedSplit(path, identity, column._1, s.getStart, s.getEnd, groups.toArray)
+
+  private def readSizes(s: StatisticsSizes): Either[String, ((Long, Long), ChunkSizes)] = {
+    val (columns, groups) = (s.getColumnsCount, s.getMiddlesCount)
+    for {
+      _ <- known(s)
+      _ <- Either.cond(s.getBytesCount == columns * groups, (), "sizes that are not as many as they should be")
+    } yield {
+      val bytes = s.getBytesList.asScala.iterator.map(_.longValue).toArray.grouped(math.max(1, columns)).toArray
+      (s.getStart, s.getEnd) ->
+        ChunkSizes(s.getColumnsList.asScala.toArray, s.getMiddlesList.asScala.map(_.longValue).toArray, bytes)
+    }
+  }
+}

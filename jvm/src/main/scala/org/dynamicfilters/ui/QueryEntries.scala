@@ -1,0 +1,87 @@
+package org.dynamicfilters.ui
+
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.report.{FilterRecord, QueryReport}
+import org.dynamicfilters.scan.{ScanCounter, ScanReport, ScanRun}
+
+/** Reports as the UI shows them. */
+object QueryEntries {
+  import QueryEntry._
+
+  /** Values are shown only if the query's session is known to allow it. */
+  def of(report: QueryReport): QueryEntry = {
+    // A view may take a while; a query that runs must not wait for it.
+    val (filters, scans, rejected) =
+      report.synchronized((report.filters.toVector, report.scans.toVector, report.rejected.toVector))
+    QueryEntry(
+      report.executionId,
+      bounded(report.description),
+      report.state,
+      report.startedMillis,
+      report.endedMillis,
+      filters.take(MostFilters).map(filter(report, _)),
+      scans.take(MostScans).map(scan(report.executionId, _)),
+      rejected.take(MostRejected).map { r =>
+        RejectedEntry(r.producer.toString, columns(r.columns), bounded(r.reason))
+      },
+      Seq(filters.size - MostFilters, scans.size - MostScans, rejected.size - MostRejected)
+        .map(math.max(0, _))
+        .sum
+        .toLong
+    )
+  }
+
+  private def columns(names: Seq[String]): Seq[String] = names.take(MostColumns).map(bounded(_, 80))
+
+  private def filter(report: QueryReport, record: FilterRecord): FilterEntry = {
+    val f = record.view(report.executionId, running = report.state == "running")
+    val shown = report.showValues.contains(true) || !f.filter.hasValues
+    FilterEntry(
+      f.filterId.toString,
+      f.producer.toString,
+      columns(f.columns),
+      f.state.toString,
+      f.filter.form,
+      if (shown) bounded(f.filter.expression) else ValueFilter.Hidden,
+      f.generation,
+      f.bytes,
+      bounded(f.reason),
+      f.times.registered,
+      f.times.ready,
+      f.times.used,
+      f.waitMillis
+    )
+  }
+
+  private def scan(executionId: Long, s: ScanRun): ScanEntry = {
+    import ScanCounter._
+    val r = s.accumulator.value.getOrElse(executionId, new ScanReport(executionId, ""))
+    // The report may be read while tasks add to it.
+    def level(name: String, skipped: Long, total: Long) =
+      Option.when(total > 0)(LevelEntry(name, math.min(math.max(skipped, 0L), total), total))
+    def counts(of: (String, Long)*) = of.collect { case (name, n) if n > 0 => CountEntry(bounded(name, 200), n) }
+    ScanEntry(
+      s.scanId.toString,
+      bounded(s.tableName),
+      s.format,
+      s.filterIds.take(MostColumns).map(_.toString),
+      Seq(
+        level(LevelEntry.Files, s.filesTotal - r.filesRead.size, s.filesTotal),
+        level(LevelEntry.RowGroups, r(RowGroupsPruned), r(RowGroups)),
+        level(LevelEntry.PageRows, r(RowsSkippedByPages), r(Rows)).filter(_.skipped > 0),
+        level(LevelEntry.Rows, r(Rows) - r(RowsOutput), r(Rows)),
+        level(LevelEntry.Bytes, r(BytesTotal) - r(BytesRead), r(BytesTotal))
+      ).flatten,
+      r(RowsOutput),
+      if (s.filesTotal == 0) 0L else math.max(0L, s.filesTotal - r.filesOpened.size),
+      counts(
+        "statistics" -> r(ByStatistics),
+        "dictionary" -> r(ByDictionary),
+        "bloom filter of the file" -> r(ByBloom),
+        "page index" -> r(ByPages),
+        "rows" -> r(ByRows)
+      ),
+      counts(r.reasons.toSeq.take(MostReasons) :+ ("late materialization gave up" -> r(GaveUp)): _*)
+    )
+  }
+}

@@ -1,0 +1,121 @@
+package org.dynamicfilters.ui
+
+/** What the UI shows of one SQL execution, running or ended: the same from memory and from an event log.
+  *
+  * Times are milliseconds since 1970, 0 where they are not known. Fields are only ever added, so that a History Server reads
+  * the logs of other versions. Collections of numbers hold them in classes of their own: JSON readers do not know what a collection holds.
+  *
+  * @param executionId
+  *   Spark's
+  * @param description
+  *   as Spark's own SQL tab shows it
+  * @param state
+  *   running, finished or failed
+  * @param leftOut
+  *   filters, scans and rejected producers beyond [[QueryEntry.MostFilters]] and the like
+  */
+final case class QueryEntry(
+    executionId: Long,
+    description: String = "",
+    state: String = "",
+    started: Long = 0,
+    ended: Long = 0,
+    filters: Seq[FilterEntry] = Nil,
+    scans: Seq[ScanEntry] = Nil,
+    rejected: Seq[RejectedEntry] = Nil,
+    leftOut: Long = 0
+) {
+  def runs: Boolean = state == "running"
+
+  /** Milliseconds, until now if it runs; None if it is not known when it started. */
+  def duration(now: Long): Option[Long] =
+    Option.when(started > 0)(math.max(0L, (if (ended > 0) ended else now) - started))
+
+  def filtersInForce: Int = filters.count(_.inForce)
+
+  /** Sums over the scans that know of this level. */
+  def skipped(level: String): LevelEntry = {
+    val known = scans.flatMap(_.levels.find(_.name == level))
+    LevelEntry(level, known.map(_.skipped).sum, known.map(_.total).sum)
+  }
+}
+
+object QueryEntry {
+
+  /** Bounds of what is kept and written of one query. */
+  val MostFilters, MostScans, MostRejected = 100
+  val MostColumns, MostReasons = 16
+  val LongestText = 400
+
+  def bounded(text: String, most: Int = LongestText): String =
+    if (text == null) "" else if (text.length <= most) text else text.take(most - 3) + "..."
+}
+
+/** @param id
+  *   as in plans, without `DynamicFilter#`
+  * @param expression
+  *   the condition, or that it is hidden
+  * @param reason
+  *   "" where there is nothing to explain
+  * @param waited
+  *   milliseconds that a scan was held back for it
+  */
+final case class FilterEntry(
+    id: String,
+    producer: String = "",
+    columns: Seq[String] = Nil,
+    state: String = "",
+    form: String = "",
+    expression: String = "",
+    generation: Long = 0,
+    bytes: Long = 0,
+    reason: String = "",
+    registered: Long = 0,
+    ready: Long = 0,
+    used: Long = 0,
+    waited: Long = 0
+) {
+  def inForce: Boolean = state == "ready" && generation > 0
+  def name: String = s"DynamicFilter#$id"
+}
+
+/** @param filters
+  *   their ids
+  * @param levels
+  *   what was skipped, coarse to fine; a level of which nothing is known is missing
+  * @param skippedBy
+  *   row groups, by what excluded them
+  * @param reasons
+  *   why something fell back, with how often
+  */
+final case class ScanEntry(
+    id: String,
+    table: String = "",
+    format: String = "",
+    filters: Seq[String] = Nil,
+    levels: Seq[LevelEntry] = Nil,
+    rowsOutput: Long = 0,
+    filesUnopened: Long = 0,
+    skippedBy: Seq[CountEntry] = Nil,
+    reasons: Seq[CountEntry] = Nil
+)
+
+/** How much of a scan was skipped.
+  *
+  * @param name
+  *   one of those below
+  */
+final case class LevelEntry(name: String, skipped: Long = 0, total: Long = 0)
+
+object LevelEntry {
+  val Files = "files"
+  val RowGroups = "row groups"
+  val PageRows = "rows by pages"
+  val Rows = "rows"
+  val Bytes = "bytes"
+}
+
+final case class CountEntry(name: String, count: Long = 0)
+
+/** A producer that the planner considered and rejected. */
+final case class RejectedEntry(producer: String = "", columns: Seq[String] = Nil, reason: String = "")

@@ -1,0 +1,58 @@
+package org.dynamicfilters.ui
+
+import scala.xml.{Node, NodeSeq, Text}
+
+import org.apache.spark.sql.execution.dynamicfilters.UiAccess.Request
+
+/** The queries with dynamic filters, newest first. */
+private[ui] final class QueryListPage(queries: QueryStore) {
+  import QueryListPage._
+
+  def content(request: Request): Seq[Node] = {
+    val size = queries.size
+    val pages = math.max(1, (size + PageSize - 1) / PageSize)
+    val page = request.parameter("page").flatMap(_.toIntOption).fold(1)(p => math.min(math.max(p, 1), pages))
+    val shown = queries.newest((page - 1) * PageSize, PageSize)
+    val now = System.currentTimeMillis()
+    val about =
+      <p>Queries with dynamic filters, or with a producer that was rejected: {Words.number(size.toLong)}.</p>
+    Seq(about) ++ turns(request, page, pages) :+
+      Words.table("dynamic-filter-queries", Header, shown.map(row(request, _, now)))
+  }
+
+  private def turns(request: Request, page: Int, pages: Int): Seq[Node] =
+    if (pages == 1) Nil
+    else {
+      val links = (1 to pages).map { p =>
+        if (p == page) <b>{p} </b>
+        else <span><a href={request.link(s"/${DynamicFiltersTab.Prefix}/?page=$p")}>{p}</a> </span>
+      }
+      <p>Page: {links}</p>
+    }
+
+  private def row(request: Request, q: QueryEntry, now: Long): Seq[NodeSeq] = {
+    val (files, bytes) = (q.skipped(LevelEntry.Files), q.skipped(LevelEntry.Bytes))
+    def link(path: String, text: String): Node = <a href={request.link(path)}>{text}</a>
+    val filters = s"${q.filtersInForce} of ${q.filters.size} in force" +
+      (if (q.rejected.isEmpty) "" else s", ${q.rejected.size} rejected")
+    Seq(
+      link(QueryPage.path(q.executionId), q.executionId.toString),
+      link(QueryPage.path(q.executionId), if (q.description.isEmpty) "query" else q.description),
+      Text(q.state),
+      Text(Words.date(q.started)),
+      Text(Words.duration(q.duration(now))),
+      Text(filters),
+      Text(if (bytes.total == 0) Words.Unknown else Words.percent(bytes.total - bytes.skipped, bytes.total)),
+      Text(Words.share(files.skipped, files.total)),
+      link(QueryPage.sqlPath(q.executionId), "SQL")
+    )
+  }
+}
+
+private[ui] object QueryListPage {
+
+  /** Queries on a page. */
+  val PageSize = 100
+  private val Header =
+    Seq("ID", "Description", "State", "Submitted", "Duration", "Filters", "Bytes read", "Files skipped", "Plan")
+}

@@ -1,0 +1,125 @@
+package org.dynamicfilters.ui
+
+import scala.xml.{Node, NodeSeq, Text}
+
+import org.apache.spark.sql.execution.dynamicfilters.UiAccess.Request
+
+/** One query: its filters on a time line, what each scan skipped, and why other filters do not exist. */
+private[ui] final class QueryPage(queries: QueryStore) {
+  import QueryPage._
+
+  def content(request: Request): Seq[Node] = idOf(request) match {
+    case None => <p>Which query? This page takes <code>?id=</code> and a number.</p>
+    case Some(id) =>
+      queries.find(id) match {
+        case None =>
+          <p>Nothing is known of query {id}: it had no dynamic filters, or newer ones took its place
+            (<code>spark.dynamicFilters.report.retainedQueries</code>).</p>
+        case Some(q) => head(request, q) ++ filters(q) ++ q.scans.flatMap(scan) ++ rejected(q) ++ leftOut(q)
+      }
+  }
+
+  private def head(request: Request, q: QueryEntry): Seq[Node] = {
+    val files = q.skipped(LevelEntry.Files)
+    val (rows, bytes) = (q.skipped(LevelEntry.Rows), q.skipped(LevelEntry.Bytes))
+    <ul class="list-unstyled">
+      <li><strong>Query: </strong>{q.description}</li>
+      <li><strong>State: </strong>{q.state}</li>
+      <li><strong>Submitted: </strong>{Words.date(q.started)}</li>
+      <li><strong>Duration: </strong>{Words.duration(q.duration(System.currentTimeMillis()))}</li>
+      <li><strong>Filters: </strong>{q.filtersInForce} of {q.filters.size} in force, {q.rejected.size} rejected</li>
+      <li><strong>Bytes read: </strong>{Words.share(bytes.total - bytes.skipped, bytes.total, Words.bytes)}</li>
+      <li><strong>Skipped: </strong>files {Words.share(files.skipped, files.total)},
+        rows {Words.share(rows.skipped, rows.total)}</li>
+      <li><a href={request.link(sqlPath(q.executionId))}>Plan in the SQL tab</a></li>
+    </ul>
+  }
+
+  private def filters(q: QueryEntry): Seq[Node] =
+    if (q.filters.isEmpty) <h4>Filters</h4> ++ <p>None.</p>
+    else {
+      val rows = q.filters.map { f =>
+        Seq[NodeSeq](
+          Text(f.name),
+          Text(f.producer),
+          Text(f.state),
+          Text(f.form),
+          Text(f.columns.mkString(", ")),
+          <code>{f.expression}</code>,
+          Text(Words.bytes(f.bytes)),
+          Text(Words.number(f.generation)),
+          Text(Words.since(q.started, f.ready)),
+          Text(Words.since(q.started, f.used)),
+          Text(if (f.waited > 0) s"${Words.number(f.waited)} ms" else Words.Unknown),
+          Text(f.reason)
+        )
+      }
+      (<h4>Filters</h4> ++ Timeline.draw(q, System.currentTimeMillis())) :+
+        Words.table("dynamic-filters", FilterHeader, rows)
+    }
+
+  private def scan(s: ScanEntry): Seq[Node] = {
+    val rows = s.levels.map { l =>
+      val shown: Long => String = if (l.name == LevelEntry.Bytes) Words.bytes else Words.number
+      Seq[NodeSeq](Text(l.name), bar(l), Text(Words.share(l.skipped, l.total, shown)))
+    }
+    val foot = Seq(
+      s"rows handed on: ${Words.number(s.rowsOutput)}",
+      if (s.filesUnopened > 0) s"files never opened: ${Words.number(s.filesUnopened)}" else "",
+      if (s.skippedBy.isEmpty) "" else s"row groups skipped by: ${Words.counts(s.skippedBy)}",
+      if (s.reasons.isEmpty) "" else s"fell back: ${Words.counts(s.reasons)}"
+    ).filter(_.nonEmpty)
+    val names = if (s.filters.isEmpty) "none" else s.filters.map("DynamicFilter#" + _).mkString(", ")
+    <h4>Scan of {s.table}</h4> ++ <p>{s.format}; filters: {names}</p> ++
+      Words.table(s"dynamic-filter-scan-${s.id}", Seq("Level", "", "Skipped"), rows) ++
+      <p>{foot.mkString("; ")}</p>
+  }
+
+  private def bar(l: LevelEntry): Node = {
+    val width = if (l.total == 0) 0.0 else BarWidth * l.skipped.toDouble / l.total
+    <svg width={BarWidth.toString} height="12" role="img">
+      <rect width={BarWidth.toString} height="12" fill="#cbd5e1"/>
+      <rect width={Timeline.pixels(width)} height="12" fill="#15803d"/>
+    </svg>
+  }
+
+  private def rejected(q: QueryEntry): Seq[Node] =
+    if (q.rejected.isEmpty) Nil
+    else {
+      val rows =
+        q.rejected.map(r => Seq[NodeSeq](Text(r.producer), Text(r.columns.mkString(", ")), Text(r.reason)))
+      <h4>Why not</h4> ++ <p>What could have made a filter, and why it does not.</p> ++
+        Words.table("dynamic-filters-rejected", Seq("Producer", "Columns", "Reason"), rows)
+    }
+
+  private def leftOut(q: QueryEntry): Seq[Node] =
+    if (q.leftOut == 0) Nil else <p>{Words.number(q.leftOut)} more filters, scans or reasons are not kept.</p>
+}
+
+private[ui] object QueryPage {
+  private val BarWidth = 300
+  private val FilterHeader = Seq(
+    "Filter",
+    "Producer",
+    "State",
+    "Form",
+    "Columns",
+    "In force",
+    "Size",
+    "Generation",
+    "Ready",
+    "First used",
+    "Held back",
+    "Reason"
+  )
+
+  def path(executionId: Long): String = s"/${DynamicFiltersTab.Prefix}/query/?id=$executionId"
+
+  /** Of Spark's own page of the query. */
+  def sqlPath(executionId: Long): String = s"/SQL/execution/?id=$executionId"
+
+  def title(request: Request): String =
+    idOf(request).fold("Dynamic Filters of a Query")(id => s"Dynamic Filters of Query $id")
+
+  private def idOf(request: Request): Option[Long] = request.parameter("id").flatMap(_.toLongOption)
+}

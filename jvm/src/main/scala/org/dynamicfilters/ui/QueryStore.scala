@@ -1,0 +1,61 @@
+package org.dynamicfilters.ui
+
+import java.util.{Collections, WeakHashMap}
+
+import scala.annotation.meta.getter
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import org.apache.spark.util.kvstore.{KVIndex, KVStore}
+import org.dynamicfilters.report.{QueryReport, QueryReports}
+
+/** Where pages find queries. */
+trait QueryStore {
+
+  /** How many there are. */
+  def size: Int
+
+  /** Some of them, newest first. */
+  def newest(from: Int, most: Int): Seq[QueryEntry]
+  def find(executionId: Long): Option[QueryEntry]
+}
+
+/** The queries of the running application: those of which reports are kept. */
+final class LiveQueries(reports: QueryReports) extends QueryStore {
+  override def size: Int = reports.ofInterest.size
+  override def newest(from: Int, most: Int): Seq[QueryEntry] =
+    reports.ofInterest.reverse.slice(from, from + most).map(EndedQueries.of)
+  override def find(executionId: Long): Option[QueryEntry] =
+    reports.find(executionId).filter(_.isOfInterest).map(EndedQueries.of)
+}
+
+/** What is shown of queries that have ended, as it went to the event log: plans that are executed often forget their first
+  * executions. As long as their reports are kept.
+  */
+private[ui] object EndedQueries {
+  private val entries = Collections.synchronizedMap(new WeakHashMap[QueryReport, QueryEntry])
+
+  def add(report: QueryReport): QueryEntry = {
+    val entry = QueryEntries.of(report)
+    entries.put(report, entry)
+    entry
+  }
+
+  /** Of one that runs, what is known now. */
+  def of(report: QueryReport): QueryEntry = Option(entries.get(report)).getOrElse(QueryEntries.of(report))
+}
+
+/** A query in the History Server's store, in memory or on disk. */
+final case class StoredQuery(@(KVIndex @getter) executionId: Long, json: String)
+
+/** The queries of an application whose log was read. */
+final class StoredQueries(store: KVStore) extends QueryStore {
+  override def size: Int = store.count(classOf[StoredQuery]).toInt
+  override def newest(from: Int, most: Int): Seq[QueryEntry] =
+    Using.resource(store.view(classOf[StoredQuery]).reverse().skip(from.toLong).max(most.toLong).closeableIterator()) {
+      _.asScala.flatMap(s => QueryJson.read(s.json)).toVector
+    }
+  override def find(executionId: Long): Option[QueryEntry] =
+    try QueryJson.read(store.read(classOf[StoredQuery], executionId).json)
+    catch { case _: NoSuchElementException => None }
+}

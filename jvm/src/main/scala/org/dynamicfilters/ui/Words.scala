@@ -1,0 +1,48 @@
+package org.dynamicfilters.ui
+
+import java.util.Locale
+
+import scala.xml.{Node, NodeSeq}
+
+import org.apache.spark.sql.execution.dynamicfilters.UiAccess
+
+/** Numbers and times as pages show them; the same words as those of `sdf.analyze`. */
+private[ui] object Words {
+  val Unknown = "\u2013"
+
+  def number(n: Long): String = "%,d".formatLocal(Locale.ROOT, n)
+
+  /** Rounded, but 0 and 100 only for none and all. */
+  def percent(part: Long, total: Long): String =
+    if (part > 0 && part < total) {
+      val rounded = math.round(100.0 * part / total)
+      if (rounded == 0) "< 1 %" else if (rounded == 100) "> 99 %" else s"$rounded %"
+    } else if (total > 0 && part >= total) "100 %"
+    else "0 %"
+
+  /** `3 of 30 (10 %)` */
+  def share(part: Long, total: Long, shown: Long => String = number): String =
+    if (total == 0) Unknown else s"${shown(part)} of ${shown(total)} (${percent(part, total)})"
+
+  def bytes(n: Long): String = {
+    val units = Iterator.iterate((n.toDouble, 0)) { case (x, unit) => (x / 1024, unit + 1) }
+    val (x, unit) = units.find { case (x, unit) => x < 1024 || unit == 4 }.get
+    if (unit == 0) s"$n B" else "%.1f %s".formatLocal(Locale.ROOT, x, Seq("", "KiB", "MiB", "GiB", "TiB")(unit))
+  }
+
+  def duration(millis: Option[Long]): String = millis.fold(Unknown)(UiAccess.formatDuration)
+  def date(millis: Long): String = if (millis > 0) UiAccess.formatDate(millis) else Unknown
+
+  /** Since the start of a query: `+1,204 ms`. */
+  def since(start: Long, millis: Long): String =
+    if (millis <= 0 || start <= 0) Unknown else s"+${number(math.max(0L, millis - start))} ms"
+
+  def counts(of: Seq[CountEntry]): String = of.map(c => s"${c.name} ${number(c.count)}").mkString(", ")
+
+  /** A table as Spark's own look; cells are escaped. */
+  def table(id: String, header: Seq[String], rows: Seq[Seq[NodeSeq]]): Node =
+    <table id={id} class="table table-bordered table-striped table-sm sortable">
+      <thead><tr>{header.map(h => <th>{h}</th>)}</tr></thead>
+      <tbody>{rows.map(r => <tr>{r.map(c => <td>{c}</td>)}</tr>)}</tbody>
+    </table>
+}
