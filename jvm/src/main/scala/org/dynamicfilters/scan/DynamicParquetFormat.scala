@@ -92,7 +92,7 @@ final class DynamicFileReader(
     TaskScan.current(spec.scanId) match {
       case Some(task) if skipsCorrupt =>
         task.report.opened(file.urlEncodedPath)
-        fallBack(task, file, DynamicFileReader.SkipsCorrupt, new SeenRows(plain(file), task))
+        fallBack(task, file, DynamicFileReader.SkipsCorrupt, SeenRows(plain(file), task))
       case Some(task) => open(file, task)
       case _ => plain(file)
     }
@@ -122,7 +122,7 @@ final class DynamicFileReader(
         case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
         case Some(Left((a, reason))) =>
           a.foreach(access => guarded(task, "counting rows")(countAll(task, access)))
-          fallBack(task, file, reason, if (a.isEmpty) new SeenRows(rows, task) else rows)
+          fallBack(task, file, reason, if (a.isEmpty) SeenRows(rows, task) else rows)
         case None => fallBack(task, file, "the reader could not be set up", rows)
       }
     }
@@ -169,31 +169,34 @@ object DynamicFileReader {
 /** Rows of a reader that does not tell how many there are: they are counted as they come.
   *
   * @param rows
-  *   `InternalRow`s or `ColumnarBatch`es
+  *   `InternalRow`s or `ColumnarBatch`es, which Spark's readers pass for rows: no element may be cast to its static type
   */
-private final class SeenRows(rows: Iterator[InternalRow], task: TaskScan) extends Iterator[InternalRow] with Closeable {
+private final class SeenRows(rows: Iterator[AnyRef], task: TaskScan) extends Iterator[AnyRef] with Closeable {
   import ScanCounter._
 
-  private val all = rows.asInstanceOf[Iterator[AnyRef]]
-
-  override def hasNext: Boolean = all.hasNext
+  override def hasNext: Boolean = rows.hasNext
 
   // Not counted at the task's end: it would keep all readers until then.
-  override def next(): InternalRow = {
-    val row = all.next()
+  override def next(): AnyRef = {
+    val row = rows.next()
     val n = row match {
       case b: ColumnarBatch => b.numRows.toLong
       case _ => 1L
     }
     task.report.add(Rows, n)
     task.report.add(RowsOutput, n)
-    row.asInstanceOf[InternalRow]
+    row
   }
 
   override def close(): Unit = rows match {
     case c: Closeable => c.close()
     case _ =>
   }
+}
+
+private object SeenRows {
+  def apply(rows: Iterator[InternalRow], task: TaskScan): Iterator[InternalRow] =
+    new SeenRows(rows.asInstanceOf[Iterator[AnyRef]], task).asInstanceOf[Iterator[InternalRow]]
 }
 
 /** 64-bit hash of a path, to count distinct files without sending their names. */

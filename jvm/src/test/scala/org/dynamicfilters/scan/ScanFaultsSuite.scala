@@ -31,6 +31,20 @@ class ScanFaultsSuite extends AnyFunSuite with SparkTests {
     intercept[Exception](info(query.collect().mkString(" ")))
   }
 
+  // Spark leaves out the rest of a file after any exception of its reader: a fault of ours would cost rows, not the query.
+  for (batches <- Seq(true, false))
+    test(s"corrupt files are ignored since the query was planned: no row is lost, all are counted, batches: $batches") {
+      val path = write(spark.range(0, 3000, 1, 1).select((col("id") * 37 % 3000).as("k"), col("id").as("v")))
+      withConf("spark.sql.parquet.enableVectorizedReader" -> batches.toString) {
+        val query = spark.read.parquet(path).orderBy(col("k").desc).limit(5)
+        assert(query.queryExecution.executedPlan.toString.contains("DynamicFilter"))
+        withConf("spark.sql.files.ignoreCorruptFiles" -> "true") {
+          assert(query.collect().map(_.getLong(0)).toSeq == Seq(2999, 2998, 2997, 2996, 2995))
+        }
+      }
+      assert(seen().rowsTotal == 3000)
+    }
+
   test("rows of delta-encoded pages are not skipped") {
     val path = write(
       spark
