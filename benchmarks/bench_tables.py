@@ -52,8 +52,9 @@ def main() -> None:
     parser.add_argument("--join", type=int, default=10, help="millions of rows of the join's large side")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--merge-rows", type=int, nargs="*", default=[10_000, 100_000], help="of each file")
-    parser.add_argument("--parts", default="tables,merge")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--warm-up", type=int, default=2, help="rounds that do not count")
+    parser.add_argument("--parts", default="log,join,merge")
+    parser.add_argument("--out", type=Path, help="what is measured takes the place of the same in the report")
     parser.add_argument("--draw", nargs="*", type=Path)
     options = parser.parse_args()
     if options.draw:
@@ -62,29 +63,46 @@ def main() -> None:
     package = packages.chosen()
     if package is None:
         raise SystemExit("set TABLE_FORMAT to one of " + ", ".join(packages.ALL))
-    log = layouts.table(layouts.DEFAULT_DATA, "int64", options.log)
-    folder = join_tables.big(datafiles.DATA / "joins", options.join * 1_000_000)
-    small = join_tables.small(datafiles.DATA / "joins", options.join * 1_000_000)
+    sources: dict[str, Path] = {}
+    if "log" in options.parts:
+        sources["log"] = layouts.table(layouts.DEFAULT_DATA, "int64", options.log)
+    if "join" in options.parts:
+        sources["big"] = join_tables.big(datafiles.DATA / "joins", options.join * 1_000_000)
+        small = join_tables.small(datafiles.DATA / "joins", options.join * 1_000_000)
     shutil.rmtree(TABLES, ignore_errors=True)
     folders = {"spark.sql.warehouse.dir": str(TABLES / "warehouse")}
     settings = {**runs.LARGE, **folders, **package.config(TABLES / "warehouse")}
     spark = runs.session("benchmark of table formats", settings)
     results: dict[str, Any] = {"environment": runs.environment(), "format": package.name, "queries": []}
     try:
-        if "tables" in options.parts:
+        if "join" in options.parts:
             runs.register(spark, "small", small)
-            for name, source in (("log", log), ("big", folder)):
-                runs.register(spark, f"{name}_parquet", source)
-                _adopt(spark, package.name, name, source)
-            for case in _cases():
-                results["queries"].append(_compare(spark, package.name, options.rounds, *case))
+        for name, source in sources.items():
+            runs.register(spark, f"{name}_parquet", source)
+            _adopt(spark, package.name, name, source)
+        for case in (_log_cases() if "log" in sources else []) + (
+            _join_cases(options.join) if "big" in sources else []
+        ):
+            results["queries"].append(_compare(spark, package.name, options, *case))
         if "merge" in options.parts and package is packages.DELTA:
             results["merge"] = [_merge(spark, options.rounds, rows) for rows in options.merge_rows]
     finally:
         spark.stop()
         shutil.rmtree(TABLES, ignore_errors=True)
     if options.out:
-        options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        options.out.write_text(
+            json.dumps(_with_older(results, options.out), indent=1) + "\n", encoding="utf-8"
+        )
+
+
+def _with_older(results: dict[str, Any], report: Path) -> dict[str, Any]:
+    """What was measured now, and what a report has beside it; each part is measured by itself."""
+    if not report.exists():
+        return results
+    older = json.loads(report.read_text(encoding="utf-8"))
+    new = {query["query"]: query for query in results["queries"]}
+    kept = [new.pop(query["query"], query) for query in older["queries"]]
+    return {**older, **results, "queries": [*kept, *new.values()]}
 
 
 def _adopt(spark: SparkSession, format: str, name: str, source: Path) -> None:
@@ -103,16 +121,23 @@ def _adopt(spark: SparkSession, format: str, name: str, source: Path) -> None:
         spark.sql(f"CREATE OR REPLACE TEMP VIEW {name}_iceberg AS SELECT * FROM {table}")
 
 
-def _cases() -> list[tuple[str, str, dict[str, str]]]:
+def _log_cases() -> list[tuple[str, str, dict[str, str]]]:
     """Name, text with `{t}` for a format, settings."""
-    log = [(q.name, q.sql("log_{t}"), {}) for q in queries.SCALING]
-    join = CLUSTERED_SQL.replace("FROM big b", "FROM big_{t} b").replace("{kept}", str(SMALL_KEPT))
     return [
-        *log,
+        *((q.name, q.sql("log_{t}"), {}) for q in queries.SCALING),
         # What a format needs for any query: its statistics exclude every file.
         ("no rows", "SELECT count(URL) FROM log_{t} WHERE EventTime < TIMESTAMP '1990-01-01'", {}),
-        ("broadcast join", join.replace("{hint}", "BROADCAST").replace("{bound}", ""), {}),
-        ("merge join", join.replace("{hint}", "MERGE").replace("{bound}", ""), NO_BROADCAST),
+    ]
+
+
+def _join_cases(millions: int) -> list[tuple[str, str, dict[str, str]]]:
+    """Name, text with `{t}` for a format, settings."""
+    text = CLUSTERED_SQL.replace("FROM big b", "FROM big_{t} b").replace("{kept}", str(SMALL_KEPT))
+    text = text.replace("{bound}", "")
+    size = "" if millions == 10 else f", {millions}M rows"
+    return [
+        (f"broadcast join{size}", text.replace("{hint}", "BROADCAST"), {}),
+        (f"merge join{size}", text.replace("{hint}", "MERGE"), NO_BROADCAST),
     ]
 
 
@@ -123,14 +148,20 @@ def _forget(spark: SparkSession) -> None:
 
 
 def _compare(
-    spark: SparkSession, format: str, turns: int, name: str, text: str, settings: dict[str, str]
+    spark: SparkSession,
+    format: str,
+    options: argparse.Namespace,
+    name: str,
+    text: str,
+    settings: dict[str, str],
 ) -> dict[str, Any]:
+    last = options.warm_up + options.rounds - 1
     variants = [(t, how) for t in ("parquet", format) for how in (runs.STOCK, runs.FIRST)]
     seconds: dict[str, list[float]] = {}
     skipped: dict[str, Any] = {}
     answers: dict[str, Any] = {}
     with runs.settings(spark, settings), step(name) as progress:
-        for round_, order in rounds(variants, turns + 2):  # the first ones warm up
+        for round_, order in rounds(variants, last + 1):
             for table, how in order:
                 progress.note(f"round {round_}, {table}, {how}")
                 query, filters = text.format(t=table), how != runs.STOCK
@@ -138,9 +169,9 @@ def _compare(
                 runs.collect_garbage(spark)
                 measured = {how: runs.run(spark, query, filters)}
                 if filters:
-                    measured[runs.REPEATED] = runs.run(spark, query, filters, report=round_ == turns)
+                    measured[runs.REPEATED] = runs.run(spark, query, filters, report=round_ == last)
                 for variant, run in measured.items():
-                    if round_ > 1:
+                    if round_ >= options.warm_up:
                         seconds.setdefault(f"{table} {variant}", []).append(run.seconds)
                     if run.skipped is not None:
                         skipped[table] = run.skipped.as_dict()
