@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _analysis as words
 from . import _timeline
-from ._plan import arrows, final, operators
+from ._plan import Operator, arrows, final, operators
 
 if TYPE_CHECKING:
     from ._analyze import Analysis
@@ -16,18 +16,16 @@ _BAR = 20  # characters
 
 
 def render(analysis: Analysis) -> str:
-    """Summary, bars, plan, filters, scans, time line."""
+    """Summary, bars for each scan, plan, filters, time line."""
     parts = [
         f"query {analysis.query_id}: {analysis.seconds:.3f} s; "
         + words.summary(analysis.filters, analysis.scans)
     ]
     if analysis.scans:
         parts.append("\n".join(line for scan in analysis.scans for line in _bars(scan)))
-    parts.append("\n".join([final(analysis.plan), *_ways(analysis.plan)]))
+    parts.append("\n".join([final(analysis.plan), *_ways(analysis)]))
     if analysis.filters:
         parts.append(table(words.FILTER_COLUMNS, words.filter_rows(analysis.filters)))
-    if analysis.scans:
-        parts.append(table(words.SCAN_COLUMNS, words.scan_rows(analysis.scans)))
     if line := _timeline.text(analysis.filters, analysis.times, analysis.duration_ms):
         parts.append("\n".join(line))
     if told := words.times(analysis.filters):
@@ -36,30 +34,42 @@ def render(analysis: Analysis) -> str:
 
 
 def _bars(scan: Any) -> list[str]:
-    """A line for each level: how much of it was skipped."""
+    """A line for each level: how much of it was skipped, or of the bytes, read."""
     by = words.skipped_by(scan)
     filters = ", ".join(f"#{f}" for f in scan["filter_ids"] or [])
     lines = [f"scan {scan['scan_id']} of {scan['table_name']}, filters {filters or 'none'}"]
-    for name, part, total in words.LEVELS:
+    levels = [(*level, "skipped") for level in words.LEVELS] + [
+        ("bytes", "bytes_read", "bytes_total", "read")
+    ]
+    for name, part, total, done in levels:
         if scan[part] is not None and scan[total]:
             full = round(_BAR * scan[part] / scan[total])
             bar = "#" * full + "." * (_BAR - full)
-            lines.append(f"  {name:10} [{bar}] {words.share(scan[part], scan[total])} skipped")
+            lines.append(f"  {name:10} [{bar}] {words.share(scan[part], scan[total])} {done}")
+            if name == "files" and scan[part]:
+                lines[-1] += f", {scan['files_unopened']:,} never opened"
+    if scan["rows_output"] is not None:
+        lines.append(f"  {'output':10} {words.number(scan['rows_output'])} rows")
     return [*lines, f"  skipped by {by}"] if by else lines
 
 
-def _ways(plan: str) -> list[str]:
-    """`#2 goes from BuildKeys to DynamicFilterScan ...`, a line for each filter and scan."""
-    found = operators(plan)
+def _ways(analysis: Analysis) -> list[str]:
+    """`#2: BuildKeys --> DynamicFilterScan of hits (scan 7)`, a line for each filter and scan."""
+    found = operators(analysis.plan)
     return [
-        f"#{way.filter}: {found[way.source].name} --> {_scanned(found, way.target)}" for way in arrows(found)
+        f"#{way.filter}: {found[way.source].name} --> {_scanned(analysis.scans, found, way.target)}"
+        for way in arrows(found)
     ]
 
 
-def _scanned(found: list[Any], position: int) -> str:
-    """The scan, and what it wraps, which names the table."""
-    below = found[position + 1].text.split(" Batched")[0] if position + 1 < len(found) else ""
-    return f"{found[position].name} of {below}"[:100]
+def _scanned(scans: Sequence[Any], found: list[Operator], position: int) -> str:
+    """The scan as its bars name it; of a scan without a report, what it wraps."""
+    operator = found[position]
+    for scan in scans:
+        if set(operator.filters) == set(scan["filter_ids"] or []):
+            return f"{operator.name} of {scan['table_name']} (scan {scan['scan_id']})"
+    below = found[position + 1].text.split("[")[0].strip() if position + 1 < len(found) else ""
+    return f"{operator.name} of {below}"
 
 
 def table(header: Sequence[str], rows: list[list[str]]) -> str:

@@ -197,13 +197,18 @@ def _write_value(to: Any, value: Any) -> None:
     elif isinstance(value, dt.timedelta):
         micros = value // _MICROSECOND
         if not -_LONG <= micros < _LONG:
-            raise InvalidArgument(f"a filter takes no durations as long as {shown(value)}")
+            raise InvalidArgument(
+                f"{shown(value)} is too long for a duration; Spark has 64 bits of microseconds"
+            )
         to.duration_micros = micros
     elif isinstance(value, dt.time):
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         to.time_nanos = (seconds * 1_000_000 + value.microsecond) * 1_000
     else:
-        raise InvalidArgument(f"a filter takes no values of type {type(value).__name__}: {shown(value)}")
+        raise InvalidArgument(
+            f"{shown(value)} of type {type(value).__name__} is no value; give Python's own, as int, float, "
+            "str, bool, bytes, Decimal, date, datetime, time or timedelta"
+        )
 
 
 def is_text(value: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ._analysis_html import table as html_table
 from ._errors import UnknownSetting, means_plugin_missing, plugin_not_loaded
 from ._session import is_connect, require_session
-from ._settings import PREFIX, SETTINGS, Setting, below, find, similar, unknown
+from ._settings import SETTINGS, Setting, below, find, similar, unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +117,7 @@ class ConfGroup:
             raise UnknownSetting(f'{error} Write override(**{{"{meant}": ...}})') from None
 
     def _full(self, name: str) -> str:
-        if not self._group or name.startswith("spark."):
+        if not self._group or not isinstance(name, str) or name.startswith("spark."):
             return name
         return f"{self._group}.{name}"
 
@@ -136,10 +136,7 @@ class ConfGroup:
 
         def __setattr__(self, name: str, value: Any) -> None:
             if below(self._full(name)):
-                raise UnknownSetting(
-                    f"{PREFIX}{self._full(name)}: no such setting but a group of them: set one, as "
-                    f"{self._full(name)}.{below(self._full(name))[0]}"
-                )
+                raise unknown(self._full(name))
             self.set(name, value)
 
         def __delattr__(self, name: str) -> None:

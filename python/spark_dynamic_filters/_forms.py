@@ -105,7 +105,9 @@ def between(lower: Any = None, upper: Any = None) -> Form:
 
     Raises:
         ValueError: both are None; `everything()` says that.
+        InvalidArgument: an end is pandas' NA or NaT (also a TypeError).
     """
+    lower, upper = (_end(value) for value in (lower, upper))
     if lower is None and upper is None:
         raise ValueError("between: give at least one end, or use everything()")
     return Between(lower, upper)
@@ -162,7 +164,7 @@ def _roaring(values: Any) -> Any:
     outside = next((v for v in numbers if not 0 <= v < 1 << 64), None)
     if outside is not None:
         raise ValueError(
-            f"bitmap: {shown(outside)} is not in a roaring bitmap, which has integers from 0 only"
+            f"bitmap: {shown(outside)} is not in a roaring bitmap, which has integers from 0 to 2**64 - 1"
         )
     try:
         from pyroaring import BitMap64
@@ -197,17 +199,32 @@ def _parts(form: Form) -> tuple[Form, ...]:
     return form.parts if isinstance(form, AllOf) else (form,)
 
 
+def _end(value: Any) -> Any:
+    plain = _value(value)
+    if plain is None and value is not None:
+        raise InvalidArgument(f"between: an end cannot be {shown(value)}; None leaves an end open")
+    return plain
+
+
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _plain(what: str, values: Any) -> tuple[Any, ...]:
     """The values as Python's own types."""
-    if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Iterable):
-        raise InvalidArgument(f"{what}: expected several values, got {type(values).__name__}")
     if hasattr(values, "columns"):
+        of_spark = hasattr(values, "sparkSession")
         raise InvalidArgument(
-            f"{what}: expected values, got a {type(values).__name__}: give one of its columns"
+            f"{what}: expected values, got a {type(values).__name__}: give "
+            + (
+                "those of one of its columns, [row[0] for row in ...collect()]"
+                if of_spark
+                else "one of its columns"
+            )
+        )
+    if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Iterable):
+        raise InvalidArgument(
+            f"{what}: expected several values, as a list or set, got {type(values).__name__}"
         )
     for conversion in ("to_pylist", "tolist"):  # pyarrow; numpy and pandas
         convert = getattr(values, conversion, None)

@@ -69,7 +69,12 @@ def operators(plan: str) -> list[Operator]:
 
 def final(plan: str) -> str:
     """The plan's text, of one that adaptive execution changed only what it became."""
-    return "\n".join(_final(plan.splitlines())).strip()
+    lines = _final(plan.strip().splitlines())
+    heads = [line for line in lines if line.startswith("==")]
+    indent = min(
+        (len(line) - len(line.lstrip(" ")) for line in lines if line.strip() and line not in heads), default=0
+    )
+    return "\n".join(line if line in heads else line[indent:] for line in lines).strip()
 
 
 def _final(lines: Iterable[str]) -> list[str]:

@@ -5,12 +5,13 @@ Settings.scala is their source: a test compares both, and docs/configuration.md 
 
 from __future__ import annotations
 
+import numbers
 import os
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ._errors import UnknownSetting, shown
+from ._errors import InvalidArgument, UnknownSetting, shown
 
 PREFIX = "spark.dynamicFilters."
 
@@ -71,7 +72,7 @@ class Setting:
     def expected(self) -> str:
         """What the setting takes, in words."""
         if self.kind == "integer":
-            return f"a whole number of at least {self.minimum}"
+            return f"a whole number from {self.minimum} to {_MAX_INTEGER}"
         if self.open_ends:
             return "a number between 0 and 1, both exclusive"
         return EXPECTED[self.kind]
@@ -130,9 +131,12 @@ class Setting:
 
 
 def _text(value: Any) -> str | None:
-    if isinstance(value, bool):
+    # numpy's numbers are registered as such; its booleans are not.
+    if isinstance(value, bool) or type(value).__name__ == "bool_":
         return "true" if value else "false"
-    if isinstance(value, (int, float, str, os.PathLike)):
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, (float, str, os.PathLike)):
         return str(value)
     return None
 
@@ -208,7 +212,10 @@ def find(name: str) -> Setting:
 
     Raises:
         UnknownSetting: there is none; the message has the name most like it.
+        InvalidArgument: the name is no string.
     """
+    if not isinstance(name, str):
+        raise InvalidArgument(f"conf: the name of a setting is a string, got {type(name).__name__}")
     setting = _BY_NAME.get(name.removeprefix(PREFIX))
     if setting is None:
         raise unknown(name)
@@ -218,6 +225,10 @@ def find(name: str) -> Setting:
 def unknown(name: str) -> UnknownSetting:
     """The error for a name that is no setting; of the same text as the plugin's own."""
     full = name if _LOOKS_LIKE_OURS.match(name) else PREFIX + name
+    group = _LOOKS_LIKE_OURS.sub("", full)
+    if names := below(group):
+        one = f"{PREFIX}{group}.{names[0]}" if group else PREFIX + names[0]
+        return UnknownSetting(f"{shown(full, 100)}: no such setting but a group of them: set one, as {one}")
     meant = similar(name)
     right = f"did you mean {PREFIX}{meant}?" if meant else "SET -v lists the settings"
     return UnknownSetting(f"{shown(full, 100)}: no such setting; {right}")
@@ -240,7 +251,7 @@ def similar(name: str) -> str | None:
 
 # Letters that may be wrong in a name that is still recognized.
 _MOST_TYPOS = 3
-_LOOKS_LIKE_OURS = re.compile(r"spark\.dynamic[._-]?filters?\.", re.IGNORECASE)
+_LOOKS_LIKE_OURS = re.compile(r"spark\.dynamic[._-]?filters?(?:\.|$)", re.IGNORECASE)
 
 
 def _plain(name: str) -> str:

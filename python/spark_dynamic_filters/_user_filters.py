@@ -83,7 +83,10 @@ class UserFilter:
                 f"got {type(form).__name__}"
             )
         self._check_open()
-        _commands.update(self._spark, self.name, self._token, form)
+        try:
+            _commands.update(self._spark, self.name, self._token, form)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{self._shown}: {error}") from None
 
     def matches(self, column: Column | str) -> Column:
         """A condition: true for rows whose value passes, false for all others, never NULL.
@@ -128,10 +131,7 @@ class UserFilter:
             f"FROM dynamic_user_filters() WHERE token = '{self._token}'",
         ).first()
         if row is None:
-            raise FilterClosed(
-                f"filter '{shown(self.name)}' of type {shown(self.type, 30)} is closed; "
-                "create_filter makes a new one"
-            )
+            raise FilterClosed(f"{self._shown} is closed; create_filter makes a new one")
         return FilterSnapshot(**row.asDict())
 
     def close(self) -> None:
@@ -147,10 +147,12 @@ class UserFilter:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise FilterClosed(
-                f"filter '{shown(self.name)}' of type {shown(self.type, 30)} is closed; "
-                "create_filter makes a new one"
-            )
+            raise FilterClosed(f"{self._shown} is closed; create_filter makes a new one")
+        require_session(self._shown, self._spark)
+
+    @property
+    def _shown(self) -> str:
+        return f"filter '{shown(self.name)}' of type {shown(self.type, 30)}"
 
     def _call(self, function: str, column: Column | str) -> Column:
         self._check_open()

@@ -68,20 +68,21 @@ def test_text() -> None:
     )
     assert "\n\n== Plan ==\nScan <x>\n\nfilter  producer" in text
     assert "3       topk      k, n     ready  2           k <= 5" in text
-    assert "3 of 4 (75 %), 1 unopened" in text
-    assert "500 of 2,000 (25 %)" in text
+    assert "\n  output     1,500 rows\n" in text
     # No share of nothing, and nothing where a number is not known.
-    assert "0 of 0  " in text
-    assert text.splitlines()[-1].rstrip().endswith("1,500")
+    assert "0 of 0" not in text
+    assert "bytes" not in text
 
 
 def test_a_bar_for_each_level_that_there_is() -> None:
     lines = str(_analysis([FILTER], [SCAN])).splitlines()
     assert "scan 7 of hits, filters #3" in lines
-    assert "  files      [###############.....] 3 of 4 (75 %) skipped" in lines
+    assert "  files      [###############.....] 3 of 4 (75 %) skipped, 1 never opened" in lines
     assert "  rows       [#####...............] 500 of 2,000 (25 %) skipped" in lines
     assert not any(line.startswith("  row groups") for line in lines)
     assert "  skipped by page index 1,000, statistics 3" in lines
+    known = str(_analysis([FILTER], [SCAN | {"bytes_read": 5, "bytes_total": 10}])).splitlines()
+    assert "  bytes      [##########..........] 5 of 10 (50 %) read" in known
 
 
 REJECTED = FILTER | {"filter_id": None, "state": "disabled", "generation": 0}
@@ -175,9 +176,12 @@ def test_time_line_is_drawn() -> None:
 def test_the_final_plan_and_the_ways_of_filters() -> None:
     text = str(Analysis(QueryReport(1, PLAN, [FILTER], [SCAN]), 0.1))
     assert "Initial Plan" not in text
-    assert "#12: TopKFilter --> DynamicFilterScan of FileScan parquet [id#6L]\n" in text
-    assert "#3: BuildKeys --> DynamicFilterScan of FileScan parquet [id#6L]\n" in text
+    assert "\n\n== Physical Plan ==\nResultQueryStage 2\n+- *(3) TakeOrdered" in text
+    assert "#12: TopKFilter --> DynamicFilterScan of FileScan parquet\n" in text
+    assert "#3: BuildKeys --> DynamicFilterScan of FileScan parquet\n" in text
     assert text.count(" --> ") == 2
+    known = str(Analysis(QueryReport(1, PLAN, [FILTER], [SCAN | {"filter_ids": ["3", "12"]}]), 0.1))
+    assert "#3: BuildKeys --> DynamicFilterScan of hits (scan 7)\n" in known
 
 
 def test_drawing(tmp_path: Path) -> None:

@@ -108,12 +108,14 @@ CASES: dict[str, Case] = {
     "update: text": (
         update(lambda: sdf.isin([1, "2"])),
         sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: '2' is no value of type bigint",
+        "filter 'wanted' of type bigint: '2' is no value of type bigint; it takes integers of 64 bits",
     ),
     "update: long text": (
         update(lambda: sdf.isin([LONG])),
         sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: '" + "x" * 40 + "' is no value of type bigint",
+        "filter 'wanted' of type bigint: '"
+        + "x" * 40
+        + "' is no value of type bigint; it takes integers of 64 bits",
     ),
     "update: fraction": (
         update(lambda: sdf.isin([1.5])),
@@ -136,32 +138,36 @@ CASES: dict[str, Case] = {
     "update: infinity": (
         update(lambda: sdf.isin([float("inf")])),
         sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: Infinity is no value of type bigint",
+        "filter 'wanted' of type bigint: Infinity is no value of type bigint; it takes integers of 64 bits",
     ),
     "update: large integer": (
         update(lambda: sdf.isin([1 << 70])),
         sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: 1180591620717411303424 is no value of type bigint",
+        "filter 'wanted' of type bigint: 1180591620717411303424 is no value of type bigint; "
+        "it takes integers of 64 bits",
     ),
     "update: date": (
         update(lambda: sdf.between(dt.date(2020, 1, 1))),
         sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: a date is no value of type bigint",
+        "filter 'wanted' of type bigint: a date is no value of type bigint; it takes integers of 64 bits",
     ),
     "update: timestamp": (
         update(lambda: sdf.between(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))),
         sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: a timestamp with a time zone is no value of type bigint",
+        "filter 'wanted' of type bigint: a timestamp with a time zone is no value of type bigint; "
+        "it takes integers of 64 bits",
     ),
     "update: bytes": (
         update(lambda: sdf.isin([b"x"])),
         sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: a binary value is no value of type bigint",
+        "filter 'wanted' of type bigint: a binary value is no value of type bigint; it takes "
+        "integers of 64 bits",
     ),
     "update: list in a list": (
         update(lambda: sdf.isin([[1]])),
         sdf.InvalidArgument,
-        "a filter takes no values of type list: [1]",
+        "filter 'wanted' of type bigint: [1] of type list is no value; give Python's own, as int, float, "
+        "str, bool, bytes, Decimal, date, datetime, time or timedelta",
     ),
     "update: damaged bitmap": (
         update(lambda: sdf.bitmap(b"none")),
@@ -176,12 +182,12 @@ CASES: dict[str, Case] = {
     "isin: one text": (
         update(lambda: sdf.isin("abc")),
         sdf.InvalidArgument,
-        "isin: expected several values, got str",
+        "isin: expected several values, as a list or set, got str",
     ),
     "isin: one number": (
         update(lambda: sdf.isin(5)),
         sdf.InvalidArgument,
-        "isin: expected several values, got int",
+        "isin: expected several values, as a list or set, got int",
     ),  # type: ignore[arg-type]
     "isin: a table": (
         lambda s, f, t: f.update(sdf.isin(s.range(3).toPandas())),
@@ -211,7 +217,7 @@ CASES: dict[str, Case] = {
     "bitmap: negative": (
         update(lambda: sdf.bitmap([-1])),
         ValueError,
-        "bitmap: -1 is not in a roaring bitmap, which has integers from 0 only",
+        "bitmap: -1 is not in a roaring bitmap, which has integers from 0 to 2**64 - 1",
     ),
     "bitmap: size": (
         update(lambda: sdf.bitmap([1], size=16)),

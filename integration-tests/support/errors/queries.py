@@ -38,13 +38,13 @@ CASES: dict[str, Case] = {
         where("dynamic_filter('wanted')"),
         None,
         "[DYNAMIC_FILTER_INVALID_USE] dynamic_filter takes a filter's name and a column, "
-        "dynamic_filter('name', column); 1 arguments were given. SQLSTATE: 42601",
+        "dynamic_filter('name', column); given: 1. SQLSTATE: 42601",
     ),
     "SQL: three arguments": (
         where("dynamic_filter_prune('wanted', seq, 1)"),
         None,
         "[DYNAMIC_FILTER_INVALID_USE] dynamic_filter_prune takes a filter's name and a "
-        "column, dynamic_filter_prune('name', column); 3 arguments were given. SQLSTATE: 42601",
+        "column, dynamic_filter_prune('name', column); given: 3. SQLSTATE: 42601",
     ),
     "SQL: no name": (
         where("dynamic_filter(seq, seq)"),

@@ -48,13 +48,13 @@ CASES: dict[str, Case] = {
         sql(f"SET {K}topk.maxLimit=-1"),
         None,
         "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.topk.maxLimit: cannot be '-1'; "
-        "it takes a whole number of at least 0. SQLSTATE: 22023",
+        "it takes a whole number from 0 to 2147483647. SQLSTATE: 22023",
     ),
     "conf.set of a number too large": (
         set_(f"{K}topk.maxLimit", "3000000000"),
         None,
         "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.topk.maxLimit: cannot be "
-        "'3000000000'; it takes a whole number of at least 0. SQLSTATE: 22023",
+        "'3000000000'; it takes a whole number from 0 to 2147483647. SQLSTATE: 22023",
     ),
     "conf.set of no time": (
         set_(f"{K}join.waitTimeout", "soon"),
@@ -105,15 +105,33 @@ CASES: dict[str, Case] = {
         sdf.UnknownSetting,
         "spark.dynamicFilters.colour: no such setting; SET -v lists the settings",
     ),
+    "SET of a group": (
+        sql(f"SET {K}join=true"),
+        None,
+        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters.join: no such setting but a group "
+        "of them: set one, as spark.dynamicFilters.join.enabled. SQLSTATE: 22023",
+    ),
+    "SET of the prefix": (
+        sql(f"SET {K[:-1]}=true"),
+        None,
+        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters: no such setting but a group "
+        "of them: set one, as spark.dynamicFilters.enabled. SQLSTATE: 22023",
+    ),
+    "sdf.conf: no name": (
+        lambda s, f, t: sdf.conf(s).get(None),
+        sdf.InvalidArgument,
+        "conf: the name of a setting is a string, got NoneType",
+    ),
     "sdf.conf: a group": (
         lambda s, f, t: setattr(sdf.conf(s), "topk", True),
         sdf.UnknownSetting,
-        "spark.dynamicFilters.topk: no such setting but a group of them: set one, as topk.enabled",
+        "spark.dynamicFilters.topk: no such setting but a group of them: set one, as "
+        "spark.dynamicFilters.topk.enabled",
     ),
     "sdf.conf: bad value": (
         lambda s, f, t: sdf.conf(s).set("topk.maxLimit", -1),
         ValueError,
-        "spark.dynamicFilters.topk.maxLimit: cannot be -1; it takes a whole number of at least 0",
+        "spark.dynamicFilters.topk.maxLimit: cannot be -1; it takes a whole number from 0 to 2147483647",
     ),
     "sdf.conf: bad text": (
         lambda s, f, t: sdf.conf(s).set("enabled", "maybe"),

@@ -117,10 +117,16 @@ def assert_same_result(
             among rows that are equal in its sort keys, it starts with "only ties differ" and the `keys` to
             pass.
         PluginNotLoaded: the plugin is not active.
-        ValueError: a key that is no column of the result, or a DataFrame of another session.
-        InvalidArgument: `query` is none of the three, or `spark` no session (also a TypeError).
+        ValueError: a key that is no column of the result, a DataFrame of another session, or a tolerance
+            below 0.
+        InvalidArgument: `query` is none of the three, `spark` no session, or `keys` a string (also a
+            TypeError).
     """
     require_session("assert_same_result", spark)
+    if isinstance(keys, str):
+        raise InvalidArgument(f"assert_same_result: keys is a list of names; pass keys=[{keys!r}]")
+    if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
+        raise ValueError(f"assert_same_result: tolerance is {shown(tolerance)}; valid are numbers from 0")
     settings = conf(spark)
     build = _builder(spark, query)
     result = SameResult()

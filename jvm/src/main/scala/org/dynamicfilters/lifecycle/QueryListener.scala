@@ -1,5 +1,6 @@
 package org.dynamicfilters.lifecycle
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
@@ -15,6 +16,7 @@ import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, SpecScan, TopKTapExec}
 import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
+import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserRef, UserState}
 import org.dynamicfilters.ui.DynamicFiltersTab
@@ -65,10 +67,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           Plans.foreach(query.executedPlan)(note(report, _))
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
-            Plans.foreach(query.executedPlan) {
-              case s: SpecScan => s.countUnopened(e.executionId)
-              case _ =>
-            }
+            countUnopened(report, query.executedPlan)
           }
         }
       }
@@ -116,6 +115,17 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
     state.addColumn(column)
     reason.foreach(state.addReason)
     report.add(UserRun(state))
+  }
+
+  /** Of scans that adaptive execution has dropped since they started, too: an empty build side ends a join. */
+  private def countUnopened(report: QueryReport, plan: SparkPlan): Unit = {
+    val counted = mutable.HashSet.empty[ScanRun]
+    Plans.foreach(plan) {
+      case s: SpecScan if s.spec.driverRun == null || counted.add(s.spec.driverRun) =>
+        s.countUnopened(report.executionId)
+      case _ =>
+    }
+    report.synchronized(report.scans.toSeq).filterNot(counted).foreach(_.countUnopened(report.executionId))
   }
 
   private def planText(query: QueryExecution): String =

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.dynamicfilters.UserError
 import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
+import org.dynamicfilters.report.ReportRows
 
 /** The table functions that show filters at work. Each session sees its own queries. */
 object ReportFunctions {
@@ -147,7 +148,8 @@ private final class ReportRelation(
     override val schema: StructType,
     rows: ReportReader => Seq[Row]
 ) extends BaseRelation
-    with TableScan {
+    with TableScan
+    with ReportRows {
   override def sqlContext: SQLContext = session.sqlContext
   override def buildScan(): RDD[Row] =
     session.sparkContext.parallelize(rows(new ReportReader(session)), 1)

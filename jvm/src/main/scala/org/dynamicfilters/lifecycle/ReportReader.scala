@@ -91,7 +91,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   private def scanRows(q: QueryReport): Seq[Row] =
     q.synchronized(q.scans.toSeq).map { s =>
-      val r = s.accumulator.value.getOrElse(q.executionId, new ScanReport(q.executionId, ""))
+      val (r, cameToEnd) = (s.report(q.executionId), q.state == "finished")
       import ScanCounter._
       val table = Seq(
         q.executionId,
@@ -99,7 +99,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
         s.tableName,
         s.filterIds.map(_.toString),
         s.filesTotal,
-        math.max(0L, s.filesTotal - r.filesRead.size)
+        r.filesPruned(s.filesTotal, cameToEnd)
       )
       val how = Seq(
         r(LateMaterialized),
@@ -112,7 +112,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
         ),
         r.reasons.toMap ++ (if (r(GaveUp) > 0) Map("late materialization gave up" -> r(GaveUp)) else Map.empty)
       )
-      val unopened = if (s.filesTotal == 0) 0L else math.max(0L, s.filesTotal - r.filesOpened.size)
+      val unopened = r.filesUnopened(s.filesTotal, cameToEnd)
       Row.fromSeq(table ++ totals(r) ++ how ++ Seq(unopened, r(BytesReadAgain), s.format))
     }
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
-import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess}
+import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
@@ -174,7 +174,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     if (choice.left.nonEmpty || choice.changed > 0) {
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      choice.left.foreach { case (file, known, bytes) => report.addUnopened(Some(file), known, bytes) }
+      choice.left.foreach { case (file, known, bytes) => report.addUnopened(file, known, bytes, spec.isNarrowed) }
       if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(
@@ -189,10 +189,11 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     }
 
   override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
-    val unknown = run.accumulator.value.get(executionId).fold(Set.empty[UnopenedSplit])(_.unknown.toSet)
+    val unknown = run.report(executionId).unknown.toSet
     if (unknown.nonEmpty) {
       val report = new ScanReport(executionId, "driver")
-      UnopenedFiles.count(unknown, hadoopConf, ChunkSizes.wanted(scan.requiredSchema), report)
+      val own = ParquetPredicates.of(scan.relation, spec.pushedDown)
+      UnopenedFiles.count(unknown, hadoopConf, ChunkSizes.wanted(scan.requiredSchema), own, report)
       run.accumulator.add(report)
     }
   }

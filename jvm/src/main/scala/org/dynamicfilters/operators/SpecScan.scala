@@ -28,7 +28,7 @@ trait SpecScan extends FilteredScan {
   /** Whether the operator counts the rows that the child puts out: its reader does not. */
   protected def countsRows: Boolean = false
 
-  /** The execution has ended and somebody wants all numbers: counts what is known of none of the files that it left unopened. */
+  /** The execution has ended and somebody wants all numbers: counts what is in files that it left unopened. */
   def countUnopened(executionId: Long): Unit = ()
 
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
@@ -100,7 +100,15 @@ trait SpecScan extends FilteredScan {
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
-      val run = new ScanRun(spec.scanId, tableName, format, spec.filterIds, filesTotal, accumulator)
+      val run = new ScanRun(
+        spec.scanId,
+        tableName,
+        format,
+        spec.filterIds,
+        filesTotal,
+        accumulator,
+        Some(countUnopened)
+      )
       spec.driverRun = run
       report.scans += run
     }

@@ -86,7 +86,7 @@ object BuildSides {
 
   private def attribute(e: Expression): Either[String, Attribute] = e match {
     case a: Attribute => Right(a)
-    case other => Left(s"the build key is computed above the build side's exchange: ${other.sql}")
+    case other => Left(s"the build key is computed above the build side's exchange: ${ExpressionText.of(other)}")
   }
 
   private def source(list: Seq[NamedExpression], a: Attribute): Either[String, Expression] =

@@ -6,7 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, TakeOrderedAndProjectExec}
+import org.apache.spark.sql.execution.{ColumnarRule, RowDataSourceScanExec, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.{QueryStageExec, TableCacheQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.Exchange
@@ -21,7 +21,7 @@ import org.dynamicfilters.operators.{
   SpecScan,
   TopKTapExec
 }
-import org.dynamicfilters.report.Rejected
+import org.dynamicfilters.report.{Rejected, ReportRows}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.Producer
 
@@ -41,7 +41,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   import DynamicFilterRule.RejectedTag
 
   override def apply(plan: SparkPlan): SparkPlan =
-    if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan)) plan
+    if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan) || readsReports(plan)) plan
     else {
       val fresh = if (adaptive) withoutOurs(plan) else plan
       // Filters in a plan change nothing about which of its exchanges are alike.
@@ -91,6 +91,13 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
 
   // Batches of a stream share state that outlives a query.
   private def isStreaming(plan: SparkPlan): Boolean = plan.exists(_.logicalLink.exists(_.isStreaming))
+
+  // Who looks at the newest query would else find the question before: `WHERE query_id = (SELECT max(query_id) ...)`.
+  private def readsReports(plan: SparkPlan): Boolean = plan.exists {
+    case s: RowDataSourceScanExec => s.relation.isInstanceOf[ReportRows]
+    case q: QueryStageExec => readsReports(q.plan)
+    case _ => false
+  }
 
   /** Without adaptive execution plans have no stages; a plan that has some is one of its stages, and was seen as a whole. */
   private def joins(plan: SparkPlan, shared: SharedExchanges): SparkPlan =

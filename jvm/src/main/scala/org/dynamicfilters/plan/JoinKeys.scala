@@ -83,6 +83,6 @@ object JoinKeys {
   /** The probe key as a column. */
   def column(key: JoinKey): Either[String, AttributeReference] = key.probe match {
     case a: AttributeReference => Right(a)
-    case other => Left(s"the join key is computed: ${other.sql}")
+    case other => Left(s"the join key is computed: ${ExpressionText.of(other)}")
   }
 }

@@ -136,7 +136,7 @@ final class PushDown(
       .flatMap(handedOn(_))
 
   private def handedOn(e: NamedExpression): Either[String, AttributeReference] =
-    PushDown.handedOn(e).toRight(s"$key is computed: ${e.sql}")
+    PushDown.handedOn(e).toRight(s"$key is computed: ${ExpressionText.of(e)}")
 
   /** What a column is below an operator that makes several rows of one: it has to be in all of them as it is. */
   private def inEachProjection(e: ExpandExec, column: Attribute): Either[String, Attribute] = {

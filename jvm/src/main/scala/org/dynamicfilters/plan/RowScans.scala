@@ -51,7 +51,7 @@ object RowScans {
       _ <- plain match {
         case CachedScans(s) => CachedScans.accepts(s, column, producer, crossed)
         case s if hasBounds(s, column) || isTested(producer, crossed) => Right(())
-        case s if isBest(producer) => Left(noBounds(s, producer))
+        case s if isBest(producer) => Left(noBounds(s))
         case s => Either.cond(takes(s, column), (), rowsOnly(s, producer))
       }
     } yield ()
@@ -67,8 +67,8 @@ object RowScans {
     s"${nameOf(scan)} can be filtered by rows only, and $by in the same stage does that"
   }
 
-  private def noBounds(scan: SparkPlan, producer: Producer.Value): String =
-    s"${nameOf(scan)} can be filtered by rows only, which is of no use to a $producer"
+  private def noBounds(scan: SparkPlan): String =
+    s"${nameOf(scan)} can be filtered by rows only, which is of no use to a TopK, min or max"
 
   /** Whether splits may be left out by the column at any time, for what is known of them. */
   private def hasBounds(scan: SparkPlan, column: Attribute): Boolean = scan match {
@@ -124,7 +124,7 @@ object RowScans {
     case b: BatchScanExec if b.output.exists(hasBounds(b, _)) => None
     case r: RowFilteredScanExec => reordered(r.child)
     case _: FileSourceScanExec => None
-    case other => Some(noBounds(other, Producer.topk))
+    case other => Some(noBounds(other))
   }
 
   private def readable(scan: SparkPlan): Either[String, Unit] = ScanHint.refusal(scan).flatMap { _ =>

@@ -58,7 +58,7 @@ object TopKPlanner {
       _ <- Either.cond(wanted.limit <= max, (), s"the limit ${wanted.limit} is above ${Settings.TopKMaxLimit.key}=$max")
       key <- wanted.key match {
         case a: AttributeReference => Right(a)
-        case other => Left(s"the sort key is computed: ${other.sql}")
+        case other => Left(s"the sort key is computed: ${ExpressionText.of(other)}")
       }
       domain <- KeyDomain.of(key.dataType)
       ordinal = input.output.indexWhere(_.exprId == key.exprId)

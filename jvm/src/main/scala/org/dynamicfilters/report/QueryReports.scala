@@ -224,6 +224,7 @@ final class QueryReport(val executionId: Long) {
   /** The execution has ended. What joins' filters hold is not kept for the report, only what it shows. */
   def ended(state: String): Unit = synchronized {
     this.state = state
+    scans.foreach(_.ended())
     filters.mapInPlace {
       case j: JoinRun => EndedFilter(j.view(executionId, running = false))
       case other => other

@@ -52,7 +52,8 @@ final class DynamicParquetFormat(
       filters: Seq[Filter],
       options: Map[String, String],
       hadoopConf: Configuration
-  ): PartitionedFile => Iterator[InternalRow] =
+  ): PartitionedFile => Iterator[InternalRow] = {
+    spec.pushedDown = filters
     new DynamicFileReader(
       spec,
       plain.buildReaderWithPartitionValues(
@@ -68,6 +69,7 @@ final class DynamicParquetFormat(
       new FileSourceOptions(options).ignoreCorruptFiles,
       countsRows(plain, sparkSession, requiredSchema)
     )
+  }
 }
 
 /** Opens files for a scan: not at all where a filter excludes them, else through [[DynamicFileIterator]].
@@ -100,7 +102,7 @@ final class DynamicFileReader(
   private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
     task.reachesFile()
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
-      task.report.addUnopened(Some(file), task.known(file), task.knownBytes(file))
+      task.report.addUnopened(file, task.known(file), task.knownBytes(file), spec.isNarrowed)
       Iterator.empty
     } else {
       task.report.opened(file.urlEncodedPath)

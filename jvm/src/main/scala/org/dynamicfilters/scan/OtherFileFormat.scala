@@ -88,7 +88,7 @@ private final class OtherFileReader(
       // Of what is in the file nothing is seen here.
       task.readsWholeFile()
       if (excludes(task, file)) {
-        task.report.addUnopened(None, None, None)
+        task.report.leftUnopened(PathHash(file.urlEncodedPath))
         Iterator.empty
       } else {
         task.report.opened(file.urlEncodedPath)

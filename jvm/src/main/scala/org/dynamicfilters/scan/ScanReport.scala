@@ -48,16 +48,20 @@ object ScanCounter extends Enumeration {
   *   hashes of the paths of files of which rows were handed on
   * @param filesOpened
   *   the same of files that were opened
+  * @param filesLeft
+  *   the same of files of which a part was left unopened
   * @param reasons
   *   why something fell back, with how often; at most [[ScanReport.MaxReasons]]
   */
 final class ScanReport(val executionId: Long, val executorId: String) extends Serializable {
   val counts = new Array[Long](ScanCounter.maxId)
-  val filesRead, filesOpened = mutable.HashSet.empty[Long]
+  val filesRead, filesOpened, filesLeft = mutable.HashSet.empty[Long]
   val reasons = mutable.LinkedHashMap.empty[String, Long]
   val learned = mutable.ArrayBuffer.empty[LearnedSplit]
 
-  /** Never opened, and nothing is known of them; at most [[UnopenedFiles.MaxSplits]]. */
+  /** Never opened, and nothing is known of them, or not which of their row groups the query's own predicates exclude; at most
+    * [[UnopenedFiles.MaxSplits]].
+    */
   val unknown = mutable.HashSet.empty[UnopenedSplit]
 
   def apply(c: ScanCounter.Value): Long = counts(c.id)
@@ -77,24 +81,60 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     *   its row groups, if anything is known of them
     * @param bytes
     *   of the columns asked for, if they are known
+    * @param isNarrowed
+    *   whether the query's own predicates may exclude some of the row groups
     */
-  def addUnopened(file: Option[PartitionedFile], known: Option[Array[LearnedRowGroup]], bytes: Option[Long]): Unit = {
-    add(ScanCounter.Splits, 1)
-    add(ScanCounter.SplitsUnopened, 1)
+  def addUnopened(
+      file: PartitionedFile,
+      known: Option[Array[LearnedRowGroup]],
+      bytes: Option[Long],
+      isNarrowed: Boolean
+  ): Unit = {
+    leftUnopened(PathHash(file.urlEncodedPath))
     known.foreach(addRowGroups)
     bytes.foreach(add(ScanCounter.BytesTotal, _))
-    if (known.isEmpty && unknown.size < UnopenedFiles.MaxSplits)
-      file.foreach(f => unknown += UnopenedSplit(f.urlEncodedPath, f.start, f.start + f.length))
+    if ((known.isEmpty || isNarrowed) && unknown.size < UnopenedFiles.MaxSplits) {
+      val rows = known.fold(0L)(_.iterator.map(_.rows).sum)
+      val counted = CountedSplit(known.fold(0L)(_.length.toLong), rows, bytes.getOrElse(0L))
+      unknown += UnopenedSplit(file.urlEncodedPath, file.start, file.start + file.length, counted)
+    }
   }
 
-  /** Counts row groups of a split that was never opened. */
-  def addRowGroups(groups: Array[LearnedRowGroup]): Unit = {
-    import ScanCounter._
-    add(RowGroups, groups.length.toLong)
-    add(RowGroupsPruned, groups.length.toLong)
-    add(ByStatistics, groups.length.toLong)
-    add(Rows, groups.iterator.map(_.rows).sum)
+  /** Counts a split, and nothing of what is in it. */
+  def leftUnopened(file: Long): Unit = {
+    add(ScanCounter.Splits, 1)
+    add(ScanCounter.SplitsUnopened, 1)
+    filesLeft += file
   }
+
+  private def addRowGroups(groups: Array[LearnedRowGroup]): Unit =
+    addRowGroups(groups.length.toLong, groups.iterator.map(_.rows).sum)
+
+  /** Counts row groups of a split that was never opened. */
+  def addRowGroups(n: Long, rows: Long): Unit = {
+    import ScanCounter._
+    add(RowGroups, n)
+    add(RowGroupsPruned, n)
+    add(ByStatistics, n)
+    add(Rows, rows)
+  }
+
+  /** Files of which no row was handed on.
+    *
+    * @param total
+    *   files of the scan
+    * @param cameToEnd
+    *   else only those that were excluded count: others may not have been reached
+    */
+  def filesPruned(total: Long, cameToEnd: Boolean): Long =
+    if (cameToEnd) math.max(0L, total - filesRead.size) else filesExcluded(total)
+
+  /** The same of files that were never opened; 0 where the number of files is not known. */
+  def filesUnopened(total: Long, cameToEnd: Boolean): Long =
+    if (total == 0) 0L else if (cameToEnd) math.max(0L, total - filesOpened.size) else filesExcluded(total)
+
+  private def filesExcluded(total: Long): Long =
+    math.min(total, filesLeft.iterator.filterNot(filesOpened).size.toLong)
 
   def addReason(reason: String, n: Long = 1): Unit =
     if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
@@ -105,6 +145,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     while (i < counts.length) { counts(i) += other.counts(i); i += 1 }
     filesRead ++= other.filesRead
     filesOpened ++= other.filesOpened
+    filesLeft ++= other.filesLeft
     other.reasons.foreach { case (r, n) => addReason(r, n) }
     learned ++= other.learned
     unknown ++= other.unknown.iterator.take(UnopenedFiles.MaxSplits - unknown.size)
@@ -158,12 +199,24 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
   }
 }
 
-/** One scan in the executions of one plan. */
+/** One scan in the executions of one plan.
+  *
+  * @param recount
+  *   counts, in an execution that has ended, what the scan left unopened; forgotten after that, because it holds the plan
+  */
 final class ScanRun(
     val scanId: Long,
     val tableName: String,
     val format: String,
     val filterIds: Seq[Long],
     val filesTotal: Long,
-    val accumulator: ScanAccumulator
-)
+    val accumulator: ScanAccumulator,
+    private var recount: Option[Long => Unit] = None
+) {
+  def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
+  def ended(): Unit = recount = None
+
+  /** What was counted in an execution so far. */
+  def report(executionId: Long): ScanReport =
+    accumulator.value.getOrElse(executionId, new ScanReport(executionId, ""))
+}

@@ -2,7 +2,8 @@ package org.dynamicfilters.scan
 
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
+import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.filter.{KeyDomain, TuplePart, TupleText}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef}
@@ -119,6 +120,12 @@ final class ScanSpec(
   def orders: Seq[(Int, TopKSpec)] =
     if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get)).filterNot(_._2.keepsOrder)
     else either.flatMap(i => columns(i).ref.topK.map((i, _)))
+
+  /** Whether the query's own predicates may exclude row groups. */
+  val isNarrowed: Boolean = predicates.exists(!_.isInstanceOf[IsNotNull])
+
+  /** On the driver, the query's own predicates as Parquet's reader gets them, once the scan has started. */
+  @transient @volatile var pushedDown: Seq[Filter] = Nil
 
   /** Whether each row that is dropped spares a shuffle too. */
   def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)

@@ -118,11 +118,13 @@ private final class PartsReader[T](
 
   private def isExcluded(part: SourcePart): Boolean = task.exists { t =>
     val excluded = !part.isUnknown && t.excludesRows(part.bounds)
-    t.report.add(ScanCounter.Splits, 1)
-    if (excluded) t.report.add(ScanCounter.SplitsUnopened, 1)
-    else if (part.file != 0) {
-      t.report.filesOpened += part.file
-      t.report.filesRead += part.file
+    if (excluded) t.report.leftUnopened(part.file)
+    else {
+      t.report.add(ScanCounter.Splits, 1)
+      if (part.file != 0) {
+        t.report.filesOpened += part.file
+        t.report.filesRead += part.file
+      }
     }
     excluded
   }

@@ -38,13 +38,13 @@ object Settings {
     Prefix + "join.maxBuildRows",
     2000000,
     "A build side with more distinct keys than this gives their range only.",
-    "a whole number of at least 1"
+    "a whole number from 1 to 2147483647"
   )(_ >= 1)
   val InMaxValues: Setting[Int] = R.int(
     Prefix + "in.maxValues",
     10000,
     "Above it a value set becomes a bitmap (integers, dates) or a bloom filter.",
-    "a whole number of at least 0"
+    "a whole number from 0 to 2147483647"
   )(_ >= 0)
   val BloomFpp: Setting[Double] =
     R.double(Prefix + "bloom.fpp", 0.01, "False positive rate aimed at.", "a number between 0 and 1, both exclusive")(
@@ -59,7 +59,7 @@ object Settings {
     Prefix + "topk.maxLimit",
     100000,
     "Larger LIMITs (offset included) produce no filter.",
-    "a whole number of at least 0"
+    "a whole number from 0 to 2147483647"
   )(_ >= 0)
   val GiveUp: Setting[Double] = R.double(
     Prefix + "selectivity.giveUp",
@@ -71,7 +71,7 @@ object Settings {
     Prefix + "report.retainedQueries",
     100,
     "How many queries the report keeps.",
-    "a whole number of at least 1"
+    "a whole number from 1 to 2147483647"
   )(_ >= 1)
   val StatsPath: Setting[String] = R.directory(
     Prefix + "stats.path",
@@ -110,8 +110,11 @@ object Settings {
   def refusal(key: String): Option[UserError] =
     if (!isMeant(key) || R.isRegistered(key)) None
     else {
-      val right = similar(key).fold("SET -v lists the settings")(name => s"did you mean $Prefix$name?")
-      Some(new UserError("DYNAMIC_FILTER_UNKNOWN_SETTING", s"${UserError.shown(key, 100)}: no such setting; $right"))
+      val right = inGroup(key)
+        .map(name => s" but a group of them: set one, as $Prefix$name")
+        .orElse(similar(key).map(name => s"; did you mean $Prefix$name?"))
+        .getOrElse("; SET -v lists the settings")
+      Some(new UserError("DYNAMIC_FILTER_UNKNOWN_SETTING", s"${UserError.shown(key, 100)}: no such setting$right"))
     }
 
   /** @return
@@ -130,13 +133,20 @@ object Settings {
     }
     .nextOption()
 
-  private val LooksLikeOurs = "(?i)spark\\.dynamic[._-]?filters?\\..*".r
+  private val LooksLikeOurs = "(?i)spark\\.dynamic[._-]?filters?(\\..*)?".r
+  private def nameOf(key: String): String = key.replaceFirst("(?i)^spark\\.dynamic[._-]?filters?(\\.|$)", "")
+
+  /** The first setting of the group that a key names. */
+  private def inGroup(key: String): Option[String] = {
+    val name = nameOf(key)
+    all.map(_.key.stripPrefix(Prefix)).find(n => name.isEmpty || n.startsWith(name + "."))
+  }
 
   /** The setting that was probably meant. `_settings.py` finds the same. */
   private def similar(key: String): Option[String] = {
     def plain(name: String) = name.toLowerCase(java.util.Locale.ROOT).replaceAll("[^a-z0-9]", "")
     val names = all.map(_.key.stripPrefix(Prefix))
-    val name = key.replaceFirst("(?i)^spark\\.dynamic[._-]?filters?\\.", "")
+    val name = nameOf(key)
     val wanted = plain(name)
     def distance(name: String) =
       UTF8String.fromString(plain(name)).levenshteinDistance(UTF8String.fromString(wanted))

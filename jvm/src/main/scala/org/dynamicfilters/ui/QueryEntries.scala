@@ -2,7 +2,7 @@ package org.dynamicfilters.ui
 
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{FilterRecord, QueryReport}
-import org.dynamicfilters.scan.{ScanCounter, ScanReport, ScanRun}
+import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 
 /** Reports as the UI shows them. */
 object QueryEntries {
@@ -20,7 +20,7 @@ object QueryEntries {
       report.startedMillis,
       report.endedMillis,
       filters.take(MostFilters).map(filter(report, _)),
-      scans.take(MostScans).map(scan(report.executionId, _)),
+      scans.take(MostScans).map(scan(report, _)),
       rejected.take(MostRejected).map { r =>
         RejectedEntry(r.producer.toString, columns(r.columns), bounded(r.reason))
       },
@@ -53,9 +53,9 @@ object QueryEntries {
     )
   }
 
-  private def scan(executionId: Long, s: ScanRun): ScanEntry = {
+  private def scan(report: QueryReport, s: ScanRun): ScanEntry = {
     import ScanCounter._
-    val r = s.accumulator.value.getOrElse(executionId, new ScanReport(executionId, ""))
+    val (r, cameToEnd) = (s.report(report.executionId), report.state == "finished")
     // The report may be read while tasks add to it.
     def level(name: String, skipped: Long, total: Long) =
       Option.when(total > 0)(LevelEntry(name, math.min(math.max(skipped, 0L), total), total))
@@ -66,14 +66,14 @@ object QueryEntries {
       s.format,
       s.filterIds.take(MostColumns).map(_.toString),
       Seq(
-        level(LevelEntry.Files, s.filesTotal - r.filesRead.size, s.filesTotal),
+        level(LevelEntry.Files, r.filesPruned(s.filesTotal, cameToEnd), s.filesTotal),
         level(LevelEntry.RowGroups, r(RowGroupsPruned), r(RowGroups)),
         level(LevelEntry.PageRows, r(RowsSkippedByPages), r(Rows)).filter(_.skipped > 0),
         level(LevelEntry.Rows, r(Rows) - r(RowsOutput), r(Rows)),
         level(LevelEntry.Bytes, r(BytesTotal) - r(BytesRead), r(BytesTotal))
       ).flatten,
       r(RowsOutput),
-      if (s.filesTotal == 0) 0L else math.max(0L, s.filesTotal - r.filesOpened.size),
+      r.filesUnopened(s.filesTotal, cameToEnd),
       counts(
         "statistics" -> r(ByStatistics),
         "dictionary" -> r(ByDictionary),

@@ -33,8 +33,8 @@ private[ui] final class QueryListPage(queries: QueryStore) {
   private def row(request: Request, q: QueryEntry, now: Long): Seq[NodeSeq] = {
     val (files, bytes) = (q.skipped(LevelEntry.Files), q.skipped(LevelEntry.Bytes))
     def link(path: String, text: String): Node = <a href={request.link(path)}>{text}</a>
-    val filters = s"${q.filtersInForce} of ${q.filters.size} in force" +
-      (if (q.rejected.isEmpty) "" else s", ${q.rejected.size} rejected")
+    val filters = (Option.when(q.filters.nonEmpty)(s"${q.filtersInForce} of ${q.filters.size} in force") ++
+      Option.when(q.rejected.nonEmpty)(s"${q.rejected.size} rejected")).mkString(", ")
     Seq(
       link(QueryPage.path(q.executionId), q.executionId.toString),
       link(QueryPage.path(q.executionId), if (q.description.isEmpty) "query" else q.description),

@@ -61,7 +61,7 @@ object DynamicFilterFunctions {
     case other =>
       throw new UserFilterException(
         Code.InvalidUse,
-        s"$function takes a filter's name and a column, $function('name', column); ${other.size} arguments were given"
+        s"$function takes a filter's name and a column, $function('name', column); given: ${other.size}"
       )
   }
 

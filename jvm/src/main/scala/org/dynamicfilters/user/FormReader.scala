@@ -75,6 +75,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     // TIME, known by its name: see LongDomain.
     case (UserValue.ValueCase.TIME_NANOS, t) if t.typeName.startsWith("time(") => domain.fromInternal(v.getTimeNanos)
     case (UserValue.ValueCase.NUMBER, ByteType | ShortType | IntegerType | LongType) => whole(v.getNumber)
+    case (UserValue.ValueCase.DECIMAL, ByteType | ShortType | IntegerType | LongType) => whole(v.getDecimal)
     case _ => throw unfit(shown(v))
   }
 
@@ -85,6 +86,14 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     else if (n != math.rint(n)) throw unfit(n.toString, "; round it, or make a filter of type double")
     else if (math.abs(n) > MostExact) throw unfit(n.toString, "; floats of this size are not exact: give integers")
     else integer(n.toLong)
+
+  private def whole(text: String): AnyRef = {
+    val n = number(text)
+    val whole =
+      try n.longValueExact
+      catch { case _: ArithmeticException => throw unfit(text) }
+    integer(whole)
+  }
 
   private def integer(n: Long): AnyRef = dataType match {
     case ByteType | ShortType | IntegerType | LongType =>
@@ -122,7 +131,28 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case _ => "an unknown value"
   }
 
-  private def unfit(value: String, instead: String = ""): UserFilterException = {
+  /** What the type takes, in words of clients. */
+  private def taken: String = dataType match {
+    case ByteType => "integers of 8 bits"
+    case ShortType => "integers of 16 bits"
+    case IntegerType => "integers of 32 bits"
+    case LongType => "integers of 64 bits"
+    case FloatType | DoubleType => "numbers"
+    case t: DecimalType => s"numbers of ${t.precision - t.scale} digits before the point and ${t.scale} after it"
+    case BooleanType => "true and false"
+    case _: StringType => "text"
+    case BinaryType => "bytes"
+    case DateType => "dates"
+    case TimestampType => "timestamps"
+    case TimestampNTZType => "timestamps without a time zone"
+    case _: DayTimeIntervalType => "durations"
+    case t if t.typeName.startsWith("time(") => "times of day"
+    case _ => "values of another type"
+  }
+
+  private def unfit(value: String): UserFilterException = unfit(value, s"; it takes $taken")
+
+  private def unfit(value: String, instead: String): UserFilterException = {
     val text = UserError.shown(value)
     error(Code.TypeMismatch, s"$text is no value of type ${dataType.catalogString}$instead")
   }
