@@ -118,7 +118,7 @@ def test_updates(spark: SparkSession, case: str) -> None:
 
 UNSENT: dict[str, tuple[Any, str]] = {
     "surrogate": ("\ud800", "half a character"),
-    "duration": (dt.timedelta.max, "durations as long as"),
+    "duration": (dt.timedelta.max, "too long for a duration"),
     "integer": (1 << 20_000, "integers of 20001 bits"),
 }
 

@@ -88,11 +88,13 @@ def test_integers_of_other_widths(spark: SparkSession, t: str, f: sdf.UserFilter
         assert ids(table.where(small.matches("seq")), "seq") == [1, 5]
 
 
-def test_whole_floats_are_integers(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
+def test_whole_floats_and_decimals_are_integers(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
     """As pandas has them: a column of integers with missing values is one of floats."""
     table = spark.table(t)
     f.update(sdf.isin(pd.Series([1, 5, None]).dropna()))
     assert ids(table.where(f.matches("seq")), "seq") == [1, 5]
+    f.update(sdf.isin([Decimal("7"), Decimal("5.00")]))
+    assert ids(table.where(f.matches("seq")), "seq") == [5, 7]
     f.update(sdf.between(1.0, 3.0))
     assert ids(table.where(f.matches("seq")), "seq") == [1, 2, 3]
     f.update(sdf.isin(pd.Series([1, pd.NA, 7], dtype="Int64")))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
+
+import pandas as pd
 
 import spark_dynamic_filters as sdf
 
@@ -162,6 +165,27 @@ CASES: dict[str, Case] = {
         sdf.FilterTypeMismatch,
         "filter 'wanted' of type bigint: a binary value is no value of type bigint; it takes "
         "integers of 64 bits",
+    ),
+    "update: NA as an end": (
+        update(lambda: sdf.between(pd.NA, 3)),
+        sdf.InvalidArgument,
+        "between: an end cannot be <NA>; None leaves an end open",
+    ),
+    "update: fraction as a decimal": (
+        update(lambda: sdf.isin([Decimal("1.5")])),
+        sdf.FilterTypeMismatch,
+        "filter 'wanted' of type bigint: 1.5 is no value of type bigint; it takes integers of 64 bits",
+    ),
+    "isin: a table of Spark's": (
+        lambda s, f, t: sdf.isin(s.range(3)),
+        sdf.InvalidArgument,
+        "isin: expected values, got a DataFrame: give those of one of its columns, "
+        "[row[0] for row in ...collect()]",
+    ),
+    "bitmap: a large number": (
+        lambda s, f, t: sdf.bitmap([1 << 64]),
+        ValueError,
+        "bitmap: 18446744073709551616 is not in a roaring bitmap, which has integers from 0 to 2**64 - 1",
     ),
     "update: list in a list": (
         update(lambda: sdf.isin([[1]])),

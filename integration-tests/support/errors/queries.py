@@ -142,6 +142,16 @@ CASES: dict[str, Case] = {
         sdf.InvalidArgument,
         "assert_same_result: expected a SparkSession, got None",
     ),
+    "assert_same_result: keys in one text": (
+        lambda s, f, t: assert_same_result(s, "SELECT 1", keys="seq"),
+        sdf.InvalidArgument,
+        "assert_same_result: keys is a list of names; pass keys=['seq']",
+    ),
+    "assert_same_result: tolerance": (
+        lambda s, f, t: assert_same_result(s, "SELECT 1", tolerance=-1),
+        ValueError,
+        "assert_same_result: tolerance is -1; valid are numbers from 0",
+    ),
     "assert_same_result: keys": (
         lambda s, f, t: assert_same_result(s, f"SELECT * FROM {t} ORDER BY seq LIMIT 3", keys=["SEQ"]),
         ValueError,
