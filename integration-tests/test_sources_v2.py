@@ -83,7 +83,7 @@ def test_topk(compare: Comparer) -> None:
     assert scan["files_pruned"] > 0, str(run)
     run = compare("SELECT g, id FROM parquet_parts ORDER BY id DESC LIMIT 5").on
     reasons = [f["reason"] for f in run.report.filters]
-    assert any("DataSource V2" in r and "topk" in r for r in reasons), reasons
+    assert any("DataSource V2" in r and "TopK" in r for r in reasons), reasons
 
 
 def test_users_filter(spark: SparkSession, compare: Comparer) -> None:
