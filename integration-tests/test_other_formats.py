@@ -174,7 +174,7 @@ def test_files_are_left_out_by_partition_columns(
 def test_a_topk_says_why(spark: SparkSession, compare: Comparer) -> None:
     run = joins.run(spark, "SELECT * FROM csv_p ORDER BY id LIMIT 5")
     reasons = [f["reason"] for f in run.report.filters]
-    assert any("format csv" in r and "topk" in r for r in reasons), reasons
+    assert any("format csv" in r and "TopK" in r for r in reasons), reasons
 
 
 def test_users_filter_has_a_row(spark: SparkSession, compare: Comparer) -> None:
