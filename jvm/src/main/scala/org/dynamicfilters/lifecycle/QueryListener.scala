@@ -121,7 +121,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   private def countUnopened(report: QueryReport, plan: SparkPlan): Unit = {
     val counted = mutable.HashSet.empty[ScanRun]
     Plans.foreach(plan) {
-      case s: SpecScan if s.spec.driverRun == null || counted.add(s.spec.driverRun) =>
+      case s: SpecScan if counted.add(s.spec.driverRun) =>
         s.countUnopened(report.executionId)
       case _ =>
     }

@@ -91,7 +91,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   private def scanRows(q: QueryReport): Seq[Row] =
     q.synchronized(q.scans.toSeq).map { s =>
-      val (r, cameToEnd) = (s.report(q.executionId), q.state == "finished")
+      val (r, cameToEnd) = (s.report(q.executionId), q.cameToEnd)
       import ScanCounter._
       val table = Seq(
         q.executionId,

@@ -1,6 +1,5 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.FileSourceOptions
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.FileFormat
@@ -129,8 +128,8 @@ object RowScans {
 
   private def readable(scan: SparkPlan): Either[String, Unit] = ScanHint.refusal(scan).flatMap { _ =>
     scan match {
-      case f: FileSourceScanExec if new FileSourceOptions(f.relation.options).ignoreCorruptFiles =>
-        Left(DynamicFileReader.SkipsCorrupt)
+      case f: FileSourceScanExec if CorruptFiles.areIgnored(f.relation.options) =>
+        Left(CorruptFiles.Ignored)
       case b: BatchScanExec if TableAccess.isRewritten(b.table) => Left("what is read of the table is written again")
       case _ => Right(())
     }

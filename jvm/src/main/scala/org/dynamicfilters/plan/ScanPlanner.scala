@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.{
   Unevaluable,
   UserDefinedExpression
 }
-import org.apache.spark.sql.catalyst.FileSourceOptions
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
@@ -132,11 +131,7 @@ object ScanPlanner {
   private def readable(scan: FileSourceScanExec): Either[String, Unit] =
     ScanHint.refusal(scan).flatMap { _ =>
       ParquetFormats.of(scan).flatMap { _ =>
-        Either.cond(
-          !new FileSourceOptions(scan.relation.options).ignoreCorruptFiles,
-          (),
-          DynamicFileReader.SkipsCorrupt
-        )
+        Either.cond(!CorruptFiles.areIgnored(scan.relation.options), (), CorruptFiles.Ignored)
       }
     }
 

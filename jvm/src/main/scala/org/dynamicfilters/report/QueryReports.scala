@@ -231,6 +231,9 @@ final class QueryReport(val executionId: Long) {
     }
   }
 
+  /** Whether it has ended, and well: what no task came to was skipped then. */
+  def cameToEnd: Boolean = state == "finished"
+
   /** Whether there is anything to show. */
   def isOfInterest: Boolean = synchronized(filters.nonEmpty || scans.nonEmpty || rejected.nonEmpty)
 }

@@ -8,7 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
@@ -65,8 +65,7 @@ final class DynamicParquetFormat(
         options,
         hadoopConf
       ),
-      // Asked again where Spark asks: the plan may be older than the setting.
-      new FileSourceOptions(options).ignoreCorruptFiles,
+      CorruptFiles.areIgnored(options),
       countsRows(plain, sparkSession, requiredSchema)
     )
   }
@@ -75,8 +74,7 @@ final class DynamicParquetFormat(
 /** Opens files for a scan: not at all where a filter excludes them, else through [[DynamicFileIterator]].
   *
   * @param skipsCorrupt
-  *   whether Spark leaves out what comes after a row that cannot be read: then files are read as in stock Spark, because which
-  *   rows come after it depends on the order, and whether it is met on what is skipped
+  *   whether [[CorruptFiles]] are ignored: then files are read as in stock Spark
   * @param countsRows
   *   whether the format knows a row by counting those before it in the file: then files are left out as a whole or not at all
   */
@@ -94,7 +92,7 @@ final class DynamicFileReader(
     TaskScan.current(spec.scanId) match {
       case Some(task) if skipsCorrupt =>
         task.report.opened(file.urlEncodedPath)
-        fallBack(task, file, DynamicFileReader.SkipsCorrupt, SeenRows(plain(file), task))
+        fallBack(task, file, CorruptFiles.Ignored, SeenRows(plain(file), task))
       case Some(task) => open(file, task)
       case _ => plain(file)
     }
@@ -160,12 +158,6 @@ final class DynamicFileReader(
         logWarning(s"Dynamic filters: failure while $what; the file is read without filters", e)
         None
     }
-}
-
-object DynamicFileReader {
-
-  /** Why a scan is not filtered. */
-  val SkipsCorrupt = "corrupt files are ignored: which of their rows are read depends on what is skipped"
 }
 
 /** Rows of a reader that does not tell how many there are: they are counted as they come.

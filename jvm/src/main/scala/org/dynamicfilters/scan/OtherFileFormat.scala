@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFactory, PartitionedFile}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
@@ -57,9 +57,8 @@ final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileF
       options,
       new Configuration(hadoopConf)
     )
-    // Where corrupt files are ignored, stock Spark returns no row after a stripe that cannot be read; with predicates ORC may
-    // leave it out. Asked here again: the plan may be older than the setting.
-    val mayTell = OrcPredicates.isTold(inner, hadoopConf) && !new FileSourceOptions(options).ignoreCorruptFiles
+    // With predicates ORC may leave out a stripe that cannot be read.
+    val mayTell = OrcPredicates.isTold(inner, hadoopConf) && !CorruptFiles.areIgnored(options)
     val more = if (mayTell) OrcPredicates.complete(spec) else Nil
     new OtherFileReader(spec, reader(filters), if (more.isEmpty) null else reader(filters ++ more))
   }

@@ -38,6 +38,8 @@ final class ScanTaskRDD[T: ClassTag](
     finish: ScanReport => Unit
 ) extends AnnouncingRDD[T](prev) {
 
+  import ScanTaskRDD.hasRows
+
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     def made = new TaskScan(spec, runs, ready, snapshots, context, { r => finish(r); reports.add(r) })
     val task = TaskScan.begin(spec.scanId, context)(made)
@@ -46,31 +48,18 @@ final class ScanTaskRDD[T: ClassTag](
     val all = firstParent[T].iterator(split, context)
     val rows =
       if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(all) else all
-    if (inBatches) ScanTimes.measured(new FilledBatches(rows), task.times) else rows
+    if (inBatches) ScanTimes.measured(rows.filter(hasRows), task.times) else rows
   }
 }
 
-/** The same batches without those that have no rows: filters leave some empty, Spark's readers never do. Functions of whole
-  * batches are not made for it (a Python function that takes columns, `x.iloc[0]`).
-  *
-  * Reads on in `hasNext`, as Spark's readers do.
-  */
-private final class FilledBatches[T](batches: Iterator[T]) extends Iterator[T] {
-  private var ahead: Option[T] = None
+private object ScanTaskRDD {
 
-  override def hasNext: Boolean = {
-    while (ahead.isEmpty && batches.hasNext) batches.next() match {
-      case b: ColumnarBatch if b.numRows == 0 =>
-      case b => ahead = Some(b)
-    }
-    ahead.isDefined
-  }
-
-  override def next(): T = {
-    if (!hasNext) throw new NoSuchElementException
-    val batch = ahead.get
-    ahead = None
-    batch
+  /** Filters leave some batches without rows, Spark's readers never do. Functions of whole batches are not made for it (a Python
+    * function that takes columns, `x.iloc[0]`).
+    */
+  private def hasRows(batch: Any): Boolean = batch match {
+    case b: ColumnarBatch => b.numRows > 0
+    case _ => true
   }
 }
 

@@ -91,13 +91,12 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
       isNarrowed: Boolean
   ): Unit = {
     leftUnopened(PathHash(file.urlEncodedPath))
-    known.foreach(addRowGroups)
-    bytes.foreach(add(ScanCounter.BytesTotal, _))
-    if ((known.isEmpty || isNarrowed) && unknown.size < UnopenedFiles.MaxSplits) {
-      val rows = known.fold(0L)(_.iterator.map(_.rows).sum)
-      val counted = CountedSplit(known.fold(0L)(_.length.toLong), rows, bytes.getOrElse(0L))
+    val groups = known.getOrElse(Array.empty[LearnedRowGroup])
+    val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, bytes.getOrElse(0L))
+    addRowGroups(counted.rowGroups, counted.rows)
+    add(ScanCounter.BytesTotal, counted.bytes)
+    if ((known.isEmpty || isNarrowed) && unknown.size < UnopenedFiles.MaxSplits)
       unknown += UnopenedSplit(file.urlEncodedPath, file.start, file.start + file.length, counted)
-    }
   }
 
   /** Counts a split, and nothing of what is in it. */
@@ -106,9 +105,6 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     add(ScanCounter.SplitsUnopened, 1)
     filesLeft += file
   }
-
-  private def addRowGroups(groups: Array[LearnedRowGroup]): Unit =
-    addRowGroups(groups.length.toLong, groups.iterator.map(_.rows).sum)
 
   /** Counts row groups of a split that was never opened. */
   def addRowGroups(n: Long, rows: Long): Unit = {

@@ -55,7 +55,7 @@ object QueryEntries {
 
   private def scan(report: QueryReport, s: ScanRun): ScanEntry = {
     import ScanCounter._
-    val (r, cameToEnd) = (s.report(report.executionId), report.state == "finished")
+    val (r, cameToEnd) = (s.report(report.executionId), report.cameToEnd)
     // The report may be read while tasks add to it.
     def level(name: String, skipped: Long, total: Long) =
       Option.when(total > 0)(LevelEntry(name, math.min(math.max(skipped, 0L), total), total))

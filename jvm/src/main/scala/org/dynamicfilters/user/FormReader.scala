@@ -150,9 +150,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case _ => "values of another type"
   }
 
-  private def unfit(value: String): UserFilterException = unfit(value, s"; it takes $taken")
-
-  private def unfit(value: String, instead: String): UserFilterException = {
+  private def unfit(value: String, instead: String = s"; it takes $taken"): UserFilterException = {
     val text = UserError.shown(value)
     error(Code.TypeMismatch, s"$text is no value of type ${dataType.catalogString}$instead")
   }
