@@ -1,6 +1,6 @@
 package org.dynamicfilters.exchange
 
-import scala.jdk.CollectionConverters._
+import scala.collection.mutable
 import scala.util.control.ControlThrowable
 
 import org.apache.spark.TaskContext
@@ -17,8 +17,12 @@ object TaskSnapshots {
     * cached blocks, which outlive the task: a block that is lost may be computed again by a task of the other kind.
     */
   def areNeeded: Boolean = stack.walk[Boolean] { frames =>
-    val names = frames.map[String](_.getClassName).iterator.asScala.toSet
-    !names.contains(ResultTask) || names.contains(BlockManager)
+    val (names, found) = (frames.iterator, mutable.HashSet.empty[String])
+    while (names.hasNext) {
+      val name = names.next().getClassName
+      if (name == ResultTask || name == BlockManager) found += name
+    }
+    !found(ResultTask) || found(BlockManager)
   }
 
   private val ResultTask = "org.apache.spark.scheduler.ResultTask"

@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
 import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
@@ -110,8 +111,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
               )
               .map { choice =>
                 countLeft(choice, accumulator)
-                val conf =
-                  if (choice.isLearned) ConfBroadcasts.of(sparkContext, hadoopConf) else null
+                def sent = spec.reader.flatMap(_.sent).getOrElse(ConfBroadcasts.of(sparkContext, hadoopConf))
+                val conf = if (choice.isLearned) sent else null
                 val left = choice.checked.map(sparkContext.broadcast(_)).orNull
                 new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
               }
@@ -158,7 +159,8 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     i => file => columns(i).get(file.urlEncodedPath)
   }
 
-  @transient private lazy val hadoopConf = HadoopConfAccess.of(scan.relation)
+  // A new one takes a millisecond, of the sixty that a short query takes.
+  private def hadoopConf = spec.reader.fold(HadoopConfAccess.of(scan.relation))(_.conf)
 
   private def ask(splits: Seq[PartitionedFile]): SplitChooser.Ask = { files =>
     val checks = TaskFilters
@@ -192,7 +194,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     val unknown = run.report(executionId).unknown.toSet
     if (unknown.nonEmpty) {
       val report = new ScanReport(executionId, "driver")
-      val own = ParquetPredicates.of(scan.relation, spec.pushedDown)
+      val own = ParquetPredicates.of(scan.relation, spec.reader.fold(Seq.empty[Filter])(_.pushedDown))
       UnopenedFiles.count(unknown, hadoopConf, ChunkSizes.wanted(scan.requiredSchema), own, report)
       run.accumulator.add(report)
     }

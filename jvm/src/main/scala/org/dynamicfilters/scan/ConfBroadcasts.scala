@@ -9,7 +9,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.util.SerializableConfiguration
 
-/** Hadoop configurations as broadcasts. To serialize and compress one takes some 2 ms, and those of a session's queries are
+/** Hadoop configurations as broadcasts, where that of Spark's reader is not found. To serialize and compress one takes some 2 ms, and those of a session's queries are
   * alike: the newest few are kept. What is forgotten is removed by Spark's cleaner once no query needs it.
   */
 object ConfBroadcasts {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, ReaderConfAccess}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
@@ -53,18 +53,19 @@ final class DynamicParquetFormat(
       options: Map[String, String],
       hadoopConf: Configuration
   ): PartitionedFile => Iterator[InternalRow] = {
-    spec.pushedDown = filters
+    val reader = plain.buildReaderWithPartitionValues(
+      sparkSession,
+      dataSchema,
+      partitionSchema,
+      requiredSchema,
+      filters,
+      options,
+      hadoopConf
+    )
+    spec.reader = Some(ReaderSetup(filters, hadoopConf, ReaderConfAccess.of(reader)))
     new DynamicFileReader(
       spec,
-      plain.buildReaderWithPartitionValues(
-        sparkSession,
-        dataSchema,
-        partitionSchema,
-        requiredSchema,
-        filters,
-        options,
-        hadoopConf
-      ),
+      reader,
       CorruptFiles.areIgnored(options),
       countsRows(plain, sparkSession, requiredSchema)
     )

@@ -3,7 +3,6 @@ package org.dynamicfilters.scan
 import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
-import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.filter.{KeyDomain, TuplePart, TupleText}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef}
@@ -124,8 +123,8 @@ final class ScanSpec(
   /** Whether the query's own predicates may exclude row groups. */
   val isNarrowed: Boolean = predicates.exists(!_.isInstanceOf[IsNotNull])
 
-  /** On the driver, the query's own predicates as Parquet's reader gets them, once the scan has started. */
-  @transient @volatile var pushedDown: Seq[Filter] = Nil
+  /** On the driver, what Spark made its Parquet reader with, once the scan has started. */
+  @transient @volatile var reader: Option[ReaderSetup] = None
 
   /** Whether each row that is dropped spares a shuffle too. */
   def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)

@@ -1,0 +1,21 @@
+package org.dynamicfilters.scan
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.sources.Filter
+import org.apache.spark.util.SerializableConfiguration
+
+/** What Spark makes the Parquet reader of a scan with.
+  *
+  * @param pushedDown
+  *   the query's own predicates, as the reader gets them
+  * @param conf
+  *   with which it opens files
+  * @param sent
+  *   the same as it goes to the tasks, if the reader shows it
+  */
+final case class ReaderSetup(
+    pushedDown: Seq[Filter],
+    conf: Configuration,
+    sent: Option[Broadcast[SerializableConfiguration]]
+)
