@@ -146,6 +146,39 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     learned ++= other.learned
     unknown ++= other.unknown.iterator.take(UnopenedFiles.MaxSplits - unknown.size)
   }
+
+  private def writeReplace(): AnyRef = new PackedReport(
+    executionId,
+    executorId,
+    counts,
+    Array(filesRead, filesOpened, filesLeft).map(_.toArray),
+    reasons.keys.toArray,
+    reasons.values.toArray,
+    learned.toArray,
+    unknown.toArray
+  )
+}
+
+/** A report on its way: it comes with every task's result, and the classes of collections took most of its bytes. */
+private final class PackedReport(
+    executionId: Long,
+    executorId: String,
+    counts: Array[Long],
+    files: Array[Array[Long]],
+    reasons: Array[String],
+    times: Array[Long],
+    learned: Array[LearnedSplit],
+    unknown: Array[UnopenedSplit]
+) extends Serializable {
+  private def readResolve(): AnyRef = {
+    val report = new ScanReport(executionId, executorId)
+    counts.copyToArray(report.counts)
+    Array(report.filesRead, report.filesOpened, report.filesLeft).zip(files).foreach { case (to, from) => to ++= from }
+    report.reasons ++= reasons.zip(times)
+    report.learned ++= learned
+    report.unknown ++= unknown
+    report
+  }
 }
 
 object ScanReport {

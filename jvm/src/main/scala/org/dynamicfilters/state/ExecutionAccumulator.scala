@@ -1,5 +1,7 @@
 package org.dynamicfilters.state
 
+import java.io.{ObjectInputStream, ObjectOutputStream}
+
 import org.apache.spark.util.AccumulatorV2
 
 /** Carries what tasks saw to the driver with their results: of successful attempts only, one entry an execution and executor.
@@ -7,13 +9,25 @@ import org.apache.spark.util.AccumulatorV2
   * By execution, because Spark keeps the RDD of a plan that is executed again, and its accumulators with it.
   */
 abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
-  protected var kept = Map.empty[(Long, String), A]
+  @transient protected var kept = Map.empty[(Long, String), A]
+
+  // An array, because the classes of a map take more bytes in a task's result than what it holds.
+  private def writeObject(out: ObjectOutputStream): Unit = {
+    out.defaultWriteObject()
+    out.writeObject(synchronized(kept.values.toArray[Any]))
+  }
+
+  private def readObject(in: ObjectInputStream): Unit = {
+    in.defaultReadObject()
+    kept = in.readObject().asInstanceOf[Array[Any]].iterator.map(_.asInstanceOf[A]).map(a => keyOf(a) -> a).toMap
+  }
 
   /** SQL execution and executor. */
   protected def keyOf(a: A): (Long, String)
   protected def merged(before: Option[A], a: A): A
 
-  override def isZero: Boolean = kept.isEmpty
+  // Null for a moment where a task is being decoded; the heartbeat's thread may ask then.
+  override def isZero: Boolean = kept == null || kept.isEmpty
   override def reset(): Unit = kept = Map.empty
   override def add(a: A): Unit = synchronized {
     val key = keyOf(a)

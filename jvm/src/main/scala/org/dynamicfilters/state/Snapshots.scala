@@ -1,6 +1,6 @@
 package org.dynamicfilters.state
 
-import java.lang.ref.WeakReference
+import java.lang.ref.{ReferenceQueue, WeakReference}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -222,7 +222,12 @@ object Snapshots {
   val onlyFirst: Vector[ScheduleEntry] = Vector(ScheduleEntry(ReadPlace.start, 0))
 
   private val ids = new AtomicLong
-  private val tables = new ConcurrentHashMap[Long, WeakReference[Snapshots]]()
+  private val tables = new ConcurrentHashMap[Long, Named]()
+  private val gone = new ReferenceQueue[Snapshots]
+
+  private final class Named(table: Snapshots) extends WeakReference[Snapshots](table, gone) {
+    val id: Long = table.id
+  }
 
   /** How many snapshots the newest filters are compared with. */
   private val Recent = 4
@@ -235,8 +240,9 @@ object Snapshots {
 
   /** Makes a table known to tasks. */
   private[state] def register(table: Snapshots): Unit = {
-    tables.values.removeIf(_.get == null)
-    tables.put(table.id, new WeakReference(table))
+    // Not by a look at all of them: thousands of short queries may come before the collector does.
+    Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case n: Named => tables.remove(n.id); case _ => }
+    tables.put(table.id, new Named(table))
   }
 }
 

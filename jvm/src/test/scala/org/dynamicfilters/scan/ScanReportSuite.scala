@@ -1,5 +1,8 @@
 package org.dynamicfilters.scan
 
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
+
+import org.dynamicfilters.filter.ColumnBounds
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What a scan's counts say of its files. */
@@ -40,5 +43,42 @@ class ScanReportSuite extends AnyFunSuite {
     val all = report
     all.merge(other)
     assert(all.filesUnopened(total = 5, cameToEnd = false) == 0)
+  }
+
+  private def encoded(value: AnyRef): Array[Byte] = {
+    val bytes = new ByteArrayOutputStream
+    val out = new ObjectOutputStream(bytes)
+    out.writeObject(value)
+    out.close()
+    bytes.toByteArray
+  }
+
+  private def sent[A <: AnyRef](value: A): A =
+    new ObjectInputStream(new ByteArrayInputStream(encoded(value))).readObject().asInstanceOf[A]
+
+  test("a report comes as it was sent") {
+    val r = report
+    r.addReason("for a reason", 3)
+    r.learned += LearnedSplit(
+      "f",
+      FileIdentity(1, 2),
+      "k",
+      0,
+      10,
+      Array(LearnedRowGroup(5, 6, 7, ColumnBounds.unknown))
+    )
+    r.unknown += UnopenedSplit("g", 1, 2, CountedSplit(1, 2, 3))
+    val s = sent(r)
+    assert(s.executionId == 1 && s.executorId == "1")
+    assert(s.counts.toSeq == r.counts.toSeq)
+    assert(s.filesRead == r.filesRead && s.filesOpened == r.filesOpened && s.filesLeft == r.filesLeft)
+    assert(s.reasons == r.reasons && s.unknown == r.unknown)
+    assert(s.learned.map(l => (l.path, l.rowGroups.toSeq)) == r.learned.map(l => (l.path, l.rowGroups.toSeq)))
+    s.add(ScanCounter.Rows, 1) // and may be changed
+    assert(s(ScanCounter.Rows) == r(ScanCounter.Rows) + 1)
+  }
+
+  test("it takes few bytes, as each task sends one") {
+    assert(encoded(report).length < 800)
   }
 }
