@@ -100,8 +100,9 @@ bench-tables-delta bench-tables-iceberg: bench-tables-%: $(VENV) $(WHEEL)
 
 # SCALE=10 takes hours. What has been measured is not measured again: remove the report to begin anew.
 SCALE ?= 1
+MINUTES ?= 55
 bench-tpch bench-tpcds: bench-%: $(VENV) $(JAR) .venv-tpcds/.ready
-	.venv/bin/python benchmarks/bench_tpc.py $* --scale $(SCALE) --bloom --out docs/bench/$*-$(SCALE).json
+	.venv/bin/python benchmarks/bench_tpc.py $* --scale $(SCALE) --bloom --minutes $(MINUTES) --out docs/bench/$*-$(SCALE).json
 
 # DuckDB and DataFusion on the same files.
 bench-peers: $(VENV) $(JAR)

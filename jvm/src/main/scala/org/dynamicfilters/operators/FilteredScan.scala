@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, JoinWaits, TaskFilters}
+import org.dynamicfilters.state.{JoinRef, JoinWait, JoinWaits, TaskFilters}
 
 /** A scan under dynamic filters. To the operators above it is the scan itself. */
 trait FilteredScan extends UnaryExecNode {
@@ -33,8 +33,8 @@ trait FilteredScan extends UnaryExecNode {
     JobNames.ofQuery(session.sparkContext)
     val longest = Settings.get(conf, Settings.JoinWaitTimeout)
     val waits = joinFilters
-      .map { case (ref, place) => ref -> place.waits.millis(longest) }
-      .filter { case (_, millis) => millis > 0 }
+      .map { case (ref, place) => JoinWait(ref, place.waits.millis(longest), place.waits.endsAtStart) }
+      .filter(_.millis > 0)
     val execution = TaskFilters.executionId(session.sparkContext)
     if (waits.nonEmpty && execution.isDefined)
       JoinWaits.await(execution.get, waits) match {

@@ -139,8 +139,12 @@ object BuildSides {
 
   /** Gives equal exchanges the same taps: Spark computes one of them, whichever it comes to first, for all. */
   def share(plan: SparkPlan): SparkPlan = {
-    // By types first, which are cheap to compare.
-    val alike = plan.collect { case e: Exchange => e }.groupBy(SharedExchanges.typesOf).values.filter(_.size > 1)
+    // What is cheap to compare comes first.
+    val exchanges = plan.collect { case e: Exchange => e }
+    val alike =
+      if (!exchanges.exists(tapNode(_).isDefined)) Nil
+      else
+        exchanges.groupBy(SharedExchanges.likeness).values.filter(es => es.size > 1 && es.exists(tapNode(_).isDefined))
     val tapped = alike
       .flatMap(_.groupBy(_.canonicalized))
       .collect {

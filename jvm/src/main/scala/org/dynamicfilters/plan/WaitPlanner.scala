@@ -28,7 +28,10 @@ object WaitPlanner {
   private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan, selectivity: Double): Wait = {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
     val costsLittle = toRead.bytes <= SmallBytes || first.rows <= toRead.rows * SmallShare
+    // Read beside the build side, in slots that this leaves idle, it is there before the filter could be.
+    val isReadMeanwhile = toRead.bytes <= SmallBytes && toRead.bytes * MeanwhileShare <= first.bytes
     if (toRead.bytes <= TinyBytes) Wait.No
+    else if (isReadMeanwhile) Wait.Briefly
     else if (costsLittle || selectivity <= Selective) Wait.UntilReady
     else Wait.Briefly
   }
@@ -41,6 +44,9 @@ object WaitPlanner {
 
   /** Less than this is read by one core in a second or so: no time to save. */
   private val SmallBytes = BigInt(64L << 20)
+
+  /** How many times as much the build side's tables have. */
+  private val MeanwhileShare = 4
 
   /** What a useless filter may cost. */
   private val SmallShare = 0.03

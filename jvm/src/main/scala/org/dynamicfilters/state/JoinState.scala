@@ -57,7 +57,7 @@ final class JoinState(
   import JoinPhase._
 
   private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
-  private val settled = new CountDownLatch(1)
+  private val settled, begun = new CountDownLatch(1)
   private val phaseNow = new AtomicReference[JoinPhase](Registered)
   @volatile private var startedAt = 0L
   @volatile private var readyAt = 0L
@@ -72,6 +72,7 @@ final class JoinState(
   def follow(other: JoinState): Unit = if (leader == null && (other ne this)) {
     leader = other
     other.followers.add(this)
+    if (other.hasBegun) begin()
     if (other.isSettled) wake()
   }
   def isFollower: Boolean = leader != null
@@ -91,7 +92,15 @@ final class JoinState(
     followers.forEach(_.wake())
   }
 
+  private def hasBegun: Boolean = begun.getCount == 0
+
+  private def begin(): Unit = {
+    begun.countDown()
+    followers.forEach(_.begin())
+  }
+
   private def wake(): Unit = {
+    begun.countDown()
     settled.countDown()
     listeners.forEach(_())
   }
@@ -145,7 +154,10 @@ final class JoinState(
   def started(partitions: Int): Unit = synchronized {
     if (phaseNow.get == Registered) {
       startedAt = System.nanoTime()
-      if (phaseNow.compareAndSet(Registered, Building(partitions))) checkComplete()
+      if (phaseNow.compareAndSet(Registered, Building(partitions))) {
+        begin()
+        checkComplete()
+      }
     }
   }
 
@@ -266,10 +278,16 @@ final class JoinState(
     *
     * @param deadline
     *   as `System.nanoTime`
+    * @param endsAtStart
+    *   whether the time is also over when the build side's job has been submitted
     */
-  def await(deadline: Long): Unit = {
+  def await(deadline: Long, endsAtStart: Boolean = false): Unit = {
     val from = System.nanoTime()
-    settled.await(math.max(0L, deadline - from), TimeUnit.NANOSECONDS)
+    val until =
+      if (endsAtStart && begun.await(math.max(0L, deadline - from), TimeUnit.NANOSECONDS))
+        math.min(deadline, System.nanoTime() + JoinState.SubmissionNanos)
+      else deadline
+    settled.await(math.max(0L, until - System.nanoTime()), TimeUnit.NANOSECONDS)
     val millis = (System.nanoTime() - from) / 1000000
     waited.accumulateAndGet(millis, (a: Long, b: Long) => math.max(a, b))
     val of = if (leader == null) this else leader
@@ -314,6 +332,9 @@ object JoinState {
     /** A scan was held back for so long. */
     def waited(millis: Long): Unit
   }
+
+  /** From the moment when a tap is asked for its rows until the job that wants them has been submitted. */
+  private val SubmissionNanos = TimeUnit.MILLISECONDS.toNanos(10)
 
   val Incomplete = "not every partition of the build side has reported"
 }

@@ -5,6 +5,15 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
+/** How long a scan is held back for a filter.
+  *
+  * @param millis
+  *   from the start of the wait, at most
+  * @param endsAtStart
+  *   whether that is over when the job of the build side has been submitted
+  */
+final case class JoinWait(ref: JoinRef, millis: Long, endsAtStart: Boolean = false)
+
 /** Probe stages that are held back on the driver until their filters are ready.
   *
   * Waiting happens where Spark itself waits for subqueries: in `prepare`, on the thread that submits the stage's shuffle, of
@@ -54,12 +63,8 @@ object JoinWaits {
   /** Whether this thread is one of those pools', and submits an exchange. */
   def isSubmitting: Boolean = pool.isDefined
 
-  /** Waits for filters.
-    *
-    * @param waits
-    *   with the longest time for each, in milliseconds from now
-    */
-  def await(executionId: Long, waits: Seq[(JoinRef, Long)]): Outcome =
+  /** Waits for filters, one after the other. */
+  def await(executionId: Long, waits: Seq[JoinWait]): Outcome =
     pool match {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
@@ -69,15 +74,16 @@ object JoinWaits {
         finally waiting(pool).decrementAndGet()
     }
 
-  private def wait(executionId: Long, refs: Seq[(JoinRef, Long)]): Outcome =
+  private def wait(executionId: Long, wanted: Seq[JoinWait]): Outcome =
     waitsOf(executionId) match {
       case None => Outcome.QueryEnded
       case Some(waits) =>
         val from = System.nanoTime()
-        refs.foreach { case (r, millis) =>
-          waits.waiting.put(r.id, r)
-          followStarted(r, waits)
-          if (!waits.ended) r.state.await(from + TimeUnit.MILLISECONDS.toNanos(math.min(millis, Longest)))
+        wanted.foreach { w =>
+          waits.waiting.put(w.ref.id, w.ref)
+          followStarted(w.ref, waits)
+          val deadline = from + TimeUnit.MILLISECONDS.toNanos(math.min(w.millis, Longest))
+          if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart)
         }
         if (waits.ended) Outcome.QueryEnded else Outcome.Over
     }

@@ -40,8 +40,11 @@ class WaitPlannerSuite extends AnyFunSuite with SparkTests {
     assert(waits(rows(large), joined) == UntilReady)
   }
 
-  test("a small probe side waits whatever the build side is") {
-    assert(waits(rows(10000), rows(large / 10, "id > 5")) == UntilReady)
+  test("a small probe side waits whatever the build side is, unless that reads much more") {
+    assert(waits(rows(10000), rows(30000, "id > 5")) == UntilReady)
+    assert(waits(rows(10000), rows(40000, "id > 5")) == Briefly)
+    assert(waits(rows(10000), rows(large / 10, "id = 5")) == Briefly)
+    assert(waits(rows(large), rows(large * 4, "id = 5")) == UntilReady)
   }
 
   test("a probe side of next to nothing does not wait: it may be empty, which ends the query") {

@@ -160,8 +160,32 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     }
   }
 
+  test("a short wait ends soon after the build side has started, and its filter is waited for a little") {
+    failAfter(20.seconds) {
+      def waits(s: JoinState, pause: Long = 0)(meanwhile: => Unit): Long = {
+        val t = new Thread(() => s.await(System.nanoTime() + 15000 * 1000000L, endsAtStart = true))
+        val from = System.nanoTime()
+        t.start()
+        Thread.sleep(pause)
+        meanwhile
+        t.join(10000)
+        assert(!t.isAlive)
+        (System.nanoTime() - from) / 1000000
+      }
+      val started = state
+      assert(waits(started, pause = 200)(started.started(1)) >= 200)
+      assert(!started.isSettled)
+      val (first, second) = (state, state)
+      second.follow(first)
+      assert(waits(second, pause = 200)(first.started(1)) >= 200)
+      assert(waits(second)(()) < 5000)
+      val dropped = state
+      waits(dropped, pause = 200)(dropped.disable("away"))
+    }
+  }
+
   test("nothing waits on a thread that does not submit a shuffle") {
-    assert(JoinWaits.await(987654, Seq(ref("a") -> 10000L)) == JoinWaits.Outcome.NotAllowedHere)
+    assert(JoinWaits.await(987654, Seq(JoinWait(ref("a"), 10000L))) == JoinWaits.Outcome.NotAllowedHere)
   }
 
   test("whoever waits when the query ends learns that it ended") {
@@ -169,7 +193,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
       val id = 987655L
       val r = ref("a")
       @volatile var outcome: JoinWaits.Outcome = null
-      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(r -> 15000L)), "shuffle-exchange-test")
+      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(JoinWait(r, 15000L))), "shuffle-exchange-test")
       t.start()
       Thread.sleep(200)
       Executions.instance.close(id)
@@ -182,7 +206,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     failAfter(20.seconds) {
       val id = 987656L
       def waits(r: JoinRef)(meanwhile: => Unit): Unit = {
-        val t = new Thread(() => JoinWaits.await(id, Seq(r -> 15000L)), "shuffle-exchange-test")
+        val t = new Thread(() => JoinWaits.await(id, Seq(JoinWait(r, 15000L))), "shuffle-exchange-test")
         t.start()
         Thread.sleep(200)
         meanwhile
