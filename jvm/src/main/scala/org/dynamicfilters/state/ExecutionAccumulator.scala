@@ -11,10 +11,11 @@ import org.apache.spark.util.AccumulatorV2
 abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
   @transient protected var kept = Map.empty[(Long, String), A]
 
-  // An array, because the classes of a map take more bytes in a task's result than what it holds.
-  private def writeObject(out: ObjectOutputStream): Unit = {
+  // An array, because the classes of a map take more bytes in a task's result than what it holds. Heartbeats send it too, while
+  // the task may add to it.
+  private def writeObject(out: ObjectOutputStream): Unit = synchronized {
     out.defaultWriteObject()
-    out.writeObject(synchronized(kept.values.toArray[Any]))
+    out.writeObject(kept.values.toArray[Any])
   }
 
   private def readObject(in: ObjectInputStream): Unit = {

@@ -26,7 +26,8 @@ object ReaderConfAccess {
     val captured = capturedBy(function)
     captured
       .collectFirst {
-        case b: Broadcast[_] if b.value.isInstanceOf[SerializableConfiguration] =>
+        // Whatever else a table format sends along may be destroyed.
+        case b: Broadcast[_] if Try(b.value).toOption.exists(_.isInstanceOf[SerializableConfiguration]) =>
           b.asInstanceOf[Broadcast[SerializableConfiguration]]
       }
       .orElse(
