@@ -30,6 +30,8 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
 
   /** @param files
     *   splits of the scan
+    * @param conf
+    *   to open files with; stays as it is
     * @param millis
     *   as long as it waits; see [[FooterReads.budget]]
     */
@@ -45,7 +47,8 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
             StructType(columns.map(c => spec.requiredSchema.fields(c.ordinal))),
             Nil,
             relation.options + (FileFormat.OPTION_RETURNING_BATCH -> "true"),
-            conf
+            // To make a reader writes into it: which columns are asked for. The scan's own tasks have the other one.
+            new Configuration(conf)
           )
           // The threads are anyone's, the files may be this user's.
           val user = UserGroupInformation.getCurrentUser

@@ -10,7 +10,7 @@ import org.apache.spark.util.SerializableConfiguration
   * @param pushedDown
   *   the query's own predicates, as the reader gets them
   * @param conf
-  *   with which it opens files
+  *   with which it opens files. Not to be written into: it says which columns are read, and in local mode tasks have this object
   * @param sent
   *   the same as it goes to the tasks, if the reader shows it
   */

@@ -63,7 +63,11 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
     val relation = scan.child.asInstanceOf[FileSourceScanExec].relation
     val partitions = partitionsOf(scan).reverse
     val reads = new FooterReads(relation, scan.spec, statistics)
-    reads.learn(partitions.flatMap(_.files), HadoopConfAccess.of(relation), millis)
+    val conf = HadoopConfAccess.of(relation)
+    val before = conf.iterator.asScala.map(e => e.getKey -> e.getValue).toMap
+    reads.learn(partitions.flatMap(_.files), conf, millis)
+    // It is that of the scan's own reader, whose columns it names.
+    assert(conf.iterator.asScala.map(e => e.getKey -> e.getValue).toMap == before)
     val none = IndexedSeq.fill(scan.spec.columns.length)(None)
     val order = SplitChooser.choose(partitions, scan.spec, none, statistics, 2, _ => _ => None).map { choice =>
       choice.splits.toSeq.flatMap(_.files.files).map(f => f.toPath.getName.slice(5, 10).toInt)
