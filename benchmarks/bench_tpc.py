@@ -5,10 +5,10 @@ filter forced on. Wall time, and processor time of driver and tasks. The two sto
 machine can tell: a query is "slower" where ours is below 0.97 of stock's speed in both units and outside of
 the A/A interval.
 
-All queries run once a round, so that each meets a JVM that has compiled what all of them share: in a process
-of its own a query of 0.3 s takes 1.7 s, and A/A alone shows 20 %. For the same reason Spark keeps the code
-that it generates of all of them (its default is 100 classes). The report is written after every round. What
-it has is not measured again: a run may be cut in parts, each of which warms up anew.
+All queries run once a round, so that each meets a JVM that has compiled what all of them share: measured
+one after the other, A/A alone showed 20 %. For the same reason Spark keeps the code that it generates of all
+of them (its default is 100 classes). The report is written after every round. What it has is not measured
+again: a run may be cut in parts, each of which warms up anew.
 """
 
 from __future__ import annotations
@@ -80,8 +80,10 @@ def main() -> None:
                     if time.monotonic() > end or rounds_of(report, name) >= options.rounds:
                         continue
                     progress.note(name)
-                    used = measure(spark, threads, texts[name], order, report["problems"], name)
-                    if round_ >= options.warm_up:
+                    used, problem = measure(spark, threads, texts[name], order)
+                    if problem:
+                        report["problems"][name] = problem
+                    if used and round_ >= options.warm_up:
                         add(report["queries"].setdefault(name, {unit: {} for unit in UNITS}), used)
             out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
             out.with_suffix(".md").write_text(page(options.suite, options.scale, report), encoding="utf-8")
@@ -93,27 +95,21 @@ def main() -> None:
 
 def rounds_of(report: Mapping[str, Any], name: str) -> int:
     """How often a query has been measured."""
-    return len(report["queries"].get(name, {WALL: {STOCK: []}})[WALL][STOCK])
+    return len(report["queries"][name][WALL][STOCK]) if name in report["queries"] else 0
 
 
 def add(seconds: Seconds, used: Mapping[str, Mapping[str, float]]) -> None:
-    """Adds a round, by variant and unit; one in which a variant failed is left out."""
-    if all(used.values()):
-        for variant, by_unit in used.items():
-            for unit, value in by_unit.items():
-                seconds[unit].setdefault(variant, []).append(value)
+    """Adds a round, by variant and unit."""
+    for variant, by_unit in used.items():
+        for unit, value in by_unit.items():
+            seconds[unit].setdefault(variant, []).append(value)
 
 
 def measure(
-    spark: SparkSession,
-    threads: Threads,
-    text: str,
-    order: Sequence[str],
-    problems: dict[str, str],
-    name: str,
-) -> dict[str, dict[str, float]]:
-    """Seconds of one round of a query by variant and unit; ``problems`` gets what is wrong with answers."""
-    used: dict[str, dict[str, float]] = {variant: {} for variant in order}
+    spark: SparkSession, threads: Threads, text: str, order: Sequence[str]
+) -> tuple[dict[str, dict[str, float]], str | None]:
+    """Seconds of one round of a query by variant and unit, none if it failed; and what was wrong with it."""
+    used: dict[str, dict[str, float]] = {}
     answers: dict[str, list[str]] = {}
     runs.collect_garbage(spark)
     for variant in order:
@@ -125,14 +121,11 @@ def measure(
                 )
             answers[variant] = _comparable(ran.rows)
         except (PySparkException, Py4JJavaError) as error:
-            problems[name] = f"{variant} failed: {str(error).splitlines()[0]}"
-            return {variant: {} for variant in order}
+            return {}, f"{variant} failed: {str(error).splitlines()[0]}"
     differ = [v for v in order if answers[v] != answers[STOCK]]
     if AGAIN in differ:
-        problems[name] = "the rows are not the same in two runs of stock: ties"
-    elif differ:
-        problems[name] = f"the rows differ from stock's: {', '.join(differ)}"
-    return used
+        return used, "the rows are not the same in two runs of stock: ties"
+    return used, f"the rows differ from stock's: {', '.join(differ)}" if differ else None
 
 
 def _comparable(rows: Sequence[Any]) -> list[str]:

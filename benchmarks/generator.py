@@ -12,8 +12,11 @@ from pathlib import Path
 from datafiles import MARKER
 from progress import step
 
+#: Files of a table at most; only the large ones have several. Without parts a table is no folder.
+PARTS = 8
 
-def generated(folder: Path, suite: str, scale: float, options: Sequence[str]) -> Path:
+
+def generated(folder: Path, suite: str, scale: float, options: Sequence[str] = ()) -> Path:
     """``folder`` with one folder of Parquet files a table, made if nothing has been made there yet.
 
     Args:
@@ -22,7 +25,7 @@ def generated(folder: Path, suite: str, scale: float, options: Sequence[str]) ->
     """
     if not (folder / MARKER).exists():
         shutil.rmtree(folder, ignore_errors=True)
-        command = [_program(), suite, "parquet", f"--scale-factor={scale:g}", *options]
+        command = [_program(), suite, "parquet", f"--scale-factor={scale:g}", f"--parts={PARTS}", *options]
         command += [f"--output-dir={folder}", "--quiet"]
         with step(f"{suite} tables, scale factor {scale:g}"):
             subprocess.run(command, check=True)

@@ -13,8 +13,6 @@ from pathlib import Path
 import generator
 from datafiles import DATA, ROOT
 
-#: Files of a table at most; only the large ones have several. With parts each table is a folder.
-PARTS = 8
 VENV = ROOT / ".venv-tpcds"
 REQUIREMENTS = ROOT / "tools" / "requirements-tpcds.txt"
 _TEXTS = DATA / "tpcds-queries.json"
@@ -34,7 +32,7 @@ json.dump({name: text for name, (text,) in texts.items()}, sys.stdout, indent=1)
 
 def tables(data: Path, scale: float) -> dict[str, Path]:
     """The folders of the tables by name, made if nothing has been made there yet."""
-    folder = generator.generated(data / f"tpcds-{scale:g}", "tpcds", scale, [f"--parts={PARTS}"])
+    folder = generator.generated(data / f"tpcds-{scale:g}", "tpcds", scale)
     return {table.name: table for table in sorted(folder.iterdir()) if table.is_dir()}
 
 

@@ -12,13 +12,12 @@ from pathlib import Path
 import generator
 
 TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region")
-PARTS = 8
 QUERIES = Path(__file__).resolve().parent / "sql" / "tpch"
 
 
 def tables(data: Path, scale: float, names: Sequence[str] = TABLES) -> dict[str, Path]:
     """The folders of tables at scale factor ``scale`` by name, made if nothing has been made there yet."""
-    options = [f"--tables={','.join(names)}", f"--parts={PARTS}"]
+    options = [f"--tables={','.join(names)}"]
     folder = generator.generated(data / f"tpch-{scale:g}", "tpch", scale, options)
     return {name: folder / name for name in names}
 

@@ -1,6 +1,6 @@
 package org.dynamicfilters.exchange
 
-import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 import scala.util.control.ControlThrowable
 
 import org.apache.spark.TaskContext
@@ -17,11 +17,7 @@ object TaskSnapshots {
     * cached blocks, which outlive the task: a block that is lost may be computed again by a task of the other kind.
     */
   def areNeeded: Boolean = stack.walk[Boolean] { frames =>
-    val (names, found) = (frames.iterator, mutable.HashSet.empty[String])
-    while (names.hasNext) {
-      val name = names.next().getClassName
-      if (name == ResultTask || name == BlockManager) found += name
-    }
+    val found = frames.iterator.asScala.map(_.getClassName).filter(Set(ResultTask, BlockManager)).toSet
     !found(ResultTask) || found(BlockManager)
   }
 
