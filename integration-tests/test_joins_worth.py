@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from support import joins, tables
@@ -92,6 +94,43 @@ def test_where_statistics_say_that_all_rows_pass_nothing_is_read_first(
         joins.assert_ready(run, "id")
         (scan,) = run.scans_with("id")
         assert scan["row_groups_late_materialized"] == late, f"{build}:\n{run}"
+
+
+#: Row groups of so many rows, of which the first part is looked at before the rest.
+LARGE_ROW_GROUP = 60_000
+
+
+@pytest.fixture(scope="module")
+def large(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Tables: probe l of four large row groups; of each the keys k are even in the first third only. Builds
+    most, few and even."""
+    folder = tmp_path_factory.mktemp("large")
+    rows = range(4 * LARGE_ROW_GROUP)
+    keys = [i * 7919 % 5_000 * 2 + (i % LARGE_ROW_GROUP > LARGE_ROW_GROUP // 3) for i in rows]
+    table = {
+        "k": pa.array(keys, pa.int64()),
+        "v": pa.array([i % 50 for i in rows], pa.int32()),
+        "payload": [format(i * 7919, "x").rjust(60, "abc"[i % 3]) for i in rows],
+    }
+    (folder / "l").mkdir()
+    pq.write_table(
+        pa.table(table), folder / "l" / "0.parquet", row_group_size=LARGE_ROW_GROUP, write_page_index=True
+    )
+    spark.read.parquet(str(folder / "l")).createOrReplaceTempView("l")
+    joins.view(spark, folder, "most", joins.build(k for k in range(10_000) if k % 10 != 3))
+    joins.view(spark, folder, "few", joins.build(range(0, 10_000, 1_000)))
+    joins.view(spark, folder, "even", joins.build(range(0, 10_000, 2)))
+    return Comparer(spark)
+
+
+@pytest.mark.parametrize("where", ["", "WHERE l.v = 3"], ids=["all", "own predicate"])
+def test_columns_of_a_filter_that_lets_most_rows_pass_are_not_read_first(large: Comparer, where: str) -> None:
+    for build, pays in (("most", False), ("even", False), ("few", True)):
+        query = f"SELECT l.k, l.payload FROM l JOIN {build} x ON l.k = x.j {where}"
+        run = large(query, joins.BROADCAST).on
+        joins.assert_ready(run, "k")
+        (scan,) = run.scans_with("k")
+        assert (scan["row_groups_late_materialized"] > 0) == pays, f"{build}:\n{run}"
 
 
 @pytest.mark.timeout(60)

@@ -1,5 +1,7 @@
 package org.dynamicfilters.plan
 
+import java.util.IdentityHashMap
+
 import scala.collection.mutable
 
 import org.apache.spark.sql.execution._
@@ -45,7 +47,12 @@ final class SharedExchanges(plan: SparkPlan) {
       case _ => false
     })
 
-  private def isUsedTwice(exchange: SparkPlan): Boolean = {
+  // Each key of each join above an exchange asks, twice.
+  private val answers = new IdentityHashMap[SparkPlan, Boolean]
+
+  private def isUsedTwice(exchange: SparkPlan): Boolean = answers.computeIfAbsent(exchange, occursTwice(_))
+
+  private def occursTwice(exchange: SparkPlan): Boolean = {
     val kind = likeness(exchange)
     val alike = exchanges.getOrElse(kind, Nil)
     // Canonical forms of whole subtrees cost more than all else that is planned here, and most exchanges have no like.

@@ -9,8 +9,9 @@ import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.util.SerializableConfiguration
 
-/** Hadoop configurations as broadcasts, where that of Spark's reader is not found. To serialize and compress one takes some 2 ms, and those of a session's queries are
-  * alike: the newest few are kept. What is forgotten is removed by Spark's cleaner once no query needs it.
+/** Hadoop configurations as broadcasts, where that of Spark's reader is not found. To serialize and compress one takes some
+  * 2 ms, and those of a session's queries are alike: the newest few are kept. What is forgotten is removed by Spark's cleaner
+  * once no query needs it.
   */
 object ConfBroadcasts {
   private type Values = Map[String, String]

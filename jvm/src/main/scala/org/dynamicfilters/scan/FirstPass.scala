@@ -39,6 +39,10 @@ final class FirstPass(
     * @param see
     *   called for each batch before anything is evaluated, with the columns by position in the required schema, the number
     *   of rows and their row numbers; may be null, like `offer`
+    * @param giveUpAbove
+    *   where more than this share of the first rows passes the filters, the pass is given up; 1 for never
+    * @return
+    *   row numbers; None if it was given up
     */
   def run(
       group: Int,
@@ -49,15 +53,20 @@ final class FirstPass(
       ofRows: Seq[RowPass],
       offerField: Int,
       offer: (ColumnVector, Int, Long) => Unit,
-      see: FirstPass.See
-  ): RowSet = {
+      see: FirstPass.See,
+      giveUpAbove: Double
+  ): Option[RowSet] = {
     if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
     val passing = new RowSet.Builder
     val active = filters.filter(_.filter != ValueFilter.All)
-    reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
+    val all = rows.fold(rowCount)(_.count)
+    var seen, passed = 0L
+    val complete = reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
       val n = batch.numRows
       if (see != null) see(f => batch.column(position(f)), n, numbers)
       val selection = selector.select(n, f => batch.column(position(f)), active, ofRows)
+      seen += n
+      passed += selection.count
       predicate.foreach(p => keepMatching(p, batch, selection))
       val offered = if (offer != null) batch.column(position(offerField)) else null
       var i = 0
@@ -67,8 +76,10 @@ final class FirstPass(
         if (offered != null) offer(offered, r, numbers(r))
         i += 1
       }
+      seen < FirstPass.Sample || seen > all / 2 || passed <= seen * giveUpAbove
     }
-    passing.result()
+    if (!complete) close()
+    Option.when(complete)(passing.result())
   }
 
   private def keepMatching(p: BasePredicate, batch: ColumnarBatch, selection: Selection): Unit = {
@@ -96,9 +107,16 @@ final class FirstPass(
   var failures = 0L
   var lastFailure: Throwable = _
 
-  override def close(): Unit = if (reader != null) reader.close()
+  override def close(): Unit = if (reader != null) {
+    reader.close()
+    reader = null
+  }
 }
 
 object FirstPass {
+
+  /** Rows that say whether a filter is of use: some batches, and less than a page of most columns. */
+  private[scan] val Sample = 16384L
+
   type See = (Int => ColumnVector, Int, Array[Long]) => Unit
 }

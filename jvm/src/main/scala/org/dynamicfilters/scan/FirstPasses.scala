@@ -107,10 +107,15 @@ final class FirstPasses(
       group.way = Some(false)
       return plainly
     }
+    val candidates = pages.map(_.count).getOrElse(group.rowCount)
+    val found = run(group, filters, ofRows, pages, splittable, learner)
+    if (found.isEmpty) {
+      judge(1, 1, selects)
+      return plainly
+    }
+    val survivors = found.get
     group.way = Some(true)
     if (group.done.isEmpty) report.add(LateMaterialized, 1)
-    val survivors = run(group, filters, ofRows, pages, splittable, learner)
-    val candidates = pages.map(_.count).getOrElse(group.rowCount)
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
     if (bound) task.sawRows(group.rowCount, rows.count)
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
@@ -136,9 +141,7 @@ final class FirstPasses(
           group.isTested = true
           Decision.ReadFirst(chosen)
         case None =>
-          val before = task.advisor.gaveUp
-          task.advisor.judge(share, byteShare(group, rows), selects)
-          if (!before && task.advisor.gaveUp) report.add(GaveUp, 1)
+          judge(share, byteShare(group, rows), selects)
           if (!bytes.canSkipRows(group.block)) Decision.ReadAll
           else if (share > ReadAllShare) plainly
           else {
@@ -148,6 +151,15 @@ final class FirstPasses(
       }
   }
 
+  private def judge(rowShare: Double, byteShare: Double, selects: Boolean): Unit = {
+    val before = task.advisor.gaveUp
+    task.advisor.judge(rowShare, byteShare, selects)
+    if (!before && task.advisor.gaveUp) report.add(GaveUp, 1)
+  }
+
+  /** @return
+    *   None if the filters let most of the first rows pass
+    */
   private def run(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
@@ -155,14 +167,20 @@ final class FirstPasses(
       pages: Option[RowSet],
       splittable: Boolean,
       learner: StatisticsLearner
-  ): Survivors = {
+  ): Option[Survivors] = {
     val byField = dataColumns.indices.filter(fileColumns(_).isStored).map { i =>
       RowFilter(dataColumns(i)._1, dataColumns(i)._2.ordinal, filters(i))
     }
     val best = if (splittable) topK.map(FirstRows(_)) else None
     val indexed = bytes.hasPageIndex(group.block)
 
-    def pass(p: FirstPass, rows: Option[RowSet], best: Option[FirstRows], see: FirstPass.See): RowSet = {
+    def pass(
+        p: FirstPass,
+        rows: Option[RowSet],
+        best: Option[FirstRows],
+        see: FirstPass.See,
+        giveUpAbove: Double = 1
+    ): Option[RowSet] = {
       // The main reader's page indexes serve to count what the narrow reader is about to read.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
       val offer = best.map(b => b.offer _).orNull
@@ -175,7 +193,8 @@ final class FirstPasses(
         ofRows,
         filterFields.headOption.getOrElse(-1),
         offer,
-        see
+        see,
+        giveUpAbove
       )
       ofRows.foreach(_.judge())
       passing
@@ -187,18 +206,26 @@ final class FirstPasses(
     var rows = pages
     if (filterFields.nonEmpty && (bound || !second || windows.isDefined)) {
       val watch = learner.watch(group, rows)
+      // Without us Spark would not read the columns of the query's own predicates first: it takes a filter that selects. Only
+      // a whole pass finds bounds, and these are worth more than the pass.
+      val giveUpAbove = if (spec.isForJoinsOnly && watch == null) spec.giveUpSelectivity else 1.0
       val see: FirstPass.See =
         if (windows.isEmpty) watch
         else { (column, n, numbers) =>
           if (watch != null) watch(column, n, numbers)
           windows.get.see(column(filterFields.head), n, numbers)
         }
-      val found = pass(overFilters, rows, if (second) None else best, see)
+      val found = pass(overFilters, rows, if (second) None else best, see, giveUpAbove) match {
+        case Some(f) => f
+        case None => return None
+      }
       learner.watched(group)
+      if (second && found.count > rows.fold(group.rowCount)(_.count) * giveUpAbove)
+        return Some(Survivors(found, best, complete = true))
       rows = if (second && !found.isEmpty && !bytes.canSkipRows(group.block)) None else Some(found)
     }
-    if (!second || rows.exists(_.isEmpty)) Survivors(rows.get, best, complete = true)
-    else if (windows.isEmpty) Survivors(pass(overPredicates, rows, best, null), best, complete = true)
+    if (!second || rows.exists(_.isEmpty)) Some(Survivors(rows.get, best, complete = true))
+    else if (windows.isEmpty) pass(overPredicates, rows, best, null).map(Survivors(_, best, complete = true))
     else {
       // Best windows first, until none is left that could hold a better row.
       val heap = best.get
@@ -210,10 +237,11 @@ final class FirstPasses(
       while (complete && part.isDefined)
         if (heap.isFull && part.get.isNotBetterThan(heap.worstKey)) complete = false
         else {
-          if (!part.get.rows.isEmpty) found = found.union(pass(overPredicates, Some(part.get.rows), best, null))
+          if (!part.get.rows.isEmpty)
+            pass(overPredicates, Some(part.get.rows), best, null).foreach(p => found = found.union(p))
           part = parts.next(found.count)
         }
-      Survivors(found, best, complete)
+      Some(Survivors(found, best, complete))
     }
   }
 

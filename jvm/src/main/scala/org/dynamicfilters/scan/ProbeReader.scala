@@ -23,32 +23,37 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
   }
 
   /** Calls `consume(batch, rowOf)` for each batch of the row group, where `rowOf(i)` is the row number of the batch's i-th
-    * row within the row group.
+    * row within the row group, as long as that wants more.
     *
     * @param rows
     *   the rows to read; None for all
     * @param indexed
     *   as for [[SelectedRows]]
+    * @return
+    *   whether it came to the end of the row group. If not, this must not be used again: Spark's reader would go on where it
+    *   stopped, with pages that are gone
     */
   def read(group: Int, rowCount: Long, rows: Option[RowSet], indexed: Boolean)(
-      consume: (ColumnarBatch, Array[Long]) => Unit
-  ): Unit = {
+      consume: (ColumnarBatch, Array[Long]) => Boolean
+  ): Boolean = {
     val store = rows match {
       case Some(r) => SelectedRows.read(access.fileReader, group, rowCount, r, indexed)
       case None => access.fileReader.readRowGroup(group)
     }
-    if (store == null) return
+    if (store == null) return true
     try {
       val numbering = new RowNumbering(rows.getOrElse(RowSet.all(rowCount)))
       pending = store
       var left = store.getRowCount
       total += left
       access.totalRowCount = total
-      while (left > 0 && access.reader.nextBatch()) {
+      var wantsMore = true
+      while (left > 0 && wantsMore && access.reader.nextBatch()) {
         val batch = access.reader.resultBatch()
-        consume(batch, numbering.next(batch.numRows))
+        wantsMore = consume(batch, numbering.next(batch.numRows))
         left -= batch.numRows
       }
+      wantsMore || left == 0
     } finally
       store match {
         case c: AutoCloseable => c.close()

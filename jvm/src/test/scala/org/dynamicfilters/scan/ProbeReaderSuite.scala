@@ -65,6 +65,7 @@ class ProbeReaderSuite extends AnyFunSuite with SparkTests {
         // By turns, on one stream.
         probe.read(g, groups.get(g).getRowCount, None, indexed = false) { (batch, _) =>
           seen ++= (0 until batch.numRows).map(batch.column(0).getLong)
+          true
         }
         assert(main.fileReader.readRowGroup(g).getRowCount == groups.get(g).getRowCount)
       }
