@@ -1,6 +1,6 @@
 """What filters cost where they are of no use: ``python benchmarks/bench_cost.py``.
 
-Each query runs three times a round, by turns: stock, with filters, and stock again. The ratio of the two
+Each query runs four times a round, by turns: stock, with filters, and both again. The ratio of the two
 stock runs (A/A) shows what this machine can tell at all. A target of 3 % is met where ours lies within the
 A/A interval plus 3 %, and undecided where the A/A interval alone is wider than that.
 
@@ -26,9 +26,10 @@ import layouts
 import queries
 import runs
 from join_queries import OURS
-from processor import AGAIN, UNITS, Threads
+from paired import AGAIN, VARIANTS, WITH_FILTERS, Paired
+from processor import UNITS, Threads
 from progress import step
-from results import Pairs, rounds
+from results import rounds
 from runs import STOCK
 
 LIMIT = 0.03
@@ -50,21 +51,12 @@ class Case:
     repeats: int = 1
 
 
-@dataclass
-class Cost:
-    """Seconds of all runs of a case, by unit and variant."""
+class Cost(Paired):
+    """Seconds of all runs of a case."""
 
-    case: Case
-    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-
-    def add(self, unit: str, variant: str, seconds: float) -> None:
-        """Adds a run."""
-        self.seconds.setdefault(unit, {}).setdefault(variant, []).append(seconds)
-
-    def pairs(self, unit: str, variant: str) -> Pairs:
-        """Against stock."""
-        of = self.seconds[unit]
-        return Pairs(self.case.name, "", "", of[STOCK], of[variant])
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.case = case
 
     def verdict(self, unit: str) -> str:
         """Whether ours is at most 3 % above what A/A shows by itself."""
@@ -81,6 +73,7 @@ class Cost:
         for unit in UNITS:
             ours, again = self.pairs(unit, OURS), self.pairs(unit, AGAIN)
             found[unit] = {
+                "medians": [self.median(unit, STOCK), self.median(unit, OURS)],
                 "ours / stock": ours.ratio,
                 "A/A interval": again.interval,
                 "met": self.verdict(unit),
@@ -149,27 +142,28 @@ def _measure(spark: SparkSession, threads: Threads, case: Case, turns: int) -> C
         reader.load(str(folder)).createOrReplaceTempView(name)
     cost = Cost(case)
     with runs.settings(spark, case.confs), step(f"{case.part}, {case.name}") as progress:
-        for round_, order in rounds((STOCK, OURS, AGAIN), turns + 2):  # the first ones warm up
+        for round_, order in rounds(VARIANTS, turns + 2):  # the first ones warm up
+            used = {}
             for variant in order:
                 progress.note(f"round {round_}, {variant}")
                 runs.collect_garbage(spark)
-                _, used = threads.measured(lambda variant=variant: _repeat(spark, case, variant))
-                if round_ > 1:
-                    for unit, seconds in used.items():
-                        cost.add(unit, variant, seconds / case.repeats)
+                _, seconds = threads.measured(lambda variant=variant: _repeat(spark, case, variant))
+                used[variant] = {unit: value / case.repeats for unit, value in seconds.items()}
+            if round_ > 1:
+                cost.add(used)
     return cost
 
 
 def _repeat(spark: SparkSession, case: Case, variant: str) -> None:
     for _ in range(case.repeats):
-        runs.run(spark, case.sql, filters=variant == OURS)
+        runs.run(spark, case.sql, filters=variant in WITH_FILTERS)
 
 
 def _line(cost: Cost) -> str:
     found = [f"{cost.case.part}, {cost.case.name}:"]
     for unit in UNITS:
         ours, again = cost.pairs(unit, OURS), cost.pairs(unit, AGAIN)
-        stock, own = (sorted(values)[len(values) // 2] for values in (ours.base, ours.other))
+        stock, own = cost.median(unit, STOCK), cost.median(unit, OURS)
         found.append(
             f"{unit} {stock:.3f} {own:.3f} s, {ours.text()}, A/A {again.text()}, {cost.verdict(unit)};"
         )
@@ -184,8 +178,8 @@ def _page(report: Mapping[str, Any]) -> str:
     lines += ["|---|---|---|---|---|---|---|---|"]
     for cost in report["costs"]:
         for unit in UNITS:
-            of, found = cost["seconds"][unit], cost[unit]
-            stock, ours = (sorted(of[v])[len(of[v]) // 2] for v in (STOCK, OURS))
+            found = cost[unit]
+            stock, ours = found["medians"]
             low, high = found["A/A interval"]
             lines.append(
                 f"| {cost['part']} | {cost['name']} | {unit} | {stock:.3f} | {ours:.3f} "

@@ -3,8 +3,7 @@
 Each query runs by turns: stock, with filters, both again and, if asked for, stock with Spark's own bloom
 filter forced on. Wall time, and processor time of driver and tasks. The two stock runs (A/A) show what this
 machine can tell: a query is "slower" where ours is below 0.97 of stock's speed in both units and outside of
-the A/A interval. Both run equally often, because a JVM has compiled more of what ran more often: with two
-runs of stock a round and one of ours, q45 and q68 took 1.6 times as long with filters, with two each 1.1.
+the A/A interval.
 
 All queries run once a round, so that each meets a JVM that has compiled what all of them share: measured
 one after the other, A/A alone showed 20 %. For the same reason Spark keeps the code that it generates of all
@@ -21,7 +20,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -34,9 +32,10 @@ import runs
 import tpcds
 import tpch
 from join_queries import BLOOM, OURS
-from processor import AGAIN, UNITS, WALL, Threads
+from paired import AGAIN, VARIANTS, WITH_FILTERS, Paired
+from processor import UNITS, WALL, Threads
 from progress import step
-from results import Pairs, rounds
+from results import rounds
 from runs import STOCK
 
 SUITES = {"tpcds": tpcds, "tpch": tpch}
@@ -45,11 +44,8 @@ KEEPS_CODE = {
     "spark.sql.codegen.cache.maxEntries": "20000",
     "spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=1g",
 }
-OURS_AGAIN = "ours again"
 #: Of stock's speed.
 LEAST = 0.97
-
-Seconds = dict[str, dict[str, list[float]]]
 
 
 def main() -> None:
@@ -66,13 +62,11 @@ def main() -> None:
     options = parser.parse_args()
     out = options.out or datafiles.ROOT / "build" / "bench" / f"{options.suite}-{options.scale:g}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    report: dict[str, Any] = {"environment": runs.environment(), "queries": {}, "problems": {}}
-    if out.exists():
-        report = json.loads(out.read_text(encoding="utf-8"))
+    report = read(out)
     suite = SUITES[options.suite]
     tables, texts = suite.tables(datafiles.DATA, options.scale), suite.queries(options.scale)
     wanted = options.queries or list(texts)
-    variants = [STOCK, OURS, AGAIN, OURS_AGAIN, *([BLOOM] if options.bloom else [])]
+    variants = [*VARIANTS, *([BLOOM] if options.bloom else [])]
     spark = runs.session(f"benchmark of {options.suite}", {**runs.LARGE, **KEEPS_CODE})
     threads = Threads(int(spark._jvm.java.lang.ProcessHandle.current().pid()))  # type: ignore[union-attr]
     end = time.monotonic() + 60 * options.minutes
@@ -90,25 +84,32 @@ def main() -> None:
                     if problem:
                         report["problems"][name] = problem
                     if used and round_ >= options.warm_up:
-                        add(report["queries"].setdefault(name, {unit: {} for unit in UNITS}), used)
-            out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+                        report["queries"].setdefault(name, Paired()).add(used)
+            write(out, report)
             out.with_suffix(".md").write_text(page(options.suite, options.scale, report), encoding="utf-8")
     finally:
         spark.stop()
-    print("\n".join(f"{name}: {_line(seconds)}" for name, seconds in sorted(report["queries"].items())))
+    print("\n".join(f"{name}: {_line(query)}" for name, query in sorted(report["queries"].items())))
     print("\n".join(summary(report["queries"])))
+
+
+def read(out: Path) -> dict[str, Any]:
+    """The report of an earlier part, or an empty one."""
+    if not out.exists():
+        return {"environment": runs.environment(), "queries": {}, "problems": {}}
+    report: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return {**report, "queries": {name: Paired(of) for name, of in report["queries"].items()}}
+
+
+def write(out: Path, report: Mapping[str, Any]) -> None:
+    """For the next part."""
+    found = {**report, "queries": {name: of.seconds for name, of in report["queries"].items()}}
+    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def rounds_of(report: Mapping[str, Any], name: str) -> int:
     """How often a query has been measured."""
-    return len(report["queries"][name][WALL][STOCK]) if name in report["queries"] else 0
-
-
-def add(seconds: Seconds, used: Mapping[str, Mapping[str, float]]) -> None:
-    """Adds a round, by variant and unit."""
-    for variant, by_unit in used.items():
-        for unit, value in by_unit.items():
-            seconds[unit].setdefault(variant, []).append(value)
+    return len(report["queries"][name].seconds[WALL][STOCK]) if name in report["queries"] else 0
 
 
 def measure(
@@ -123,7 +124,7 @@ def measure(
         try:
             with runs.settings(spark, own):
                 ran, used[variant] = threads.measured(
-                    lambda variant=variant: runs.run(spark, text, filters=variant in {OURS, OURS_AGAIN})
+                    lambda variant=variant: runs.run(spark, text, filters=variant in WITH_FILTERS)
                 )
             answers[variant] = _comparable(ran.rows)
         except (PySparkException, Py4JJavaError) as error:
@@ -139,51 +140,36 @@ def _comparable(rows: Sequence[Any]) -> list[str]:
     return sorted(str([f"{v:.9g}" if isinstance(v, float) else v for v in row]) for row in rows)
 
 
-def _pairs(seconds: Seconds, unit: str, variant: str) -> Pairs:
-    """Its seconds over stock's."""
-    of = seconds[unit]
-    if variant == OURS:
-        return Pairs("", "", "", of[STOCK] + of[AGAIN], of[OURS] + of[OURS_AGAIN])
-    return Pairs("", "", "", of[STOCK], of[variant])
-
-
-def _median(of: Mapping[str, list[float]], *variants: str) -> float:
-    return median([value for v in variants for value in of[v]])
-
-
-def is_slower(seconds: Seconds) -> bool:
+def is_slower(query: Paired) -> bool:
     """Whether ours is slower than stock, by more than A/A shows, in both units."""
     return all(
-        _pairs(seconds, unit, OURS).ratio > max(1 / LEAST, _pairs(seconds, unit, AGAIN).interval[1])
-        for unit in UNITS
+        query.pairs(unit, OURS).ratio > max(1 / LEAST, query.pairs(unit, AGAIN).interval[1]) for unit in UNITS
     )
 
 
-def _line(seconds: Seconds) -> str:
+def _line(query: Paired) -> str:
     parts = []
     for unit in UNITS:
-        of = seconds[unit]
-        parts.append(f"{unit} {_median(of, STOCK, AGAIN):.3f} {_median(of, OURS, OURS_AGAIN):.3f} s")
-        parts.append(f"ours {_pairs(seconds, unit, OURS).text()}, A/A {_pairs(seconds, unit, AGAIN).text()}")
-    return "; ".join(parts) + ("; SLOWER" if is_slower(seconds) else "")
+        parts.append(f"{unit} {query.median(unit, STOCK):.3f} {query.median(unit, OURS):.3f} s")
+        parts.append(f"ours {query.pairs(unit, OURS).text()}, A/A {query.pairs(unit, AGAIN).text()}")
+    return "; ".join(parts) + ("; SLOWER" if is_slower(query) else "")
 
 
-def summary(queries: Mapping[str, Seconds]) -> list[str]:
+def summary(queries: Mapping[str, Paired]) -> list[str]:
     """Sums, means and what is slower, a line each."""
     if not queries:
         return []
     lines = []
     for unit in UNITS:
-        of = [seconds[unit] for seconds in queries.values()]
         sums = {
-            STOCK: sum(_median(one, STOCK, AGAIN) for one in of),
-            OURS: sum(_median(one, OURS, OURS_AGAIN) for one in of),
-            BLOOM: sum(median(one[BLOOM]) for one in of if BLOOM in one),
+            variant: sum(of.median(unit, variant) for of in queries.values())
+            for variant in (STOCK, OURS, BLOOM)
+            if all(of.has(variant) for of in queries.values())
         }
-        speeds = [1 / _pairs(seconds, unit, OURS).ratio for seconds in queries.values()]
+        speeds = [1 / of.pairs(unit, OURS).ratio for of in queries.values()]
         mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
         lines.append(
-            f"{unit}: sum of {len(of)} queries {', '.join(f'{v} {s:.1f} s' for v, s in sums.items() if s)}; "
+            f"{unit}: sum of {len(queries)} queries {', '.join(f'{v} {s:.1f} s' for v, s in sums.items())}; "
             f"stock / ours {sums[STOCK] / sums[OURS]:.2f}, geometric mean {mean:.2f}, "
             f"{sum(s >= 1.5 for s in speeds)} at least 1.5 times faster, "
             f"{sum(s < LEAST for s in speeds)} below {LEAST}"
@@ -201,10 +187,9 @@ def page(suite: str, scale: float, report: Mapping[str, Any]) -> str:
     lines += ["", "Seconds are medians; ratios those of pairs, with the interval of 95 %.", ""]
     lines += ["| query | stock, s | ours, s | ours / stock | A/A | processor: ours / stock | A/A |"]
     lines += ["|---|---|---|---|---|---|---|"]
-    for name, seconds in sorted(report["queries"].items()):
-        wall = seconds[WALL]
-        row = [name, f"{_median(wall, STOCK, AGAIN):.3f}", f"{_median(wall, OURS, OURS_AGAIN):.3f}"]
-        row += [_pairs(seconds, unit, variant).text() for unit in UNITS for variant in (OURS, AGAIN)]
+    for name, query in sorted(report["queries"].items()):
+        row = [name, f"{query.median(WALL, STOCK):.3f}", f"{query.median(WALL, OURS):.3f}"]
+        row += [query.pairs(unit, variant).text() for unit in UNITS for variant in (OURS, AGAIN)]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 

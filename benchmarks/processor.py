@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WALL, PROCESSOR = UNITS = ("wall", "processor")
-#: The second runs of stock, against which A/A compares the first.
-AGAIN = "stock again"
 
 #: Beginnings of the names of threads that compile or collect garbage: when they do so is chance.
 _CHANCE = ("C1 ", "C2 ", "GC ", "G1 ", "VM ", "Sweeper", "Cleaner", "Common-Cleaner", "Reference Handl")

@@ -78,8 +78,11 @@ final class FirstPass(
       }
       seen < FirstPass.Sample || seen > all / 2 || passed <= seen * giveUpAbove
     }
-    if (!complete) close()
-    Option.when(complete)(passing.result())
+    if (complete) Some(passing.result())
+    else {
+      close()
+      None
+    }
   }
 
   private def keepMatching(p: BasePredicate, batch: ColumnarBatch, selection: Selection): Unit = {

@@ -179,7 +179,7 @@ final class FirstPasses(
         rows: Option[RowSet],
         best: Option[FirstRows],
         see: FirstPass.See,
-        giveUpAbove: Double = 1
+        giveUpAbove: Double
     ): Option[RowSet] = {
       // The main reader's page indexes serve to count what the narrow reader is about to read.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
@@ -199,6 +199,8 @@ final class FirstPasses(
       ofRows.foreach(_.judge())
       passing
     }
+    // Never given up.
+    def ofPredicates(rows: Option[RowSet]): RowSet = pass(overPredicates, rows, best, see = null, giveUpAbove = 1).get
 
     val second = costly.nonEmpty
     val bound = byField.exists(_.filter != ValueFilter.All) || ofRows.nonEmpty
@@ -225,7 +227,7 @@ final class FirstPasses(
       rows = if (second && !found.isEmpty && !bytes.canSkipRows(group.block)) None else Some(found)
     }
     if (!second || rows.exists(_.isEmpty)) Some(Survivors(rows.get, best, complete = true))
-    else if (windows.isEmpty) pass(overPredicates, rows, best, null).map(Survivors(_, best, complete = true))
+    else if (windows.isEmpty) Some(Survivors(ofPredicates(rows), best, complete = true))
     else {
       // Best windows first, until none is left that could hold a better row.
       val heap = best.get
@@ -237,8 +239,7 @@ final class FirstPasses(
       while (complete && part.isDefined)
         if (heap.isFull && part.get.isNotBetterThan(heap.worstKey)) complete = false
         else {
-          if (!part.get.rows.isEmpty)
-            pass(overPredicates, Some(part.get.rows), best, null).foreach(p => found = found.union(p))
+          if (!part.get.rows.isEmpty) found = found.union(ofPredicates(Some(part.get.rows)))
           part = parts.next(found.count)
         }
       Some(Survivors(found, best, complete))
