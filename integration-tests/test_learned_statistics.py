@@ -215,3 +215,39 @@ def test_many_files_of_a_folder(spark: SparkSession, tmp_path: Path) -> None:
     rewritten = compare(text).on
     assert (_files_pruned(rewritten), _changed(rewritten)) == (37, 2), str(rewritten)
     assert len(rewritten.rows) == 3 * (_MOST - _LEAST + 1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"spark.sql.parquet.int96TimestampConversion": "false"}, {"spark.sql.session.timeZone": "UTC"}],
+    ids=["conversion", "zone"],
+)
+def test_settings_change_between_planning_and_execution(
+    spark: SparkSession, tmp_path: Path, other: dict[str, str]
+) -> None:
+    # Spark's reader goes by the settings of the execution: what it learns is not for those of the plan.
+    own = {"spark.sql.parquet.int96TimestampConversion": "true", "spark.sql.session.timeZone": "America/Lima"}
+    start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    (tmp_path / "hours").mkdir()
+    for i in range(FILES):
+        file = tmp_path / "hours" / f"part-{i}.parquet"
+        hours = [start + dt.timedelta(hours=h) for h in range(i * ROWS, (i + 1) * ROWS)]
+        table = pa.table({"k": pa.array(hours, pa.timestamp("us")), "id": range(i * ROWS, (i + 1) * ROWS)})
+        pq.write_table(table, file, row_group_size=500, use_deprecated_int96_timestamps=True)
+        os.utime(file, (time.time() - 900,) * 2)
+    spark.read.parquet(str(tmp_path / "hours")).createOrReplaceTempView("hours")
+    few = [start + dt.timedelta(hours=h) for h in range(3 * ROWS, 3 * ROWS + 10)]
+    joins.view(spark, tmp_path, "few_hours", pa.table({"j": pa.array(few, pa.timestamp("us", tz="UTC"))}))
+    text = "SELECT id FROM hours JOIN few_hours ON k = j"
+    with joins.settings(spark, own, {"spark.sql.files.openCostInBytes": "1m"}):
+        frame = spark.sql(text)
+        frame.explain()
+        with joins.settings(spark, other):
+            elsewhere = frame.collect()
+        run = joins.Comparer(spark)(text).on
+        # Five hours earlier than UTC: the keys are in another file.
+        assert sorted(row.id for row in run.rows) == [3 * ROWS - 5 + i for i in range(10)]
+        learned = joins.run(spark, text)
+        assert sorted(learned.rows) == sorted(run.rows)
+        assert _files_pruned(learned) == FILES - 2, str(learned)
+    assert len(elsewhere) == 10

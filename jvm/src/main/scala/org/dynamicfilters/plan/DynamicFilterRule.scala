@@ -42,6 +42,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan) || readsReports(plan)) plan
+    else if (adaptive && NextStages.doesNotMatter(plan)) plan
     else {
       val fresh = if (adaptive) withoutOurs(plan) else plan
       // Filters in a plan change nothing about which of its exchanges are alike.

@@ -262,19 +262,24 @@ object JoinPlanner {
 
   /** The filter of this join's keys in a scan of the probe side that runs already. */
   private def carried(probe: SparkPlan, origin: String): Option[JoinRef] =
-    scans(probe, running = false).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
+    running(probe).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
 
   /** Filtered scans in stages that run or have run. */
-  private def scans(plan: SparkPlan, running: Boolean): Seq[FilteredScan] = plan match {
-    case q: QueryStageExec => scans(q.plan, running = true)
-    case d: FilteredScan if running => Seq(d)
-    case other => other.children.flatMap(scans(_, running))
+  private[plan] def running(plan: SparkPlan): Seq[FilteredScan] = plan match {
+    case q: QueryStageExec => scans(q.plan)
+    case other => other.children.flatMap(running)
+  }
+
+  private def scans(plan: SparkPlan): Seq[FilteredScan] = plan match {
+    case q: QueryStageExec => scans(q.plan)
+    case d: FilteredScan => Seq(d)
+    case other => other.children.flatMap(scans)
   }
 
   /** Gives up filters that scans wait for and whose build side adaptive execution has planned away. */
   private def dropOrphans(plan: SparkPlan): Unit = {
     val waitedFor =
-      scans(plan, running = false).flatMap(_.joinFilters).collect {
+      running(plan).flatMap(_.joinFilters).collect {
         case (ref, place) if place.waits != Wait.No => ref
       }
     if (waitedFor.nonEmpty) {

@@ -274,7 +274,7 @@ object RowScans {
       columns,
       IndexedSeq.empty,
       predicates = Nil,
-      decoding = "",
+      options = "",
       lateMaterialization = false,
       if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
     )

@@ -1,7 +1,5 @@
 package org.dynamicfilters.plan
 
-import java.util.TimeZone
-
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
   AttributeReference,
@@ -157,7 +155,7 @@ object ScanPlanner {
       columns,
       IndexedSeq.empty,
       predicates(scan),
-      decoding(scan.relation, conf),
+      optionsOf(scan.relation),
       Settings.get(conf, Settings.LateMaterialization),
       if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
     )
@@ -262,17 +260,6 @@ object ScanPlanner {
 
   private val ownOptions = Set(MarkerOption, ScanHint.OptionKey)
 
-  /** What changes how stored values are decoded; see [[ScanSpec.decoding]]. */
-  private def decoding(relation: HadoopFsRelation, conf: SQLConf): String =
-    (Seq(
-      SQLConf.SESSION_LOCAL_TIMEZONE,
-      SQLConf.PARQUET_INT96_TIMESTAMP_CONVERSION,
-      SQLConf.PARQUET_REBASE_MODE_IN_READ,
-      SQLConf.PARQUET_INT96_REBASE_MODE_IN_READ,
-      SQLConf.CASE_SENSITIVE,
-      SQLConf.PARQUET_FIELD_ID_READ_ENABLED
-    ).map(e => conf.getConfString(e.key, e.defaultValueString)) ++
-      // By which Spark rebases what files of the legacy calendar hold, where they do not name a zone.
-      Seq(TimeZone.getDefault.getID) ++
-      relation.options.filterNot(o => ownOptions.contains(o._1)).toSeq.sorted.map(_.toString)).mkString(";")
+  private def optionsOf(relation: HadoopFsRelation): String =
+    relation.options.filterNot(o => ownOptions.contains(o._1)).toSeq.sorted.map(_.toString).mkString(";")
 }

@@ -62,6 +62,7 @@ final class DynamicParquetFormat(
       options,
       hadoopConf
     )
+    spec.decoding.readerMade(sparkSession.sessionState.conf)
     spec.reader = Some(ReaderSetup(filters, hadoopConf, ReaderConfAccess.of(reader)))
     new DynamicFileReader(
       spec,

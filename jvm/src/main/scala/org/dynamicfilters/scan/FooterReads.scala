@@ -50,6 +50,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
             // To make a reader writes into it: which columns are asked for. The scan's own tasks have the other one.
             new Configuration(conf)
           )
+          if (!spec.decoding.isThatOf(relation.sparkSession.sessionState.conf)) return
           // The threads are anyone's, the files may be this user's.
           val user = UserGroupInformation.getCurrentUser
           val requests = new ConcurrentLinkedQueue[() => Unit]()

@@ -83,9 +83,8 @@ object ScanPlace {
   *   of these columns; evaluated by rows only
   * @param predicates
   *   the query's own deterministic predicates on columns of the files, bound to the required schema, in Spark's order
-  * @param decoding
-  *   fingerprint of the session settings that change how a stored value is decoded (time zone, calendar); statistics learned
-  *   under one are not used under another
+  * @param options
+  *   the table's options, as far as they may change how a stored value is decoded
   * @param lateMaterialization
   *   whether filter columns may be read first
   * @param giveUpSelectivity
@@ -97,7 +96,7 @@ final class ScanSpec(
     val columns: IndexedSeq[ScanColumn],
     val tuples: IndexedSeq[ScanTuple],
     val predicates: Seq[Expression],
-    val decoding: String,
+    val options: String,
     val lateMaterialization: Boolean,
     val giveUpSelectivity: Double
 ) extends Serializable {
@@ -125,6 +124,9 @@ final class ScanSpec(
 
   /** On the driver, what Spark made its Parquet reader with, once the scan has started. */
   @transient @volatile var reader: Option[ReaderSetup] = None
+
+  /** How stored values are decoded, once the scan has a reader. */
+  val decoding: Decoding = new Decoding
 
   /** Whether each row that is dropped spares a shuffle too. */
   def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)
@@ -171,7 +173,7 @@ final class ScanSpec(
       columns,
       tuples,
       predicates,
-      decoding,
+      options,
       lateMaterialization,
       giveUpSelectivity
     )
@@ -200,12 +202,13 @@ final class ScanSpec(
   /** The scan's record on the driver, null before it has started and on executors. */
   @transient @volatile var driverRun: ScanRun = _
 
-  /** Key of a column's learned statistics, beside the file. The field's metadata belongs to it: a field id decides which
+  /** Key of a column's learned statistics, beside the file: those learned under one way to decode values are not used under
+    * another. The field's metadata belongs to it: a field id decides which
     * column of the file is meant, and a default what a file without the column holds.
     */
   def statisticsKey(c: ScanColumn): String =
     s"${if (c.ordinal >= 0) requiredSchema.fields(c.ordinal).metadata.json else ""}|${c.name}|" +
-      s"${c.domain.dataType.sql}|$decoding"
+      s"${c.domain.dataType.sql}|${decoding.text};$options"
 
   override def equals(other: Any): Boolean = other match {
     case that: ScanSpec => that.filters == filters
