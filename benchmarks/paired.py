@@ -20,8 +20,6 @@ WITH_FILTERS = (OURS, OURS_AGAIN)
 #: Runs of the same.
 _RUNS = {STOCK: (STOCK, AGAIN), OURS: WITH_FILTERS}
 
-Seconds = Mapping[str, float]
-
 
 class Paired:
     """The seconds of all runs of a query.
@@ -35,7 +33,7 @@ class Paired:
         for unit, by_variant in (seconds or {}).items():
             self.seconds[unit] = dict(by_variant)
 
-    def add(self, used: Mapping[str, Seconds]) -> None:
+    def add(self, used: Mapping[str, Mapping[str, float]]) -> None:
         """Adds a round: seconds by variant and unit."""
         for variant, by_unit in used.items():
             for unit, value in by_unit.items():

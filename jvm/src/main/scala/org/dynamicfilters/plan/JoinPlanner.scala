@@ -262,29 +262,27 @@ object JoinPlanner {
 
   /** The filter of this join's keys in a scan of the probe side that runs already. */
   private def carried(probe: SparkPlan, origin: String): Option[JoinRef] =
-    running(probe).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
+    scans(probe, running = false).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
 
   /** Filtered scans in stages that run or have run. */
-  private[plan] def running(plan: SparkPlan): Seq[FilteredScan] = plan match {
-    case q: QueryStageExec => scans(q.plan)
-    case other => other.children.flatMap(running)
+  private def scans(plan: SparkPlan, running: Boolean): Seq[FilteredScan] = plan match {
+    case q: QueryStageExec => scans(q.plan, running = true)
+    case d: FilteredScan if running => Seq(d)
+    case other => other.children.flatMap(scans(_, running))
   }
 
-  private def scans(plan: SparkPlan): Seq[FilteredScan] = plan match {
-    case q: QueryStageExec => scans(q.plan)
-    case d: FilteredScan => Seq(d)
-    case other => other.children.flatMap(scans)
-  }
+  /** Filters for which stages that run were held back, or are. */
+  private[plan] def waitedFor(plan: SparkPlan): Seq[JoinRef] =
+    scans(plan, running = false).flatMap(_.joinFilters).collect {
+      case (ref, place) if place.waits != Wait.No => ref
+    }
 
   /** Gives up filters that scans wait for and whose build side adaptive execution has planned away. */
   private def dropOrphans(plan: SparkPlan): Unit = {
-    val waitedFor =
-      running(plan).flatMap(_.joinFilters).collect {
-        case (ref, place) if place.waits != Wait.No => ref
-      }
-    if (waitedFor.nonEmpty) {
+    val refs = waitedFor(plan)
+    if (refs.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
-      waitedFor.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
+      refs.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
         r.state.disable("adaptive execution planned the build side away")
       }
     }

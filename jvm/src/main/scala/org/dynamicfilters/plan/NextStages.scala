@@ -4,7 +4,6 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanLike
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.dynamicfilters.scan.Wait
 
 /** What adaptive execution does with a plan that it has just made: it starts every stage whose inputs are there.
   *
@@ -19,7 +18,8 @@ private[plan] object NextStages {
     * Adaptive execution makes another plan before it starts a stage later. It might keep this one instead, where the other would
     * shuffle more, or start a stage of it whose like a subquery has made meanwhile; then that stage runs without filters.
     */
-  def doesNotMatter(plan: SparkPlan): Boolean = !startsSome(plan) && !isWaitedIn(plan)
+  def doesNotMatter(plan: SparkPlan): Boolean =
+    !startsSome(plan) && JoinPlanner.waitedFor(plan).forall(_.state.isSettled)
 
   /** As `AdaptiveSparkPlanExec.createQueryStages` has it, of Spark 4.1 to 4.3. */
   private def startsSome(plan: SparkPlan): Boolean = {
@@ -38,11 +38,4 @@ private[plan] object NextStages {
     }
     isReady(plan) || some
   }
-
-  private def isWaitedIn(plan: SparkPlan): Boolean =
-    JoinPlanner
-      .running(plan)
-      .exists(_.joinFilters.exists { case (ref, place) =>
-        place.waits != Wait.No && !ref.state.isSettled
-      })
 }

@@ -50,11 +50,11 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
             // To make a reader writes into it: which columns are asked for. The scan's own tasks have the other one.
             new Configuration(conf)
           )
-          if (!spec.decoding.isThatOf(relation.sparkSession.sessionState.conf)) return
           // The threads are anyone's, the files may be this user's.
           val user = UserGroupInformation.getCurrentUser
           val requests = new ConcurrentLinkedQueue[() => Unit]()
-          unknown.foreach { f =>
+          // Else the settings have changed since the scan's reader was made.
+          if (spec.decoding.isThatOf(relation.sparkSession.sessionState.conf)) unknown.foreach { f =>
             requests.add { () =>
               user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(read, f) })
             }

@@ -203,8 +203,8 @@ final class ScanSpec(
   @transient @volatile var driverRun: ScanRun = _
 
   /** Key of a column's learned statistics, beside the file: those learned under one way to decode values are not used under
-    * another. The field's metadata belongs to it: a field id decides which
-    * column of the file is meant, and a default what a file without the column holds.
+    * another. The field's metadata belongs to it: a field id decides which column of the file is meant, and a default what a
+    * file without the column holds.
     */
   def statisticsKey(c: ScanColumn): String =
     s"${if (c.ordinal >= 0) requiredSchema.fields(c.ordinal).metadata.json else ""}|${c.name}|" +
