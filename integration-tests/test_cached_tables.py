@@ -243,6 +243,25 @@ def test_the_query_that_fills_the_cache(spark: SparkSession, t: str, few: str) -
                 lazy.unpersist()
 
 
+def test_build_side_runs_while_a_cache_is_filled(spark: SparkSession, c: str, t: str) -> None:
+    # The plan that is made when the cache is full has the tap that the build side runs with. A stage above it
+    # that adaptive execution loses is planned anew, with a filter that nobody makes.
+    keys = f"SELECT DISTINCT id AS x FROM {c} WHERE seq < 20"
+    query = f"SELECT /*+ BROADCAST(b) */ l.id FROM {{}} AS l JOIN ({keys}) b ON l.id = b.x"
+    expected = sorted(spark.sql(query.format(t)).collect())
+    with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": str(BATCH)}):
+        for _ in range(3):
+            lazy = spark.table(t).where(f"id >= -{next(_NUMBERS)}").cache()
+            try:
+                lazy.createOrReplaceTempView("lazy")
+                run = joins.run(spark, query.format("lazy"))
+                assert sorted(run.rows) == expected
+                assert run.filters, run
+                assert all(f["generation"] > 0 for f in run.filters), run
+            finally:
+                lazy.unpersist()
+
+
 def test_two_queries_on_one_cache(spark: SparkSession, same_twice: Check, c: str) -> None:
     lower = same_twice(f"SELECT * FROM {c} ORDER BY id LIMIT 10", ordered=True)
     upper = same_twice(f"SELECT * FROM {c} ORDER BY id DESC LIMIT 10", ordered=True)

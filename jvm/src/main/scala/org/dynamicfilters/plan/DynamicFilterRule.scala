@@ -55,14 +55,17 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
 
   /** What is planned anew comes without operators of ours, but for those that belong to a scan of cached data: adaptive
     * execution makes a stage of it by itself, and keeps what stands directly above.
+    *
+    * The planner links the top of what is kept to the logical plan. What becomes the top needs that link: adaptive execution
+    * finds the logical plan of a stage by it, and a stage that it does not find is planned again beside itself.
     */
   private def withoutOurs(plan: SparkPlan): SparkPlan =
     if (!plan.exists(_.isInstanceOf[TableCacheQueryStageExec])) plan
     else
-      plan.transformUp {
-        case c: CachedScanExec => c.child
-        case t: TopKTapExec => t.child
-        case t: BuildKeyTapExec => t.child
+      plan.transformUp { case ours @ (_: CachedScanExec | _: TopKTapExec | _: BuildKeyTapExec) =>
+        val below = ours.children.head
+        ours.getTagValue(SparkPlan.LOGICAL_PLAN_TAG).foreach(below.setLogicalLink)
+        below
       }
 
   /** A random number goes by a row's partition and its place there. In stock Spark the two halves of a random split of a join

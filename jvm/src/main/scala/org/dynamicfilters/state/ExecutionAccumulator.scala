@@ -9,7 +9,10 @@ import org.apache.spark.util.AccumulatorV2
   * By execution, because Spark keeps the RDD of a plan that is executed again, and its accumulators with it.
   */
 abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
-  @transient protected var kept = Map.empty[(Long, String), A]
+  @transient private var entries = Map.empty[(Long, String), A]
+
+  // Null for a moment where a task is being decoded; the heartbeat's thread asks then, and an exception would end it.
+  protected final def kept: Map[(Long, String), A] = Option(entries).getOrElse(Map.empty)
 
   // An array, because the classes of a map take more bytes in a task's result than what it holds. Heartbeats send it too, while
   // the task may add to it.
@@ -20,21 +23,20 @@ abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
 
   private def readObject(in: ObjectInputStream): Unit = {
     in.defaultReadObject()
-    kept = in.readObject().asInstanceOf[Array[Any]].iterator.map(_.asInstanceOf[A]).map(a => keyOf(a) -> a).toMap
+    entries = in.readObject().asInstanceOf[Array[Any]].iterator.map(_.asInstanceOf[A]).map(a => keyOf(a) -> a).toMap
   }
 
   /** SQL execution and executor. */
   protected def keyOf(a: A): (Long, String)
   protected def merged(before: Option[A], a: A): A
 
-  // Null for a moment where a task is being decoded; the heartbeat's thread may ask then.
-  override def isZero: Boolean = kept == null || kept.isEmpty
-  override def reset(): Unit = kept = Map.empty
+  override def isZero: Boolean = kept.isEmpty
+  override def reset(): Unit = entries = Map.empty
   override def add(a: A): Unit = synchronized {
     val key = keyOf(a)
-    kept += key -> merged(kept.get(key), a)
+    entries = kept + (key -> merged(kept.get(key), a))
     val executions = kept.keysIterator.map(_._1).toSet
-    if (executions.size > ExecutionAccumulator.Kept) kept = kept.filterNot(_._1._1 == executions.min)
+    if (executions.size > ExecutionAccumulator.Kept) entries = kept.filterNot(_._1._1 == executions.min)
   }
   override def merge(other: AccumulatorV2[A, B]): Unit = other match {
     case o: ExecutionAccumulator[A, B] => o.kept.values.foreach(add)

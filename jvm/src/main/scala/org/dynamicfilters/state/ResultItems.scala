@@ -13,7 +13,7 @@ import org.apache.spark.util.AccumulatorV2
 final class ResultItems[A](@transient private val take: A => Unit) extends AccumulatorV2[A, Seq[A]] {
   private var items = Vector.empty[A]
 
-  override def isZero: Boolean = items.isEmpty
+  override def isZero: Boolean = value.isEmpty
   override def copy(): ResultItems[A] = {
     val c = new ResultItems[A](take)
     c.items = items
@@ -25,5 +25,6 @@ final class ResultItems[A](@transient private val take: A => Unit) extends Accum
   override def add(item: A): Unit = items :+= item
   override def merge(other: AccumulatorV2[A, Seq[A]]): Unit =
     if (take == null) items ++= other.value else other.value.foreach(take)
-  override def value: Seq[A] = items
+  // Null for a moment where a task is being decoded; the heartbeat's thread asks then, and an exception would end it.
+  override def value: Seq[A] = Option(items).getOrElse(Vector.empty)
 }

@@ -26,7 +26,7 @@ final class TopKAccumulator extends ExecutionAccumulator[TopKSeen, Seq[TopKSeen]
     before.filter(_.generation > s.generation).getOrElse(s)
   override def copy(): TopKAccumulator = {
     val c = new TopKAccumulator
-    c.kept = kept
+    kept.values.foreach(c.add)
     c
   }
   override def value: Seq[TopKSeen] = kept.values.toSeq
