@@ -133,6 +133,82 @@ def test_columns_of_a_filter_that_lets_most_rows_pass_are_not_read_first(large: 
         assert (scan["row_groups_late_materialized"] > 0) == pays, f"{build}:\n{run}"
 
 
+def test_few_nulls_are_not_worth_reading_a_column_first(
+    spark: SparkSession, tmp_path: Path, compare: Comparer
+) -> None:
+    # All keys are matched: the filter leaves out what is NULL, which the footer counts.
+    rows = range(tables.ROWS)
+    payload = [format(i * 7919, "x").rjust(60, "abc"[i % 3]) for i in rows]
+    for name, one_in in (("few_nulls", 40), ("many_nulls", 2)):
+        keys = pa.array([None if i % one_in == 0 else i % 5_000 for i in rows], pa.int64())
+        joins.view(spark, tmp_path, name, pa.table({"k": keys, "payload": payload}))
+    joins.view(spark, tmp_path, "all_keys", joins.build(range(5_000)))
+    for probe, pays in (("few_nulls", False), ("many_nulls", True)):
+        run = compare(f"SELECT q.payload FROM {probe} q JOIN all_keys x ON q.k = x.j", joins.BROADCAST).on
+        joins.assert_ready(run, "k")
+        (scan,) = run.scans_with("k")
+        assert (scan["row_groups_late_materialized"] > 0) == pays, f"{probe}:\n{run}"
+
+
+PREDICATES = {
+    "few pages": ("x.day BETWEEN 500 AND 519", 0.03),
+    "two parts": ("(x.day < 10 OR x.day > 980)", 0.04),
+    "most": ("x.day > 100", 0.95),
+}
+QUERIES = {
+    "join": "SELECT x.a, x.payload FROM days x JOIN {build} y ON x.k = y.j WHERE {where}",
+    "two keys": "SELECT x.payload FROM days x JOIN {build} y ON x.k = y.j AND x.v = y.h WHERE {where}",
+    "topk": "SELECT * FROM days x WHERE {where} ORDER BY x.k, x.id LIMIT 5",
+    "min": "SELECT min(x.k), max(x.a) FROM days x WHERE {where}",
+}
+
+
+@pytest.fixture(scope="module")
+def days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Tables: probe days of four row groups with page indexes, each sorted by day; builds few and most."""
+    folder = tmp_path_factory.mktemp("days")
+    rows = range(4 * LARGE_ROW_GROUP)
+    table = {
+        "id": pa.array(rows, pa.int64()),
+        "day": pa.array([i % LARGE_ROW_GROUP // 60 for i in rows], pa.int32()),
+        "k": pa.array([None if i % 31 == 0 else i * 7919 % 10_000 for i in rows], pa.int64()),
+        "v": pa.array([i * 7919 % 10 for i in rows], pa.int32()),
+        "a": pa.array([i * 104_729 % 1_000_003 for i in rows], pa.int64()),
+        "payload": [format(i * 7919, "x").rjust(60, "abc"[i % 3]) for i in rows],
+    }
+    (folder / "days").mkdir()
+    pq.write_table(
+        pa.table(table),
+        folder / "days" / "0.parquet",
+        row_group_size=LARGE_ROW_GROUP,
+        data_page_size=1024,
+        write_batch_size=200,
+        use_dictionary=False,
+        write_page_index=True,
+    )
+    spark.read.parquet(str(folder / "days")).createOrReplaceTempView("days")
+    joins.view(spark, folder, "few", joins.build(range(0, 10_000, 500)))
+    joins.view(spark, folder, "most", joins.build(k for k in range(10_000) if k % 10 != 3))
+    return Comparer(spark)
+
+
+@pytest.mark.parametrize("case", QUERIES)
+@pytest.mark.parametrize("where", PREDICATES)
+def test_pages_that_the_querys_own_predicate_leaves_out_stay_unread(
+    days: Comparer, case: str, where: str
+) -> None:
+    predicate, share = PREDICATES[where]
+    for build in ("few", "most"):
+        query = QUERIES[case].format(build=build, where=predicate)
+        run = days(query, joins.BROADCAST, joins.FOREVER).on
+        assert run.report is not None
+        assert any(f["generation"] > 0 for f in run.report.filters), run
+        scan = next(s for s in run.scans if s["row_groups_total"] == 4)
+        assert 0 <= scan["rows_output"] <= scan["rows_total"] < 4 * LARGE_ROW_GROUP, run
+        # The columns that are read first are read twice.
+        assert scan["bytes_read"] < scan["bytes_total"] * min(share * 2, 1), run
+
+
 @pytest.mark.timeout(60)
 def test_what_is_expected_of_many_joins_is_known_at_once(spark: SparkSession, compare: Comparer) -> None:
     tables_of = " ".join(f"JOIN often o{i} ON p.k = o{i}.j" for i in range(32))

@@ -51,7 +51,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private val queue = {
     // Some writers leave a row group without rows in the file of an empty table; Parquet refuses to read it.
     val groups = reader.getRowGroups.asScala.zipWithIndex.collect {
-      case (b, i) if b.getRowCount > 0 => new RowGroup(b, i, boundsOf(b))
+      case (b, i) if b.getRowCount > 0 =>
+        // Without a page index for all columns, rows are not read by their numbers.
+        val left = if (columnBytes.hasPageIndex(b)) access.rowsLeft(i).map(ParquetRowRanges.rows) else None
+        new RowGroup(b, i, boundsOf(b), left.filter(_.count < b.getRowCount))
     }.toArray
     val orders = spec.orders.collect { case (c, topK) if dataIndex(c) >= 0 => (dataIndex(c), topK) }
     val ordered =
@@ -119,10 +122,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val now = System.nanoTime()
     if (current != null) {
       current.way.foreach { late =>
-        task.advisor.spent(late, current.isFirst, current.rowCount, now - since)
+        task.advisor.spent(late, current.isFirst, current.leftCount, now - since)
         measured = true
       }
-      task.tookRowGroup(current.rowCount, now - since)
+      task.tookRowGroup(current.leftCount, now - since)
     }
     if (next != null) next.isFirst = !measured
     current = next
@@ -198,10 +201,11 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     // Of a row group whose best rows were handed on, only worse ones are left.
     if (group.done.isDefined && group.rest.exists(r => !filters(0).couldPass(r))) return Decision.Prune(ByRows)
     val undecided = columns.filter(i => filters(i) != ValueFilter.All && !filters(i).allPass(group.bounds(i)))
+    val ofValues = undecided.filterNot(i => filters(i).allPass(group.bounds(i).copy(mayHaveNulls = false)))
     if (group.done.isEmpty) {
       // Statistics say as much of a one-sided range as a dictionary does, where there are any.
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
-      val inDictionary = undecided.filter(i => noBounds(i) || filters(i).points.isDefined)
+      val inDictionary = ofValues.filter(i => noBounds(i) || filters(i).points.isDefined)
       if (
         inDictionary.exists(i =>
           excludes(i, group.rowCount, task.dictionaryAdvisors, _.dictionaryCouldPass(group.block, filters(i)))
@@ -209,28 +213,36 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       )
         return Decision.Prune(ByDictionary)
       if (
-        undecided
+        ofValues
           .exists(i => excludes(i, group.rowCount, task.bloomAdvisors, _.bloomCouldPass(group.block, filters(i))))
       )
         return Decision.Prune(ByBloom)
     }
-    val pages =
-      if (!columnBytes.hasPageIndex(group.block)) None
+    val byFilters =
+      if (!columnBytes.hasPageIndex(group.block)) Nil
       else
-        (undecided.flatMap(i => fileColumns(i).rowsOfPages(group.block, filters(i))) ++ either.flatMap(
+        undecided.flatMap(i => fileColumns(i).rowsOfPages(group.block, filters(i))) ++ either.flatMap(
           _.rowsOfPages(i =>
             Option(dataIndex(i)).filter(_ >= 0).flatMap(d => fileColumns(d).rowsOfPages(group.block, now(i)))
           )
-        )).reduceOption(_ intersect _)
+        )
+    val pages = (group.left ++ byFilters).reduceOption(_ intersect _)
     if (pages.exists(_.isEmpty)) return Decision.Prune(ByPages)
-    if (group.done.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.rowCount - p.count))
+    if (group.done.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.leftCount - p.count))
     val eitherPass = either.flatMap(
       _.pass(i => Option(dataIndex(i)).filter(d => d >= 0 && fileColumns(d).isStored).map(dataColumns(_)._2.ordinal))
     )
-    // A filter that all rows are known to pass is none here.
-    val undecidedOnly = columns.map(i => if (undecided.contains(i)) filters(i) else ValueFilter.All)
-    passes.decide(group, undecidedOnly, eitherPass, pages, learner)
+    // A filter that all rows are known to pass is none here, nor is one that leaves out nothing but a few NULLs.
+    val selective = undecided.filter(i => ofValues.contains(i) || !hasFewNulls(group, i))
+    val selectiveOnly = columns.map(i => if (selective.contains(i)) filters(i) else ValueFilter.All)
+    passes.decide(group, selectiveOnly, eitherPass, pages, learner)
   }
+
+  /** Fewer than it takes for a join's filter to be worth a pass. */
+  private def hasFewNulls(group: RowGroup, column: Int): Boolean =
+    spec.isForJoinsOnly && fileColumns(column)
+      .nulls(group.block)
+      .exists(_ < group.rowCount * (1 - spec.giveUpSelectivity))
 
   /** Looks up what a filter needs where that was of use lately.
     *
@@ -280,9 +292,17 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   *   position among the reader's row groups
   * @param bounds
   *   by filtered column of the files
+  * @param left
+  *   rows that the query's static predicates leave by the page index, None for all: without us Spark would read no others
   */
-final class RowGroup(val block: BlockMetaData, val index: Int, val bounds: Array[ColumnBounds]) {
+final class RowGroup(
+    val block: BlockMetaData,
+    val index: Int,
+    val bounds: Array[ColumnBounds],
+    val left: Option[RowSet]
+) {
   val rowCount: Long = block.getRowCount
+  val leftCount: Long = left.fold(rowCount)(_.count)
 
   /** Rows already handed on, if the row group comes in two parts. */
   var done: Option[RowSet] = None

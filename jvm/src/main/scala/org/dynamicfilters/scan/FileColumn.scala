@@ -44,6 +44,10 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
     else
       chunk(block).map(boundsOf).getOrElse(ColumnBounds.unknown)
 
+  /** How many rows are SQL NULL, from the footer; None where it does not say. */
+  def nulls(block: BlockMetaData): Option[Long] =
+    chunk(block).flatMap(c => Option(c.getStatistics)).filter(_.isNumNullsSet).map(_.getNumNulls)
+
   private def boundsOf(c: ColumnChunkMetaData): ColumnBounds = {
     val s: Statistics[_] = c.getStatistics
     if (s == null || s.isEmpty) ColumnBounds.unknown

@@ -75,7 +75,7 @@ final class FirstPasses(
     * @param either
     *   the filters of which a row has to pass only one; those are All in `filters`
     * @param pages
-    *   rows that the page index leaves, None for all
+    *   rows that static predicates and filters leave by the page index, None for all
     */
   def decide(
       group: RowGroup,
@@ -94,7 +94,7 @@ final class FirstPasses(
     val ofRows: Seq[RowPass] = either.toSeq ++ tuples.ofRowGroup()
     val bound = filters.exists(f => f != ValueFilter.All) || ofRows.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
-    val splittable = topK.exists(_.limit < group.rowCount / MinRowsPerBest) && bytes.canSkipRows(group.block) &&
+    val splittable = topK.exists(_.limit < group.leftCount / MinRowsPerBest) && bytes.canSkipRows(group.block) &&
       group.done.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return plainly
@@ -107,7 +107,7 @@ final class FirstPasses(
       group.way = Some(false)
       return plainly
     }
-    val candidates = pages.map(_.count).getOrElse(group.rowCount)
+    val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, ofRows, pages, splittable, learner)
     if (found.isEmpty) {
       judge(1, 1, selects)
@@ -117,7 +117,7 @@ final class FirstPasses(
     group.way = Some(true)
     if (group.done.isEmpty) report.add(LateMaterialized, 1)
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
-    if (bound) task.sawRows(group.rowCount, rows.count)
+    if (bound) task.sawRows(group.leftCount, rows.count)
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
 
     if (rows.isEmpty) {
@@ -137,11 +137,11 @@ final class FirstPasses(
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           )
           val chosen = RowSet.of(best.rows)
-          task.advisor.judge(chosen.count.toDouble / math.max(candidates, 1), byteShare(group, chosen), selects)
+          task.advisor.judge(chosen.count.toDouble / math.max(candidates, 1), byteShare(group, pages, chosen), selects)
           group.isTested = true
           Decision.ReadFirst(chosen)
         case None =>
-          judge(share, byteShare(group, rows), selects)
+          judge(share, byteShare(group, pages, rows), selects)
           if (!bytes.canSkipRows(group.block)) Decision.ReadAll
           else if (share > ReadAllShare) plainly
           else {
@@ -246,10 +246,13 @@ final class FirstPasses(
     }
   }
 
-  private def byteShare(group: RowGroup, rows: RowSet): Double =
+  /** Of what is read without a first pass, the share that is read with these rows. */
+  private def byteShare(group: RowGroup, pages: Option[RowSet], rows: RowSet): Double =
     if (!bytes.hasPageIndex(group.block)) rows.windowShare(KeyWindows.Rows, group.rowCount)
-    else
-      bytes.read(access.fileReader, group.index, None, Some(rows)).toDouble / math.max(bytes.requested(group.block), 1L)
+    else {
+      def read(rows: Option[RowSet]) = bytes.read(access.fileReader, group.index, None, rows)
+      read(Some(rows)).toDouble / math.max(read(pages), 1L)
+    }
 
   /** Whether enough is left to read after the first passes, or enough to do with each row that they leave out: to shuffle it, to
     * bring it to an aggregate that needs hardly any, or what a user who asks for pruning knows of.

@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.parquet.internal.column.columnindex.OffsetIndex
 import org.apache.parquet.internal.filter2.columnindex.RowRanges
 
@@ -18,5 +20,14 @@ private[scan] object ParquetRowRanges {
       override def getLastRowIndex(page: Int, total: Long): Long = rows.end(page)
     }
     RowRanges.create(rowCount, java.util.stream.IntStream.range(0, rows.ranges).iterator(), index)
+  }
+
+  /** @param ranges
+    *   of Parquet's class
+    */
+  def rows(ranges: AnyRef): RowSet = {
+    val rows = new RowSet.Builder
+    ranges.asInstanceOf[RowRanges].getRanges.asScala.foreach(r => rows.add(r.from, r.to))
+    rows.result()
   }
 }

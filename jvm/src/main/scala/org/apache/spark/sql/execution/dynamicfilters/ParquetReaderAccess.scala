@@ -76,6 +76,17 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
   def totalRowCount: Long = totalField.getLong(reader)
   def totalRowCount_=(rows: Long): Unit = totalField.setLong(reader, rows)
 
+  /** Whether the query's static predicates leave out rows by the page index. Before the reader is changed. */
+  private val leavesOutRows = totalRowCount < fileReader.getRecordCount
+
+  /** Rows of a row group that the query's static predicates leave by the page index: what the file reader reads by itself.
+    *
+    * @return
+    *   Parquet's own form of them; None for all rows, and where it does not say
+    */
+  def rowsLeft(group: Int): Option[AnyRef] =
+    if (leavesOutRows) rangesMethod.map(_.invoke(fileReader, Int.box(group))) else None
+
   /** From now on the reader takes its row groups from `next`, which must not be empty ones. Closing still closes the file. */
   def takeRowGroupsFrom(next: () => PageReadStore): Unit = {
     val file = original.asInstanceOf[Closeable]
@@ -168,6 +179,12 @@ object ParquetReaderAccess {
   private val streamField = field(classOf[ParquetFileReader], "f")
   private val inputFileField = field(classOf[ParquetFileReader], "file")
   private val statusField = Try(field(classOf[HadoopInputFile], "stat")).toOption
+  // Private, and the public ways lack the reader's options; it keeps what Spark has already had it compute.
+  private val rangesMethod = Try {
+    val m = classOf[ParquetFileReader].getDeclaredMethod("getRowRanges", classOf[Int])
+    m.setAccessible(true)
+    m
+  }.toOption
   // As seen in ParquetFooterReader of these lines: HadoopInputFile.fromPath.
   private val asksWhenOpening = Seq("4.1.", "4.2.", "4.3.").exists(SPARK_VERSION.startsWith)
   private val rowReaderField = field(classOf[RecordReaderIterator[_]], "rowReader")
