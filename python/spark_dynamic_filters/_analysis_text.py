@@ -56,20 +56,29 @@ def _bars(scan: Any) -> list[str]:
 def _ways(analysis: Analysis) -> list[str]:
     """`#2: BuildKeys --> DynamicFilterScan of hits (scan 7)`, a line for each filter and scan."""
     found = operators(analysis.plan)
-    return [
-        f"#{way.filter}: {found[way.source].name} --> {_scanned(analysis.scans, found, way.target)}"
-        for way in arrows(found)
-    ]
+    scanned = _scanned(analysis.scans, found)
+    return [f"#{way.filter}: {found[way.source].name} --> {scanned[way.target]}" for way in arrows(found)]
 
 
-def _scanned(scans: Sequence[Any], found: list[Operator], position: int) -> str:
-    """The scan as its bars name it; of a scan without a report, what it wraps."""
-    operator = found[position]
-    for scan in scans:
-        if set(operator.filters) == set(scan["filter_ids"] or []):
-            return f"{operator.name} of {scan['table_name']} (scan {scan['scan_id']})"
-    below = found[position + 1].text.split("[")[0].strip() if position + 1 < len(found) else ""
-    return f"{operator.name} of {below}"
+def _scanned(scans: Sequence[Any], found: list[Operator]) -> dict[int, str]:
+    """By position, each scan of the plan as its bars name it; without a report, what it wraps.
+
+    The parts of a union may have the same filters: then the table that the plan names tells
+    their scans apart, else their order.
+    """
+    named, left = {}, list(scans)
+    for position, operator in enumerate(found):
+        if not operator.is_scan:
+            continue
+        below = found[position + 1].text if position + 1 < len(found) else ""
+        same = [scan for scan in left or scans if set(scan["filter_ids"] or []) == set(operator.filters)]
+        if same:
+            scan = next((s for s in same if str(s["table_name"]).rsplit(".", 1)[-1] in below), same[0])
+            left = [other for other in left if other is not scan]
+            named[position] = f"{operator.name} of {scan['table_name']} (scan {scan['scan_id']})"
+        else:
+            named[position] = f"{operator.name} of {below.split('[')[0].strip()}"
+    return named
 
 
 def table(header: Sequence[str], rows: list[list[str]]) -> str:

@@ -184,6 +184,23 @@ def test_the_final_plan_and_the_ways_of_filters() -> None:
     assert "#3: BuildKeys --> DynamicFilterScan of hits (scan 7)\n" in known
 
 
+def test_scans_with_the_same_filters_are_told_apart_by_table_and_order() -> None:
+    part = "\n".join(
+        f":- DynamicFilterScan DynamicFilter#3 [id: true]\n:  +- FileScan parquet {table}[id#6L]"
+        for table in ("s.web", "s.store", "s.store")
+    )
+    plan = f"Union\n{part}\n+- BuildKeys DynamicFilter#3 [k: true]"
+    scans = [
+        SCAN | {"scan_id": i, "table_name": t} for i, t in ((4, "s.store"), (5, "s.store"), (6, "s.web"))
+    ]
+    text = str(Analysis(QueryReport(1, plan, [FILTER], scans), 0.1))
+    assert [line.split(" of ")[1] for line in text.splitlines() if " --> " in line] == [
+        "s.web (scan 6)",
+        "s.store (scan 4)",
+        "s.store (scan 5)",
+    ]
+
+
 def test_drawing(tmp_path: Path) -> None:
     analysis = Analysis(QueryReport(1, PLAN, [FILTER], [SCAN]), 0.1)
     file = tmp_path / "analysis.html"
