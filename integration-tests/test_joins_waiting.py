@@ -324,6 +324,32 @@ def test_waits_form_no_cycle(spark: SparkSession, shape: str, strategy: str, ada
     assert run.seconds < QUICK, str(run)
 
 
+def test_exchange_of_the_query_that_a_subquery_uses_instead_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The query does not narrow the customers, as the subquery needs them too, so it has no tap over the
+    addresses; the subquery, planned without knowing of the query, has one, which never runs."""
+    ids = pa.array(range(30_000), pa.int64())
+    tables = {
+        "sales": {"id": ids, "c": [i % 7_000 for i in range(30_000)]},
+        "customers": {"k": ids[:9_000], "a": [i * 7 % 4_000 for i in range(9_000)]},
+        "addresses": {"k": ids[100:3_000], "x": ids[:2_900]},
+    }
+    for name, columns in tables.items():
+        joins.view(spark, tmp_path, name, pa.table(columns))
+    query = (
+        "WITH s AS (SELECT sales.id, customers.k, addresses.x FROM sales "
+        "JOIN customers ON sales.c = customers.k JOIN addresses ON customers.a = addresses.k) "
+        "SELECT k, sum(x) FROM s WHERE id % 3 = 0 GROUP BY k HAVING sum(x) > (SELECT avg(x) FROM s)"
+    )
+    for reuse in ("true", "false"):
+        run = _run(spark, query, joins.BROADCAST, FOREVER, {"spark.sql.exchange.reuse": reuse})
+        assert run.seconds < QUICK, str(run)
+        reasons = [f["reason"] for f in run.filters]
+        never = "the build side was exchanged before without a tap for this key"
+        assert (never in reasons) == (reuse == "true"), str(run)
+
+
 def test_stages_that_are_skipped(spark: SparkSession) -> None:
     # The second and third run take the shuffle files of the first: no tap runs, and nobody waits for one.
     with joins.settings(spark, joins.SHUFFLED, FOREVER):

@@ -9,7 +9,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.adaptive.ExchangeQueryStageExec
 import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
+import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.dynamicfilters.filter.{KeyLimits, TupleText}
 import org.dynamicfilters.report.QueryReports
@@ -119,6 +121,17 @@ object BuildKeyTapExec {
 
   /** In plans as text. */
   val Name = "BuildKeys"
+
+  /** Why there is no filter of an exchange that runs or has run without a tap. */
+  val RanWithoutTap = "the build side was exchanged before without a tap for this key"
+
+  /** The tap under an exchange, which may be used again or be a stage's. */
+  def under(p: SparkPlan): Option[BuildKeyTapExec] = p match {
+    case r: ReusedExchangeExec => under(r.child)
+    case q: ExchangeQueryStageExec => under(q.plan)
+    case e: Exchange => e.children.headOption.collect { case t: BuildKeyTapExec => t }
+    case _ => None
+  }
 
   /** A tap over a plan. Adaptive execution asserts that nodes have a logical link: it is the child's. */
   def over(taps: Seq[KeyTap], child: SparkPlan): BuildKeyTapExec = {

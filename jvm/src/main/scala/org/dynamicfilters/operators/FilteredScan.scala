@@ -37,7 +37,7 @@ trait FilteredScan extends UnaryExecNode {
       .filter(_.millis > 0)
     val execution = TaskFilters.executionId(session.sparkContext)
     if (waits.nonEmpty && execution.isDefined)
-      JoinWaits.await(execution.get, waits) match {
+      JoinWaits.await(execution.get, waits, MadeExchanges.of(execution.get).look(this, _)) match {
         case JoinWaits.Outcome.QueryEnded =>
           throw new SparkException("The query ended while a scan was held back for its dynamic filters")
         case _ =>

@@ -19,7 +19,6 @@ import org.dynamicfilters.state.JoinRef
 
 /** Finds the place under a join's build side where its keys are collected: the first exchange. */
 object BuildSides {
-  val RanWithoutTap = "the build side was exchanged before without a tap for this key"
 
   /** Puts a tap under the build side, or finds the one that is there.
     *
@@ -45,7 +44,7 @@ object BuildSides {
       case r: ReusedExchangeExec =>
         tapOf(r, bind(keys, r.output), nullsMatch)
           .map((r, _))
-          .toRight(RanWithoutTap)
+          .toRight(BuildKeyTapExec.RanWithoutTap)
       case e: Exchange =>
         val bound = bind(keys, e.output)
         val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound))
@@ -54,7 +53,7 @@ object BuildSides {
         // It runs already, or has run.
         tapOf(q, bind(keys, q.output), nullsMatch)
           .map((q, _))
-          .toRight(RanWithoutTap)
+          .toRight(BuildKeyTapExec.RanWithoutTap)
       case r: AQEShuffleReadExec => tapped(r.child, keys, nullsMatch)(make).map { case (_, ref) => (r, ref) }
       case s: SortExec => below(s, s.child, keys)
       case f: FilterExec => below(f, f.child, keys)
@@ -104,21 +103,14 @@ object BuildSides {
       .canonicalized
   }
 
-  private def withTap(e: Exchange, tap: KeyTap): Exchange = tapNode(e) match {
+  private def withTap(e: Exchange, tap: KeyTap): Exchange = BuildKeyTapExec.under(e) match {
     case Some(t) if t.taps.exists(_.isOf(tap.keys, tap.ref.nullsMatch)) => e
     case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
     case None => e.withNewChildren(Seq(BuildKeyTapExec.over(Seq(tap), e.children.head))).asInstanceOf[Exchange]
   }
 
-  private def tapNode(p: SparkPlan): Option[BuildKeyTapExec] = p match {
-    case r: ReusedExchangeExec => tapNode(r.child)
-    case q: ExchangeQueryStageExec => tapNode(q.plan)
-    case e: Exchange => e.children.headOption.collect { case t: BuildKeyTapExec => t }
-    case _ => None
-  }
-
   private def tapOf(p: SparkPlan, bound: Seq[Expression], nullsMatch: Seq[Boolean]): Option[JoinRef] =
-    tapNode(p).flatMap(_.taps.find(_.isOf(bound, nullsMatch))).map(_.ref)
+    BuildKeyTapExec.under(p).flatMap(_.taps.find(_.isOf(bound, nullsMatch))).map(_.ref)
 
   /** Whether the side runs already, or has run, with a tap for the key. */
   def hasRunningTap(plan: SparkPlan, key: JoinKey): Boolean = plan match {
@@ -133,8 +125,20 @@ object BuildSides {
   def taps(plan: SparkPlan): Seq[KeyTap] = plan.flatMap {
     case q: adaptive.QueryStageExec => taps(q.plan)
     case t: BuildKeyTapExec => t.taps
-    case r: ReusedExchangeExec => tapNode(r).toSeq.flatMap(_.taps)
+    case r: ReusedExchangeExec => BuildKeyTapExec.under(r).toSeq.flatMap(_.taps)
     case _ => Nil
+  }
+
+  /** Tells the filters of a plan above which exchanges their taps are. */
+  def tellExchanges(plan: SparkPlan): Unit = plan.foreach {
+    case e: Exchange => BuildKeyTapExec.under(e).foreach(_.taps.foreach(_.ref.exchange = e))
+    case _ =>
+  }
+
+  /** Tells the filters of an exchange that adaptive execution makes a stage of it. */
+  def tellStage(plan: SparkPlan): Unit = plan match {
+    case e: Exchange => BuildKeyTapExec.under(e).foreach(_.taps.foreach(_.ref.stageMade = System.nanoTime()))
+    case _ =>
   }
 
   /** Gives equal exchanges the same taps: Spark computes one of them, whichever it comes to first, for all. */
@@ -142,14 +146,17 @@ object BuildSides {
     // What is cheap to compare comes first.
     val exchanges = plan.collect { case e: Exchange => e }
     val alike =
-      if (!exchanges.exists(tapNode(_).isDefined)) Nil
+      if (!exchanges.exists(BuildKeyTapExec.under(_).isDefined)) Nil
       else
-        exchanges.groupBy(SharedExchanges.likeness).values.filter(es => es.size > 1 && es.exists(tapNode(_).isDefined))
+        exchanges
+          .groupBy(SharedExchanges.likeness)
+          .values
+          .filter(es => es.size > 1 && es.exists(BuildKeyTapExec.under(_).isDefined))
     val tapped = alike
       .flatMap(_.groupBy(_.canonicalized))
       .collect {
-        case (c, es) if es.size > 1 && es.exists(tapNode(_).isDefined) =>
-          c -> es.flatMap(tapNode(_).toSeq.flatMap(_.taps))
+        case (c, es) if es.size > 1 && es.exists(BuildKeyTapExec.under(_).isDefined) =>
+          c -> es.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps))
       }
       .toMap
     if (tapped.isEmpty) plan

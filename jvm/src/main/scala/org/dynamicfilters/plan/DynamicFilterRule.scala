@@ -50,7 +50,9 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       val used = orElseAsIs("user", fresh)(new UserPlanner(_, conf)())
       val sorted = orElseAsIs("TopK", used)(topKs(_, shared))
       val aggregated = orElseAsIs("aggregate", sorted)(_.transformUp { case a: BaseAggregateExec => aggregate(a) })
-      keepPartitions(orElseAsIs("join", aggregated)(joins(_, shared)))
+      val joined = keepPartitions(orElseAsIs("join", aggregated)(joins(_, shared)))
+      if (adaptive) BuildSides.tellExchanges(joined) else BuildSides.tellStage(joined)
+      joined
     }
 
   /** What is planned anew comes without operators of ours, but for those that belong to a scan of cached data: adaptive
@@ -165,7 +167,7 @@ object DynamicFilterRule {
   val RejectedTupleTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejectedTuple")
 
   /** Reasons that say only that planning comes too late. */
-  private val TooLate = Set(PushDown.RunsAlready, BuildSides.RanWithoutTap)
+  private val TooLate = Set(PushDown.RunsAlready, BuildKeyTapExec.RanWithoutTap)
 
   /** Notes on an operator why it produces no filter.
     *

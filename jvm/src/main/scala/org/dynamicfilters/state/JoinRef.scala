@@ -38,6 +38,15 @@ final class JoinRef private (
   @transient val state: JoinState =
     new JoinState(id, !isTuple && parts.head.nullsMatch, limits, columns.map(_.state))
 
+  /** The exchange above the tap, as it was planned last; null on executors, and of stages that are planned one by one.
+    *
+    * Not `build`: other filters may have narrowed what is below since.
+    */
+  @transient @volatile var exchange: SparkPlan = _
+
+  /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */
+  @transient @volatile var stageMade: Long = 0
+
   @transient private val hash: Int = (build, keys, nullsMatch).hashCode
 
   override val marker: String = f"join-$hash%08x"

@@ -92,7 +92,8 @@ final class JoinState(
     followers.forEach(_.wake())
   }
 
-  private def hasBegun: Boolean = begun.getCount == 0
+  /** Whether the build side's job has been submitted, or never will be. */
+  def hasBegun: Boolean = begun.getCount == 0
 
   private def begin(): Unit = {
     begun.countDown()
@@ -280,12 +281,18 @@ final class JoinState(
     *   as `System.nanoTime`
     * @param endsAtStart
     *   whether the time is also over when the build side's job has been submitted
+    * @param look
+    *   called now and then as long as the build side has not begun: it may find that this will never be. It must be short and
+    *   not fail
     */
-  def await(deadline: Long, endsAtStart: Boolean = false): Unit = {
+  def await(deadline: Long, endsAtStart: Boolean = false, look: () => Unit = () => ()): Unit = {
     val from = System.nanoTime()
+    while (
+      !begun.await(math.min(JoinState.LookNanos, deadline - System.nanoTime()), TimeUnit.NANOSECONDS) &&
+      System.nanoTime() < deadline
+    ) look()
     val until =
-      if (endsAtStart && begun.await(math.max(0L, deadline - from), TimeUnit.NANOSECONDS))
-        math.min(deadline, System.nanoTime() + JoinState.SubmissionNanos)
+      if (endsAtStart && hasBegun) math.min(deadline, System.nanoTime() + JoinState.SubmissionNanos)
       else deadline
     settled.await(math.max(0L, until - System.nanoTime()), TimeUnit.NANOSECONDS)
     val millis = (System.nanoTime() - from) / 1000000
@@ -335,6 +342,9 @@ object JoinState {
 
   /** From the moment when a tap is asked for its rows until the job that wants them has been submitted. */
   private val SubmissionNanos = TimeUnit.MILLISECONDS.toNanos(10)
+
+  /** How often whoever waits looks whether the build side will begin at all. */
+  private val LookNanos = TimeUnit.MILLISECONDS.toNanos(20)
 
   val Incomplete = "not every partition of the build side has reported"
 }

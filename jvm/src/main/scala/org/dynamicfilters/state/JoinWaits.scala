@@ -63,18 +63,22 @@ object JoinWaits {
   /** Whether this thread is one of those pools', and submits an exchange. */
   def isSubmitting: Boolean = pool.isDefined
 
-  /** Waits for filters, one after the other. */
-  def await(executionId: Long, waits: Seq[JoinWait]): Outcome =
+  /** Waits for filters, one after the other.
+    *
+    * @param look
+    *   called now and then with a filter whose build side has not begun; see [[JoinState.await]]
+    */
+  def await(executionId: Long, waits: Seq[JoinWait], look: JoinRef => Unit = _ => ()): Outcome =
     pool match {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
         try
           if (waiting(pool).incrementAndGet() > MaxWaiting(pool)) Outcome.TooManyWaiting
-          else wait(executionId, waits)
+          else wait(executionId, waits, look)
         finally waiting(pool).decrementAndGet()
     }
 
-  private def wait(executionId: Long, wanted: Seq[JoinWait]): Outcome =
+  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Unit): Outcome =
     waitsOf(executionId) match {
       case None => Outcome.QueryEnded
       case Some(waits) =>
@@ -83,7 +87,7 @@ object JoinWaits {
           waits.waiting.put(w.ref.id, w.ref)
           followStarted(w.ref, waits)
           val deadline = from + TimeUnit.MILLISECONDS.toNanos(math.min(w.millis, Longest))
-          if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart)
+          if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart, () => look(w.ref))
         }
         if (waits.ended) Outcome.QueryEnded else Outcome.Over
     }

@@ -2,20 +2,36 @@ package org.dynamicfilters.scan
 
 import java.nio.file.{Files, Path}
 import java.nio.file.attribute.FileTime
+import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.exchange.Worker
+import org.scalatest.BeforeAndAfterAll
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
-class FileChecksSuite extends AnyFunSuite with Eventually {
+class FileChecksSuite extends AnyFunSuite with Eventually with BeforeAndAfterAll {
   private val conf = new Configuration()
+
+  private val folders = new ConcurrentLinkedQueue[Path]
+
+  private def newFolder(name: String): Path = {
+    val folder = Files.createTempDirectory(name)
+    folders.add(folder)
+    folder
+  }
+
+  override def afterAll(): Unit = {
+    folders.forEach(f => FileUtils.deleteDirectory(f.toFile))
+    super.afterAll()
+  }
 
   private def write(folder: Path, name: String, length: Int, modified: Long): Path = {
     val f = Files.write(folder.resolve(name), new Array[Byte](length))
@@ -28,7 +44,7 @@ class FileChecksSuite extends AnyFunSuite with Eventually {
   Seq((1, 3, "few"), (2, 20, "many"), (1, 20, "some")).foreach { case (folders, each, name) =>
     test(s"files that are as listed, changed and missing: $name") {
       val all = (0 until folders).flatMap { i =>
-        val folder = Files.createTempDirectory(s"file checks ä $i")
+        val folder = newFolder(s"file checks ä $i")
         (0 until each).map(j => write(folder, s"part %$j ü.parquet", 10, 50000))
       }
       val files = all.map(listed(_))
@@ -71,7 +87,7 @@ class FileChecksSuite extends AnyFunSuite with Eventually {
   }
 
   test("nobody waits for answers for longer than was said") {
-    val folder = Files.createTempDirectory("file checks")
+    val folder = newFolder("file checks")
     val files = (0 until 5).map(i => listed(write(folder, s"p$i", 10, 50000)))
     val checks = new FileChecks
     checks.askAll(files, files.iterator, conf, 0)
@@ -79,7 +95,7 @@ class FileChecksSuite extends AnyFunSuite with Eventually {
   }
 
   test("threads end when there is nothing to ask for") {
-    val folder = Files.createTempDirectory("file checks")
+    val folder = newFolder("file checks")
     val files = (0 until 5).map(i => listed(write(folder, s"p$i", 10, 50000)))
     val checks = new FileChecks
     checks.askAll(files, files.iterator, conf, 60000)

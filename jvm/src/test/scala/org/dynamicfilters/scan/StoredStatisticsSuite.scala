@@ -6,6 +6,7 @@ import java.util.concurrent.{Executors, TimeUnit}
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
+import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -68,7 +69,7 @@ class StoredStatisticsSuite extends AnyFunSuite {
   private def directory(f: Path => Unit): Unit = {
     val d = Files.createTempDirectory("statistics")
     try f(d)
-    finally d.toFile.listFiles.foreach(_.delete())
+    finally FileUtils.deleteDirectory(d.toFile)
   }
 
   private def place(d: Path, of: Seq[String]) =

@@ -1,0 +1,115 @@
+package org.dynamicfilters.operators
+
+import java.util.concurrent.TimeUnit
+
+import scala.collection.Map
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ExchangeQueryStageExec}
+import org.dynamicfilters.exchange.Worker
+import org.dynamicfilters.state.{Executions, JoinRef}
+
+/** The exchanges that adaptive execution has made for a query so far, those of its subqueries included.
+  *
+  * It uses one of them instead of an equal one that it comes to. Main query and subqueries are planned apart, so the one that it
+  * uses may have no tap. If that one's rows are there already, it leaves no trace in the plan (Spark 4.1 to 4.3:
+  * `AdaptiveSparkPlanExec.createNonResultQueryStages` does not count it as a new stage): what is planned next has the exchange
+  * with its tap again, which never runs.
+  */
+private[operators] final class MadeExchanges(executionId: Long) extends Logging {
+  import MadeExchanges._
+
+  @volatile private var found: Option[Stages] = None
+
+  /** Gives a filter up, or takes another one over, if an exchange without its tap is used instead of that of its build side.
+    *
+    * @param scan
+    *   of a stage that is held back for it
+    */
+  def look(scan: FilteredScan, ref: JoinRef): Unit =
+    try
+      for (stages <- found if !ref.state.hasBegun && has(stages, scan)) used(ref, stages) match {
+        case Used.NotYet | Used.Own =>
+        case Used.Like(tap) => ref.state.follow(tap.ref.state)
+        case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
+      }
+    catch { case NonFatal(e) => logWarning("Dynamic filters: a scan is held back, its build side may not run", e) }
+
+  // The plan of a cached table has exchanges of its own, and Spark notes none where they are not to be used again.
+  private def has(stages: Stages, scan: FilteredScan): Boolean =
+    stages.valuesIterator.exists(_.plan.exists(_ eq scan))
+
+  // As Spark looks: before it makes a stage of an exchange, and after.
+  private def used(ref: JoinRef, stages: Stages): Used = {
+    val stageMade = ref.stageMade
+    Option(ref.exchange).flatMap(e => stages.get(e.canonicalized)) match {
+      case Some(stage) =>
+        BuildKeyTapExec.under(stage).flatMap(_.taps.find(_.ref == ref)) match {
+          case Some(tap) if tap.ref eq ref => Used.Own
+          case Some(tap) => Used.Like(tap)
+          case None => Used.Untapped
+        }
+      case None if stageMade == 0 || System.nanoTime() - stageMade < EntryNanos => Used.NotYet
+      case None =>
+        val own = stages.valuesIterator.flatMap(BuildKeyTapExec.under(_)).exists(_.taps.exists(_.ref eq ref))
+        if (own) Used.Own else Used.Untapped
+    }
+  }
+
+  /** On a thread of its own: a plan that is asked for while it is made blocks whoever asks, and the thread that makes it may be
+    * waiting for us.
+    */
+  private def find(): Unit = {
+    val finder = new Thread(
+      () =>
+        try found = stagesOf(executionId)
+        catch { case NonFatal(e) => logWarning("Dynamic filters: the stages of a query are not known", e) },
+      Worker.Prefix + "stages"
+    )
+    finder.setDaemon(true)
+    finder.start()
+  }
+}
+
+private[operators] object MadeExchanges {
+
+  /** By the canonical form of their exchanges. */
+  private type Stages = Map[SparkPlan, ExchangeQueryStageExec]
+
+  /** Which exchange stands for that of a build side. */
+  private sealed trait Used
+  private object Used {
+
+    /** Its turn has not come. */
+    case object NotYet extends Used
+
+    case object Own extends Used
+
+    /** One whose tap collects the same keys. */
+    final case class Like(tap: KeyTap) extends Used
+
+    /** One without a tap for these keys: they will not be collected. */
+    case object Untapped extends Used
+  }
+
+  /** From the last rule over a stage's plan until Spark has noted the stage, more than enough. A pause beyond that costs a
+    * filter, nothing else.
+    */
+  private val EntryNanos = TimeUnit.MILLISECONDS.toNanos(50)
+
+  /** Of an execution that runs; looked for when the first of its scans waits. */
+  def of(executionId: Long): MadeExchanges =
+    Executions.instance
+      .attach(executionId, MadeExchanges) {
+        val made = new MadeExchanges(executionId)
+        made.find()
+        made
+      }
+      .getOrElse(new MadeExchanges(executionId))
+
+  private def stagesOf(executionId: Long): Option[Stages] =
+    Option(SQLExecution.getQueryExecution(executionId))
+      .flatMap(_.executedPlan.collectFirst { case a: AdaptiveSparkPlanExec => a.context.stageCache })
+}
