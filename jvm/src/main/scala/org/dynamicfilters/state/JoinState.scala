@@ -68,13 +68,34 @@ final class JoinState(
   @volatile private var names = Vector.empty[String]
   private val followers = new java.util.concurrent.CopyOnWriteArrayList[JoinState]()
 
-  /** Takes over what another filter of equal keys finds: Spark uses that one's exchange for this join too. */
-  def follow(other: JoinState): Unit = if (leader == null && (other ne this)) {
-    leader = other
-    other.followers.add(this)
-    if (other.hasBegun) begin()
-    if (other.isSettled) wake()
+  /** Takes over what another filter of equal keys finds: Spark uses that one's exchange for this join too.
+    *
+    * Never in a circle: of two that are told to follow each other, the one whose build side has started leads.
+    */
+  def follow(other: JoinState): Unit = {
+    val follows = JoinState.Following.synchronized {
+      val leads = (other ne this) && (other.root eq this)
+      if (leads && isRegistered && !other.isRegistered) other.standAlone()
+      val may = (other ne this) && leader == null && (other.root ne this)
+      if (may) {
+        leader = other
+        other.followers.add(this)
+      }
+      may
+    }
+    if (follows && other.hasBegun) begin()
+    if (follows && other.isSettled) wake()
   }
+
+  private def root: JoinState = if (leader == null) this else leader.root
+
+  private def standAlone(): Unit = if (leader != null) {
+    leader.followers.remove(this)
+    leader = null
+  }
+
+  private def isRegistered: Boolean = phaseNow.get == Registered
+
   def isFollower: Boolean = leader != null
 
   /** Of how many keys' tuples it is the filter. */
@@ -156,6 +177,8 @@ final class JoinState(
     if (phaseNow.get == Registered) {
       startedAt = System.nanoTime()
       if (phaseNow.compareAndSet(Registered, Building(partitions))) {
+        // What it followed may never run.
+        JoinState.Following.synchronized(if (root.isRegistered) standAlone())
         begin()
         checkComplete()
       }
@@ -327,6 +350,9 @@ final class JoinState(
 }
 
 object JoinState {
+
+  /** Held while one filter begins to follow another. */
+  private object Following
 
   /** What an operator shows of the filter that it makes, on the driver. */
   trait Shows {

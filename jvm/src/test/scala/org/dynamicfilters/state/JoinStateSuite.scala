@@ -126,6 +126,23 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     }
   }
 
+  test("filters that are told to follow each other follow the one whose build side runs") {
+    for (started <- Seq(None, Some(0), Some(1), Some(2)); late <- Seq(true, false)) failAfter(20.seconds) {
+      val all = IndexedSeq.fill(3)(state)
+      def start(): Unit = started.foreach(all(_).started(1))
+      if (!late) start()
+      for (_ <- 1 to 2; i <- all.indices) all(i).follow(all((i + 1) % 3))
+      if (late) start()
+      started.foreach { i =>
+        assert(all(i).hasBegun && all(i).phase == JoinPhase.Building(1))
+        all(i).offer(0, keys(9), outgrown = false)
+        assert(passes(all(i), 9L) && !passes(all(i), 8L))
+      }
+      all.foreach(_.disable("the query ended"))
+      assert(all.forall(_.isSettled))
+    }
+  }
+
   test("a filter that follows another has what that one has, and lets go when that one does") {
     val (first, second) = (state, state)
     second.follow(first)
