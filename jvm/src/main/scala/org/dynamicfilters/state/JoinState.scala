@@ -70,31 +70,51 @@ final class JoinState(
 
   /** Takes over what another filter of equal keys finds: Spark uses that one's exchange for this join too.
     *
-    * Never in a circle: of two that are told to follow each other, the one whose build side has started leads.
+    * Never in a circle, and none whose build side has started follows one whose has not: then that one follows.
     */
   def follow(other: JoinState): Unit = {
-    val follows = JoinState.Following.synchronized {
-      val leads = (other ne this) && (other.root eq this)
-      if (leads && isRegistered && !other.isRegistered) other.standAlone()
-      val may = (other ne this) && leader == null && (other.root ne this)
-      if (may) {
-        leader = other
-        other.followers.add(this)
-      }
-      may
+    val joined = JoinState.Following.synchronized {
+      val (mine, its) = (root, other.root)
+      if ((mine eq its) || (leader != null && !mine.isRegistered)) None
+      else if (its.isRegistered && !mine.isRegistered) Some(its.under(mine))
+      else Some(mine.under(its))
     }
-    if (follows && other.hasBegun) begin()
-    if (follows && other.isSettled) wake()
+    joined.foreach(_.catchUp())
   }
 
-  private def root: JoinState = if (leader == null) this else leader.root
-
-  private def standAlone(): Unit = if (leader != null) {
-    leader.followers.remove(this)
-    leader = null
+  /** The one whose keys count: that which it follows, or itself. It may change at any moment. */
+  private def first: JoinState = {
+    val l = leader
+    if (l == null) this else l
   }
 
+  private def root: JoinState = {
+    val f = first
+    if (f eq this) this else f.root
+  }
   private def isRegistered: Boolean = phaseNow.get == Registered
+
+  private def under(other: JoinState): JoinState = {
+    leader = other
+    other.followers.add(this)
+    this
+  }
+
+  private def catchUp(): Unit = {
+    val l = first
+    if (l.hasBegun) begin()
+    if (l.isSettled) wake()
+  }
+
+  /** Its own build side starts: what it followed may never do so. */
+  private def lead(): Unit = JoinState.Following.synchronized {
+    val last = root
+    if ((last ne this) && last.isRegistered) {
+      leader.followers.remove(this)
+      leader = null
+      last.under(this)
+    }
+  }
 
   def isFollower: Boolean = leader != null
 
@@ -160,11 +180,16 @@ final class JoinState(
   /** Whether plans and reports may show values. */
   @volatile var showValues: Boolean = true
 
-  def phase: JoinPhase = if (leader != null) leader.phase else { current; phaseNow.get }
+  def phase: JoinPhase = {
+    val f = root
+    f.own
+    f.phaseNow.get
+  }
 
   /** The filter, if the build side is complete. */
-  def current: Option[ValueFilter] = if (leader != null) leader.current
-  else {
+  def current: Option[ValueFilter] = root.own
+
+  private def own: Option[ValueFilter] = {
     if (isComplete) build()
     phaseNow.get match {
       case Ready(filter, _, _, _) => Some(filter)
@@ -177,8 +202,7 @@ final class JoinState(
     if (phaseNow.get == Registered) {
       startedAt = System.nanoTime()
       if (phaseNow.compareAndSet(Registered, Building(partitions))) {
-        // What it followed may never run.
-        JoinState.Following.synchronized(if (root.isRegistered) standAlone())
+        lead()
         begin()
         checkComplete()
       }
@@ -320,7 +344,7 @@ final class JoinState(
     settled.await(math.max(0L, until - System.nanoTime()), TimeUnit.NANOSECONDS)
     val millis = (System.nanoTime() - from) / 1000000
     waited.accumulateAndGet(millis, (a: Long, b: Long) => math.max(a, b))
-    val of = if (leader == null) this else leader
+    val of = first
     if (of.shows != null) of.shows.waited(millis)
   }
 
@@ -333,7 +357,7 @@ final class JoinState(
 
   /** When it came to be; of a follower, when the other one's keys were complete. */
   def times: FilterTimes =
-    if (leader == null) seen.get else seen.get.copy(ready = leader.times.ready)
+    if (first eq this) seen.get else seen.get.copy(ready = root.seen.get.ready)
 
   /** A scan starts that has the filter from its first row on. */
   def usedFromStart(): Unit =
