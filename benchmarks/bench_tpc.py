@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -182,8 +183,9 @@ def page(suite: str, scale: float, report: Mapping[str, Any]) -> str:
     """The report as Markdown."""
     lines = [f"# {'TPC-DS' if suite == 'tpcds' else 'TPC-H'}, scale factor {scale:g}", ""]
     lines += [runs.environment_text(report["environment"]) + ".", ""]
-    lines += [f"* {line}" for line in summary(report["queries"])]
-    lines += [f"* {name}: {text}" for name, text in report["problems"].items()]
+    items = summary(report["queries"]) + [f"{name}: {text}" for name, text in report["problems"].items()]
+    for item in items:
+        lines += textwrap.wrap(f"* {item}", 100, subsequent_indent="  ")
     lines += ["", "Seconds are medians; ratios those of pairs, with the interval of 95 %.", ""]
     lines += ["| query | stock, s | ours, s | ours / stock | A/A | processor: ours / stock | A/A |"]
     lines += ["|---|---|---|---|---|---|---|"]

@@ -23,19 +23,23 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
 
   @volatile private var found: Option[Stages] = None
 
+  // With the first look: most waits are over before.
+  private lazy val search: Unit = find()
+
   /** Gives a filter up, or takes another one over, if an exchange without its tap is used instead of that of its build side.
     *
     * @param scan
     *   of a stage that is held back for it
     */
   def look(scan: FilteredScan, ref: JoinRef): Unit =
-    try
+    try {
+      search
       for (stages <- found if !ref.state.hasBegun && has(stages, scan)) used(ref, stages) match {
         case Used.NotYet | Used.Own =>
         case Used.Like(tap) => ref.state.follow(tap.ref.state)
         case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
       }
-    catch { case NonFatal(e) => logWarning("Dynamic filters: a scan is held back, its build side may not run", e) }
+    } catch { case NonFatal(e) => logWarning("Dynamic filters: a scan is held back, its build side may not run", e) }
 
   // The plan of a cached table has exchanges of its own, and Spark notes none where they are not to be used again.
   private def has(stages: Stages, scan: FilteredScan): Boolean =
@@ -99,14 +103,10 @@ private[operators] object MadeExchanges {
     */
   private val EntryNanos = TimeUnit.MILLISECONDS.toNanos(50)
 
-  /** Of an execution that runs; looked for when the first of its scans waits. */
+  /** Of an execution that runs. */
   def of(executionId: Long): MadeExchanges =
     Executions.instance
-      .attach(executionId, MadeExchanges) {
-        val made = new MadeExchanges(executionId)
-        made.find()
-        made
-      }
+      .attach(executionId, MadeExchanges)(new MadeExchanges(executionId))
       .getOrElse(new MadeExchanges(executionId))
 
   private def stagesOf(executionId: Long): Option[Stages] =

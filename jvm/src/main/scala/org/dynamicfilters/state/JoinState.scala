@@ -83,15 +83,11 @@ final class JoinState(
   }
 
   /** The one whose keys count: that which it follows, or itself. It may change at any moment. */
-  private def first: JoinState = {
+  private def root: JoinState = {
     val l = leader
-    if (l == null) this else l
+    if (l == null) this else l.root
   }
 
-  private def root: JoinState = {
-    val f = first
-    if (f eq this) this else f.root
-  }
   private def isRegistered: Boolean = phaseNow.get == Registered
 
   private def under(other: JoinState): JoinState = {
@@ -101,9 +97,9 @@ final class JoinState(
   }
 
   private def catchUp(): Unit = {
-    val l = first
-    if (l.hasBegun) begin()
-    if (l.isSettled) wake()
+    val of = root
+    if (of.hasBegun) begin()
+    if (of.isSettled) wake()
   }
 
   /** Its own build side starts: what it followed may never do so. */
@@ -181,9 +177,9 @@ final class JoinState(
   @volatile var showValues: Boolean = true
 
   def phase: JoinPhase = {
-    val f = root
-    f.own
-    f.phaseNow.get
+    val of = root
+    of.own
+    of.phaseNow.get
   }
 
   /** The filter, if the build side is complete. */
@@ -344,7 +340,7 @@ final class JoinState(
     settled.await(math.max(0L, until - System.nanoTime()), TimeUnit.NANOSECONDS)
     val millis = (System.nanoTime() - from) / 1000000
     waited.accumulateAndGet(millis, (a: Long, b: Long) => math.max(a, b))
-    val of = first
+    val of = root
     if (of.shows != null) of.shows.waited(millis)
   }
 
@@ -356,8 +352,7 @@ final class JoinState(
     if (readyAt == 0L || startedAt == 0L) None else Some(math.max(0L, (readyAt - startedAt) / 1000000))
 
   /** When it came to be; of a follower, when the other one's keys were complete. */
-  def times: FilterTimes =
-    if (first eq this) seen.get else seen.get.copy(ready = root.seen.get.ready)
+  def times: FilterTimes = seen.get.copy(ready = root.seen.get.ready)
 
   /** A scan starts that has the filter from its first row on. */
   def usedFromStart(): Unit =
