@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQuer
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.filter.Traverse
-import org.dynamicfilters.operators.{BuildKeyTapExec, KeyTap}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap}
 import org.dynamicfilters.state.JoinRef
 
 /** Finds the place under a join's build side where its keys are collected: the first exchange. */
@@ -133,6 +133,24 @@ object BuildSides {
   def tellExchanges(plan: SparkPlan): Unit = plan.foreach {
     case e: Exchange => BuildKeyTapExec.under(e).foreach(_.taps.foreach(_.ref.exchange = e))
     case _ =>
+  }
+
+  /** Tells the filters of a plan which other filters narrow what their taps see. */
+  def tellNarrowing(plan: SparkPlan): Unit = plan.foreach {
+    case e: Exchange =>
+      val taps = BuildKeyTapExec.under(e).toSeq.flatMap(_.taps)
+      if (taps.nonEmpty) {
+        val scans = filteredScans(e)
+        val forms = scans.map(_.canonicalized).toSet
+        taps.foreach(_.ref.narrowedBy(forms, scans.map(_.joinFilters.size).sum))
+      }
+    case _ =>
+  }
+
+  private def filteredScans(plan: SparkPlan): Seq[FilteredScan] = plan match {
+    case q: adaptive.QueryStageExec => filteredScans(q.plan)
+    case f: FilteredScan => Seq(f)
+    case other => other.children.flatMap(filteredScans)
   }
 
   /** Tells the filters of an exchange that adaptive execution makes a stage of it. */

@@ -38,6 +38,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
 
   def apply(): SparkPlan = {
     val planned = BuildSides.share(visit(plan))
+    BuildSides.tellNarrowing(planned)
     if (adaptive) dropOrphans(planned)
     planned
   }

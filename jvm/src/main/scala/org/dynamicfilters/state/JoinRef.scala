@@ -26,6 +26,7 @@ final class JoinRef private (
     limits: KeyLimits,
     @transient private val columns: Seq[JoinRef]
 ) extends FilterRef(id, Producer.join) {
+  import JoinRef._
 
   /** How many rows the planner expects of the build side, if it knows. */
   def expectedRows: Option[Double] = limits.expectedRows
@@ -40,9 +41,30 @@ final class JoinRef private (
 
   /** The exchange above the tap, as it was planned last; null on executors, and of stages that are planned one by one.
     *
-    * Not `build`: other filters may have narrowed what is below since.
+    * Not `build`: other filters may have narrowed what is below since; see `narrowedBy`.
     */
   @transient @volatile var exchange: SparkPlan = _
+
+  // The filtered scans below the exchange that narrow what the tap sees, as they were planned first.
+  @transient @volatile private var narrowing: Option[Narrowing] = None
+
+  /** Tells which filters are below the exchange.
+    *
+    * They may belong to joins between the tap and the join that this filter is for, as where the tap is under one side of a
+    * join that makes the build side: the keys of an equal exchange that is filtered otherwise are others. So what was planned
+    * first takes part in comparisons. When adaptive execution plans anew and finds more filters than then, somebody who uses an
+    * equal scan may know nothing of their joins.
+    *
+    * @param scans
+    *   canonical forms of the filtered scans
+    * @param filters
+    *   how many joins' filters these have
+    */
+  def narrowedBy(scans: Set[SparkPlan], filters: Int): Unit = narrowing match {
+    case None => narrowing = Some(Narrowing(scans, filters))
+    case Some(first) if filters > first.filters => state.disable(NarrowedLater)
+    case _ =>
+  }
 
   /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */
   @transient @volatile var stageMade: Long = 0
@@ -55,13 +77,20 @@ final class JoinRef private (
   override def equals(other: Any): Boolean = other match {
     case that: JoinRef =>
       (that eq this) ||
-      (build != null && that.hash == hash && that.nullsMatch == nullsMatch && that.keys == keys && that.build == build)
+      (build != null && that.hash == hash && that.nullsMatch == nullsMatch && that.keys == keys && that.build == build &&
+        that.narrowedTo == narrowedTo)
     case _ => false
   }
   override def hashCode: Int = marker.hashCode
+
+  private def narrowedTo: Set[SparkPlan] = narrowing.fold(Set.empty[SparkPlan])(_.scans)
 }
 
 object JoinRef {
+
+  private final case class Narrowing(scans: Set[SparkPlan], filters: Int)
+
+  val NarrowedLater = "planned anew: more filters than before narrow the build side"
 
   /** The filter of one key, or of the tuples of several.
     *
