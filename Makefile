@@ -134,7 +134,7 @@ SECONDS ?= 600
 MODE ?= classic
 fuzz: $(VENV) $(JAR)
 	.venv/bin/python integration-tests/fuzz.py --seconds $(SECONDS) --mode $(MODE) \
-	  $(if $(SEED),--seed $(SEED)) $(if $(STATEMENT),--statement $(STATEMENT)) $(if $(LOSSES),--losses)
+	  $(if $(SEED),--seed $(SEED)) $(if $(STATEMENT),--statement $(STATEMENT)) $(if $(KIND),--kind $(KIND)) $(if $(LOSSES),--losses)
 
 # ---- set-up
 

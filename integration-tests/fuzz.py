@@ -1,4 +1,4 @@
-"""Random queries until the time is over: `make fuzz SECONDS=600 [SEED=n] [MODE=classic]`.
+"""Random queries until the time is over: `make fuzz SECONDS=600 [SEED=n] [MODE=classic] [KIND=subqueries]`.
 
 Each runs without filters and with them; the answers must be the same. Prints how many there were and in how
 many a filter skipped rows. Ends with 1 at the first fault, and prints its seed and the smallest query that
@@ -8,6 +8,7 @@ shows it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import tempfile
@@ -41,6 +42,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, help="of the first tables; by default a random one")
     parser.add_argument("--statement", type=int, help="only this one, of the tables of --seed")
+    parser.add_argument(
+        "--kind",
+        choices=(*campaign.KINDS, "all"),
+        default="all",
+        help="of statements; all is each kind for a seed by turns",
+    )
     parser.add_argument("--mode", choices=MODES, default="classic")
     parser.add_argument("--limit", type=float, default=40.0, help="seconds for a query")
     parser.add_argument(
@@ -73,7 +80,8 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
             # What fails by chance does not fail again with one part less.
             run.shrinking = 0.0
         only = None if options.statement is None else [options.statement]
-        _run(run, seed, time.monotonic() + options.seconds, only, options.keep_going)
+        kinds = campaign.KINDS if options.kind == "all" else (options.kind,)
+        _run(run, seed, time.monotonic() + options.seconds, only, options.keep_going, kinds)
         if options.losses:
             files, executors = (sum(n) for n in zip(*((h.files, h.executors) for h in happened), strict=True))
             print(f"lost: files of {files} map tasks, {executors} executors")
@@ -93,17 +101,27 @@ def _lose(
         yield
 
 
-def _run(run: campaign.Campaign, seed: int, until: float, only: list[int] | None, keep_going: bool) -> None:
+def _run(
+    run: campaign.Campaign,
+    seed: int,
+    until: float,
+    only: list[int] | None,
+    keep_going: bool,
+    kinds: tuple[str, ...],
+) -> None:
     start = time.monotonic()
     print(f"seed {seed}", flush=True)
-    while time.monotonic() < until:
+    for run.kind in itertools.cycle(kinds):
+        if time.monotonic() > until:
+            break
         before = len(run.tally.faults)
         tally = run.run(seed, only or range(campaign.STATEMENTS), until)
         for fault in tally.faults[before:]:
             print(f"\n{fault}\n", flush=True)
         if only or (tally.faults and not keep_going):
             break
-        seed += 1
+        if run.kind == kinds[-1]:
+            seed += 1
     print(f"{time.monotonic() - start:.0f} s: {run.tally}; seeds to {seed}", flush=True)
     off, on = run.tally.seconds
     print(f"{off:.0f} s without filters, {on:.0f} s with them", flush=True)

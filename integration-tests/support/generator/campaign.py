@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import data, queries
+from . import data, queries, subqueries
 from . import settings as settings_
 from .data import Table
 from .model import Statement
@@ -25,18 +25,23 @@ if TYPE_CHECKING:
 #: Statements over the tables of one seed.
 STATEMENTS = 40
 
+#: Kinds of statements; `joins` are those of `queries`.
+KINDS = ("joins", "subqueries")
+
 
 @dataclass
 class Fault:
     """A statement that has another answer with filters than without, or none.
 
     Attributes:
+        kind: one of `KINDS`.
         seed: of its tables.
         number: of the statement within the seed.
         statement, settings: as small as could be found.
         original: the statement as it was made.
     """
 
+    kind: str
     seed: int
     number: int
     outcome: Outcome
@@ -47,10 +52,10 @@ class Fault:
 
     def __str__(self) -> str:
         used = [t for t in self.tables if t.name in self.statement.sql()]
+        again = f"SEED={self.seed} STATEMENT={self.number} KIND={self.kind}"
         return "\n".join(
             (
-                f"{self.outcome.status}: seed {self.seed}, statement {self.number} (again: make fuzz "
-                f"SEED={self.seed} STATEMENT={self.number})",
+                f"{self.outcome.status}: seed {self.seed}, statement {self.number} (make fuzz {again})",
                 self.outcome.detail,
                 *(f"-- {table}" for table in used),
                 *(f"SET {key}={value};" for key, value in self.settings.items()),
@@ -89,11 +94,16 @@ class Tally:
         return f"{sum(self.statuses.values())} statements: {counts}; filters skipped rows in {self.share:.0%}"
 
 
-def make(seed: int, number: int, tables: list[Table]) -> tuple[Statement, dict[str, str]]:
+def make(
+    seed: int, number: int, tables: list[Table], kind: str = "joins"
+) -> tuple[Statement, dict[str, str]]:
     """The statement of this number, and its settings."""
     r = random.Random(f"{seed}/{number}")
-    statement = queries.statement(r, tables)
-    return statement, settings_.choose(r, statement.sql())
+    if kind == "joins":
+        statement = queries.statement(r, tables)
+        return statement, settings_.choose(r, statement.sql())
+    statement = subqueries.statement(r, tables)
+    return statement, settings_.choose(r, statement.sql()) | subqueries.settings(r)
 
 
 class Campaign:
@@ -106,6 +116,7 @@ class Campaign:
         losses: what happens while a query runs with filters.
         report: is told of a fault at once, before its statement is made small, which takes time.
         progress: is called after each statement.
+        kind: of its statements, one of `KINDS`.
     """
 
     def __init__(
@@ -117,9 +128,11 @@ class Campaign:
         losses: Callable[[], AbstractContextManager[object]] = nullcontext,
         report: Callable[[str], object] = lambda text: None,
         progress: Callable[[Tally], object] = lambda tally: None,
+        kind: str = "joins",
     ) -> None:
         self.runner = Runner(spark, limit, settings_.KEYS, losses)
         self.folder = folder
+        self.kind = kind
         self.report = report
         self.progress = progress
         self.shrinking = shrinking
@@ -138,11 +151,12 @@ class Campaign:
             with self.runner.settings({"spark.dynamicFilters.enabled": "false"}):
                 tables = data.write(self.runner.spark, folder, seed)
             tags = []
-            for number in numbers:
-                if until is not None and time.monotonic() > until:
-                    break
-                tags.append(self._one(seed, number, tables))
-                self.progress(self.tally)
+            with self._cached(tables) as all_tables:
+                for number in numbers:
+                    if until is not None and time.monotonic() > until:
+                        break
+                    tags.append(self._one(seed, number, all_tables))
+                    self.progress(self.tally)
             fired = self.runner.fired([t for t in tags if t])
             self.tally.fired += len(fired)
             self.tally.counted = self.tally.answered
@@ -150,8 +164,11 @@ class Campaign:
             shutil.rmtree(folder, ignore_errors=True)
         return self.tally
 
+    def _cached(self, tables: list[Table]) -> AbstractContextManager[list[Table]]:
+        return nullcontext(tables) if self.kind == "joins" else subqueries.cached(self.runner.spark, tables)
+
     def _one(self, seed: int, number: int, tables: list[Table]) -> str:
-        statement, values = make(seed, number, tables)
+        statement, values = make(seed, number, tables, self.kind)
         outcome = self.runner.compare(statement, values)
         self.tally.statuses[outcome.status] += 1
         for i in range(2):
@@ -165,7 +182,16 @@ class Campaign:
             small, fewer = self._shrink(statement, values, outcome)
             again = self.runner.compare(small, fewer)
             self.tally.faults.append(
-                Fault(seed, number, again if again.is_fault else outcome, small, fewer, statement, tables)
+                Fault(
+                    self.kind,
+                    seed,
+                    number,
+                    again if again.is_fault else outcome,
+                    small,
+                    fewer,
+                    statement,
+                    tables,
+                )
             )
         return outcome.tag
 
@@ -175,5 +201,5 @@ class Campaign:
         def still_fails(candidate: Statement, settings: dict[str, str]) -> bool:
             return self.runner.compare(candidate, settings).status == outcome.status
 
-        seconds = 0.0 if outcome.status == "late" else self.shrinking
+        seconds = 0.0 if outcome.status in ("late", "slow") else self.shrinking
         return shrink(statement, values, still_fails, seconds)

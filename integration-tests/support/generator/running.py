@@ -23,6 +23,8 @@ _ENABLED = "spark.dynamicFilters.enabled"
 # Little data: two hundred partitions would take most of the time.
 _ALWAYS = {"spark.dynamicFilters.report.retainedQueries": "1000", "spark.sql.shuffle.partitions": "2"}
 _REPORT_SECONDS = 10.0
+# So much longer than without filters no query over tables of this size may take with them, in seconds.
+_SLOWER = 5.0
 # How often stock Spark is asked again where it may fail by chance.
 _TRIES = 4
 _GIVEN_UP = ("maximum allowable number of times", "FetchFailed", "ExecutorLost", "Failed to get broadcast")
@@ -34,8 +36,8 @@ class Outcome:
 
     Attributes:
         status: same | different | failed | late (stock Spark answered, filters did not, or not in time) |
-            refused (stock Spark has no answer) | unstable (it has more than one) | lost (Spark has given up
-            for the losses alone).
+            slow (seconds more with filters, whenever it runs: a wait for nothing) | refused (stock Spark has
+            no answer) | unstable (it has more than one) | lost (Spark has given up for the losses alone).
         detail: which rows differ, or the error.
         seconds: without and with filters.
         tag: of the run with filters.
@@ -48,7 +50,7 @@ class Outcome:
 
     @property
     def is_fault(self) -> bool:
-        return self.status in ("different", "failed", "late")
+        return self.status in ("different", "failed", "late", "slow")
 
 
 class Late(Exception):
@@ -105,10 +107,27 @@ class Runner:
             seconds = (between - start, time.perf_counter() - between)
             detail = self._difference(statement, expected, actual)
             if not detail:
-                return Outcome("same", "", seconds, tag)
+                slow = self._slower(text, seconds)
+                return Outcome("slow" if slow else "same", slow, seconds, tag)
             again = self.rows(text, False, self.limit)
             unstable = self._difference(statement, expected, again)
             return Outcome("unstable" if unstable else "different", detail, seconds, tag)
+
+    def _slower(self, text: str, seconds: tuple[float, float]) -> str:
+        """Whether filters make a query slower by seconds, whenever it runs; empty if they do not.
+
+        While faults are injected it says nothing: a task that fails is tried again.
+        """
+        if seconds[1] - seconds[0] < _SLOWER or self.losses is not nullcontext:
+            return ""
+        again = []
+        for filters in (True, False):
+            start = time.perf_counter()
+            self.rows(text, filters, self.limit)
+            again.append(time.perf_counter() - start)
+        if again[0] - again[1] < _SLOWER:
+            return ""
+        return f"{again[1]:.1f} s without filters, {again[0]:.1f} s with them, twice"
 
     def _fails_at_times(self, text: str, error: Exception) -> bool:
         """Whether the query fails in the same way without filters, if run again.
