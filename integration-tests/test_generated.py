@@ -14,7 +14,7 @@ import spark_dynamic_filters as sdf
 from spark_dynamic_filters._settings import find
 from spark_dynamic_filters.testing import faults
 from support.generator import comparison, data, shrinking
-from support.generator.campaign import Campaign, make
+from support.generator.campaign import KINDS, Campaign, make
 from support.generator.kinds import BIGINT, COLUMNS, INT
 from support.generator.model import Item, Order, Select, Source, Statement
 
@@ -25,6 +25,10 @@ pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(170
 
 SEEDS = 20
 _STATEMENTS = 2
+
+# Those with subqueries that repeat joins: they take longer.
+_SUBQUERY_SEEDS = 2
+_SUBQUERY_STATEMENTS = 7
 
 # Of the seeds that run in all modes; a seed stands for nothing that the others have not.
 _EVERYWHERE = 5
@@ -75,6 +79,24 @@ def test_in_many_of_the_statements_filters_skip_rows() -> None:
     assert fired >= 0.3 * answered, (fired, answered, _fired)
 
 
+@pytest.mark.exhaustive
+def test_generated_subqueries(campaign: Campaign) -> None:
+    tally = campaign.tally
+    before = (len(tally.faults), tally.fired, tally.answered)
+    campaign.kind = "subqueries"
+    try:
+        for seed in range(_SUBQUERY_SEEDS):
+            campaign.run(seed, range(_SUBQUERY_STATEMENTS))
+    finally:
+        campaign.kind = "joins"
+    found = tally.faults[before[0] :]
+    assert not found, "\n\n".join(map(str, found))
+    fired, answered = tally.fired - before[1], tally.answered - before[2]
+    assert answered >= 0.8 * _SUBQUERY_SEEDS * _SUBQUERY_STATEMENTS
+    # Of many statements it is three of four.
+    assert fired >= 0.4 * answered, (fired, answered)
+
+
 @pytest.mark.core
 @pytest.mark.parametrize("fault_seed", range(2))
 def test_generated_statements_with_faults(campaign: Campaign, spark_mode: str, fault_seed: int) -> None:
@@ -107,8 +129,9 @@ def _tables() -> list[data.Table]:
 
 
 @pytest.mark.exhaustive
-def test_same_seed_same_statement() -> None:
-    made = [[make(seed, n, _tables()) for seed in range(5) for n in range(5)] for _ in range(2)]
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_seed_same_statement(kind: str) -> None:
+    made = [[make(seed, n, _tables(), kind) for seed in range(5) for n in range(5)] for _ in range(2)]
     texts = [[(statement.sql(), settings) for statement, settings in run] for run in made]
     assert texts[0] == texts[1]
     assert len({text for text, _ in texts[0]}) > 20
@@ -150,6 +173,19 @@ def test_statements_have_all_that_is_to_be_tested() -> None:
         "REPARTITION(8)",
         "REBALANCE",
         "DYNAMIC_FILTER",
+    )
+    assert [w for w in wanted if w not in text] == []
+
+
+@pytest.mark.exhaustive
+def test_statements_with_subqueries_have_all_that_is_to_be_tested() -> None:
+    text = "\n".join(make(seed, 0, _tables(), "subqueries")[0].sql() for seed in range(1_000))
+    wanted = (
+        *("LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT OUTER JOIN", "FULL OUTER JOIN"),
+        *(" IN (SELECT", " NOT IN (SELECT", "EXISTS (SELECT", "NOT EXISTS (SELECT", ">= (SELECT m"),
+        *("HAVING count(*) + (SELECT", ", (SELECT count(", "FROM c n1", "JOIN c n2", "FROM c n3"),
+        *("UNION ALL", "rank() OVER", "LIMIT", "min(", ".id < 0"),
+        *("BROADCAST(", "MERGE(", "SHUFFLE_HASH(", "DYNAMIC_FILTER("),
     )
     assert [w for w in wanted if w not in text] == []
 

@@ -103,7 +103,7 @@ def make(
         statement = queries.statement(r, tables)
         return statement, settings_.choose(r, statement.sql())
     statement = subqueries.statement(r, tables)
-    return statement, settings_.choose(r, statement.sql()) | subqueries.settings(r)
+    return statement, settings_.choose(r, statement.sql(), sharing=True)
 
 
 class Campaign:
@@ -165,7 +165,7 @@ class Campaign:
         return self.tally
 
     def _cached(self, tables: list[Table]) -> AbstractContextManager[list[Table]]:
-        return nullcontext(tables) if self.kind == "joins" else subqueries.cached(self.runner.spark, tables)
+        return nullcontext(tables) if self.kind == "joins" else data.cached(self.runner.spark, tables)
 
     def _one(self, seed: int, number: int, tables: list[Table]) -> str:
         statement, values = make(seed, number, tables, self.kind)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +61,7 @@ class Table:
             what the folders of a partitioned table are named by.
         path: of its files.
         partitioned: by `p`.
+        is_cached: the view is of what Spark has cached of the files.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Table:
     columns: dict[str, Kind]
     path: Path
     partitioned: bool
+    is_cached: bool = False
 
     @property
     def is_large(self) -> bool:
@@ -85,6 +89,21 @@ def write(spark: SparkSession, folder: Path, seed: int) -> list[Table]:
     for i, rows in enumerate((*sizes, r.randrange(20, 80), r.randrange(3, 30), odd)):
         tables.append(_write_one(spark, folder, f"t{i}", rows, r, nothing=odd == 30 and i == 5))
     return tables
+
+
+@contextmanager
+def cached(spark: SparkSession, tables: list[Table]) -> Iterator[list[Table]]:
+    """The tables, and with them cached ones, of the same rows as a large and two short ones."""
+    twins = [replace(t, name=f"cached_{t.name}", is_cached=True) for t in (tables[0], *tables[3:5])]
+    for t in twins:
+        # At once: stock Spark fails where the first query that reads it has other settings (code generation).
+        spark.sql(f"CACHE TABLE {t.name} AS SELECT * FROM {t.name.removeprefix('cached_')}")
+    try:
+        yield tables + twins
+    finally:
+        for t in twins:
+            spark.sql(f"UNCACHE TABLE {t.name}")
+            spark.sql(f"DROP VIEW {t.name}")
 
 
 def _write_one(

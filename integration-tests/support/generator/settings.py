@@ -45,14 +45,34 @@ _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
     (f"{_OURS}selectivity.giveUp", ("1", "0.1"), 0.3),
 )
 
-KEYS = tuple(key for key, _, _ in _CHOICES)
+_RUNTIME = "spark.sql.optimizer.runtime"
+
+# What decides whether a query and its subqueries share exchanges.
+_SHARING: tuple[tuple[str, tuple[str, ...], float], ...] = (
+    ("spark.sql.adaptive.enabled", ("false",), 0.3),
+    ("spark.sql.exchange.reuse", ("false",), 0.15),
+    ("spark.sql.execution.reuseSubquery", ("false",), 0.1),
+    ("spark.sql.autoBroadcastJoinThreshold", ("-1",), 0.5),
+    ("spark.sql.shuffle.partitions", ("3",), 0.6),
+    # Spark's own filters are subqueries over the build side too; by default only of large tables.
+    (f"{_RUNTIME}.bloomFilter.applicationSideScanSizeThreshold", ("0",), 0.3),
+    ("spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly", ("false",), 0.3),
+    ("spark.sql.adaptive.autoBroadcastJoinThreshold", ("-1", "1m"), 0.3),
+    ("spark.sql.adaptive.advisoryPartitionSizeInBytes", ("1k",), 0.2),
+    ("spark.sql.adaptive.localShuffleReader.enabled", ("false",), 0.2),
+)
+
+KEYS = tuple(key for key, _, _ in _CHOICES + _SHARING)
 
 
-def choose(r: random.Random, text: str) -> dict[str, str]:
+def choose(r: random.Random, text: str, sharing: bool = False) -> dict[str, str]:
     """Some settings; what is not named is as Spark and the plugin ship it.
 
     Args:
+        sharing: whether the statement has equal parts, which Spark may compute once.
         text: of the statement. The product of two tables has a task for each pair of splits: few are enough.
     """
     chosen = {key: r.choice(values) for key, values, share in _CHOICES if r.random() < share}
+    if sharing:
+        chosen |= {key: r.choice(values) for key, values, share in _SHARING if r.random() < share}
     return chosen | ({_SPLITS: "10m"} if "SHUFFLE_REPLICATE_NL" in text else {})

@@ -8,18 +8,12 @@ without some of its joins, or narrowed in another way.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from . import predicates
 from .data import Table
 from .model import Cte, Item, Join, Order, Select, SetOperation, Source, Statement, Subquery
 from .predicates import Visible
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Stands before each alias of a star until it is written into a statement, each time under other aliases.
 _MARK = "\N{SECTION SIGN}"
@@ -34,16 +28,6 @@ _KINDS = (
     ("LEFT ANTI JOIN", 1),
 )
 _SIDE_HINTS = ("BROADCAST", "MERGE", "MERGE", "SHUFFLE_HASH")
-_CACHED = "cached_"
-
-#: Settings that statements run under more often than others do.
-SETTINGS: tuple[tuple[str, tuple[str, ...], float], ...] = (
-    ("spark.sql.adaptive.enabled", ("false",), 0.3),
-    ("spark.sql.exchange.reuse", ("false",), 0.15),
-    ("spark.sql.autoBroadcastJoinThreshold", ("-1",), 0.5),
-    ("spark.sql.shuffle.partitions", ("3",), 0.6),
-    ("spark.sql.execution.reuseSubquery", ("false",), 0.1),
-)
 
 
 @dataclass(frozen=True)
@@ -96,7 +80,7 @@ class _Written:
     select: Select
     fact: str
     keys: list[str]
-    visible: list[Visible] = field(default_factory=list)
+    visible: list[Visible]
 
     def column(self, name: str) -> str:
         return f"{self.fact}.{name}"
@@ -107,30 +91,11 @@ def statement(r: random.Random, tables: list[Table]) -> Statement:
     return _Maker(r, tables).statement()
 
 
-def settings(r: random.Random) -> dict[str, str]:
-    """Settings beside those of all statements."""
-    return {key: r.choice(values) for key, values, share in SETTINGS if r.random() < share}
-
-
-@contextmanager
-def cached(spark: SparkSession, tables: list[Table]) -> Iterator[list[Table]]:
-    """The tables, and cached ones with the same rows as the first and two short ones."""
-    twins = [replace(t, name=f"{_CACHED}{t.name}") for t in (tables[0], *tables[3:5])]
-    for t in twins:
-        spark.sql(f"CACHE LAZY TABLE {t.name} AS SELECT * FROM {t.name.removeprefix(_CACHED)}")
-    try:
-        yield tables + twins
-    finally:
-        for t in twins:
-            spark.sql(f"UNCACHE TABLE IF EXISTS {t.name}")
-            spark.sql(f"DROP VIEW IF EXISTS {t.name}")
-
-
 class _Maker:
     def __init__(self, r: random.Random, tables: list[Table]) -> None:
         self.r = r
         # Cached tables are seldom: filters of joins hardly go there.
-        plain = [t for t in tables if not t.name.startswith(_CACHED)]
+        plain = [t for t in tables if not t.is_cached]
         self.tables = tables if r.random() < 0.2 else plain
         self._aliases = 0
         self._written = 0
@@ -245,7 +210,7 @@ class _Maker:
                 select.hints.append(f"{link.hint}({alias})")
 
     def _shown(self, link: _Link) -> list[str]:
-        return ["id", "g", *link.v.key_columns()]
+        return ["id", "g", "p", *link.v.key_columns()]
 
     def _source(self, link: _Link, prefix: str) -> Source:
         alias = link.v.alias.replace(_MARK, prefix)
