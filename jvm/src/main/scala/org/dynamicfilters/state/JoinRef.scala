@@ -45,26 +45,30 @@ final class JoinRef private (
     */
   @transient @volatile var exchange: SparkPlan = _
 
-  // The filtered scans below the exchange that narrow what the tap sees, as they were planned first.
+  // The filtered scans below the exchange, which narrow what the tap sees.
   @transient @volatile private var narrowing: Option[Narrowing] = None
+
+  // Whether an equal build side was found, whose joins another filter may belong to.
+  @transient @volatile private var compared = false
 
   /** Tells which filters are below the exchange.
     *
-    * They may belong to joins between the tap and the join that this filter is for, as where the tap is under one side of a
-    * join that makes the build side: the keys of an equal exchange that is filtered otherwise are others. So what was planned
-    * first takes part in comparisons. When adaptive execution plans anew and finds more filters than then, somebody who uses an
-    * equal scan may know nothing of their joins.
+    * They may belong to joins above the tap, as where the tap is under one side of a join that makes the build side: the keys
+    * of an equal exchange that is filtered otherwise are others. So what was planned first takes part in comparisons. When
+    * adaptive execution plans anew and finds more filters than then, somebody who uses an equal scan may know nothing of their
+    * joins.
     *
     * @param scans
     *   canonical forms of the filtered scans
     * @param filters
     *   how many joins' filters these have
     */
-  def narrowedBy(scans: Set[SparkPlan], filters: Int): Unit = narrowing match {
-    case None => narrowing = Some(Narrowing(scans, filters))
-    case Some(first) if filters > first.filters => state.disable(NarrowedLater)
-    case _ =>
-  }
+  def narrowedBy(scans: Set[SparkPlan], filters: Int): Unit =
+    if (narrowing.forall(filters > _.filters)) {
+      val isFirst = narrowing.isEmpty
+      narrowing = Some(Narrowing(scans, filters))
+      if (!isFirst && compared) state.disable(NarrowedLater)
+    }
 
   /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */
   @transient @volatile var stageMade: Long = 0
@@ -78,12 +82,19 @@ final class JoinRef private (
     case that: JoinRef =>
       (that eq this) ||
       (build != null && that.hash == hash && that.nullsMatch == nullsMatch && that.keys == keys && that.build == build &&
-        that.narrowedTo == narrowedTo)
+        isNarrowedAs(that))
     case _ => false
   }
   override def hashCode: Int = marker.hashCode
 
-  private def narrowedTo: Set[SparkPlan] = narrowing.fold(Set.empty[SparkPlan])(_.scans)
+  private def isNarrowedAs(that: JoinRef): Boolean = {
+    // Before the comparison, as `narrowedBy` looks after the change: one of the two sees the other.
+    compared = true
+    that.compared = true
+    that.narrowed == narrowed
+  }
+
+  private def narrowed: Set[SparkPlan] = narrowing.fold(Set.empty[SparkPlan])(_.scans)
 }
 
 object JoinRef {

@@ -1,0 +1,49 @@
+package org.dynamicfilters.state
+
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
+import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.types.LongType
+import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TuplePart}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** When two joins' filters are taken for one. */
+class JoinRefSuite extends AnyFunSuite {
+  private val parts = IndexedSeq(TuplePart(KeyDomain.of(LongType).toOption.get, nullsMatch = false))
+  private def scan(name: String): SparkPlan =
+    LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
+  private def ref(build: String): JoinRef =
+    JoinRef(parts, "k=j", scan(build), Seq(BoundReference(0, LongType, nullable = true)), limits, Nil)
+  private val limits = KeyLimits(1000, 10, 0.01, 1 << 20)
+  private def isGivenUp(r: JoinRef): Boolean = r.state.phase == JoinPhase.Disabled(JoinRef.NarrowedLater)
+
+  test("filters of equal build sides are equal, those of different ones are not") {
+    assert(ref("d") == ref("d") && ref("d") != ref("e"))
+    assert(ref("d").hashCode == ref("d").hashCode)
+  }
+
+  test("filters of equal build sides are different where other filters narrow these in different ways") {
+    val (plain, narrowed, alike, other) = (ref("d"), ref("d"), ref("d"), ref("d"))
+    plain.narrowedBy(Set.empty, 0)
+    narrowed.narrowedBy(Set(scan("x")), 1)
+    alike.narrowedBy(Set(scan("x")), 1)
+    other.narrowedBy(Set(scan("y")), 1)
+    assert(narrowed == alike && narrowed != plain && narrowed != other)
+  }
+
+  test("what is planned anew is compared as it was planned first, unless more filters narrow it") {
+    val (x, y) = (ref("d"), ref("d"))
+    Seq(x, y).foreach(_.narrowedBy(Set(scan("x")), 1))
+    x.narrowedBy(Set(scan("stage")), 1)
+    assert(x == y)
+    x.narrowedBy(Set(scan("stage"), scan("y")), 2)
+    assert(x != y)
+  }
+
+  test("a filter that another one was found equal to is given up if more filters narrow its build side") {
+    val (x, y, alone) = (ref("d"), ref("d"), ref("d"))
+    Seq(x, y, alone).foreach(_.narrowedBy(Set.empty, 0))
+    assert(x == y)
+    Seq(x, alone).foreach(_.narrowedBy(Set(scan("x")), 1))
+    assert(isGivenUp(x) && !isGivenUp(y) && !isGivenUp(alone))
+  }
+}
