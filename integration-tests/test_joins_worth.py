@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 #: A build side without a condition that has more rows than this is not expected to leave anything out.
 FEW = {"spark.dynamicFilters.join.maxBuildRows": "100"}
 NOT_SELECTIVE = "not expected to be selective"
+USELESS = "all rows passed it when the query ran before"
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +78,48 @@ def test_having_on_the_other_side_of_a_join_before(compare: Comparer) -> None:
     joins.assert_reason(run, NOT_SELECTIVE)
 
 
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_filters_of_joins_above_make_a_build_side_selective(compare: Comparer, strategy: str) -> None:
+    # The join with b comes after the one that p is filtered by, and its filter leaves rows of o out before it.
+    query = "SELECT p.id, b.n FROM p JOIN often o ON p.k = o.j JOIN b ON o.n = b.j + 300"
+    confs = (joins.STRATEGIES[strategy], FEW, joins.FOREVER)
+    run = compare(query, *confs).on
+    joins.assert_not_pruned(run, "k")
+    joins.assert_reason(run, NOT_SELECTIVE)
+    selective = compare(f"{query} WHERE b.h = 3", *confs).on
+    assert selective.rows
+    joins.assert_pruned(selective, "k")
+
+
 def test_a_hint_asks_for_it_all_the_same(compare: Comparer) -> None:
     query = HAVING.format("").replace("SELECT p.id", "SELECT /*+ DYNAMIC_FILTER(p) */ p.id")
     run = compare(query, joins.SHUFFLED, joins.FOREVER).on
     joins.assert_pruned(run, "k")
+
+
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_a_filter_that_all_rows_passed_before_is_not_made_again(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, strategy: str
+) -> None:
+    joins.view(spark, tmp_path, "whole", joins.build(range(joins.KEYS)))
+    joins.view(spark, tmp_path, "part", joins.build(range(0, joins.KEYS, 2)))
+    query = "SELECT {} p.id FROM p JOIN {} x ON p.k = x.j"
+    confs = (joins.STRATEGIES[strategy], joins.FOREVER)
+    for _ in range(2):
+        joins.assert_ready(compare(query.format("", "whole"), *confs).on, "k")
+    run = compare(query.format("", "whole"), *confs).on
+    joins.assert_reason(run, USELESS)
+    assert not run.scans_with("k")
+    hinted = query.format("/*+ DYNAMIC_FILTER(p) */", "whole")
+    joins.assert_ready(compare(hinted, *confs).on, "k")
+    never = {"spark.dynamicFilters.selectivity.giveUp": "1.0"}
+    joins.assert_ready(compare(query.format("", "whole"), *confs, never).on, "k")
+    # A filter that leaves something out, and one that does so since the table was written anew.
+    for _ in range(3):
+        joins.assert_ready(compare(query.format("", "part"), *confs).on, "k")
+    shutil.rmtree(tmp_path / "whole")
+    joins.view(spark, tmp_path, "whole", joins.build(range(0, joins.KEYS, 20)))
+    joins.assert_pruned(compare(query.format("", "whole"), *confs).on, "k")
 
 
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)

@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, SpecScan, TopKTapExec}
-import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
+import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, FilteredScan, SpecScan, TopKTapExec}
+import org.dynamicfilters.plan.{DynamicFilterRule, UselessFilters, UserPlanner}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
@@ -100,6 +100,11 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           }
         }
         Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
+        s match {
+          case d: DynamicFilterScanExec =>
+            Option(s.spec.driverRun).foreach(run => UselessFilters.ended(d, run.report(report.executionId)))
+          case _ =>
+        }
       case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)

@@ -177,6 +177,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
       choice.left.foreach { case (file, known, bytes) => report.addUnopened(file, known, bytes, spec.isNarrowed) }
+      choice.by.foreach(report.judge(_, isDecisive = true))
       if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(

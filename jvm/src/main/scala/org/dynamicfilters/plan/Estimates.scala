@@ -42,6 +42,9 @@ object Estimates {
   private val Other = 1.0 / 3
   private val Least = 0.01
 
+  /** The least share that is expected of several conditions that know nothing of each other. */
+  private[plan] val LeastOfTwo = Least * Least
+
   /** Groups, as a share of the rows grouped. */
   private val Groups = 0.5
 
@@ -74,7 +77,7 @@ object Estimates {
     case _: InnerLike =>
       // Each row of the side with more finds its one partner, if that one is left.
       val (most, other) = if (l.rows / l.selectivity >= r.rows / r.selectivity) (l, r) else (r, l)
-      Estimate(most.rows * other.selectivity, math.max(Least * Least, l.selectivity * r.selectivity))
+      Estimate(most.rows * other.selectivity, math.max(LeastOfTwo, l.selectivity * r.selectivity))
     case LeftSemi => Estimate(l.rows * r.selectivity, l.selectivity * r.selectivity)
     case LeftAnti | LeftOuter | LeftSingle | ExistenceJoin(_) => l
     case RightOuter => r

@@ -125,8 +125,10 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     var sides = Sides(probe, build)
     // The same for all keys, and asked for only where a scan lies below an exchange.
     lazy val waits = WaitPlanner.forSides(probe, build)
+    // Tuples need the filter of each of their keys.
+    val alone = keys.size == 1 && Settings.get(conf, Settings.GiveUp) < 1
     def add(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
-      filtered(sides, keys, columns, waits).map { case (done, ref) =>
+      filtered(sides, keys, columns, waits, alone).map { case (done, ref) =>
         sides = done
         ref
       }
@@ -147,12 +149,15 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     *   by key of several, the filter of that key alone
     * @param waits
     *   of scans without a hint
+    * @param alone
+    *   whether the filter of a single key is not made where it was useless before
     */
   private def filtered(
       sides: Sides,
       keys: Seq[JoinKey],
       columns: Seq[JoinRef],
-      waits: => Wait
+      waits: => Wait,
+      alone: Boolean
   ): Either[String, (Sides, JoinRef)] = {
     val running = carried(sides.probe, originOf(keys))
     val result = for {
@@ -169,9 +174,13 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       )
       (newBuild, ref) = tapped
       _ = running.filterNot(_ eq ref).foreach(_.state.follow(ref.state))
-      newProbe <- attributes.map(push(sides.probe, _, ref, waits)).getOrElse(Right(sides.probe)).left.flatMap { reason =>
-        if (running.isDefined) Right(sides.probe) else Left(reason)
-      }
+      newProbe <- attributes
+        .map(push(sides.probe, _, ref, waits, mayBeUseless = alone && running.isEmpty))
+        .getOrElse(Right(sides.probe))
+        .left
+        .flatMap { reason =>
+          if (running.isDefined) Right(sides.probe) else Left(reason)
+        }
     } yield (Sides(newProbe, newBuild), ref)
     if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
     result
@@ -197,10 +206,11 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       columns: Seq[JoinRef]
   ): JoinRef = {
     val build = e.canonicalized
-    val limits = BuildKeyTapExec.limits(e).copy(expectedRows = BuildEstimates.of(e).map(_.rows))
+    val expected = BuildEstimates.of(e)
+    val limits = BuildKeyTapExec.limits(e).copy(expectedRows = expected.map(_.rows))
     made.getOrElseUpdate(
       (build, bound, parts.map(_.nullsMatch)),
-      JoinRef(parts, originOf(keys), build, bound, limits, columns)
+      JoinRef(parts, originOf(keys), build, bound, limits, columns, expected.fold(1.0)(_.selectivity))
     )
   }
 
@@ -230,8 +240,11 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       probe: SparkPlan,
       columns: Seq[Attribute],
       ref: JoinRef,
-      waits: => Wait
-  ): Either[String, SparkPlan] =
+      waits: => Wait,
+      mayBeUseless: Boolean
+  ): Either[String, SparkPlan] = {
+    def isUseless(scan: SparkPlan, c: Attribute) =
+      mayBeUseless && !asksForFilters(scan) && UselessFilters.has(ref, scan, c.name)
     new PushDown(
       "the join key",
       reach,
@@ -242,12 +255,14 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
           else waits
         val place = ScanPlace(crossed, wait)
         val result =
-          if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
+          if (isUseless(scan, cs.head)) Left(UselessFilters.Reason)
+          else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs.head, ref, place, conf)
         result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))
         result
       }
     )(probe, columns)
+  }
 }
 
 object JoinPlanner {
@@ -271,6 +286,13 @@ object JoinPlanner {
     case d: FilteredScan if running => Seq(d)
     case other => other.children.flatMap(scans(_, running))
   }
+
+  /** Filters of joins in the scans of a plan, stages that run included. */
+  private[plan] def filters(plan: SparkPlan): Seq[JoinRef] = plan.flatMap {
+    case q: QueryStageExec => filters(q.plan)
+    case s: FilteredScan => s.joinFilters.map(_._1)
+    case _ => Nil
+  }.distinct
 
   /** Filters for which stages that run were held back, or are. */
   private[plan] def waitedFor(plan: SparkPlan): Seq[JoinRef] =

@@ -71,7 +71,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         spec.excludes { i =>
           val bounds =
             if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.partitionBounds(file, i)
-          spec.columns(i).ref.topK.isEmpty && (filters(i) == ValueFilter.Nothing || !filters(i).couldPass(bounds))
+          val is =
+            spec.columns(i).ref.topK.isEmpty && (filters(i) == ValueFilter.Nothing || !filters(i).couldPass(bounds))
+          if (is) report.judge(i, isDecisive = true)
+          is
         }
       }.toSeq
     }
@@ -190,7 +193,11 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private def decide(group: RowGroup): Decision = {
     val now = task.filters()
-    def excluded(i: Int): Boolean = now(i) == ValueFilter.Nothing || !now(i).couldPass(boundsOf(group, i))
+    def excluded(i: Int): Boolean = {
+      val is = now(i) == ValueFilter.Nothing || !now(i).couldPass(boundsOf(group, i))
+      if (is) report.judge(i, isDecisive = true)
+      is
+    }
     if (task.tuples().contains(ValueFilter.Nothing) || spec.excludes(excluded)) return Decision.Prune(ByStatistics)
     // One of those of which a row has to pass only one says nothing by itself.
     val filters = dataColumns.map { case (i, c) => if (c.either) ValueFilter.All else now(i) }
@@ -202,6 +209,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     if (group.done.isDefined && group.rest.exists(r => !filters(0).couldPass(r))) return Decision.Prune(ByRows)
     val undecided = columns.filter(i => filters(i) != ValueFilter.All && !filters(i).allPass(group.bounds(i)))
     val ofValues = undecided.filterNot(i => filters(i).allPass(group.bounds(i).copy(mayHaveNulls = false)))
+    columns.foreach { i =>
+      if (filters(i) != ValueFilter.All)
+        report.judge(dataColumns(i)._1, ofValues.contains(i) || (undecided.contains(i) && !hasFewNulls(group, i)))
+    }
     if (group.done.isEmpty) {
       // Statistics say as much of a one-sided range as a dictionary does, where there are any.
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null

@@ -64,6 +64,21 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     */
   val unknown = mutable.HashSet.empty[UnopenedSplit]
 
+  // Bits by column of the spec.
+  private var judged, decisive = 0L
+
+  /** Files or row groups were looked at with the filter of a column of the spec.
+    *
+    * @param isDecisive
+    *   whether it left something out, or might have: statistics do not say that all rows pass it
+    */
+  def judge(column: Int, isDecisive: Boolean): Unit = if (column < java.lang.Long.SIZE) {
+    judged |= 1L << column
+    if (isDecisive) decisive |= 1L << column
+  }
+  def isJudged(column: Int): Boolean = column < java.lang.Long.SIZE && (judged >> column & 1) == 1
+  def isDecisive(column: Int): Boolean = (decisive >> column & 1) == 1
+
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
 
@@ -136,9 +151,16 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
       reasons(reason) = reasons.getOrElse(reason, 0L) + n
 
+  private[scan] def judgedAs(judged: Long, decisive: Long): Unit = {
+    this.judged = judged
+    this.decisive = decisive
+  }
+
   def merge(other: ScanReport): Unit = {
     var i = 0
     while (i < counts.length) { counts(i) += other.counts(i); i += 1 }
+    judged |= other.judged
+    decisive |= other.decisive
     filesRead ++= other.filesRead
     filesOpened ++= other.filesOpened
     filesLeft ++= other.filesLeft
@@ -150,7 +172,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
   private def writeReplace(): AnyRef = new PackedReport(
     executionId,
     executorId,
-    counts,
+    counts ++ Array(judged, decisive),
     Array(filesRead, filesOpened, filesLeft).map(_.toArray),
     reasons.keys.toArray,
     reasons.values.toArray,
@@ -159,7 +181,11 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
   )
 }
 
-/** A report on its way: it comes with every task's result, and the classes of collections took most of its bytes. */
+/** A report on its way: it comes with every task's result, and the classes of collections took most of its bytes.
+  *
+  * @param counts
+  *   and after them, which columns' filters were judged, and were decisive
+  */
 private final class PackedReport(
     executionId: Long,
     executorId: String,
@@ -174,6 +200,7 @@ private final class PackedReport(
     val report = new ScanReport(executionId, executorId)
     counts.copyToArray(report.counts)
     Array(report.filesRead, report.filesOpened, report.filesLeft).zip(files).foreach { case (to, from) => to ++= from }
+    report.judgedAs(counts(counts.length - 2), counts.last)
     report.reasons ++= reasons.zip(times)
     report.learned ++= learned
     report.unknown ++= unknown

@@ -16,6 +16,8 @@ object SplitChooser {
     *   those left out, with what is known of their row groups, and of the bytes that the scan would read of them
     * @param checked
     *   those of them that were left out because their file was still the one that was listed
+    * @param by
+    *   columns of the spec whose filters left splits out
     * @param changed
     *   splits that are read because their file is not the one any more that was listed
     */
@@ -23,6 +25,7 @@ object SplitChooser {
       splits: Array[ChosenSplits],
       left: Seq[(PartitionedFile, Option[Array[LearnedRowGroup]], Option[Long])],
       checked: Option[ChosenSplits],
+      by: Set[Int],
       changed: Int
   ) {
 
@@ -70,8 +73,9 @@ object SplitChooser {
       def bytes = statistics.bytes(f.urlEncodedPath, FileIdentity.listed(f), f.start, f.start + f.length)(wanted)
       new Split(f, spec, certain, learned, if (learned.exists(_.isDefined)) bytes else None)
     }
-    def excludes(bounds: IndexedSeq[ColumnBounds]) =
-      !spec.columns.indices.forall(i => ready(i).forall(f => f != ValueFilter.Nothing && f.couldPass(bounds(i))))
+    def excluding(bounds: IndexedSeq[ColumnBounds])(i: Int) =
+      ready(i).exists(f => f == ValueFilter.Nothing || !f.couldPass(bounds(i)))
+    def excludes(bounds: IndexedSeq[ColumnBounds]) = spec.columns.indices.exists(excluding(bounds))
     val found = partitions.map(_.files.map(split).toSeq)
     val doubtful = found.flatten.filter(s => excludes(s.bounds) && !excludes(s.certain))
     val answer: PartitionedFile => Option[Boolean] = if (doubtful.isEmpty) _ => None else ask(doubtful.map(_.file))
@@ -101,7 +105,15 @@ object SplitChooser {
       // Another execution needs a task for these.
       val tasks = if (packed.isEmpty && checked.isDefined) Seq(Seq.empty[Split]) else packed
       val splits = tasks.zipWithIndex.map { case (task, i) => chosen(task, i) }
-      Some(Choice(splits.toArray, left.map(s => (s.file, s.learned.flatten.headOption, s.bytes)), checked, changed))
+      Some(
+        Choice(
+          splits.toArray,
+          left.map(s => (s.file, s.learned.flatten.headOption, s.bytes)),
+          checked,
+          spec.columns.indices.filter(i => left.exists(s => excluding(s.bounds)(i))).toSet,
+          changed
+        )
+      )
     }
   }
 

@@ -277,7 +277,11 @@ final class TaskScan(
   def excludes(file: PartitionedFile): Boolean = {
     val now = allFilters()
     def by(bounds: Int => ColumnBounds): Boolean =
-      spec.excludes(i => now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i)))
+      spec.excludes { i =>
+        val is = now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i))
+        if (is) report.judge(i, isDecisive = true)
+        is
+      }
     def certain(i: Int) =
       if (spec.columns(i).isPartitionColumn) partitionBounds(file, i)
       else fromTable.get(file.urlEncodedPath).fold(ColumnBounds.unknown)(_(i))

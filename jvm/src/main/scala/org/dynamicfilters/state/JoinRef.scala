@@ -16,15 +16,18 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   *   its filter in a probe side that is running already
   * @param columns
   *   of a tuple, the filters of its single keys
+  * @param expectedShare
+  *   of the rows of a probe side, the share that the planner expects to pass, from 0 to 1; of no use on executors
   */
 final class JoinRef private (
     id: Long,
     val parts: IndexedSeq[TuplePart],
     val origin: String,
-    @transient private val build: SparkPlan,
+    @transient private[dynamicfilters] val build: SparkPlan,
     @transient private val keys: Seq[Expression],
     limits: KeyLimits,
-    @transient private val columns: Seq[JoinRef]
+    @transient private val columns: Seq[JoinRef],
+    val expectedShare: Double
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
@@ -73,7 +76,7 @@ final class JoinRef private (
   /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */
   @transient @volatile var stageMade: Long = 0
 
-  @transient private val hash: Int = (build, keys, nullsMatch).hashCode
+  @transient private[dynamicfilters] val hash: Int = (build, keys, nullsMatch).hashCode
 
   override val marker: String = f"join-$hash%08x"
   override protected def inForce(column: String): String = if (state == null) "true" else state.expression(column)
@@ -118,6 +121,8 @@ object JoinRef {
       build: SparkPlan,
       keys: Seq[Expression],
       limits: KeyLimits,
-      columns: Seq[JoinRef]
-  ): JoinRef = FilterRef.register(new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns))
+      columns: Seq[JoinRef],
+      expectedShare: Double = 1
+  ): JoinRef =
+    FilterRef.register(new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns, expectedShare))
 }

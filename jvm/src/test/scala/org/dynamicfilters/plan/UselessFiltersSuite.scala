@@ -1,0 +1,50 @@
+package org.dynamicfilters.plan
+
+import java.util.concurrent.TimeUnit
+
+import org.dynamicfilters.plan.UselessFilters.Use
+import org.scalatest.funsuite.AnyFunSuite
+
+class UselessFiltersSuite extends AnyFunSuite {
+  private val use = Use(1, 2, "k")
+  private var now = 0L
+  private def filters = new UselessFilters(() => now)
+
+  test("a filter is useless once two executions have seen it so") {
+    val f = filters
+    assert(f.isEmpty && !f.isUseless(use, 10))
+    f.saw(1, use, 10, useless = true)
+    f.saw(1, use, 10, useless = true)
+    assert(!f.isUseless(use, 10))
+    f.saw(2, use, 10, useless = true)
+    assert(f.isUseless(use, 10))
+    assert(!f.isUseless(use.copy(filter = 3), 10) && !f.isUseless(use.copy(column = "j"), 10))
+  }
+
+  test("it is tried again after one use, and where the tables have another size") {
+    val f = filters
+    (1 to 2).foreach(f.saw(_, use, 10, useless = true))
+    assert(!f.isUseless(use, 11))
+    f.saw(3, use, 11, useless = true)
+    assert(!f.isUseless(use, 11))
+    f.saw(4, use, 11, useless = true)
+    assert(f.isUseless(use, 11))
+    f.saw(5, use, 11, useless = false)
+    assert(f.isEmpty && !f.isUseless(use, 11))
+  }
+
+  test("it is tried again after a while") {
+    val f = filters
+    (1 to 2).foreach(f.saw(_, use, 10, useless = true))
+    now += TimeUnit.MINUTES.toNanos(11)
+    assert(!f.isUseless(use, 10))
+    f.saw(3, use, 10, useless = true)
+    assert(!f.isUseless(use, 10))
+  }
+
+  test("the oldest are forgotten") {
+    val f = filters
+    (0 to 5000).foreach(i => (1 to 2).foreach(e => f.saw(e, use.copy(filter = i), 10, useless = true)))
+    assert(!f.isUseless(use.copy(filter = 0), 10) && f.isUseless(use.copy(filter = 5000), 10))
+  }
+}
