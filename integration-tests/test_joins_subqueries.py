@@ -47,4 +47,6 @@ def test_build_side_that_another_join_narrows_is_another_one(compare: Comparer, 
     )
     run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], FOREVER).on
     assert run.rows
-    joins.assert_pruned(run, "k")
+    if adaptive == "on":
+        # Otherwise nothing waits for a shuffled join's filter, and a scan of this size may end before.
+        joins.assert_pruned(run, "k")

@@ -80,7 +80,7 @@ def test_having_on_the_other_side_of_a_join_before(compare: Comparer) -> None:
 
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
 def test_filters_of_joins_above_make_a_build_side_selective(compare: Comparer, strategy: str) -> None:
-    # The join with b comes after the one that p is filtered by, and its filter leaves rows of o out before it.
+    # The join with b comes after the one that p is filtered by; its filter leaves rows of o out before it.
     query = "SELECT p.id, b.n FROM p JOIN often o ON p.k = o.j JOIN b ON o.n = b.j + 300"
     confs = (joins.STRATEGIES[strategy], FEW, joins.FOREVER)
     run = compare(query, *confs).on
