@@ -44,8 +44,10 @@ class Paired:
         return all(variant in by_variant for by_variant in self.seconds.values())
 
     def runs(self, unit: str, variant: str) -> list[float]:
-        """Of stock and ours both runs of each round."""
-        return [value for same in _RUNS.get(variant, (variant,)) for value in self.seconds[unit][same]]
+        """Of stock and ours all runs of each round."""
+        return [
+            value for same in _RUNS.get(variant, (variant,)) for value in self.seconds[unit].get(same, [])
+        ]
 
     def median(self, unit: str, variant: str) -> float:
         """Seconds."""

@@ -102,7 +102,8 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
         s match {
           case d: DynamicFilterScanExec =>
-            Option(s.spec.driverRun).foreach(run => UselessFilters.ended(d, run.report(report.executionId)))
+            try Option(s.spec.driverRun).foreach(run => UselessFilters.ended(d, run.report(report.executionId)))
+            catch { case NonFatal(e) => logWarning("Dynamic filters: what filters were of use is not remembered", e) }
           case _ =>
         }
       case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }

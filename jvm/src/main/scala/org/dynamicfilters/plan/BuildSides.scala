@@ -142,7 +142,8 @@ object BuildSides {
       if (taps.nonEmpty) {
         val scans = filteredScans(e)
         val forms = scans.map(_.canonicalized).toSet
-        taps.foreach(_.ref.narrowedBy(forms, scans.map(_.joinFilters.size).sum))
+        val filters = scans.flatMap(_.joinFilters.map(_._1.origin)).toSet
+        taps.foreach(_.ref.narrowedBy(forms, filters))
       }
     case _ =>
   }

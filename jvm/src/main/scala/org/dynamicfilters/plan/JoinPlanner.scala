@@ -170,7 +170,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _)).getOrElse(Right(()))
       _ <- Repeatable.keys(sides.build).toLeft(()).left.map(r => s"the build side: $r")
       tapped <- BuildSides.tapped(sides.build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound) =>
-        running.getOrElse(make(e, bound, keys, parts.toIndexedSeq, columns))
+        running.getOrElse(make(sides.build, e, bound, keys, parts.toIndexedSeq, columns))
       )
       (newBuild, ref) = tapped
       _ = running.filterNot(_ eq ref).foreach(_.state.follow(ref.state))
@@ -199,6 +199,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     } yield TuplePart(domain, key.nullsMatch)
 
   private def make(
+      side: SparkPlan,
       e: Exchange,
       bound: Seq[Expression],
       keys: Seq[JoinKey],
@@ -210,7 +211,16 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     val limits = BuildKeyTapExec.limits(e).copy(expectedRows = expected.map(_.rows))
     made.getOrElseUpdate(
       (build, bound, parts.map(_.nullsMatch)),
-      JoinRef(parts, originOf(keys), build, bound, limits, columns, expected.fold(1.0)(_.selectivity))
+      JoinRef(
+        parts,
+        originOf(keys),
+        build,
+        bound,
+        limits,
+        columns,
+        expected.fold(1.0)(_.selectivity),
+        side.canonicalized.hashCode
+      )
     )
   }
 

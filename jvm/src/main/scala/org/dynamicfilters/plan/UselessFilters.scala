@@ -4,15 +4,18 @@ import java.util.{LinkedHashMap, Map => JMap}
 import java.util.concurrent.TimeUnit
 
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, PartitioningAwareFileIndex}
+import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.scan.ScanReport
 import org.dynamicfilters.state.JoinRef
+import org.dynamicfilters.tables.DeltaTable
 
 /** Which filters of joins left out nothing of a scan when they were made before: they are not made again for a while.
   *
   * A fact table joined to a whole dimension has a match for each of its keys, which no planner can know, but everybody who has
   * run the query. Only what statistics said of every row group counts, and only of the same build side, scan and predicates,
-  * over tables of the same size. A hint that asks for the filter overrules it.
+  * over tables that have not changed since. A hint that asks for the filter overrules it.
   *
   * What was learned excludes no data here (contract 9): a filter that is not made costs a query what it could have saved.
   *
@@ -26,13 +29,11 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
     override def removeEldestEntry(eldest: JMap.Entry[Use, Seen]): Boolean = size > MostUses
   }
 
-  /** @param bytes
-    *   of the tables, as they are listed now
+  /** @param tables
+    *   what is known of the tables' files, without a look at them: it changes when they do
     */
-  def isUseless(use: Use, bytes: => Long): Boolean = synchronized {
-    Option(seen.get(use)).exists { s =>
-      s.times >= EnoughTimes && nanos() - s.at < KeptNanos && s.bytes == bytes
-    }
+  def isUseless(use: Use, tables: Seq[Any]): Boolean = synchronized {
+    Option(seen.get(use)).exists(s => s.times >= EnoughTimes && isValid(s, tables))
   }
 
   /** @param execution
@@ -40,15 +41,16 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
     * @param useless
     *   whether all rows of all row groups that the scan came to were known to pass
     */
-  def saw(execution: Long, use: Use, bytes: => Long, useless: Boolean): Unit = synchronized {
+  def saw(execution: Long, use: Use, tables: Seq[Any], useless: Boolean): Unit = synchronized {
     if (!useless) seen.remove(use)
     else {
-      val now = bytes
-      val before = Option(seen.get(use)).filter(s => s.bytes == now && nanos() - s.at < KeptNanos)
+      val before = Option(seen.get(use)).filter(isValid(_, tables))
       val times = before.fold(1)(s => if (s.execution == execution) s.times else s.times + 1)
-      seen.put(use, Seen(now, times, nanos(), execution))
+      seen.put(use, Seen(tables, times, nanos(), execution))
     }
   }
+
+  private def isValid(s: Seen, tables: Seq[Any]): Boolean = nanos() - s.at < KeptNanos && s.tables == tables
 
   def isEmpty: Boolean = synchronized(seen.isEmpty)
 }
@@ -60,7 +62,7 @@ object UselessFilters {
 
   /** A filter in a scan. Hashes of canonical forms: that two are taken for one costs speed only. */
   private[plan] final case class Use(filter: Int, scan: Int, column: String)
-  private final case class Seen(bytes: Long, times: Int, at: Long, execution: Long)
+  private final case class Seen(tables: Seq[Any], times: Int, at: Long, execution: Long)
 
   /** Once may be chance, as of a filter that came late. */
   private val EnoughTimes = 2
@@ -71,7 +73,9 @@ object UselessFilters {
 
   /** Whether the filter of a join is not worth making for a scan. */
   def has(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
-    !instance.isEmpty && plain(scan).exists(s => instance.isUseless(useOf(ref, s, column), bytes(ref, s)))
+    !instance.isEmpty && (for (s <- plain(scan); t <- tables(ref, s))
+      yield instance.isUseless(useOf(ref, s, column), t))
+      .contains(true)
 
   /** A scan has come to its end in an execution that went well. */
   def ended(scan: DynamicFilterScanExec, report: ScanReport): Unit = {
@@ -79,10 +83,9 @@ object UselessFilters {
     lazy val plainScan = plain(scan)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
-        case j: JoinRef if report.isJudged(i) && !inTuples(c.name) =>
-          val useless = !report.isDecisive(i)
-          if (useless || !instance.isEmpty)
-            plainScan.foreach(s => instance.saw(report.executionId, useOf(j, s, c.name), bytes(j, s), useless))
+        case j: JoinRef if report.isJudged(i) && !inTuples(c.name) && !(report.isDecisive(i) && instance.isEmpty) =>
+          for (s <- plainScan; t <- tables(j, s))
+            instance.saw(report.executionId, useOf(j, s, c.name), t, useless = !report.isDecisive(i))
         case _ =>
       }
     }
@@ -95,8 +98,17 @@ object UselessFilters {
   }
 
   private def useOf(ref: JoinRef, scan: FileSourceScanExec, column: String): Use =
-    Use(ref.hash, scan.canonicalized.hashCode, column)
+    Use((ref.hash, ref.sideHash).hashCode, scan.canonicalized.hashCode, column)
 
-  private def bytes(ref: JoinRef, scan: FileSourceScanExec): Long =
-    (scan +: ref.build.collectLeaves()).collect { case f: FileSourceScanExec => f.relation.location.sizeInBytes }.sum
+  private def tables(ref: JoinRef, scan: FileSourceScanExec): Option[Seq[Any]] =
+    Traverse((scan +: ref.build.collectLeaves()).collect { case f: FileSourceScanExec => f.relation.location })(
+      content
+    ).toOption
+
+  private def content(files: FileIndex): Either[String, Any] = files match {
+    case f: PartitioningAwareFileIndex => Right(f.sizeInBytes)
+    case f: CatalogFileIndex => Right(f.sizeInBytes)
+    // Others may have to read a log to tell their size.
+    case f => DeltaTable.of(f).map(_.id).toRight("")
+  }
 }

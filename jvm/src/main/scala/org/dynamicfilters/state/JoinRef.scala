@@ -18,6 +18,8 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   *   of a tuple, the filters of its single keys
   * @param expectedShare
   *   of the rows of a probe side, the share that the planner expects to pass, from 0 to 1; of no use on executors
+  * @param sideHash
+  *   of the canonical form of the whole build side: what joins within it leave out shows there, and not yet in `build`
   */
 final class JoinRef private (
     id: Long,
@@ -27,7 +29,8 @@ final class JoinRef private (
     @transient private val keys: Seq[Expression],
     limits: KeyLimits,
     @transient private val columns: Seq[JoinRef],
-    val expectedShare: Double
+    val expectedShare: Double,
+    private[dynamicfilters] val sideHash: Int
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
@@ -58,16 +61,16 @@ final class JoinRef private (
     *
     * They may belong to joins above the tap, as where the tap is under one side of a join that makes the build side: the keys
     * of an equal exchange that is filtered otherwise are others. So what was planned first takes part in comparisons. When
-    * adaptive execution plans anew and finds more filters than then, somebody who uses an equal scan may know nothing of their
+    * adaptive execution plans anew and finds other filters than then, somebody who uses an equal scan may know nothing of their
     * joins.
     *
     * @param scans
     *   canonical forms of the filtered scans
     * @param filters
-    *   how many joins' filters these have
+    *   origins of the joins' filters that these have
     */
-  def narrowedBy(scans: Set[SparkPlan], filters: Int): Unit =
-    if (narrowing.forall(filters > _.filters)) {
+  def narrowedBy(scans: Set[SparkPlan], filters: Set[String]): Unit =
+    if (narrowing.forall(n => !filters.subsetOf(n.filters))) {
       val isFirst = narrowing.isEmpty
       narrowing = Some(Narrowing(scans, filters))
       if (!isFirst && compared) state.disable(NarrowedLater)
@@ -102,9 +105,9 @@ final class JoinRef private (
 
 object JoinRef {
 
-  private final case class Narrowing(scans: Set[SparkPlan], filters: Int)
+  private final case class Narrowing(scans: Set[SparkPlan], filters: Set[String])
 
-  val NarrowedLater = "planned anew: more filters than before narrow the build side"
+  val NarrowedLater = "planned anew: other filters than before narrow the build side"
 
   /** The filter of one key, or of the tuples of several.
     *
@@ -122,7 +125,8 @@ object JoinRef {
       keys: Seq[Expression],
       limits: KeyLimits,
       columns: Seq[JoinRef],
-      expectedShare: Double = 1
+      expectedShare: Double = 1,
+      sideHash: Int = 0
   ): JoinRef =
-    FilterRef.register(new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns, expectedShare))
+    FilterRef.register(new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns, expectedShare, sideHash))
 }

@@ -12,39 +12,39 @@ class UselessFiltersSuite extends AnyFunSuite {
 
   test("a filter is useless once two executions have seen it so") {
     val f = filters
-    assert(f.isEmpty && !f.isUseless(use, 10))
-    f.saw(1, use, 10, useless = true)
-    f.saw(1, use, 10, useless = true)
-    assert(!f.isUseless(use, 10))
-    f.saw(2, use, 10, useless = true)
-    assert(f.isUseless(use, 10))
-    assert(!f.isUseless(use.copy(filter = 3), 10) && !f.isUseless(use.copy(column = "j"), 10))
+    assert(f.isEmpty && !f.isUseless(use, Seq(10)))
+    f.saw(1, use, Seq(10), useless = true)
+    f.saw(1, use, Seq(10), useless = true)
+    assert(!f.isUseless(use, Seq(10)))
+    f.saw(2, use, Seq(10), useless = true)
+    assert(f.isUseless(use, Seq(10)))
+    assert(!f.isUseless(use.copy(filter = 3), Seq(10)) && !f.isUseless(use.copy(column = "j"), Seq(10)))
   }
 
-  test("it is tried again after one use, and where the tables have another size") {
+  test("it is tried again after one use, and where a table has changed") {
     val f = filters
-    (1 to 2).foreach(f.saw(_, use, 10, useless = true))
-    assert(!f.isUseless(use, 11))
-    f.saw(3, use, 11, useless = true)
-    assert(!f.isUseless(use, 11))
-    f.saw(4, use, 11, useless = true)
-    assert(f.isUseless(use, 11))
-    f.saw(5, use, 11, useless = false)
-    assert(f.isEmpty && !f.isUseless(use, 11))
+    (1 to 2).foreach(f.saw(_, use, Seq(10), useless = true))
+    assert(!f.isUseless(use, Seq(11)))
+    f.saw(3, use, Seq(11), useless = true)
+    assert(!f.isUseless(use, Seq(11)))
+    f.saw(4, use, Seq(11), useless = true)
+    assert(f.isUseless(use, Seq(11)))
+    f.saw(5, use, Seq(11), useless = false)
+    assert(f.isEmpty && !f.isUseless(use, Seq(11)))
   }
 
   test("it is tried again after a while") {
     val f = filters
-    (1 to 2).foreach(f.saw(_, use, 10, useless = true))
+    (1 to 2).foreach(f.saw(_, use, Seq(10), useless = true))
     now += TimeUnit.MINUTES.toNanos(11)
-    assert(!f.isUseless(use, 10))
-    f.saw(3, use, 10, useless = true)
-    assert(!f.isUseless(use, 10))
+    assert(!f.isUseless(use, Seq(10)))
+    f.saw(3, use, Seq(10), useless = true)
+    assert(!f.isUseless(use, Seq(10)))
   }
 
   test("the oldest are forgotten") {
     val f = filters
-    (0 to 5000).foreach(i => (1 to 2).foreach(e => f.saw(e, use.copy(filter = i), 10, useless = true)))
-    assert(!f.isUseless(use.copy(filter = 0), 10) && f.isUseless(use.copy(filter = 5000), 10))
+    (0 to 5000).foreach(i => (1 to 2).foreach(e => f.saw(e, use.copy(filter = i), Seq(10), useless = true)))
+    assert(!f.isUseless(use.copy(filter = 0), Seq(10)) && f.isUseless(use.copy(filter = 5000), Seq(10)))
   }
 }
