@@ -28,7 +28,7 @@ _STATEMENTS = 2
 
 # Those with subqueries that repeat joins: they take longer.
 _SUBQUERY_SEEDS = (2, 3)
-_SUBQUERY_STATEMENTS = 5
+_SUBQUERY_STATEMENTS = 3
 
 # Of the seeds that run in all modes; a seed stands for nothing that the others have not.
 _EVERYWHERE = 5

@@ -263,8 +263,11 @@ class _Maker:
         for _ in range(r.choice((0, 1, 1, 2))):
             w.select.where.append(self._condition(star, w))
         make = r.choices(
-            (self._plain, self._topk, self._grouped, self._extremes, self._window, self._union, self._named),
-            (3, 4, 3, 2, 2, 3, 4),
+            (
+                *(self._plain, self._topk, self._grouped, self._extremes),
+                *(self._window, self._union, self._named, self._in_turn),
+            ),
+            (3, 4, 3, 2, 2, 3, 4, 4),
         )[0]
         result = make(star, w)
         if r.random() < 0.5 and isinstance(result.body, Select):
@@ -323,6 +326,15 @@ class _Maker:
         return Statement(
             Select(outer, Source("w", select=w.select), where=[f"w.rn <= {self.r.choice((1, 4))}"])
         )
+
+    def _in_turn(self, star: _Star, w: _Written) -> Statement:
+        """One subquery runs before the groups are made, the other when they are there."""
+        first, second = (self._of(star, "count({})").sql() for _ in range(2))
+        w.select.items = [Item(w.column("g"), "g"), Item("count(*)", "n")]
+        w.select.where.append(f"{w.column('id')} % 5 <= ({first}) % 5")
+        w.select.group = [w.column("g")]
+        items = [Item("w.g", "c0"), Item("w.n", "c1"), Item(f"({second})", "c2")]
+        return Statement(Select(items, Source("w", select=w.select), where=[f"w.n + ({second}) > 0"]))
 
     def _union(self, star: _Star, w: _Written) -> Statement:
         """Of the star and one like it; both show the large table's columns."""
