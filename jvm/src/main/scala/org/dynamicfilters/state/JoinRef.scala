@@ -128,5 +128,7 @@ object JoinRef {
       expectedShare: Double = 1,
       sideHash: Int = 0
   ): JoinRef =
-    FilterRef.register(new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns, expectedShare, sideHash))
+    FilterRef.register(
+      new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns, expectedShare, sideHash)
+    )
 }
