@@ -298,11 +298,13 @@ object JoinPlanner {
   }
 
   /** Filters of joins in the scans of a plan, stages that run included. */
-  private[plan] def filters(plan: SparkPlan): Seq[JoinRef] = plan.flatMap {
-    case q: QueryStageExec => filters(q.plan)
-    case s: FilteredScan => s.joinFilters.map(_._1)
-    case _ => Nil
-  }.distinct
+  private[plan] def filters(plan: SparkPlan): Seq[JoinRef] = plan
+    .flatMap {
+      case q: QueryStageExec => filters(q.plan)
+      case s: FilteredScan => s.joinFilters.map(_._1)
+      case _ => Nil
+    }
+    .distinctBy(_.id)
 
   /** Filters for which stages that run were held back, or are. */
   private[plan] def waitedFor(plan: SparkPlan): Seq[JoinRef] =

@@ -52,7 +52,10 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
 
   private def isValid(s: Seen, tables: Seq[Any]): Boolean = nanos() - s.at < KeptNanos && s.tables == tables
 
-  def isEmpty: Boolean = synchronized(seen.isEmpty)
+  /** Whether anything is known of the filter in whatever scan: cheaper to tell than the form of one scan. */
+  def knows(filter: Int, column: String): Boolean = synchronized {
+    seen.keySet.stream.anyMatch(u => u.filter == filter && u.column == column)
+  }
 }
 
 object UselessFilters {
@@ -64,8 +67,8 @@ object UselessFilters {
   private[plan] final case class Use(filter: Int, scan: Int, column: String)
   private final case class Seen(tables: Seq[Any], times: Int, at: Long, execution: Long)
 
-  /** Once may be chance, as of a filter that came late. */
-  private val EnoughTimes = 2
+  /** Once may be chance, as of a filter that came late; and who tries a query out should see what filters it has. */
+  private[plan] val EnoughTimes = 3
   private val KeptNanos = TimeUnit.MINUTES.toNanos(10)
   private val MostUses = 4096
 
@@ -73,9 +76,8 @@ object UselessFilters {
 
   /** Whether the filter of a join is not worth making for a scan. */
   def has(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
-    !instance.isEmpty && (for (s <- plain(scan); t <- tables(ref, s))
-      yield instance.isUseless(useOf(ref, s, column), t))
-      .contains(true)
+    instance.knows(hash(ref), column) &&
+      (for (s <- plain(scan); t <- tables(ref, s)) yield instance.isUseless(useOf(ref, s, column), t)).contains(true)
 
   /** A scan has come to its end in an execution that went well. */
   def ended(scan: DynamicFilterScanExec, report: ScanReport): Unit = {
@@ -83,9 +85,10 @@ object UselessFilters {
     lazy val plainScan = plain(scan)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
-        case j: JoinRef if report.isJudged(i) && !inTuples(c.name) && !(report.isDecisive(i) && instance.isEmpty) =>
-          for (s <- plainScan; t <- tables(j, s))
-            instance.saw(report.executionId, useOf(j, s, c.name), t, useless = !report.isDecisive(i))
+        case j: JoinRef if report.isJudged(i) && !inTuples(c.name) =>
+          val useless = !report.isDecisive(i)
+          if (useless || instance.knows(hash(j), c.name))
+            for (s <- plainScan; t <- tables(j, s)) instance.saw(report.executionId, useOf(j, s, c.name), t, useless)
         case _ =>
       }
     }
@@ -98,7 +101,9 @@ object UselessFilters {
   }
 
   private def useOf(ref: JoinRef, scan: FileSourceScanExec, column: String): Use =
-    Use((ref.hash, ref.sideHash).hashCode, scan.canonicalized.hashCode, column)
+    Use(hash(ref), scan.canonicalized.hashCode, column)
+
+  private def hash(ref: JoinRef): Int = (ref.hash, ref.sideHash).hashCode
 
   private def tables(ref: JoinRef, scan: FileSourceScanExec): Option[Seq[Any]] =
     Traverse((scan +: ref.build.collectLeaves()).collect { case f: FileSourceScanExec => f.relation.location })(
