@@ -45,9 +45,20 @@ def _assert_nothing_left(
         time.sleep(every)
 
 
+def _collect_garbage(spark: SparkSession, spark_mode: str) -> None:
+    """Of the client, and of the driver: broadcasts that go with a plan go with it."""
+    gc.collect()
+    if spark_mode == "connect":
+        # In the server's own process.
+        spark.sql("SELECT reflect('java.lang.System', 'gc')").collect()
+    else:
+        spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _nothing_from_before(spark: SparkSession) -> None:
+def _nothing_from_before(spark: SparkSession, spark_mode: str) -> None:
     """Faults of other modules lose words that queries ended; executors drop those queries after a minute."""
+    _collect_garbage(spark, spark_mode)
     _assert_nothing_left(spark, "threads", seconds=_LOST)
 
 
@@ -166,16 +177,11 @@ def test_broadcast_filters_are_gone(spark: SparkSession, spark_mode: str, tmp_pa
         run = joins.run(spark, "SELECT /*+ MERGE(big) */ p2.id FROM p2 JOIN big ON p2.k = big.j")
     assert max(f["size_bytes"] for f in run.filters) > 64 * 1024, run
     del run
-    gc.collect()
     # The driver's copy goes with the plan, when garbage is next collected.
     until = time.monotonic() + 30
     while _held(spark).get("driver: broadcast blocks"):
         assert time.monotonic() < until, _held(spark)
-        if spark_mode == "connect":
-            # In the server's own process.
-            spark.sql("SELECT reflect('java.lang.System', 'gc')").collect()
-        else:
-            spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
+        _collect_garbage(spark, spark_mode)
         time.sleep(0.5)
     _assert_nothing_left(spark, "threads")
 
