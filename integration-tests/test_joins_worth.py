@@ -122,6 +122,78 @@ def test_a_filter_that_all_rows_passed_before_is_not_made_again(
     joins.assert_pruned(compare(query.format("", "whole"), *confs).on, "k")
 
 
+@pytest.mark.parametrize("end", ["LIMIT 10", "ORDER BY p.id LIMIT 10"])
+def test_nothing_is_told_by_row_groups_that_a_limit_leaves_unread(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, end: str
+) -> None:
+    # All rows of the first row groups pass, and of the others none.
+    table = joins.probe()
+    one_file = table.slice(0, table.num_rows - 1)
+    joins.view(spark, tmp_path, "one_file", one_file, row_group_size=tables.ROW_GROUP_ROWS)
+    joins.view(spark, tmp_path, "lowest", joins.build(range(joins.KEYS // 4)))
+    query = "SELECT p.id FROM one_file p JOIN lowest x ON p.k = x.j"
+    confs = (joins.BROADCAST, joins.FOREVER, {"spark.sql.files.maxPartitionBytes": "64m"})
+    with joins.settings(spark, *confs):
+        for _ in range(3):
+            joins.assert_ready(joins.run(spark, f"{query} {end}"), "k")
+    joins.assert_row_groups_pruned(compare(query, *confs).on, "k")
+
+
+def test_nothing_is_told_by_row_groups_that_another_filter_leaves_out(
+    spark: SparkSession, tmp_path: Path, compare: Comparer
+) -> None:
+    joins.view(spark, tmp_path, "lower", joins.build(range(joins.KEYS)))
+    joins.view(spark, tmp_path, "upper", joins.build(range(tables.ROWS)))
+    # Of the rows that either filter leaves, the other one leaves all.
+    query = (
+        "SELECT p.v FROM p JOIN lower x ON p.k = x.j JOIN upper y ON p.id = y.j WHERE x.n < {} AND y.n < {}"
+    )
+    confs = (joins.BROADCAST, joins.FOREVER)
+    for _ in range(3):
+        compare(query.format(300, 2_000), *confs)
+    joins.assert_row_groups_pruned(compare(query.format(joins.KEYS, 2_000), *confs).on, "id")
+    for _ in range(3):
+        compare(query.format(900, 300), *confs)
+    joins.assert_row_groups_pruned(compare(query.format(900, tables.ROWS), *confs).on, "k")
+
+
+@pytest.mark.parametrize(
+    ("place", "strategy"), [("above", "broadcast"), ("above", "shuffled"), ("within", "shuffled")]
+)
+def test_tables_that_the_build_side_is_joined_with_have_changed(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, place: str, strategy: str
+) -> None:
+    dim = "JOIN dim d ON m.n = d.j AND d.w > 0"
+    within = f"(SELECT m.j FROM whole m {dim})"
+    query = "SELECT p.id FROM p JOIN " + (
+        f"{within} m ON p.k = m.j" if place == "within" else f"whole m ON p.k = m.j {dim}"
+    )
+    confs = (joins.STRATEGIES[strategy], joins.FOREVER)
+    joins.view(spark, tmp_path, "whole", joins.build(range(joins.KEYS)))
+    joins.view(spark, tmp_path, "dim", joins.build(range(joins.KEYS)))
+    for _ in range(3):
+        run = compare(query, *confs).on
+    joins.assert_reason(run, USELESS)
+    shutil.rmtree(tmp_path / "dim")
+    joins.view(spark, tmp_path, "dim", joins.build(range(20)))
+    run = compare(query, *confs).on
+    assert not any(USELESS in (f["reason"] or "") for f in run.filters), f"{run}"
+
+
+def test_a_build_side_of_which_nobody_knows_whether_it_has_changed(
+    spark: SparkSession, tmp_path: Path, compare: Comparer
+) -> None:
+    confs = (joins.BROADCAST, joins.FOREVER)
+    query = "SELECT p.id FROM p JOIN elsewhere x ON p.k = x.j"
+    for keys in (range(joins.KEYS), range(joins.KEYS), range(20)):
+        shutil.rmtree(tmp_path / "elsewhere", ignore_errors=True)
+        with joins.settings(spark, {"spark.sql.sources.useV1SourceList": ""}):
+            joins.view(spark, tmp_path, "elsewhere", joins.build(keys))
+        run = compare(query, *confs).on
+        joins.assert_ready(run, "k")
+    joins.assert_row_groups_pruned(run, "k")
+
+
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
 def test_where_statistics_say_that_all_rows_pass_nothing_is_read_first(
     spark: SparkSession, tmp_path: Path, compare: Comparer, strategy: str

@@ -18,6 +18,9 @@ package org.dynamicfilters.filter
  */
 final case class ColumnBounds(min: AnyRef, max: AnyRef, mayHaveNulls: Boolean, mayHaveValues: Boolean) {
 
+  /** Of the rows that are not SQL NULL. */
+  def ofValues: ColumnBounds = copy(mayHaveNulls = false)
+
   override def equals(other: Any): Boolean = other match {
     case that: ColumnBounds =>
       that.mayHaveNulls == mayHaveNulls && that.mayHaveValues == mayHaveValues &&

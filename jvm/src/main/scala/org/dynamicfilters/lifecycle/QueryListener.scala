@@ -102,7 +102,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
         s match {
           case d: DynamicFilterScanExec =>
-            try Option(s.spec.driverRun).foreach(run => UselessFilters.ended(d, run.report(report.executionId)))
+            try Option(s.spec.driverRun).foreach(run => UselessFilters.ended(d, run, report.executionId))
             catch { case NonFatal(e) => logWarning("Dynamic filters: what filters were of use is not remembered", e) }
           case _ =>
         }

@@ -178,6 +178,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
       choice.left.foreach { case (file, known, bytes) => report.addUnopened(file, known, bytes, spec.isNarrowed) }
       choice.by.foreach(report.judge(_, isDecisive = true))
+      choice.overlooked.foreach(report.overlook)
       if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(
@@ -205,6 +206,10 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   override protected def format: String = RowFilteredScanExec.formatOf(scan)
 
   override protected def filesTotal: Long = FilteredScan.filesOf(scan)
+  override protected def splitsTotal: Option[Long] = scan.inputRDD match {
+    case files: FileScanRDD => Some(files.filePartitions.iterator.map(_.files.length.toLong).sum)
+    case _ => None
+  }
 
   override protected def counted: Seq[Counted] = Seq(
     Counted(SplitsUnopened, None, "filesPruned"),

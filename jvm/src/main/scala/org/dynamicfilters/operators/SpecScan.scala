@@ -22,6 +22,9 @@ trait SpecScan extends FilteredScan {
   /** Files that the scan would read without filters, 0 where that is not known. */
   protected def filesTotal: Long
 
+  /** Splits that the scan would read without filters, if that is known. */
+  protected def splitsTotal: Option[Long] = None
+
   /** What of a task's report becomes a metric of the operator. */
   protected def counted: Seq[SpecScan.Counted]
 
@@ -107,6 +110,7 @@ trait SpecScan extends FilteredScan {
         spec.filterIds,
         filesTotal,
         accumulator,
+        splitsTotal,
         Some(countUnopened)
       )
       spec.driverRun = run

@@ -140,17 +140,19 @@ object BuildSides {
     case e: Exchange =>
       val taps = BuildKeyTapExec.under(e).toSeq.flatMap(_.taps)
       if (taps.nonEmpty) {
-        val scans = filteredScans(e)
-        val forms = scans.map(_.canonicalized).toSet
-        val filters = scans.flatMap(_.joinFilters.map(_._1.origin)).toSet
+        val places = filteredScans(e)
+        val forms = if (places.forall(_.isEmpty)) Nil else places.map(_.map(_.canonicalized))
+        val filters = places.flatten.flatMap(_.joinFilters.map(_._1.origin)).toSet
         taps.foreach(_.ref.narrowedBy(forms, filters))
       }
     case _ =>
   }
 
-  private def filteredScans(plan: SparkPlan): Seq[FilteredScan] = plan match {
+  /** By leaf of the plan, whether it is under filters. */
+  private def filteredScans(plan: SparkPlan): Seq[Option[FilteredScan]] = plan match {
     case q: adaptive.QueryStageExec => filteredScans(q.plan)
-    case f: FilteredScan => Seq(f)
+    case f: FilteredScan => Seq(Some(f))
+    case leaf if leaf.children.isEmpty => Seq(None)
     case other => other.children.flatMap(filteredScans)
   }
 

@@ -4,18 +4,16 @@ import java.util.{LinkedHashMap, Map => JMap}
 import java.util.concurrent.TimeUnit
 
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
-import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, PartitioningAwareFileIndex}
-import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.operators.DynamicFilterScanExec
-import org.dynamicfilters.scan.ScanReport
+import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.state.JoinRef
-import org.dynamicfilters.tables.DeltaTable
 
 /** Which filters of joins left out nothing of a scan when they were made before: they are not made again for a while.
   *
   * A fact table joined to a whole dimension has a match for each of its keys, which no planner can know, but everybody who has
-  * run the query. Only what statistics said of every row group counts, and only of the same build side, scan and predicates,
-  * over tables that have not changed since. A hint that asks for the filter overrules it.
+  * run the query. Only what statistics said of every row group counts, those included that the query did not come to read for
+  * other reasons, and only of the same build side, scan and predicates, over tables that have not changed since. A hint
+  * that asks for the filter overrules it.
   *
   * What was learned excludes no data here (contract 9): a filter that is not made costs a query what it could have saved.
   *
@@ -39,7 +37,7 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
   /** @param execution
     *   counts once, however many of its scans are alike
     * @param useless
-    *   whether all rows of all row groups that the scan came to were known to pass
+    *   whether all rows of all row groups were known to pass
     */
   def saw(execution: Long, use: Use, tables: Seq[Any], useless: Boolean): Unit = synchronized {
     if (!useless) seen.remove(use)
@@ -80,15 +78,19 @@ object UselessFilters {
       (for (s <- plain(scan); t <- tables(ref, s)) yield instance.isUseless(useOf(ref, s, column), t)).contains(true)
 
   /** A scan has come to its end in an execution that went well. */
-  def ended(scan: DynamicFilterScanExec, report: ScanReport): Unit = {
+  def ended(scan: DynamicFilterScanExec, run: ScanRun, execution: Long): Unit = {
+    val report = run.report(execution)
+    // Of what it did not come to, nothing is known.
+    val cameToEnd = run.sawAllSplits(report) && report(ScanCounter.Fallbacks) == 0
+    def isKnown(i: Int) = report.isJudged(i) && (report.isDecisive(i) || (cameToEnd && !report.isOverlooked(i)))
     val inTuples = scan.spec.tuples.flatMap(_.parts.map(_.name)).toSet
     lazy val plainScan = plain(scan)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
-        case j: JoinRef if report.isJudged(i) && !inTuples(c.name) =>
+        case j: JoinRef if isKnown(i) && !inTuples(c.name) =>
           val useless = !report.isDecisive(i)
           if (useless || instance.knows(hash(j), c.name))
-            for (s <- plainScan; t <- tables(j, s)) instance.saw(report.executionId, useOf(j, s, c.name), t, useless)
+            for (s <- plainScan; t <- tables(j, s)) instance.saw(execution, useOf(j, s, c.name), t, useless)
         case _ =>
       }
     }
@@ -106,14 +108,5 @@ object UselessFilters {
   private def hash(ref: JoinRef): Int = (ref.hash, ref.sideHash).hashCode
 
   private def tables(ref: JoinRef, scan: FileSourceScanExec): Option[Seq[Any]] =
-    Traverse((scan +: ref.build.collectLeaves()).collect { case f: FileSourceScanExec => f.relation.location })(
-      content
-    ).toOption
-
-  private def content(files: FileIndex): Either[String, Any] = files match {
-    case f: PartitioningAwareFileIndex => Right(f.sizeInBytes)
-    case f: CatalogFileIndex => Right(f.sizeInBytes)
-    // Others may have to read a log to tell their size.
-    case f => DeltaTable.of(f).map(_.id).toRight("")
-  }
+    for (own <- TableContents.of(scan); build <- ref.tables()) yield own ++ build
 }

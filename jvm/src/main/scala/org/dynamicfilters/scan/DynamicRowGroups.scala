@@ -71,13 +71,11 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         spec.excludes { i =>
           val bounds =
             if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.partitionBounds(file, i)
-          val is =
-            spec.columns(i).ref.topK.isEmpty && (filters(i) == ValueFilter.Nothing || !filters(i).couldPass(bounds))
-          if (is) report.judge(i, isDecisive = true)
-          is
+          spec.columns(i).ref.topK.isEmpty && (filters(i) == ValueFilter.Nothing || !filters(i).couldPass(bounds))
         }
       }.toSeq
     }
+  leftOut.foreach(judge)
   locally {
     report.add(RowGroups, (queue.size + leftOut.size).toLong)
     report.add(RowGroupsPruned, leftOut.size.toLong)
@@ -166,6 +164,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       case NonFatal(e) =>
         // Reading again as Spark would shows Spark's own error where the file is at fault.
         failed = true
+        task.overlookAll()
         report.add(Fallbacks, 1)
         report.addReason(s"${e.getClass.getSimpleName} while filtering a row group")
         logWarning(s"Dynamic filters: reading ${file.urlEncodedPath} without filters from here on", e)
@@ -193,11 +192,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private def decide(group: RowGroup): Decision = {
     val now = task.filters()
-    def excluded(i: Int): Boolean = {
-      val is = now(i) == ValueFilter.Nothing || !now(i).couldPass(boundsOf(group, i))
-      if (is) report.judge(i, isDecisive = true)
-      is
-    }
+    def excluded(i: Int): Boolean = now(i) == ValueFilter.Nothing || !now(i).couldPass(boundsOf(group, i))
+    judge(group)
     if (task.tuples().contains(ValueFilter.Nothing) || spec.excludes(excluded)) return Decision.Prune(ByStatistics)
     // One of those of which a row has to pass only one says nothing by itself.
     val filters = dataColumns.map { case (i, c) => if (c.either) ValueFilter.All else now(i) }
@@ -208,11 +204,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     // Of a row group whose best rows were handed on, only worse ones are left.
     if (group.done.isDefined && group.rest.exists(r => !filters(0).couldPass(r))) return Decision.Prune(ByRows)
     val undecided = columns.filter(i => filters(i) != ValueFilter.All && !filters(i).allPass(group.bounds(i)))
-    val ofValues = undecided.filterNot(i => filters(i).allPass(group.bounds(i).copy(mayHaveNulls = false)))
-    columns.foreach { i =>
-      if (filters(i) != ValueFilter.All)
-        report.judge(dataColumns(i)._1, ofValues.contains(i) || (undecided.contains(i) && !hasFewNulls(group, i)))
-    }
+    val ofValues = undecided.filterNot(i => filters(i).allPass(group.bounds(i).ofValues))
     if (group.done.isEmpty) {
       // Statistics say as much of a one-sided range as a dictionary does, where there are any.
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
@@ -247,6 +239,21 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val selective = undecided.filter(i => ofValues.contains(i) || !hasFewNulls(group, i))
     val selectiveOnly = columns.map(i => if (selective.contains(i)) filters(i) else ValueFilter.All)
     passes.decide(group, selectiveOnly, eitherPass, pages, learner)
+  }
+
+  /** Notes what statistics say of each filter, also where another one is enough to leave the row group out: the next query
+    * may come without that one.
+    */
+  private def judge(group: RowGroup): Unit = if (group.done.isEmpty) {
+    val filters = task.allFilters()
+    dataColumns.indices.foreach { i =>
+      val (column, bounds) = (dataColumns(i)._1, group.bounds(i))
+      filters(column) match {
+        case ValueFilter.All => report.overlook(column)
+        case f =>
+          report.judge(column, !f.allPass(bounds) && (!f.allPass(bounds.ofValues) || !hasFewNulls(group, i)))
+      }
+    }
   }
 
   /** Fewer than it takes for a join's filter to be worth a pass. */
@@ -290,6 +297,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   override def close(): Unit =
     try {
+      // A LIMIT was reached before.
+      if (queue.nonEmpty) task.overlookAll()
       settle(null)
       passes.close()
     } finally

@@ -65,7 +65,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
   val unknown = mutable.HashSet.empty[UnopenedSplit]
 
   // Bits by column of the spec.
-  private var judged, decisive = 0L
+  private var judged, decisive, overlooked = 0L
 
   /** Files or row groups were looked at with the filter of a column of the spec.
     *
@@ -76,6 +76,10 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     judged |= 1L << column
     if (isDecisive) decisive |= 1L << column
   }
+
+  /** Files or row groups were left out or never reached, and nothing is known of what the filter of a column would have said. */
+  def overlook(column: Int): Unit = if (column < java.lang.Long.SIZE) overlooked |= 1L << column
+  def isOverlooked(column: Int): Boolean = (overlooked >> column & 1) == 1
   def isJudged(column: Int): Boolean = column < java.lang.Long.SIZE && (judged >> column & 1) == 1
   def isDecisive(column: Int): Boolean = (decisive >> column & 1) == 1
 
@@ -151,9 +155,10 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
       reasons(reason) = reasons.getOrElse(reason, 0L) + n
 
-  private[scan] def judgedAs(judged: Long, decisive: Long): Unit = {
+  private[scan] def judgedAs(judged: Long, decisive: Long, overlooked: Long): Unit = {
     this.judged = judged
     this.decisive = decisive
+    this.overlooked = overlooked
   }
 
   def merge(other: ScanReport): Unit = {
@@ -161,6 +166,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     while (i < counts.length) { counts(i) += other.counts(i); i += 1 }
     judged |= other.judged
     decisive |= other.decisive
+    overlooked |= other.overlooked
     filesRead ++= other.filesRead
     filesOpened ++= other.filesOpened
     filesLeft ++= other.filesLeft
@@ -172,7 +178,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
   private def writeReplace(): AnyRef = new PackedReport(
     executionId,
     executorId,
-    counts ++ Array(judged, decisive),
+    counts ++ Array(judged, decisive, overlooked),
     Array(filesRead, filesOpened, filesLeft).map(_.toArray),
     reasons.keys.toArray,
     reasons.values.toArray,
@@ -184,7 +190,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
 /** A report on its way: it comes with every task's result, and the classes of collections took most of its bytes.
   *
   * @param counts
-  *   and after them, which columns' filters were judged, and were decisive
+  *   and after them, which columns' filters were judged, were decisive, were overlooked
   */
 private final class PackedReport(
     executionId: Long,
@@ -200,7 +206,8 @@ private final class PackedReport(
     val report = new ScanReport(executionId, executorId)
     counts.copyToArray(report.counts)
     Array(report.filesRead, report.filesOpened, report.filesLeft).zip(files).foreach { case (to, from) => to ++= from }
-    report.judgedAs(counts(counts.length - 2), counts.last)
+    val Array(judged, decisive, overlooked) = counts.takeRight(3)
+    report.judgedAs(judged, decisive, overlooked)
     report.reasons ++= reasons.zip(times)
     report.learned ++= learned
     report.unknown ++= unknown
@@ -257,6 +264,8 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
 
 /** One scan in the executions of one plan.
   *
+  * @param splitsTotal
+  *   splits that the scan would read without filters, if that is known
   * @param recount
   *   counts, in an execution that has ended, what the scan left unopened; forgotten after that, because it holds the plan
   */
@@ -267,10 +276,14 @@ final class ScanRun(
     val filterIds: Seq[Long],
     val filesTotal: Long,
     val accumulator: ScanAccumulator,
+    splitsTotal: Option[Long] = None,
     private var recount: Option[Long => Unit] = None
 ) {
   def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
   def ended(): Unit = recount = None
+
+  /** Whether the scan came to all of its splits in an execution; a LIMIT may end it before. */
+  def sawAllSplits(report: ScanReport): Boolean = splitsTotal.exists(_ <= report(ScanCounter.Splits))
 
   /** What was counted in an execution so far. */
   def report(executionId: Long): ScanReport =

@@ -18,6 +18,8 @@ object SplitChooser {
     *   those of them that were left out because their file was still the one that was listed
     * @param by
     *   columns of the spec whose filters left splits out
+    * @param overlooked
+    *   columns of which it is not known what their filters say of those
     * @param changed
     *   splits that are read because their file is not the one any more that was listed
     */
@@ -26,6 +28,7 @@ object SplitChooser {
       left: Seq[(PartitionedFile, Option[Array[LearnedRowGroup]], Option[Long])],
       checked: Option[ChosenSplits],
       by: Set[Int],
+      overlooked: Set[Int],
       changed: Int
   ) {
 
@@ -75,6 +78,7 @@ object SplitChooser {
     }
     def excluding(bounds: IndexedSeq[ColumnBounds])(i: Int) =
       ready(i).exists(f => f == ValueFilter.Nothing || !f.couldPass(bounds(i)))
+    def passing(bounds: IndexedSeq[ColumnBounds])(i: Int) = ready(i).exists(_.allPass(bounds(i).ofValues))
     def excludes(bounds: IndexedSeq[ColumnBounds]) = spec.columns.indices.exists(excluding(bounds))
     val found = partitions.map(_.files.map(split).toSeq)
     val doubtful = found.flatten.filter(s => excludes(s.bounds) && !excludes(s.certain))
@@ -111,6 +115,7 @@ object SplitChooser {
           left.map(s => (s.file, s.learned.flatten.headOption, s.bytes)),
           checked,
           spec.columns.indices.filter(i => left.exists(s => excluding(s.bounds)(i))).toSet,
+          spec.columns.indices.filterNot(i => left.forall(s => passing(s.bounds)(i))).toSet,
           changed
         )
       )

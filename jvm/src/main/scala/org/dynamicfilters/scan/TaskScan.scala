@@ -271,16 +271,24 @@ final class TaskScan(
     finish(report)
   }
 
+  /** Rows are left out, or not reached, that no filter of a single column was asked about. */
+  def overlookAll(): Unit = spec.columns.indices.foreach(report.overlook)
+
   /** Whether a filter excludes the split before its file is opened: by partition values, by what the table's format says of the
     * file, or by learned statistics if the file is still the one that they were learned of.
     */
   def excludes(file: PartitionedFile): Boolean = {
     val now = allFilters()
+    def isExcluding(i: Int, bounds: Int => ColumnBounds) =
+      now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i))
     def by(bounds: Int => ColumnBounds): Boolean =
-      spec.excludes { i =>
-        val is = now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i))
-        if (is) report.judge(i, isDecisive = true)
-        is
+      spec.excludes(i => isExcluding(i, bounds)) && {
+        // By one filter; the others were not asked.
+        spec.columns.indices.foreach { i =>
+          if (isExcluding(i, bounds)) report.judge(i, isDecisive = true)
+          else if (now(i) == ValueFilter.All || !now(i).allPass(bounds(i).ofValues)) report.overlook(i)
+        }
+        true
       }
     def certain(i: Int) =
       if (spec.columns(i).isPartitionColumn) partitionBounds(file, i)
@@ -290,7 +298,7 @@ final class TaskScan(
     def learned(i: Int) =
       if (fixed.exists(!_.isTested(i))) certain(i)
       else known(file, i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
-    tuples().contains(ValueFilter.Nothing) || by(certain) ||
+    (tuples().contains(ValueFilter.Nothing) && { overlookAll(); true }) || by(certain) ||
     (splits.contains((file.urlEncodedPath, file.start)) && by(learned) && isAsListed(file))
   }
 

@@ -20,6 +20,9 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   *   of the rows of a probe side, the share that the planner expects to pass, from 0 to 1; of no use on executors
   * @param sideHash
   *   of the canonical form of the whole build side: what joins within it leave out shows there, and not yet in `build`
+  * @param tables
+  *   what is known of the files of all tables that its keys come from, without a look at them: it changes when they do. None
+  *   if that is not known of one of them
   */
 final class JoinRef private (
     id: Long,
@@ -30,7 +33,8 @@ final class JoinRef private (
     limits: KeyLimits,
     @transient private val columns: Seq[JoinRef],
     val expectedShare: Double,
-    private[dynamicfilters] val sideHash: Int
+    private[dynamicfilters] val sideHash: Int,
+    @transient private[dynamicfilters] val tables: () => Option[Seq[Any]]
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
@@ -65,11 +69,12 @@ final class JoinRef private (
     * joins.
     *
     * @param scans
-    *   canonical forms of the filtered scans
+    *   by leaf of the plan, the canonical form if it is a filtered scan: which of two equal scans is filtered makes a
+    *   difference. None at all where no scan is filtered
     * @param filters
     *   origins of the joins' filters that these have
     */
-  def narrowedBy(scans: Set[SparkPlan], filters: Set[String]): Unit =
+  def narrowedBy(scans: Seq[Option[SparkPlan]], filters: Set[String]): Unit =
     if (narrowing.forall(n => !filters.subsetOf(n.filters))) {
       val isFirst = narrowing.isEmpty
       narrowing = Some(Narrowing(scans, filters))
@@ -100,12 +105,12 @@ final class JoinRef private (
     that.narrowed == narrowed
   }
 
-  private def narrowed: Set[SparkPlan] = narrowing.fold(Set.empty[SparkPlan])(_.scans)
+  private def narrowed: Seq[Option[SparkPlan]] = narrowing.fold(Seq.empty[Option[SparkPlan]])(_.scans)
 }
 
 object JoinRef {
 
-  private final case class Narrowing(scans: Set[SparkPlan], filters: Set[String])
+  private final case class Narrowing(scans: Seq[Option[SparkPlan]], filters: Set[String])
 
   val NarrowedLater = "planned anew: other filters than before narrow the build side"
 
@@ -126,9 +131,10 @@ object JoinRef {
       limits: KeyLimits,
       columns: Seq[JoinRef],
       expectedShare: Double = 1,
-      sideHash: Int = 0
+      sideHash: Int = 0,
+      tables: () => Option[Seq[Any]] = () => None
   ): JoinRef =
     FilterRef.register(
-      new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns, expectedShare, sideHash)
+      new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns, expectedShare, sideHash, tables)
     )
 }

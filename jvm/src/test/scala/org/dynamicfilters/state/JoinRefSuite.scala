@@ -23,35 +23,42 @@ class JoinRefSuite extends AnyFunSuite {
 
   test("filters of equal build sides are different where other filters narrow these in different ways") {
     val (plain, narrowed, alike, other) = (ref("d"), ref("d"), ref("d"), ref("d"))
-    plain.narrowedBy(Set.empty, Set.empty)
-    narrowed.narrowedBy(Set(scan("x")), Set("x"))
-    alike.narrowedBy(Set(scan("x")), Set("x"))
-    other.narrowedBy(Set(scan("y")), Set("y"))
+    plain.narrowedBy(Nil, Set.empty)
+    narrowed.narrowedBy(Seq(Some(scan("x"))), Set("x"))
+    alike.narrowedBy(Seq(Some(scan("x"))), Set("x"))
+    other.narrowedBy(Seq(Some(scan("y"))), Set("y"))
     assert(narrowed == alike && narrowed != plain && narrowed != other)
   }
 
   test("what is planned anew is compared as it was planned first, unless other filters narrow it") {
     val (x, y) = (ref("d"), ref("d"))
-    Seq(x, y).foreach(_.narrowedBy(Set(scan("x")), Set("x")))
-    x.narrowedBy(Set(scan("stage")), Set("x"))
+    Seq(x, y).foreach(_.narrowedBy(Seq(Some(scan("x"))), Set("x")))
+    x.narrowedBy(Seq(Some(scan("stage"))), Set("x"))
     assert(x == y)
-    x.narrowedBy(Set(scan("stage"), scan("y")), Set("x", "y"))
+    x.narrowedBy(Seq(Some(scan("stage")), Some(scan("y"))), Set("x", "y"))
     assert(x != y)
   }
 
   test("a filter that another one was found equal to is given up if other filters narrow its build side") {
     val (x, y, alone) = (ref("d"), ref("d"), ref("d"))
-    Seq(x, y, alone).foreach(_.narrowedBy(Set.empty, Set.empty))
+    Seq(x, y, alone).foreach(_.narrowedBy(Nil, Set.empty))
     assert(x == y)
-    Seq(x, alone).foreach(_.narrowedBy(Set(scan("x")), Set("x")))
+    Seq(x, alone).foreach(_.narrowedBy(Seq(Some(scan("x"))), Set("x")))
     assert(isGivenUp(x) && !isGivenUp(y) && !isGivenUp(alone))
   }
 
   test("one filter in place of another is another one") {
     val (x, y) = (ref("d"), ref("d"))
-    Seq(x, y).foreach(_.narrowedBy(Set(scan("x")), Set("x")))
+    Seq(x, y).foreach(_.narrowedBy(Seq(Some(scan("x"))), Set("x")))
     assert(x == y)
-    x.narrowedBy(Set(scan("y")), Set("y"))
+    x.narrowedBy(Seq(Some(scan("y"))), Set("y"))
     assert(x != y && isGivenUp(x) && !isGivenUp(y))
+  }
+
+  test("which of two equal scans is filtered makes a difference") {
+    val (first, second) = (ref("d"), ref("d"))
+    first.narrowedBy(Seq(Some(scan("x")), None), Set("x"))
+    second.narrowedBy(Seq(None, Some(scan("x"))), Set("x"))
+    assert(first != second)
   }
 }

@@ -1,0 +1,48 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, PartitioningAwareFileIndex}
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
+import org.dynamicfilters.filter.Traverse
+import org.dynamicfilters.operators.FilteredScan
+import org.dynamicfilters.tables.DeltaTable
+
+/** What is known of the contents of a plan's tables, without a look at them: something that changes when they do. */
+private[plan] object TableContents {
+
+  /** Tables of subqueries count, and those that filters in its scans come from: these may belong to joins elsewhere.
+    *
+    * @return
+    *   None if one of the tables may change without notice
+    */
+  def of(plan: SparkPlan): Option[Seq[Any]] = plan match {
+    case q: QueryStageExec => of(q.plan)
+    case r: ReusedExchangeExec => of(r.child)
+    case r: ReusedSubqueryExec => of(r.child)
+    case a: AdaptiveSparkPlanExec => of(a.initialPlan)
+    case f: FileSourceScanExec => all(Seq(ofFiles(f.relation.location).map(Seq(_)), all(f.subqueries.map(of))))
+    case f: FilteredScan => all(f.children.map(of) ++ f.joinFilters.map(_._1.tables()))
+    case c: InMemoryTableScanExec => Some(Seq(System.identityHashCode(c.relation.cacheBuilder)))
+    // Their rows are part of the plan.
+    case _: LocalTableScanExec | _: RangeExec => Some(Nil)
+    case leaf if leaf.children.isEmpty => None
+    case other => all((other.children ++ other.subqueries).map(of))
+  }
+
+  private def all(contents: Seq[Option[Seq[Any]]]): Option[Seq[Any]] =
+    Traverse(contents)(_.toRight("")).toOption.map(_.flatten)
+
+  private def ofFiles(files: FileIndex): Option[Any] = files match {
+    case f: PartitioningAwareFileIndex =>
+      // In any order. A table that is written anew may well have its size again.
+      Some(f.allFiles().foldLeft((0L, 0L)) { case ((size, times), s) =>
+        (size + s.getLen, times + s.getModificationTime * 31 + s.getLen * s.getModificationTime)
+      })
+    // Without statistics its size is a constant.
+    case f: CatalogFileIndex => f.table.stats.map(s => (s.sizeInBytes, s.rowCount))
+    // Others may have to read a log to tell their size.
+    case f => DeltaTable.of(f).map(_.id)
+  }
+}
