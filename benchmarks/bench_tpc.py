@@ -11,8 +11,7 @@ of them (its default is 100 classes), and the JVM what it compiles of that: 240 
 after two rounds, and what it throws away it compiles again. The report is written after every round. What it
 has is not measured again: a run may be cut in parts, each of which warms up anew.
 
-At scale factor 10 a round of all that takes an hour. ``--single`` runs stock and ours once a round, without
-A/A, for sums and for what stands out.
+``--single`` runs stock and ours once a round, without A/A, for scales at which a round takes long.
 """
 
 from __future__ import annotations

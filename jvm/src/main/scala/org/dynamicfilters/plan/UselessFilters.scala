@@ -79,9 +79,10 @@ object UselessFilters {
 
   /** A scan has come to its end in an execution that went well. */
   def ended(scan: DynamicFilterScanExec, run: ScanRun, execution: Long): Unit = {
-    val report = run.report(execution)
+    // Merged from all executors' reports, and most scans of TopKs have no filter of a join.
+    lazy val report = run.report(execution)
     // Of what it did not come to, nothing is known.
-    val cameToEnd = run.sawAllSplits(report) && report(ScanCounter.Fallbacks) == 0
+    lazy val cameToEnd = run.sawAllSplits(report) && report(ScanCounter.Fallbacks) == 0
     def isKnown(i: Int) = report.isJudged(i) && (report.isDecisive(i) || (cameToEnd && !report.isOverlooked(i)))
     val inTuples = scan.spec.tuples.flatMap(_.parts.map(_.name)).toSet
     lazy val plainScan = plain(scan)
