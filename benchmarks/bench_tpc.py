@@ -6,10 +6,8 @@ machine can tell: a query is "slower" where ours is below 0.97 of stock's speed 
 the A/A interval.
 
 All queries run once a round, so that each meets a JVM that has compiled what all of them share: measured
-one after the other, A/A alone showed 20 %. For the same reason Spark keeps the code that it generates of all
-of them (its default is 100 classes), and the JVM what it compiles of that: 240 MB, its default, were full
-after two rounds, and what it throws away it compiles again. The report is written after every round. What it
-has is not measured again: a run may be cut in parts, each of which warms up anew.
+one after the other, A/A alone showed 20 %. The report is written after every query. What it has is not
+measured again: a run may be cut in parts, each of which warms up anew.
 
 ``--single`` runs stock and ours once a round, without A/A, for scales at which a round takes long.
 """
@@ -42,11 +40,6 @@ from results import rounds
 from runs import STOCK
 
 SUITES = {"tpcds": tpcds, "tpch": tpch}
-#: Else both forget code that the next round needs.
-KEEPS_CODE = {
-    "spark.sql.codegen.cache.maxEntries": "20000",
-    "spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=1g",
-}
 #: Of stock's speed.
 LEAST = 0.97
 
@@ -71,16 +64,19 @@ def main() -> None:
     tables, texts = suite.tables(datafiles.DATA, options.scale), suite.queries(options.scale)
     wanted = options.queries or list(texts)
     variants = [*((STOCK, OURS) if options.single else VARIANTS), *([BLOOM] if options.bloom else [])]
-    spark = runs.session(f"benchmark of {options.suite}", {**runs.LARGE, **KEEPS_CODE})
+    spark = runs.session(f"benchmark of {options.suite}", {**runs.LARGE, **runs.STEADY})
     threads = Threads(int(spark._jvm.java.lang.ProcessHandle.current().pid()))  # type: ignore[union-attr]
     end = time.monotonic() + 60 * options.minutes
     try:
         for name, folder in tables.items():
             runs.warm_page_cache(folder)
             runs.register(spark, name, folder)
-        for round_, order in rounds(variants, options.warm_up + options.rounds):
+        for round_, turn in rounds(variants, options.warm_up + options.rounds):
             with step(f"{options.suite} {options.scale:g}, round {round_}") as progress:
-                for name in wanted:
+                for number, name in enumerate(wanted):
+                    # One round alone would favour a variant that runs second in all queries.
+                    start = number % len(variants)
+                    order = [*turn[start:], *turn[:start]]
                     if time.monotonic() > end or rounds_of(report, name) >= options.rounds:
                         continue
                     progress.note(name)
@@ -89,6 +85,7 @@ def main() -> None:
                         report["problems"][name] = problem
                     if used and round_ >= options.warm_up:
                         report["queries"].setdefault(name, Paired()).add(used)
+                        write(out, report)
             write(out, report)
             out.with_suffix(".md").write_text(page(options.suite, options.scale, report), encoding="utf-8")
     finally:
@@ -154,7 +151,10 @@ def is_slower(query: Paired) -> bool:
 
 
 def _ratio(query: Paired, unit: str, variant: str) -> str:
-    return query.pairs(unit, variant).text() if query.has(variant) else "not measured"
+    if not query.has(variant):
+        return "not measured"
+    pairs = query.pairs(unit, variant)
+    return pairs.text() if len(pairs.ratios) > 1 else f"{pairs.ratio:.3f}"
 
 
 def _line(query: Paired) -> str:
@@ -196,12 +196,19 @@ def page(suite: str, scale: float, report: Mapping[str, Any]) -> str:
     items = summary(report["queries"]) + [f"{name}: {text}" for name, text in report["problems"].items()]
     for item in items:
         lines += textwrap.wrap(f"* {item}", 100, subsequent_indent="  ")
-    lines += ["", "Seconds are medians; ratios those of pairs, with the interval of 95 %.", ""]
-    lines += ["| query | stock, s | ours, s | ours / stock | A/A | processor: ours / stock | A/A |"]
-    lines += ["|---|---|---|---|---|---|---|"]
+    against = [v for v in (OURS, AGAIN, BLOOM) if any(of.has(v) for of in report["queries"].values())]
+    title = {OURS: "ours / stock", AGAIN: "A/A", BLOOM: "its own bloom filter / stock"}
+    columns = [(title[v] if unit == WALL else f"processor: {title[v]}") for unit in UNITS for v in against]
+    lines += [
+        "",
+        "Seconds are medians; ratios those of pairs, with the interval of 95 %.",
+        "",
+    ]
+    lines += [f"| {' | '.join(['query', 'stock, s', 'ours, s', *columns])} |"]
+    lines += ["|" + "---|" * (3 + len(columns))]
     for name, query in sorted(report["queries"].items()):
         row = [name, f"{query.median(WALL, STOCK):.3f}", f"{query.median(WALL, OURS):.3f}"]
-        row += [_ratio(query, unit, variant) for unit in UNITS for variant in (OURS, AGAIN)]
+        row += [_ratio(query, unit, variant) for unit in UNITS for variant in against]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 

@@ -23,6 +23,14 @@ WARM_UP_RUNS = 12  # on small tables; after about ten the times no longer fall
 LOCAL = f"local[{CORES}]"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 LARGE = {"spark.driver.memory": "8g"}
+#: For differences of some per cent, beside `LARGE`. Spark keeps the code that it generates of all queries (by
+#: default 100 classes), and the JVM what it compiles of that: 240 MB, its default, were full after two
+#: rounds of TPC-DS, and what it throws away it compiles again. The heap keeps its memory: to get it back from
+#: the system after each collection took up to 30 ms of a query of 300, never the same.
+STEADY = {
+    "spark.sql.codegen.cache.maxEntries": "20000",
+    "spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=1g -Xms8g -XX:+AlwaysPreTouch",
+}
 SMALL_EXECUTORS = {"spark.executor.memory": "1g", "spark.ui.enabled": "false"}
 
 STOCK, ORACLE, FIRST, REPEATED = "stock", "oracle", "first", "repeated"
