@@ -35,6 +35,8 @@ SMALL_EXECUTORS = {"spark.executor.memory": "1g", "spark.ui.enabled": "false"}
 
 STOCK, ORACLE, FIRST, REPEATED = "stock", "oracle", "first", "repeated"
 VARIANTS = (STOCK, ORACLE, FIRST, REPEATED)
+#: The run after `FIRST`: the same process, whose code is as warm, and now the table is known.
+SECOND = "second"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import report
 from report import Report
 from results import Figure, Pairs, Timed
-from runs import FIRST, ORACLE, REPEATED, STOCK, VARIANTS, Skipped
+from runs import FIRST, ORACLE, REPEATED, SECOND, STOCK, VARIANTS, Skipped
 
 TITLES = {STOCK: "stock", ORACLE: "oracle", FIRST: "ours, first run", REPEATED: "ours, repeated"}
 STYLES = {
@@ -42,6 +42,7 @@ class Cell(Timed):
             "median_seconds": self.medians(),
             "stock_over_repeated": self.ratio(STOCK, REPEATED),
             "stock_over_first": self.ratio(STOCK, FIRST),
+            "first_over_second": self.ratio(FIRST, SECOND),
             "repeated_over_oracle": self.ratio(REPEATED, ORACLE),
             "skipped": {variant: skipped.as_dict() for variant, skipped in self.skipped.items()},
         }
@@ -133,6 +134,9 @@ def _of_layout(by_table: dict[tuple[str, int], Cell], layout: str, sizes: Sequen
     if layout == "int64":
         what, against = f"q23: cost relative to the oracle, {rows}", largest.ratio(REPEATED, ORACLE)
         found.append(Figure.of_ratio(what, "at most", 1.15, against, *size))
+    if (again := largest.ratio(FIRST, SECOND)) is not None:
+        what = f"q23: first run relative to the second, {rows}"
+        found.append(Figure.of_ratio(what, "at most", 2, again, *size))
     other = by_table.get(("int64", largest.millions)) if layout == "int96" else None
     if other and (theirs := other.median(REPEATED)):  # a report is written after each table
         what = f"q23: cost relative to int64 files, {rows}"
@@ -142,12 +146,14 @@ def _of_layout(by_table: dict[tuple[str, int], Cell], layout: str, sizes: Sequen
 
 def _scaling(cells: Sequence[Cell]) -> str:
     header = ["files", "rows", *(f"{TITLES[variant]}, s" for variant in VARIANTS)]
-    header += ["stock / first", "stock / repeated", "repeated / oracle", "row groups pruned", "rows pruned"]
+    ratios = [(STOCK, FIRST), (FIRST, SECOND), (STOCK, REPEATED)]
+    header += [*(f"{above} / {below}" for above, below in ratios), "repeated / oracle"]
+    header += ["row groups pruned", "rows pruned"]
     rows = []
     for cell in sorted(cells, key=lambda cell: (cell.layout, cell.millions)):
         row = [cell.layout, f"{cell.millions}M"]
         row += [report.number(cell.median(variant), 3) for variant in VARIANTS]
-        row += [report.number(cell.ratio(STOCK, ours), 1) for ours in (FIRST, REPEATED)]
+        row += [report.number(cell.ratio(*of), 1) for of in ratios]
         row += [report.number(cell.ratio(REPEATED, ORACLE), 2)]
         rows.append([*row, *report.skipped(cell.skipped.get(REPEATED))])
     return report.table(header, rows)
