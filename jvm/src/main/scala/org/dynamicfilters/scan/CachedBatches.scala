@@ -54,7 +54,7 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
   private def excludes(stats: InternalRow, task: TaskScan): Boolean = {
     val now = if (task.isFixed && !isRepeatable) task.filters() else task.allFilters()
     task.tuples().contains(ValueFilter.Nothing) ||
-    spec.excludes(i => now(i) == ValueFilter.Nothing || !couldPass(now(i), stats, columns(i), spec.columns(i).domain))
+    spec.excludes(i => !couldPass(now(i), stats, columns(i), spec.columns(i).domain))
   }
 }
 

@@ -71,7 +71,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         spec.excludes { i =>
           val bounds =
             if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.partitionBounds(file, i)
-          spec.columns(i).ref.topK.isEmpty && (filters(i) == ValueFilter.Nothing || !filters(i).couldPass(bounds))
+          spec.columns(i).ref.topK.isEmpty && !filters(i).couldPass(bounds)
         }
       }.toSeq
     }
@@ -192,7 +192,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private def decide(group: RowGroup): Decision = {
     val now = task.filters()
-    def excluded(i: Int): Boolean = now(i) == ValueFilter.Nothing || !now(i).couldPass(boundsOf(group, i))
+    def excluded(i: Int): Boolean = !now(i).couldPass(boundsOf(group, i))
     judge(group)
     if (task.tuples().contains(ValueFilter.Nothing) || spec.excludes(excluded)) return Decision.Prune(ByStatistics)
     // One of those of which a row has to pass only one says nothing by itself.

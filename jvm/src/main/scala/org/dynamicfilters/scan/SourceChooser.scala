@@ -27,7 +27,7 @@ object SourceChooser {
       minParallelism: Int
   ): Choice = {
     def isExcluded(p: SourcePart) =
-      spec.columns.indices.exists(i => ready(i).exists(f => f == ValueFilter.Nothing || !f.couldPass(p.bounds(i))))
+      spec.columns.indices.exists(i => ready(i).exists(!_.couldPass(p.bounds(i))))
     val kept = splits.map(_.filterNot(isExcluded))
     val parts = kept.flatten
     val left = splits.map(_.size).sum - parts.size

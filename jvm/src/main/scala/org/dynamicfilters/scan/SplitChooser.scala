@@ -76,8 +76,7 @@ object SplitChooser {
       def bytes = statistics.bytes(f.urlEncodedPath, FileIdentity.listed(f), f.start, f.start + f.length)(wanted)
       new Split(f, spec, certain, learned, if (learned.exists(_.isDefined)) bytes else None)
     }
-    def excluding(bounds: IndexedSeq[ColumnBounds])(i: Int) =
-      ready(i).exists(f => f == ValueFilter.Nothing || !f.couldPass(bounds(i)))
+    def excluding(bounds: IndexedSeq[ColumnBounds])(i: Int) = ready(i).exists(!_.couldPass(bounds(i)))
     def passing(bounds: IndexedSeq[ColumnBounds])(i: Int) = ready(i).exists(_.allPass(bounds(i).ofValues))
     def excludes(bounds: IndexedSeq[ColumnBounds]) = spec.columns.indices.exists(excluding(bounds))
     val found = partitions.map(_.files.map(split).toSeq)

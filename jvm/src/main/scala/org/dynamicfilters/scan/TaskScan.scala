@@ -279,8 +279,7 @@ final class TaskScan(
     */
   def excludes(file: PartitionedFile): Boolean = {
     val now = allFilters()
-    def isExcluding(i: Int, bounds: Int => ColumnBounds) =
-      now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i))
+    def isExcluding(i: Int, bounds: Int => ColumnBounds) = !now(i).couldPass(bounds(i))
     def by(bounds: Int => ColumnBounds): Boolean =
       spec.excludes(i => isExcluding(i, bounds)) && {
         // By one filter; the others were not asked.
@@ -306,7 +305,7 @@ final class TaskScan(
   def excludesRows(bounds: IndexedSeq[ColumnBounds]): Boolean = {
     val now = allFilters()
     tuples().contains(ValueFilter.Nothing) ||
-    spec.excludes(i => now(i) == ValueFilter.Nothing || !now(i).couldPass(bounds(i)))
+    spec.excludes(i => !now(i).couldPass(bounds(i)))
   }
 
   private def isAsListed(file: PartitionedFile): Boolean = {
