@@ -81,7 +81,6 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     val show = Settings.get(conf, Settings.ShowValues)
     taps.foreach { t =>
       t.ref.state.showValues = show
-      t.ref.state.showWith(new TapShows(sparkContext, executionId, metrics))
       QueryReports.instance.noteFilter(executionId, session, t.ref.state)
       execution.foreach { id =>
         Executions.instance.open(id).foreach(_.announce(t.ref.state))
@@ -97,11 +96,15 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
       rows
     } else {
       val limits = BuildKeyTapExec.limits(this)
-      val collected = taps.map { t =>
+      val wanted = taps.filter { t =>
+        val isFirst = t.ref.state.started(partitions)
+        if (isFirst) t.ref.state.showWith(new TapShows(sparkContext, executionId, metrics))
+        isFirst
+      }
+      val collected = wanted.map { t =>
         val offers = Seam.current.keys(execution.get, conf, t.ref.state)
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
         sparkContext.register(accumulator)
-        t.ref.state.started(partitions)
         val expecting = limits.copy(expectedRows = t.ref.expectedRows)
         new Collected(t.ref.parts, t.keys, expecting, partitions, accumulator)
       }.toArray
@@ -109,7 +112,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
       // The index of this RDD's partition, not the task's.
       val tapped =
         new MappedRDD(rows, (i, it: Iterator[InternalRow]) => new KeyTapIterator(it, i, collected, counts))
-      execution.foreach(RunningStages.buildStarted(_, tapped.id, taps.map(_.ref.state)))
+      execution.foreach(RunningStages.buildStarted(_, tapped.id, wanted.map(_.ref.state)))
       tapped
     }
   }

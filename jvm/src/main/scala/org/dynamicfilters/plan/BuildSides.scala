@@ -1,5 +1,7 @@
 package org.dynamicfilters.plan
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.expressions.{
   Alias,
   Attribute,
@@ -20,6 +22,15 @@ import org.dynamicfilters.state.JoinRef
 /** Finds the place under a join's build side where its keys are collected: the first exchange. */
 object BuildSides {
 
+  /** A build side with a tap.
+    *
+    * @param ref
+    *   the tap's filter
+    * @param passed
+    *   see [[JoinRef.passed]]
+    */
+  final case class Tapped(side: SparkPlan, ref: JoinRef, passed: Seq[String])
+
   /** Puts a tap under the build side, or finds the one that is there.
     *
     * Below an aggregate, a filter or another join the tap sees more keys than reach the join, never fewer.
@@ -29,34 +40,35 @@ object BuildSides {
     * @param nullsMatch
     *   by key, whether the join takes NULLs for equal
     * @param make
-    *   makes the filter of an exchange that has no tap for the keys yet: takes the exchange and the keys, bound to its output
+    *   makes the filter of an exchange that has no tap for the keys yet: takes the exchange, the keys, bound to its output, and
+    *   what has been passed
+    * @param passed
+    *   on the way from the join
     * @return
-    *   the build side with the tap, and its filter; or why there can be none
+    *   the build side with the tap; or why there can be none
     */
-  def tapped(plan: SparkPlan, keys: Seq[Expression], nullsMatch: Seq[Boolean])(
-      make: (Exchange, Seq[Expression]) => JoinRef
-  ): Either[String, (SparkPlan, JoinRef)] = {
-    def below(parent: SparkPlan, child: SparkPlan, keys: Seq[Expression]) =
-      tapped(child, keys, nullsMatch)(make).map { case (c, ref) =>
-        (parent.withNewChildren(parent.children.map(x => if (x eq child) c else x)), ref)
+  def tapped(plan: SparkPlan, keys: Seq[Expression], nullsMatch: Seq[Boolean], passed: Seq[String] = Nil)(
+      make: (Exchange, Seq[Expression], Seq[String]) => JoinRef
+  ): Either[String, Tapped] = {
+    def below(parent: SparkPlan, child: SparkPlan, keys: Seq[Expression], passing: Option[String] = None) =
+      tapped(child, keys, nullsMatch, passed ++ passing)(make).map { t =>
+        t.copy(side = parent.withNewChildren(parent.children.map(x => if (x eq child) t.side else x)))
       }
+    // It runs already, or has run.
+    def found(exchange: SparkPlan) =
+      tapOf(exchange, bind(keys, exchange.output), nullsMatch)
+        .map(Tapped(exchange, _, passed))
+        .toRight(BuildKeyTapExec.RanWithoutTap)
     plan match {
-      case r: ReusedExchangeExec =>
-        tapOf(r, bind(keys, r.output), nullsMatch)
-          .map((r, _))
-          .toRight(BuildKeyTapExec.RanWithoutTap)
+      case r: ReusedExchangeExec => found(r)
       case e: Exchange =>
         val bound = bind(keys, e.output)
-        val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound))
-        Right((withTap(e, KeyTap(ref, bound)), ref))
-      case q: ExchangeQueryStageExec =>
-        // It runs already, or has run.
-        tapOf(q, bind(keys, q.output), nullsMatch)
-          .map((q, _))
-          .toRight(BuildKeyTapExec.RanWithoutTap)
-      case r: AQEShuffleReadExec => tapped(r.child, keys, nullsMatch)(make).map { case (_, ref) => (r, ref) }
+        val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound, passed))
+        Right(Tapped(withTap(e, KeyTap(ref, bound)), ref, passed))
+      case q: ExchangeQueryStageExec => found(q)
+      case r: AQEShuffleReadExec => tapped(r.child, keys, nullsMatch, passed)(make).map(_.copy(side = r))
       case s: SortExec => below(s, s.child, keys)
-      case f: FilterExec => below(f, f.child, keys)
+      case f: FilterExec => below(f, f.child, keys, Some("filter"))
       case p: ProjectExec =>
         Traverse(keys)(attribute(_).flatMap(source(p.projectList, _))).flatMap(below(p, p.child, _))
       case a: BaseAggregateExec =>
@@ -72,7 +84,8 @@ object BuildSides {
           // A side that carries no filter may put out NULLs that its rows do not have.
           def carries(isLeft: Boolean) = JoinSemantics.of(j)(isLeft).carries
           sides.find { case (_, side) => as.forall(side.outputSet.contains) } match {
-            case Some((isLeft, side)) => if (carries(isLeft)) below(j, side, as) else Left(noExchange(j))
+            case Some((isLeft, side)) =>
+              if (carries(isLeft)) below(j, side, as, Some("join")) else Left(noExchange(j))
             case None if as.forall(j.outputSet.contains) => Left("the build keys come from both sides of a join")
             case None => Left("the build key is made by a join")
           }
@@ -121,6 +134,12 @@ object BuildSides {
     case _ => false
   }
 
+  /** Whether a stage of the side, which runs or has run, has the tap of a filter. */
+  def hasRunningTap(side: SparkPlan, ref: JoinRef): Boolean = side.exists {
+    case q: adaptive.QueryStageExec => taps(q.plan).exists(_.ref eq ref)
+    case _ => false
+  }
+
   /** All taps of a plan, those of running stages included. */
   def taps(plan: SparkPlan): Seq[KeyTap] = plan.flatMap {
     case q: adaptive.QueryStageExec => taps(q.plan)
@@ -136,16 +155,34 @@ object BuildSides {
   }
 
   /** Tells the filters of a plan which other filters narrow what their taps see. */
-  def tellNarrowing(plan: SparkPlan): Unit = plan.foreach {
-    case e: Exchange =>
-      val taps = BuildKeyTapExec.under(e).toSeq.flatMap(_.taps)
-      if (taps.nonEmpty) {
-        val places = filteredScans(e)
-        val forms = if (places.forall(_.isEmpty)) Nil else places.map(_.map(_.canonicalized))
-        val filters = places.flatten.flatMap(_.joinFilters.map(_._1.origin)).toSet
-        taps.foreach(_.ref.narrowedBy(forms, filters))
+  def tellNarrowing(plan: SparkPlan): Unit = {
+    val places = plan.collect {
+      case e: Exchange if BuildKeyTapExec.under(e).isDefined =>
+        (BuildKeyTapExec.under(e).toSeq.flatMap(_.taps.map(_.ref)), filteredScans(e))
+    }
+    val direct = places.flatMap { case (refs, scans) =>
+      refs.map(_.id -> scans.flatten.flatMap(_.joinFilters.map(_._1)))
+    }.toMap
+    places.foreach { case (refs, scans) =>
+      val forms = if (scans.forall(_.isEmpty)) Nil else scans.map(_.map(_.canonicalized))
+      refs.foreach(ref => ref.narrowedBy(forms, narrowing(ref, direct)))
+    }
+  }
+
+  /** Origins of the filters that narrow a filter's build side, and of those that narrow theirs: adaptive execution may change
+    * one of these alone.
+    */
+  private def narrowing(ref: JoinRef, direct: Map[Long, Seq[JoinRef]]): Set[String] = {
+    val seen = mutable.HashMap.empty[Long, JoinRef]
+    def visit(r: JoinRef): Unit = direct.getOrElse(r.id, Nil).foreach { by =>
+      if (!seen.contains(by.id)) {
+        seen(by.id) = by
+        visit(by)
       }
-    case _ =>
+    }
+    visit(ref)
+    // Of what runs already, what has been told before.
+    seen.valuesIterator.flatMap(by => by.narrowers + by.origin).toSet
   }
 
   /** By leaf of the plan, whether it is under filters. */

@@ -169,11 +169,17 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       // First of all, so that a filter that no scan can use costs nothing.
       _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _)).getOrElse(Right(()))
       _ <- Repeatable.keys(sides.build).toLeft(()).left.map(r => s"the build side: $r")
-      tapped <- BuildSides.tapped(sides.build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound) =>
-        running.getOrElse(make(sides.build, e, bound, keys, parts.toIndexedSeq, columns))
-      )
-      (newBuild, ref) = tapped
-      _ = running.filterNot(_ eq ref).foreach(_.state.follow(ref.state))
+      tapped <- running
+        // With a second tap, above the stage's, the keys would be those of both.
+        .filter(BuildSides.hasRunningTap(sides.build, _))
+        .map(r => Right(BuildSides.Tapped(sides.build, r, r.passed)))
+        .getOrElse(
+          BuildSides.tapped(sides.build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound, passed) =>
+            running.getOrElse(make(sides.build, e, bound, keys, parts.toIndexedSeq, columns, passed))
+          )
+        )
+      BuildSides.Tapped(newBuild, ref, passed) = tapped
+      _ = running.foreach(takes(_, ref, passed))
       newProbe <- attributes
         .map(push(sides.probe, _, ref, waits, mayBeUseless = alone && running.isEmpty))
         .getOrElse(Right(sides.probe))
@@ -185,6 +191,11 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
     result
   }
+
+  /** A filter that a scan has already gets the keys of this tap. */
+  private def takes(running: JoinRef, tapped: JoinRef, passed: Seq[String]): Unit =
+    if (running eq tapped) running.tappedAfter(passed)
+    else if (running == tapped || running.becomeOther()) running.state.follow(tapped.state)
 
   private def part(key: JoinKey): Either[String, TuplePart] =
     for {
@@ -204,7 +215,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       bound: Seq[Expression],
       keys: Seq[JoinKey],
       parts: IndexedSeq[TuplePart],
-      columns: Seq[JoinRef]
+      columns: Seq[JoinRef],
+      passed: Seq[String]
   ): JoinRef = {
     val build = e.canonicalized
     val expected = BuildEstimates.of(e)
@@ -220,7 +232,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         columns,
         expected.fold(1.0)(_.selectivity),
         side.canonicalized.hashCode,
-        () => TableContents.of(side)
+        () => TableContents.of(side),
+        passed
       )
     )
   }

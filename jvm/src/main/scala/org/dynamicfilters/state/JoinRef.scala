@@ -23,6 +23,9 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   * @param tables
   *   what is known of the files of all tables that its keys come from, without a look at them: it changes when they do. None
   *   if that is not known of one of them
+  * @param passed
+  *   what stood between the join and the tap when the filter was made, from above, and leaves out rows whose keys are
+  *   collected nevertheless: "filter", "join"
   */
 final class JoinRef private (
     id: Long,
@@ -34,7 +37,8 @@ final class JoinRef private (
     @transient private val columns: Seq[JoinRef],
     val expectedShare: Double,
     private[dynamicfilters] val sideHash: Int,
-    @transient private[dynamicfilters] val tables: () => Option[Seq[Any]]
+    @transient private[dynamicfilters] val tables: () => Option[Seq[Any]],
+    @transient private[dynamicfilters] val passed: Seq[String]
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
@@ -81,6 +85,31 @@ final class JoinRef private (
       if (!isFirst && compared) state.disable(NarrowedLater)
     }
 
+  /** Origins of the filters that narrow what the tap sees; see `narrowedBy`. */
+  private[dynamicfilters] def narrowers: Set[String] = narrowing.fold(Set.empty[String])(_.filters)
+
+  // Whether its keys come from elsewhere than `build` says.
+  @transient @volatile private var isOther = false
+
+  /** Its tap is where it was planned anew. A scan of another join may have this filter too, taken for its own: above an
+    * aggregate's HAVING, for one, there are fewer keys than that join has.
+    *
+    * @param now
+    *   what `passed` would be there
+    */
+  def tappedAfter(now: Seq[String]): Unit = if (now != passed) becomeOther()
+
+  /** Its keys will not be those that it was compared by. From now on it is equal to itself only.
+    *
+    * @return
+    *   whether it may have other keys; if an equal filter was found before, it is given up
+    */
+  def becomeOther(): Boolean = {
+    isOther = true
+    if (compared) state.disable(MovedLater)
+    !compared
+  }
+
   /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */
   @transient @volatile var stageMade: Long = 0
 
@@ -99,10 +128,10 @@ final class JoinRef private (
   override def hashCode: Int = marker.hashCode
 
   private def isNarrowedAs(that: JoinRef): Boolean = {
-    // Before the comparison, as `narrowedBy` looks after the change: one of the two sees the other.
+    // Before the comparison, as `narrowedBy` and `becomeOther` look after the change: one of the two sees the other.
     compared = true
     that.compared = true
-    that.narrowed == narrowed
+    !isOther && !that.isOther && that.narrowed == narrowed
   }
 
   private def narrowed: Seq[Option[SparkPlan]] = narrowing.fold(Seq.empty[Option[SparkPlan]])(_.scans)
@@ -111,6 +140,8 @@ final class JoinRef private (
 object JoinRef {
 
   private final case class Narrowing(scans: Seq[Option[SparkPlan]], filters: Set[String])
+
+  val MovedLater = "planned anew: its keys would come from another place of the build side"
 
   val NarrowedLater = "planned anew: other filters than before narrow the build side"
 
@@ -132,9 +163,22 @@ object JoinRef {
       columns: Seq[JoinRef],
       expectedShare: Double = 1,
       sideHash: Int = 0,
-      tables: () => Option[Seq[Any]] = () => None
+      tables: () => Option[Seq[Any]] = () => None,
+      passed: Seq[String] = Nil
   ): JoinRef =
     FilterRef.register(
-      new JoinRef(FilterRef.nextId(), parts, origin, build, keys, limits, columns, expectedShare, sideHash, tables)
+      new JoinRef(
+        FilterRef.nextId(),
+        parts,
+        origin,
+        build,
+        keys,
+        limits,
+        columns,
+        expectedShare,
+        sideHash,
+        tables,
+        passed
+      )
     )
 }

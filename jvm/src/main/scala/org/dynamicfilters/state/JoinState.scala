@@ -70,12 +70,13 @@ final class JoinState(
 
   /** Takes over what another filter of equal keys finds: Spark uses that one's exchange for this join too.
     *
-    * Never in a circle, and none whose build side has started follows one whose has not: then that one follows.
+    * Never in a circle, and none whose build side has started follows one whose has not: then that one follows. What has been
+    * given up stays so.
     */
   def follow(other: JoinState): Unit = {
     val joined = JoinState.Following.synchronized {
       val (mine, its) = (root, other.root)
-      if ((mine eq its) || (leader != null && !mine.isRegistered)) None
+      if ((mine eq its) || mine.isDisabled || (leader != null && !mine.isRegistered)) None
       else if (its.isRegistered && !mine.isRegistered) Some(its.under(mine))
       else Some(mine.under(its))
     }
@@ -89,6 +90,11 @@ final class JoinState(
   }
 
   private def isRegistered: Boolean = phaseNow.get == Registered
+
+  private def isDisabled: Boolean = phaseNow.get match {
+    case Disabled(_) => true
+    case _ => false
+  }
 
   private def under(other: JoinState): JoinState = {
     leader = other
@@ -193,16 +199,23 @@ final class JoinState(
     }
   }
 
-  /** The build side starts. A second start, of a plan that is executed again, changes nothing: the rows are the same. */
-  def started(partitions: Int): Unit = synchronized {
-    if (phaseNow.get == Registered) {
+  /** The build side starts.
+    *
+    * @return
+    *   whether its keys are wanted: not those of a second start, as of a plan that is executed again. It may have other
+    *   partitions than the first, and what both report would be mixed
+    */
+  def started(partitions: Int): Boolean = synchronized {
+    val isFirst = phaseNow.get == Registered && {
       startedAt = System.nanoTime()
-      if (phaseNow.compareAndSet(Registered, Building(partitions))) {
-        lead()
-        begin()
-        checkComplete()
-      }
+      phaseNow.compareAndSet(Registered, Building(partitions))
     }
+    if (isFirst) {
+      lead()
+      begin()
+      checkComplete()
+    }
+    isFirst
   }
 
   override def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit = if (!isDone) {

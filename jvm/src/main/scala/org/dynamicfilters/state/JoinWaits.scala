@@ -5,6 +5,8 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.SparkEnv
+
 /** How long a scan is held back for a filter.
   *
   * @param millis
@@ -22,13 +24,26 @@ final case class JoinWait(ref: JoinRef, millis: Long, endsAtStart: Boolean = fal
   */
 object JoinWaits {
 
-  /** Pools whose threads submit one exchange each (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1
-    * on), with how many of them may wait: a quarter of the pools' default sizes at most
-    * (`spark.sql.shuffleExchange.maxThreadThreshold`, `spark.sql.broadcastExchange.maxThreadThreshold`). A broadcast takes two.
+  /** Threads that submit one exchange each (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1 on).
+    *
+    * @param name
+    *   with which the names of its threads begin
+    * @param size
+    *   the setting that says how many there are, and its default
+    * @param ofOne
+    *   how many threads one exchange takes
     */
-  private val MaxWaiting: Map[String, Int] = Map("shuffle-exchange" -> 256, "broadcast-exchange" -> 16)
+  private final case class Pool(name: String, size: (String, Int), ofOne: Int) {
+    val waiting = new AtomicInteger
 
-  private val waiting: Map[String, AtomicInteger] = MaxWaiting.map { case (pool, _) => pool -> new AtomicInteger }
+    /** How many of its threads may wait: a quarter at most. Waiting ones must not keep a build side from being submitted. */
+    def most(sizeOf: (String, Int) => Int): Int = sizeOf(size._1, size._2) / (4 * ofOne)
+  }
+
+  private val pools = Seq(
+    Pool("shuffle-exchange", "spark.sql.shuffleExchange.maxThreadThreshold" -> 1024, ofOne = 1),
+    Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, ofOne = 2)
+  )
 
   /** What scans of an execution wait for, and the build sides that have started. */
   private final class Waits extends AutoCloseable {
@@ -58,7 +73,7 @@ object JoinWaits {
     case object QueryEnded extends Outcome
   }
 
-  private def pool: Option[String] = MaxWaiting.keys.find(Thread.currentThread.getName.startsWith(_))
+  private def pool: Option[Pool] = pools.find(p => Thread.currentThread.getName.startsWith(p.name))
 
   /** Whether this thread is one of those pools', and submits an exchange. */
   def isSubmitting: Boolean = pool.isDefined
@@ -73,9 +88,9 @@ object JoinWaits {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
         try
-          if (waiting(pool).incrementAndGet() > MaxWaiting(pool)) Outcome.TooManyWaiting
+          if (pool.waiting.incrementAndGet() > pool.most(configured)) Outcome.TooManyWaiting
           else wait(executionId, waits, look)
-        finally waiting(pool).decrementAndGet()
+        finally pool.waiting.decrementAndGet()
     }
 
   private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Unit): Outcome =
@@ -91,6 +106,10 @@ object JoinWaits {
         }
         if (waits.ended) Outcome.QueryEnded else Outcome.Over
     }
+
+  // Static settings: those that the pools were made with.
+  private def configured(key: String, default: Int): Int =
+    Option(SparkEnv.get).fold(default)(_.conf.getInt(key, default))
 
   /** A day: more does not fit into the clock's nanoseconds. */
   private val Longest = TimeUnit.DAYS.toMillis(1)
@@ -112,5 +131,5 @@ object JoinWaits {
     Executions.instance.find[Waits](executionId, Waits).foreach(_.waiting.values.asScala.foreach(_.state.release()))
 
   /** Threads that wait now; for tests. */
-  def waitingNow: Int = waiting.valuesIterator.map(_.get).sum
+  def waitingNow: Int = pools.map(_.waiting.get).sum
 }

@@ -61,4 +61,26 @@ class JoinRefSuite extends AnyFunSuite {
     second.narrowedBy(Seq(None, Some(scan("x"))), Set("x"))
     assert(first != second)
   }
+
+  test("a filter whose keys come from another place is equal to itself only") {
+    val (moved, other) = (ref("d"), ref("d"))
+    moved.tappedAfter(moved.passed)
+    assert(moved == other)
+    val alone = ref("d")
+    alone.tappedAfter(Seq("filter"))
+    assert(alone != other && other != alone && alone == alone)
+    assert(alone.state.phase == JoinPhase.Registered)
+  }
+
+  test("a filter that another one was found equal to is given up if its keys come from another place") {
+    val (moved, other) = (ref("d"), ref("d"))
+    assert(moved == other)
+    assert(!moved.becomeOther() && moved.state.phase == JoinPhase.Disabled(JoinRef.MovedLater))
+    assert(other.state.phase == JoinPhase.Registered)
+    // Nor may it come back with the keys of a third one.
+    val third = ref("d")
+    moved.state.follow(third.state)
+    third.state.started(0)
+    assert(moved.state.phase == JoinPhase.Disabled(JoinRef.MovedLater))
+  }
 }

@@ -47,6 +47,15 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     assert(passes(s, 1L) && passes(s, 5L))
   }
 
+  test("only the first start's keys are wanted") {
+    val s = state
+    assert(s.started(2) && !s.started(1) && s.phase == JoinPhase.Building(2))
+    s.disable("test")
+    assert(!s.started(2))
+    val built = state
+    assert(built.started(0) && built.current.isDefined && !built.started(1))
+  }
+
   test("what comes before the start is kept") {
     val s = state
     s.offer(0, keys(4), outgrown = false)

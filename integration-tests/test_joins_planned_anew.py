@@ -1,0 +1,138 @@
+"""Joins that adaptive execution turns into broadcasts while scans wait for their filters: the keys of a build
+side would then come from a second place, above an aggregate's HAVING, beside or instead of the first one.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spark_dynamic_filters as sdf
+from support import joins
+from support.joins import FOREVER, Comparer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(170)]
+
+# By its files b1 is too large for a broadcast, and small enough when its keys are there. (Above HAVING, the
+# threshold of adaptive execution's own does not count: Spark forgets that the size was measured.)
+BECOMES_BROADCAST = {
+    "spark.sql.autoBroadcastJoinThreshold": "60k",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.files.openCostInBytes": "4k",
+}
+WAITS = "/*+ DYNAMIC_FILTER(f) */"
+
+
+@pytest.fixture(scope="module")
+def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Tables: facts f with keys x and y; b1, in which each x has a row with w = 0, and every second one two;
+    b2 with all y."""
+    folder = tmp_path_factory.mktemp("anew")
+
+    def view(name: str, parts: list[pa.Table]) -> None:
+        (folder / name).mkdir()
+        for i, part in enumerate(parts):
+            pq.write_table(part, folder / name / f"{i}.parquet", row_group_size=2_500)
+        spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+
+    facts = range(100_000)
+    view(
+        "f",
+        [
+            pa.table(
+                {
+                    "x": [i % 2_000 for i in facts],
+                    "y": [i * 7_919 % 500 for i in facts],
+                    "v": facts,
+                    "payload": [format(i * 7_919, "x").rjust(40, "a") for i in facts],
+                }
+            )
+        ],
+    )
+    counts, padding = [[0, 0, 1, 2, 3], [0, 1, 2, 3]], random.Random(1)
+
+    def narrow(keys: range) -> pa.Table:
+        rows = [(x, w) for x in keys for w in counts[x % 2]]
+        columns = {"x": [x for x, _ in rows], "w": [w for _, w in rows]}
+        return pa.table({**columns, "padding": [padding.randbytes(40).hex() for _ in rows]})
+
+    view("b1", [narrow(range(i * 500, (i + 1) * 500)) for i in range(4)])
+    view("b2", [pa.table({"y": range(500), "z": range(500)})])
+
+    # Local functions travel by value: workers cannot import this module.
+    def slow(value: int, seconds: float) -> int:
+        if value == 7:
+            time.sleep(float(seconds))
+        return value
+
+    spark.udf.register("slow", slow, "bigint")
+    spark.sql("SELECT slow(1, 0.0)").collect()
+    return Comparer(spark)
+
+
+def _narrowed(having: int) -> str:
+    return f"(SELECT x FROM b1 WHERE w < 1 AND x % 7 = 0 GROUP BY x HAVING count(*) > {having})"
+
+
+# In a broadcast, so that the build side has no Python operator itself.
+_SLOW = (
+    "(SELECT /*+ BROADCAST(s) */ b2.y FROM b2 "
+    "LEFT SEMI JOIN (SELECT y FROM b2 WHERE slow(y, 1.5) = y) s ON b2.y = s.y WHERE b2.z < 60)"
+)
+
+
+def _join(having: int, columns: str = "count(f.v)") -> str:
+    return (
+        f"SELECT {WAITS} {columns} FROM f JOIN {_narrowed(having)} b1 ON f.x = b1.x "
+        f"JOIN {_SLOW} b2 ON f.y = b2.y"
+    )
+
+
+@pytest.mark.core
+def test_tap_of_a_stage_is_the_only_one(compare: Comparer) -> None:
+    """The scan still waits for b2 when b1 becomes a broadcast."""
+    run = compare(f"SELECT ({_join(0)}) AS a", BECOMES_BROADCAST, FOREVER).on
+    joins.assert_pruned(run, "x")
+
+
+@pytest.mark.parametrize("reuse", ["true", "false"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_filter_of_two_subqueries_keeps_the_keys_of_both(compare: Comparer, first: int, reuse: str) -> None:
+    query = f"SELECT ({_join(first)}) AS a, ({_join(1 - first)}) AS b"
+    run = compare(query, BECOMES_BROADCAST, FOREVER, {"spark.sql.exchange.reuse": reuse}).on
+    assert run.rows[0].a != run.rows[0].b
+    joins.assert_pruned(run, "x")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("first", [0, 1])
+def test_filter_whose_build_side_ran_without_a_tap_is_not_tapped_elsewhere(
+    compare: Comparer, first: int
+) -> None:
+    """The first subquery makes the exchange of b1, and has no join that would want its keys."""
+    alone = f"(SELECT count(*) FROM {_narrowed(5)})"
+    query = f"SELECT {alone} AS n, ({_join(first)}) AS a, ({_join(1 - first)}) AS b"
+    run = compare(query, BECOMES_BROADCAST, FOREVER).on
+    assert run.rows[0].a != run.rows[0].b
+    # Of b2 there is a filter in any case.
+    joins.assert_pruned(run, "y")
+
+
+def test_cached_rows_are_all_of_them(spark: SparkSession, compare: Comparer) -> None:
+    counts = []
+    for enabled in (False, True):
+        with joins.settings(spark, BECOMES_BROADCAST, FOREVER), sdf.conf(spark).override(enabled=enabled):
+            cached = spark.sql(_join(0, "f.x, f.y, f.v")).cache()
+            counts += [cached.count(), cached.count()]
+            cached.unpersist(blocking=True)
+    assert counts[0] > 0
+    assert len(set(counts)) == 1, counts
