@@ -97,9 +97,9 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     } else {
       val limits = BuildKeyTapExec.limits(this)
       val wanted = taps.filter { t =>
-        val isFirst = t.ref.state.started(partitions)
-        if (isFirst) t.ref.state.showWith(new TapShows(sparkContext, executionId, metrics))
-        isFirst
+        // Before it starts: without partitions it is complete at once.
+        t.ref.state.showWith(new TapShows(sparkContext, executionId, metrics))
+        t.ref.state.started(partitions)
       }
       val collected = wanted.map { t =>
         val offers = Seam.current.keys(execution.get, conf, t.ref.state)

@@ -160,9 +160,12 @@ object BuildSides {
       case e: Exchange if BuildKeyTapExec.under(e).isDefined =>
         (BuildKeyTapExec.under(e).toSeq.flatMap(_.taps.map(_.ref)), filteredScans(e))
     }
-    val direct = places.flatMap { case (refs, scans) =>
-      refs.map(_.id -> scans.flatten.flatMap(_.joinFilters.map(_._1)))
-    }.toMap
+    val direct = places
+      .flatMap { case (refs, scans) =>
+        refs.map(_.id -> scans.flatten.flatMap(_.joinFilters.map(_._1)))
+      }
+      .groupMap(_._1)(_._2)
+      .map { case (id, filters) => id -> filters.flatten }
     places.foreach { case (refs, scans) =>
       val forms = if (scans.forall(_.isEmpty)) Nil else scans.map(_.map(_.canonicalized))
       refs.foreach(ref => ref.narrowedBy(forms, narrowing(ref, direct)))

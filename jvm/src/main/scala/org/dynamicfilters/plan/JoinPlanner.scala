@@ -34,6 +34,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
   import JoinPlanner._
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
+  private val used = mutable.HashSet.empty[Long]
   private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean]), JoinRef]
 
   def apply(): SparkPlan = {
@@ -180,6 +181,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         )
       BuildSides.Tapped(newBuild, ref, passed) = tapped
       _ = running.foreach(takes(_, ref, passed))
+      _ = if (!used.add(ref.id) || ref.origin != originOf(keys)) ref.usedByOthers()
       newProbe <- attributes
         .map(push(sides.probe, _, ref, waits, mayBeUseless = alone && running.isEmpty))
         .getOrElse(Right(sides.probe))
@@ -195,7 +197,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
   /** A filter that a scan has already gets the keys of this tap. */
   private def takes(running: JoinRef, tapped: JoinRef, passed: Seq[String]): Unit =
     if (running eq tapped) running.tappedAfter(passed)
-    else if (running == tapped || running.becomeOther()) running.state.follow(tapped.state)
+    else if (running == tapped) running.state.follow(tapped.state)
+    else running.state.disable(JoinRef.MovedLater)
 
   private def part(key: JoinKey): Either[String, TuplePart] =
     for {

@@ -62,7 +62,7 @@ final class JoinRef private (
   // The filtered scans below the exchange, which narrow what the tap sees.
   @transient @volatile private var narrowing: Option[Narrowing] = None
 
-  // Whether an equal build side was found, whose joins another filter may belong to.
+  // Whether there are other joins with an equal build side, which may have this filter, or take it for theirs.
   @transient @volatile private var compared = false
 
   /** Tells which filters are below the exchange.
@@ -99,15 +99,18 @@ final class JoinRef private (
     */
   def tappedAfter(now: Seq[String]): Unit = if (now != passed) becomeOther()
 
-  /** Its keys will not be those that it was compared by. From now on it is equal to itself only.
-    *
-    * @return
-    *   whether it may have other keys; if an equal filter was found before, it is given up
-    */
-  def becomeOther(): Boolean = {
+  // From now on it is equal to itself only.
+  private def becomeOther(): Unit = {
     isOther = true
     if (compared) state.disable(MovedLater)
-    !compared
+  }
+
+  /** Another join of the plan has this filter too, because their build sides are equal: what counts after a comparison counts for
+    * them.
+    */
+  def usedByOthers(): Unit = {
+    compared = true
+    if (isOther) state.disable(MovedLater)
   }
 
   /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */

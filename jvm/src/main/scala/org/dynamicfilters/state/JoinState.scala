@@ -8,33 +8,6 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyLimits, KeyPartial, TupleBuilder, TupleText, ValueFilter}
 
-/** Where the filter of a join's build side stands. Every way out of `Building` that is not `Ready` says why. */
-sealed trait JoinPhase
-object JoinPhase {
-
-  /** Planned; the build side has not started, and may never do so. */
-  case object Registered extends JoinPhase
-
-  /** The build side runs, or has run, in this many partitions. */
-  final case class Building(partitions: Int, reports: Reports.Value = Reports.Coming) extends JoinPhase
-
-  /** What its partitions report: `Missing` are some of a build side that has ended; once they are `All` there, whoever asks for
-    * the filter builds it.
-    */
-  object Reports extends Enumeration {
-    val Coming, Missing, All = Value
-  }
-
-  /** @param reduced
-    *   why the filter is less exact than it could be
-    * @param distinct
-    *   how many keys pass; see [[BuiltFilter.distinct]]
-    */
-  final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[String], distinct: Option[Long])
-      extends JoinPhase
-  final case class Disabled(reason: String) extends JoinPhase
-}
-
 /** What the driver knows of one join filter, from planning to the end of the query.
   *
   * All or nothing (contract 2): there is no filter before every partition of the build side has reported. A partition that
@@ -161,7 +134,7 @@ final class JoinState(
   @volatile private var shows: JoinState.Shows = _
 
   /** Tells of the filter once it is complete, and of each wait for it. */
-  def showWith(s: JoinState.Shows): Unit = shows = s
+  def showWith(s: JoinState.Shows): Unit = if (isRegistered) shows = s
 
   /** What the exchange between processes did not do with it, for reports. */
   @volatile var sending: Option[String] = None

@@ -109,7 +109,7 @@ object JoinWaits {
 
   // Static settings: those that the pools were made with.
   private def configured(key: String, default: Int): Int =
-    Option(SparkEnv.get).fold(default)(_.conf.getInt(key, default))
+    Option(SparkEnv.get).flatMap(_.conf.getOption(key)).flatMap(_.trim.toIntOption).getOrElse(default)
 
   /** A day: more does not fit into the clock's nanoseconds. */
   private val Longest = TimeUnit.DAYS.toMillis(1)

@@ -75,12 +75,27 @@ class JoinRefSuite extends AnyFunSuite {
   test("a filter that another one was found equal to is given up if its keys come from another place") {
     val (moved, other) = (ref("d"), ref("d"))
     assert(moved == other)
-    assert(!moved.becomeOther() && moved.state.phase == JoinPhase.Disabled(JoinRef.MovedLater))
+    moved.tappedAfter(Seq("filter"))
+    assert(moved.state.phase == JoinPhase.Disabled(JoinRef.MovedLater))
     assert(other.state.phase == JoinPhase.Registered)
     // Nor may it come back with the keys of a third one.
     val third = ref("d")
     moved.state.follow(third.state)
     third.state.started(0)
     assert(moved.state.phase == JoinPhase.Disabled(JoinRef.MovedLater))
+  }
+
+  test("a filter that two joins of a plan have is given up if its keys come from another place, or are narrowed") {
+    val (moved, late, narrowed) = (ref("d"), ref("d"), ref("d"))
+    moved.usedByOthers()
+    moved.tappedAfter(Seq("filter"))
+    late.tappedAfter(Seq("filter"))
+    late.usedByOthers()
+    Seq(moved, late).foreach(r => assert(r.state.phase == JoinPhase.Disabled(JoinRef.MovedLater)))
+    narrowed.narrowedBy(Nil, Set.empty)
+    narrowed.usedByOthers()
+    assert(narrowed.state.phase == JoinPhase.Registered)
+    narrowed.narrowedBy(Seq(Some(scan("x"))), Set("x"))
+    assert(isGivenUp(narrowed))
   }
 }
