@@ -113,9 +113,10 @@ def test_filter_of_two_subqueries_keeps_the_keys_of_both(compare: Comparer, firs
     joins.assert_pruned(run, "x")
 
 
-# The inner aggregate's exchange has ended when the outer one's would be made.
+# The inner aggregate's exchange has ended when the outer one's would be made. Without a condition between
+# them, Spark makes one of both.
 def _twice_grouped(having: int) -> str:
-    grouped = "(SELECT x, w, count(*) AS n FROM b1 WHERE w < 1 AND x % 7 = 0 GROUP BY x, w)"
+    grouped = "(SELECT x, w, count(*) AS n FROM b1 WHERE w < 1 AND x % 7 = 0 GROUP BY x, w HAVING n > 0)"
     return f"(SELECT x FROM {grouped} GROUP BY x HAVING sum(n) > {having})"
 
 
