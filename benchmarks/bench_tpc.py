@@ -36,7 +36,7 @@ from join_queries import BLOOM, OURS
 from paired import AGAIN, VARIANTS, WITH_FILTERS, Paired
 from processor import UNITS, WALL, Threads
 from progress import step
-from results import rounds
+from results import rotated, rounds
 from runs import STOCK
 
 SUITES = {"tpcds": tpcds, "tpch": tpch}
@@ -75,8 +75,7 @@ def main() -> None:
             with step(f"{options.suite} {options.scale:g}, round {round_}") as progress:
                 for number, name in enumerate(wanted):
                     # One round alone would favour a variant that runs second in all queries.
-                    start = number % len(variants)
-                    order = [*turn[start:], *turn[:start]]
+                    order = rotated(turn, number)
                     if time.monotonic() > end or rounds_of(report, name) >= options.rounds:
                         continue
                     progress.note(name)
@@ -86,7 +85,6 @@ def main() -> None:
                     if used and round_ >= options.warm_up:
                         report["queries"].setdefault(name, Paired()).add(used)
                         write(out, report)
-            write(out, report)
             out.with_suffix(".md").write_text(page(options.suite, options.scale, report), encoding="utf-8")
     finally:
         spark.stop()

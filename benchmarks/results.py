@@ -16,8 +16,13 @@ T = TypeVar("T")
 def rounds(variants: Sequence[T], count: int) -> Iterator[tuple[int, Sequence[T]]]:
     """The variants by turns, ``count`` times; each round begins with another: none is always the first."""
     for i in range(count):
-        turn = i % len(variants)
-        yield i, [*variants[turn:], *variants[:turn]]
+        yield i, rotated(variants, i)
+
+
+def rotated(variants: Sequence[T], by: int) -> Sequence[T]:
+    """The variants in the same order, beginning with another one."""
+    turn = by % len(variants)
+    return [*variants[turn:], *variants[:turn]]
 
 
 class Timed:

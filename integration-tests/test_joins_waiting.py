@@ -60,18 +60,13 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
     for i in range(6):
         joins.view(spark, folder, f"p{i}", joins.probe(key=f"k{i}"))
 
-    # Local functions travel by value: workers cannot import this module.
-    def slow(value: int, seconds: float) -> int:
-        if value == 7:
-            time.sleep(float(seconds))
-        return value
-
+    # It travels by value, as a local function: workers cannot import this module.
     def failing(value: int) -> int:
         if value == 7:
             raise ValueError("boom")
         return value
 
-    spark.udf.register("slow", slow, "bigint")
+    joins.register_slow(spark)
     spark.udf.register("failing", failing, "bigint")
     # Python workers are up before the first test looks at the clock.
     spark.sql("SELECT slow(1, 0.0), failing(1)").collect()

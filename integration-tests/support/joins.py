@@ -102,6 +102,18 @@ def within_row_group(number: int, count: int = 20) -> range:
     return range(start, start + count)
 
 
+def register_slow(spark: SparkSession) -> None:
+    """Makes a SQL function `slow(value, seconds)`: returns a bigint, after so many seconds if it is 7."""
+
+    # A local function travels by value: workers cannot import this module.
+    def slow(value: int, seconds: float) -> int:
+        if value == 7:
+            time.sleep(float(seconds))
+        return value
+
+    spark.udf.register("slow", slow, "bigint")
+
+
 @contextmanager
 def settings(spark: SparkSession, *groups: dict[str, str]) -> Iterator[None]:
     """Spark settings for the body of a `with` statement."""

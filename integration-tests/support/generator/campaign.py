@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import data, queries, subqueries
+from . import data, queries, replanned, subqueries
 from . import settings as settings_
 from .data import Table
 from .model import Statement
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATEMENTS = 40
 
 #: Kinds of statements; `joins` are those of `queries`.
-KINDS = ("joins", "subqueries")
+KINDS = ("joins", "subqueries", "replanned")
 
 
 @dataclass
@@ -102,8 +102,10 @@ def make(
     if kind == "joins":
         statement = queries.statement(r, tables)
         return statement, settings_.choose(r, statement.sql())
-    statement = subqueries.statement(r, tables)
-    return statement, settings_.choose(r, statement.sql(), sharing=True)
+    if kind == "subqueries":
+        statement = subqueries.statement(r, tables)
+        return statement, settings_.choose(r, statement.sql(), sharing=True)
+    return replanned.statement(r, tables), settings_.for_replanning(r)
 
 
 class Campaign:
@@ -165,7 +167,8 @@ class Campaign:
         return self.tally
 
     def _cached(self, tables: list[Table]) -> AbstractContextManager[list[Table]]:
-        return nullcontext(tables) if self.kind == "joins" else data.cached(self.runner.spark, tables)
+        cached = self.kind == "subqueries"
+        return data.cached(self.runner.spark, tables) if cached else nullcontext(tables)
 
     def _one(self, seed: int, number: int, tables: list[Table]) -> str:
         statement, values = make(seed, number, tables, self.kind)

@@ -151,13 +151,18 @@ class Cte:
 
 @dataclass
 class Statement:
-    """A whole query."""
+    """A whole query.
+
+    Attributes:
+        cached: its rows are cached and read twice.
+    """
 
     body: Select | SetOperation
     ctes: list[Cte] = field(default_factory=list)
     order: list[Order] = field(default_factory=list)
     limit: int | None = None
     offset: int = 0
+    cached: bool = False
 
     def sql(self) -> str:
         return self._text(ordering(self.order, self.limit, self.offset))

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from .. import joins
 from . import comparison
 from .comparison import Rows
 from .model import Statement
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _ENABLED = "spark.dynamicFilters.enabled"
 # Little data: two hundred partitions would take most of the time.
@@ -82,6 +83,7 @@ class Runner:
             spark.conf.unset(key)
         for key, value in _ALWAYS.items():
             spark.conf.set(key, value)
+        joins.register_slow(spark)
 
     def compare(self, statement: Statement, settings: dict[str, str]) -> Outcome:
         """Runs a statement twice; where the rows differ, once more without filters."""
@@ -90,13 +92,13 @@ class Runner:
             text = statement.sql()
             start = time.perf_counter()
             try:
-                expected = self.rows(text, False, self.limit / 2)
+                expected = self.rows(text, False, self.limit / 2, cached=statement.cached)
             except Exception as e:
                 return Outcome("refused", message(e))
             between = time.perf_counter()
             try:
                 with self.losses():
-                    actual = self.rows(text, True, self.limit, tag)
+                    actual = self.rows(text, True, self.limit, tag, statement.cached)
             except Late:
                 return Outcome("late", f"not done after {self.limit:.0f} s", tag=tag)
             except Exception as e:
@@ -109,7 +111,7 @@ class Runner:
             if not detail:
                 slow = self._slower(text, seconds)
                 return Outcome("slow" if slow else "same", slow, seconds, tag)
-            again = self.rows(text, False, self.limit)
+            again = self.rows(text, False, self.limit, cached=statement.cached)
             unstable = self._difference(statement, expected, again)
             return Outcome("unstable" if unstable else "different", detail, seconds, tag)
 
@@ -151,8 +153,8 @@ class Runner:
             statement, expected, actual, lambda: self.rows(statement.unlimited(), False, self.limit)
         )
 
-    def rows(self, text: str, filters: bool, limit: float, tag: str = "") -> Rows:
-        """The rows of a query.
+    def rows(self, text: str, filters: bool, limit: float, tag: str = "", cached: bool = False) -> Rows:
+        """The rows of a query; if they are cached, each as often as it is read from there, twice.
 
         Raises:
             Late: it was not done in time.
@@ -170,7 +172,8 @@ class Runner:
         timer.daemon = True
         timer.start()
         try:
-            return self.spark.sql(text).collect()
+            frame = self.spark.sql(text)
+            return _twice(frame) if cached else frame.collect()
         except Exception:
             if late.is_set():
                 raise Late from None
@@ -209,6 +212,14 @@ class Runner:
                     self.spark.conf.set(key, _ALWAYS[key])
                 else:
                     self.spark.conf.unset(key)
+
+
+def _twice(frame: DataFrame) -> Rows:
+    frame.cache()
+    try:
+        return [*frame.collect(), *frame.collect()]
+    finally:
+        frame.unpersist(blocking=True)
 
 
 def _tagged(tags: list[str]) -> str:

@@ -62,7 +62,25 @@ _SHARING: tuple[tuple[str, tuple[str, ...], float], ...] = (
     ("spark.sql.adaptive.localShuffleReader.enabled", ("false",), 0.2),
 )
 
-KEYS = tuple(key for key, _, _ in _CHOICES + _SHARING)
+# Files say much more of a table than what is left of it; thresholds are between: its join is planned anew.
+_REPLANNING: tuple[tuple[str, tuple[str, ...], float], ...] = (
+    ("spark.sql.autoBroadcastJoinThreshold", ("1k", "3k", "8k", "20k"), 1.0),
+    ("spark.sql.sources.fileCompressionFactor", ("30.0",), 0.8),
+    ("spark.sql.adaptive.autoBroadcastJoinThreshold", ("2k", "100k"), 0.2),
+    ("spark.sql.shuffle.partitions", ("3", "4"), 0.5),
+    ("spark.sql.adaptive.coalescePartitions.enabled", ("false",), 0.6),
+    ("spark.sql.adaptive.localShuffleReader.enabled", ("false",), 0.2),
+    ("spark.sql.adaptive.forceApply", ("true",), 0.3),
+    ("spark.sql.exchange.reuse", ("false",), 0.2),
+    ("spark.sql.execution.reuseSubquery", ("false",), 0.2),
+    ("spark.sql.ansi.enabled", ("false",), 0.15),
+    ("spark.sql.files.openCostInBytes", ("4k",), 1.0),
+    (_SPLITS, ("100k", "10m"), 1.0),
+    (f"{_OURS}in.maxValues", ("0", "3"), 0.1),
+    (f"{_OURS}join.waitTimeout", ("0s", "1s"), 0.1),
+)
+
+KEYS = tuple(dict.fromkeys(key for key, _, _ in _CHOICES + _SHARING + _REPLANNING))
 
 
 def choose(r: random.Random, text: str, sharing: bool = False) -> dict[str, str]:
@@ -72,7 +90,16 @@ def choose(r: random.Random, text: str, sharing: bool = False) -> dict[str, str]
         sharing: whether the statement has equal parts, which Spark may compute once.
         text: of the statement. The product of two tables has a task for each pair of splits: few are enough.
     """
-    chosen = {key: r.choice(values) for key, values, share in _CHOICES if r.random() < share}
+    chosen = _some(r, _CHOICES)
     if sharing:
-        chosen |= {key: r.choice(values) for key, values, share in _SHARING if r.random() < share}
+        chosen |= _some(r, _SHARING)
     return chosen | ({_SPLITS: "10m"} if "SHUFFLE_REPLICATE_NL" in text else {})
+
+
+def for_replanning(r: random.Random) -> dict[str, str]:
+    """Some settings under which adaptive execution makes broadcasts of shuffled joins."""
+    return _some(r, _REPLANNING)
+
+
+def _some(r: random.Random, choices: tuple[tuple[str, tuple[str, ...], float], ...]) -> dict[str, str]:
+    return {key: r.choice(values) for key, values, share in choices if r.random() < share}

@@ -81,6 +81,8 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
     val show = Settings.get(conf, Settings.ShowValues)
     taps.foreach { t =>
       t.ref.state.showValues = show
+      // Before it starts: without partitions it is complete at once. Nor does it matter whether it is given up below.
+      t.ref.state.showWith(new TapShows(sparkContext, executionId, metrics))
       QueryReports.instance.noteFilter(executionId, session, t.ref.state)
       execution.foreach { id =>
         Executions.instance.open(id).foreach(_.announce(t.ref.state))
@@ -96,11 +98,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
       rows
     } else {
       val limits = BuildKeyTapExec.limits(this)
-      val wanted = taps.filter { t =>
-        // Before it starts: without partitions it is complete at once.
-        t.ref.state.showWith(new TapShows(sparkContext, executionId, metrics))
-        t.ref.state.started(partitions)
-      }
+      val wanted = taps.filter(_.ref.state.started(partitions))
       val collected = wanted.map { t =>
         val offers = Seam.current.keys(execution.get, conf, t.ref.state)
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))

@@ -156,10 +156,10 @@ object BuildSides {
 
   /** Tells the filters of a plan which other filters narrow what their taps see. */
   def tellNarrowing(plan: SparkPlan): Unit = {
-    val places = plan.collect {
-      case e: Exchange if BuildKeyTapExec.under(e).isDefined =>
-        (BuildKeyTapExec.under(e).toSeq.flatMap(_.taps.map(_.ref)), filteredScans(e))
-    }
+    val places = for {
+      e <- plan.collect { case e: Exchange => e }
+      tap <- BuildKeyTapExec.under(e)
+    } yield (tap.taps.map(_.ref), filteredScans(e))
     val direct = places
       .flatMap { case (refs, scans) =>
         refs.map(_.id -> scans.flatten.flatMap(_.joinFilters.map(_._1)))
@@ -172,10 +172,10 @@ object BuildSides {
     }
   }
 
-  /** Origins of the filters that narrow a filter's build side, and of those that narrow theirs: adaptive execution may change
-    * one of these alone.
+  /** The filters that narrow a filter's build side, and those that narrow theirs: adaptive execution may change one of these
+    * alone.
     */
-  private def narrowing(ref: JoinRef, direct: Map[Long, Seq[JoinRef]]): Set[String] = {
+  private def narrowing(ref: JoinRef, direct: Map[Long, Seq[JoinRef]]): Set[Any] = {
     val seen = mutable.HashMap.empty[Long, JoinRef]
     def visit(r: JoinRef): Unit = direct.getOrElse(r.id, Nil).foreach { by =>
       if (!seen.contains(by.id)) {
@@ -185,7 +185,7 @@ object BuildSides {
     }
     visit(ref)
     // Of what runs already, what has been told before.
-    seen.valuesIterator.flatMap(by => by.narrowers + by.origin).toSet
+    seen.valuesIterator.flatMap(by => by.narrowers + by.source).toSet
   }
 
   /** By leaf of the plan, whether it is under filters. */

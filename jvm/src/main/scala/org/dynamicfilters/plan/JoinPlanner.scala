@@ -236,7 +236,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         expected.fold(1.0)(_.selectivity),
         side.canonicalized.hashCode,
         () => TableContents.of(side),
-        passed
+        passed,
+        () => TableContents.of(e)
       )
     )
   }

@@ -1,5 +1,7 @@
 package org.dynamicfilters.state
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.SparkPlan
 import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
@@ -26,6 +28,9 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   * @param passed
   *   what stood between the join and the tap when the filter was made, from above, and leaves out rows whose keys are
   *   collected nevertheless: "filter", "join"
+  * @param listed
+  *   as `tables`, of what is below the tap. Plans are equal that read the same folder, but a cached plan may have listed it
+  *   earlier than the query that reads the cache
   */
 final class JoinRef private (
     id: Long,
@@ -38,7 +43,8 @@ final class JoinRef private (
     val expectedShare: Double,
     private[dynamicfilters] val sideHash: Int,
     @transient private[dynamicfilters] val tables: () => Option[Seq[Any]],
-    @transient private[dynamicfilters] val passed: Seq[String]
+    @transient private[dynamicfilters] val passed: Seq[String],
+    @transient private val listed: () => Option[Seq[Any]]
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
@@ -76,31 +82,33 @@ final class JoinRef private (
     *   by leaf of the plan, the canonical form if it is a filtered scan: which of two equal scans is filtered makes a
     *   difference. None at all where no scan is filtered
     * @param filters
-    *   origins of the joins' filters that these have
+    *   the joins' filters that these have, told apart by their `source`
     */
-  def narrowedBy(scans: Seq[Option[SparkPlan]], filters: Set[String]): Unit =
+  def narrowedBy(scans: Seq[Option[SparkPlan]], filters: Set[Any]): Unit =
     if (narrowing.forall(n => !filters.subsetOf(n.filters))) {
       val isFirst = narrowing.isEmpty
       narrowing = Some(Narrowing(scans, filters))
       if (!isFirst && compared) state.disable(NarrowedLater)
     }
 
-  /** Origins of the filters that narrow what the tap sees; see `narrowedBy`. */
-  private[dynamicfilters] def narrowers: Set[String] = narrowing.fold(Set.empty[String])(_.filters)
+  /** The filters that narrow what the tap sees; see `narrowedBy`. */
+  private[dynamicfilters] def narrowers: Set[Any] = narrowing.fold(Set.empty[Any])(_.filters)
+
+  /** What its keys come from: the same for filters of one join that collect the same keys. Planned anew, a join may get a filter
+    * of the same origin with other keys, from above a HAVING for one.
+    */
+  private[dynamicfilters] def source: Any = if (isOther) id else (origin, keys, nullsMatch, build)
 
   // Whether its keys come from elsewhere than `build` says.
   @transient @volatile private var isOther = false
 
   /** Its tap is where it was planned anew. A scan of another join may have this filter too, taken for its own: above an
-    * aggregate's HAVING, for one, there are fewer keys than that join has.
+    * aggregate's HAVING, for one, there are fewer keys than that join has. From then on it is equal to itself only.
     *
     * @param now
     *   what `passed` would be there
     */
-  def tappedAfter(now: Seq[String]): Unit = if (now != passed) becomeOther()
-
-  // From now on it is equal to itself only.
-  private def becomeOther(): Unit = {
+  def tappedAfter(now: Seq[String]): Unit = if (now != passed) {
     isOther = true
     if (compared) state.disable(MovedLater)
   }
@@ -125,13 +133,18 @@ final class JoinRef private (
     case that: JoinRef =>
       (that eq this) ||
       (build != null && that.hash == hash && that.nullsMatch == nullsMatch && that.keys == keys && that.build == build &&
-        isNarrowedAs(that))
+        that.contents == contents && isNarrowedAs(that))
     case _ => false
   }
   override def hashCode: Int = marker.hashCode
 
+  // If they cannot be told, those of no other filter.
+  @transient private lazy val contents: Any =
+    try listed()
+    catch { case NonFatal(_) => id }
+
   private def isNarrowedAs(that: JoinRef): Boolean = {
-    // Before the comparison, as `narrowedBy` and `becomeOther` look after the change: one of the two sees the other.
+    // Before the comparison, as `narrowedBy` and `tappedAfter` look after the change: one of the two sees the other.
     compared = true
     that.compared = true
     !isOther && !that.isOther && that.narrowed == narrowed
@@ -142,7 +155,7 @@ final class JoinRef private (
 
 object JoinRef {
 
-  private final case class Narrowing(scans: Seq[Option[SparkPlan]], filters: Set[String])
+  private final case class Narrowing(scans: Seq[Option[SparkPlan]], filters: Set[Any])
 
   val MovedLater = "planned anew: its keys would come from another place of the build side"
 
@@ -167,7 +180,8 @@ object JoinRef {
       expectedShare: Double = 1,
       sideHash: Int = 0,
       tables: () => Option[Seq[Any]] = () => None,
-      passed: Seq[String] = Nil
+      passed: Seq[String] = Nil,
+      listed: () => Option[Seq[Any]] = () => None
   ): JoinRef =
     FilterRef.register(
       new JoinRef(
@@ -181,7 +195,8 @@ object JoinRef {
         expectedShare,
         sideHash,
         tables,
-        passed
+        passed,
+        listed
       )
     )
 }

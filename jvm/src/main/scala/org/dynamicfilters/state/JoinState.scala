@@ -133,8 +133,8 @@ final class JoinState(
   // Of the operator that collects the keys; what it does with them must not fail.
   @volatile private var shows: JoinState.Shows = _
 
-  /** Tells of the filter once it is complete, and of each wait for it. */
-  def showWith(s: JoinState.Shows): Unit = if (isRegistered) shows = s
+  /** Tells of the filter once it is complete, and of each wait for it: that of the first start, whose keys count. */
+  def showWith(s: JoinState.Shows): Unit = synchronized(if (shows == null) shows = s)
 
   /** What the exchange between processes did not do with it, for reports. */
   @volatile var sending: Option[String] = None

@@ -47,6 +47,38 @@ class JoinRefSuite extends AnyFunSuite {
     assert(isGivenUp(x) && !isGivenUp(y) && !isGivenUp(alone))
   }
 
+  test("a filter is other than one of the same join that collects other keys") {
+    val (x, same, otherKeys) = (ref("d"), ref("d"), ref("e"))
+    assert(x.source == same.source && x.source != otherKeys.source)
+    same.tappedAfter(Seq("filter"))
+    assert(x.source != same.source)
+  }
+
+  test("filters of equal build sides are different if these know other files of their tables") {
+    def of(files: Option[Seq[Any]]) =
+      JoinRef(
+        parts,
+        "k=j",
+        scan("d"),
+        Seq(BoundReference(0, LongType, nullable = true)),
+        limits,
+        Nil,
+        listed = () => files
+      )
+    val (older, newer, unknown) = (of(Some(Seq(1))), of(Some(Seq(2))), of(None))
+    assert(older == of(Some(Seq(1))) && older != newer && older != unknown && unknown == of(None))
+    val failing = JoinRef(
+      parts,
+      "k=j",
+      scan("d"),
+      Seq(BoundReference(0, LongType, nullable = true)),
+      limits,
+      Nil,
+      listed = () => sys.error("cannot tell")
+    )
+    assert(failing != older && failing != unknown && failing == failing)
+  }
+
   test("one filter in place of another is another one") {
     val (x, y) = (ref("d"), ref("d"))
     Seq(x, y).foreach(_.narrowedBy(Seq(Some(scan("x"))), Set("x")))

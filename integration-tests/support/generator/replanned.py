@@ -1,0 +1,204 @@
+"""Statements whose joins adaptive execution plans anew while a scan waits for their filters.
+
+A large table is joined with a grouped one, which is small enough for a broadcast once its rows are there, and
+with one that comes late, so that the large table's scan waits for two filters. The same joins occur several
+times, with another condition on the groups each time: their exchanges are equal, and what is above differs.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from itertools import count
+
+from . import predicates
+from .data import Table
+from .model import Cte, Item, Join, Select, SetOperation, Source, Statement, Subquery
+from .predicates import Visible
+
+_SECONDS = ("0.0", "0.8", "0.8", "0.8")
+_KEYS = ("k_int", "j_int", "k_decimal", "k_string", "k_date")
+_TESTS = ("count(*) > 0", "count(*) > 1", "count(*) < 3", "max({id}) % 2 = 0", "min({id}) < 40")
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """A table whose rows are put into groups by the key of a join, in one or two steps.
+
+    Attributes:
+        where: on its rows, with {} for its alias.
+        how: grouped | twice | distinct | narrowed (by a join below).
+    """
+
+    table: Table
+    key: str
+    where: str
+    how: str
+    narrowing: Table
+
+
+def statement(r: random.Random, tables: list[Table]) -> Statement:
+    """A random statement whose rows SQL fixes. It needs the function of `joins.register_slow`."""
+    return _Maker(r, [t for t in tables if not t.is_cached]).statement()
+
+
+class _Maker:
+    def __init__(self, r: random.Random, tables: list[Table]) -> None:
+        self.r = r
+        self._number = count()
+        self.facts = r.choice([t for t in tables if t.is_large])
+        self.x, self.y = r.sample(_KEYS, 2)
+        others = [t for t in tables if t.rows >= 3 and t is not self.facts]
+        # Short tables have keys close to each other: joined twice, hardly a row would be left.
+        longer = [t for t in others if t.rows >= 100]
+        source = r.choice(longer if r.random() < 0.7 else others)
+        self.grouped = _Grouped(
+            source,
+            self.x,
+            predicates.where(r, self._visible(source, "{}"), selective=r.random() < 0.6),
+            r.choice(("grouped", "grouped", "twice", "distinct", "narrowed")),
+            r.choice(others),
+        )
+        self.late = r.choice(longer if r.random() < 0.8 else others)
+        self.where = predicates.where(r, self._visible(self.late, "{}"), selective=r.random() < 0.3)
+        self.slow = min(others, key=lambda t: t.rows)
+        self.seconds = r.choice(_SECONDS)
+
+    def _alias(self, name: str) -> str:
+        return f"{name}{next(self._number)}"
+
+    def _visible(self, table: Table, alias: str) -> Visible:
+        return Visible(alias, table.columns, ("id",), table.rows)
+
+    # ---- build sides
+
+    def _groups(self) -> Source:
+        """The groups, with a test of their own; their key is `x`."""
+        r, of = self.r, self.grouped
+        alias, inner = self._alias("g"), self._alias("d")
+        key = f"{inner}.{of.key}"
+        test = r.choice(_TESTS).format(id=f"{inner}.id")
+        select = Select([Item(key, "x")], Source(inner, of.table.name), where=[of.where.replace("{}", inner)])
+        if of.how == "distinct":
+            select.distinct = True
+            select = Select([Item(f"{alias}d.x", "x")], Source(f"{alias}d", select=select))
+            if r.random() < 0.5:
+                select.where = [f"hash({alias}d.x) % 3 <> {r.randrange(3)}"]
+        elif of.how == "twice":
+            select.items += [Item(f"{inner}.g", "g"), Item("count(*)", "n")]
+            select.group, select.having = [key, f"{inner}.g"], ["count(*) > 0"]
+            again = f"{alias}t"
+            select = Select([Item(f"{again}.x", "x")], Source(again, select=select), group=[f"{again}.x"])
+            select.having = [f"sum({again}.n) {r.choice(('> 0', '> 1', '< 4'))}"]
+        else:
+            select.group, select.having = [key], [test]
+        if of.how == "narrowed" and r.random() < 0.6:
+            other = self._alias("n")
+            kind = r.choice(("LEFT SEMI JOIN", "JOIN", "LEFT ANTI JOIN"))
+            on: list[str] = [f"{inner}.g = {other}.g", f"{other}.id < {r.choice((1, 5, 50))}"]
+            select.joins = [Join(kind, Source(other, of.narrowing.name), [*on])]
+        return Source(alias, select=select)
+
+    def _comes_late(self) -> Source:
+        """The rows of a table, by its key `y`, when a function of Python has seen them all."""
+        alias, inner, other = self._alias("l"), self._alias("e"), self._alias("s")
+        slow = Select(
+            [Item(f"{other}e.g", "g")],
+            Source(f"{other}e", self.slow.name),
+            where=[f"slow({other}e.id % 8, {self.seconds}) >= 0"],
+        )
+        # In a broadcast: a build side with a function of Python gives no filter. It leaves most rows.
+        select = Select([Item(f"{inner}.{self.y}", "y")], Source(inner, self.late.name))
+        select.hints = [f"BROADCAST({other})"]
+        select.joins = [Join("LEFT SEMI JOIN", Source(other, select=slow), [f"{inner}.g <> {other}.g"])]
+        select.where = [self.where.replace("{}", inner)]
+        return Source(alias, select=select)
+
+    # ---- the joins
+
+    def _star(self) -> tuple[Select, str]:
+        """The large table with its joins, still without items; and its alias."""
+        r = self.r
+        fact = self._alias("f")
+        select = Select([], Source(fact, self.facts.name))
+        if r.random() < 0.85:
+            select.hints = [f"DYNAMIC_FILTER({fact})"]
+        groups = self._groups()
+        kind = r.choices(("JOIN", "LEFT SEMI JOIN", "LEFT OUTER JOIN"), (7, 3, 1))[0]
+        joins = [Join(kind, groups, [f"{fact}.{self.x} = {groups.alias}.x"])]
+        if r.random() < 0.85:
+            late = self._comes_late()
+            kind = r.choice(("JOIN", "LEFT SEMI JOIN"))
+            joins.append(Join(kind, late, [f"{fact}.{self.y} = {late.alias}.y"]))
+        r.shuffle(joins)
+        select.joins = joins
+        return select, fact
+
+    def _value(self) -> Select:
+        """The joins as one value."""
+        select, fact = self._star()
+        column = self.r.choice(("id", "g", self.x))
+        text = self.r.choice(("count({})", "count(DISTINCT {})", "hex(CAST(max({}) AS STRING))"))
+        select.items = [Item(text.format(f"{fact}.{column}"), "v")]
+        return select
+
+    def _rows(self) -> Select:
+        select, fact = self._star()
+        select.items = [Item(f"{fact}.id", "c0"), Item(f"{fact}.g", "c1")]
+        return select
+
+    # ---- statements
+
+    def statement(self) -> Statement:
+        shapes = (self._values, self._union, self._nested, self._named, self._within)
+        result = self.r.choices(shapes, (4, 2, 1, 1, 1))[0]()
+        result.cached = self.r.random() < 0.2
+        return result
+
+    def _values(self) -> Statement:
+        """Two or three subqueries, each of them one value, and sometimes the groups alone."""
+        items = [Item(f"({self._value().sql()})", f"v{i}") for i in range(self.r.choice((1, 2, 2, 3)))]
+        if self.r.random() < 0.4:
+            groups = self._groups()
+            alone = Select([Item("count(*)", "n")], groups)
+            items.insert(self.r.randrange(len(items) + 1), Item(f"({alone.sql()})", "n"))
+        return Statement(Select(items, Source("one", "(VALUES (1))")))
+
+    def _union(self) -> Statement:
+        kind = self.r.choice(("UNION ALL", "UNION ALL", "UNION", "EXCEPT", "INTERSECT"))
+        return Statement(SetOperation(kind, [self._rows() for _ in range(self.r.choice((2, 2, 3)))]))
+
+    def _nested(self) -> Statement:
+        """The groups are left by a join with the large table."""
+        groups, other, fact = self._groups(), self._alias("p"), self._alias("f")
+        select = Select([Item(f"{groups.alias}.x", "x")], groups)
+        on = [f"{groups.alias}.x = {other}.{self.x}", f"{other}.g < {self.r.randrange(1, 9)}"]
+        select.joins = [Join("LEFT SEMI JOIN", Source(other, self.facts.name), [*on])]
+        outer = Select([Item(f"{fact}.id", "c0"), Item(f"{fact}.g", "c1")], Source(fact, self.facts.name))
+        outer.hints = [f"DYNAMIC_FILTER({fact})"]
+        nested = Source(self._alias("q"), select=select)
+        outer.joins = [Join("JOIN", nested, [f"{fact}.{self.x} = {nested.alias}.x"])]
+        if self.r.random() < 0.5:
+            late = self._comes_late()
+            outer.joins.append(Join("JOIN", late, [f"{fact}.{self.y} = {late.alias}.y"]))
+        return Statement(outer)
+
+    def _named(self) -> Statement:
+        """The joins have a name, and are read twice under different conditions."""
+        items = [Item("a.c0", "c0"), Item("b.c1", "c1")]
+        select = Select(items, Source("a", "c"), joins=[Join("JOIN", Source("b", "c"), ["a.c0 = b.c0"])])
+        select.where = [f"b.c1 < {self.r.randrange(2, 9)}"]
+        return Statement(select, [Cte("c", self._rows())])
+
+    def _within(self) -> Statement:
+        """The joins once more, in a condition of the query."""
+        r = self.r
+        select, fact = self._star()
+        select.items = [Item(f"{fact}.id", "c0"), Item(f"{fact}.g", "c1")]
+        inner, other = self._star()
+        inner.items = [Item(f"{other}.id", "y")]
+        word = r.choice(("IN", "IN", "NOT IN"))
+        select.where = [Subquery(f"{fact}.id {word}", inner)]
+        if r.random() < 0.5:
+            select.where.append(Subquery("0 <", self._value()) if r.random() < 0.5 else f"{fact}.g < 7")
+        return Statement(select)
