@@ -146,9 +146,10 @@ def test_filter_that_a_moved_one_narrows_is_another(compare: Comparer, first: in
     joins.assert_ready(run, "x")
 
 
+@pytest.mark.parametrize("v1", ["parquet", ""])
 @pytest.mark.parametrize("cached_first", [True, False])
 def test_cached_plan_and_query_know_different_files_of_a_table(
-    spark: SparkSession, compare: Comparer, tmp_path: Path, cached_first: bool
+    spark: SparkSession, compare: Comparer, tmp_path: Path, cached_first: bool, v1: str
 ) -> None:
     """Their build sides are equal plans: those of one have fewer keys than those of the other."""
 
@@ -161,10 +162,11 @@ def test_cached_plan_and_query_know_different_files_of_a_table(
 
     found = []
     for enabled in (False, True):
-        file("0.parquet", range(100))
-        spark.read.parquet(str(tmp_path)).createOrReplaceTempView("older")
-        file("1.parquet", range(100, 200))
-        spark.read.parquet(str(tmp_path)).createOrReplaceTempView("newer")
+        with joins.settings(spark, {"spark.sql.sources.useV1SourceList": v1}):
+            file("0.parquet", range(100))
+            spark.read.parquet(str(tmp_path)).createOrReplaceTempView("older")
+            file("1.parquet", range(100, 200))
+            spark.read.parquet(str(tmp_path)).createOrReplaceTempView("newer")
         views = ["newer", "older"] if cached_first else ["older", "newer"]
         with joins.settings(spark, SHUFFLED, FOREVER), sdf.conf(spark).override(enabled=enabled):
             cached = spark.sql(joined(views[0], "count(*) > 0")).cache()

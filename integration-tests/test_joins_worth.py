@@ -180,7 +180,7 @@ def test_tables_that_the_build_side_is_joined_with_have_changed(
     assert not any(USELESS in (f["reason"] or "") for f in run.filters), f"{run}"
 
 
-def test_a_build_side_of_which_nobody_knows_whether_it_has_changed(
+def test_a_changed_build_side_of_the_other_file_reader(
     spark: SparkSession, tmp_path: Path, compare: Comparer
 ) -> None:
     confs = (joins.BROADCAST, joins.FOREVER)

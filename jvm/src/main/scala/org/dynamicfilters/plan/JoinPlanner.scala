@@ -237,7 +237,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         side.canonicalized.hashCode,
         () => TableContents.of(side),
         passed,
-        () => TableContents.of(e)
+        () => TableContents.known(e)
       )
     )
   }

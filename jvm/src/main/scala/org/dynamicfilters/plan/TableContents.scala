@@ -4,6 +4,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, PartitioningAwareFileIndex}
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.operators.FilteredScan
@@ -17,18 +18,32 @@ private[plan] object TableContents {
     * @return
     *   None if one of the tables may change without notice
     */
-  def of(plan: SparkPlan): Option[Seq[Any]] = plan match {
-    case q: QueryStageExec => of(q.plan)
-    case r: ReusedExchangeExec => of(r.child)
-    case r: ReusedSubqueryExec => of(r.child)
-    case a: AdaptiveSparkPlanExec => of(a.initialPlan)
-    case f: FileSourceScanExec => all(Seq(ofFiles(f.relation.location).map(Seq(_)), all(f.subqueries.map(of))))
-    case f: FilteredScan => all(f.children.map(of) ++ f.joinFilters.map(_._1.tables()))
-    case c: InMemoryTableScanExec => Some(Seq(System.identityHashCode(c.relation.cacheBuilder)))
-    // Their rows are part of the plan.
-    case _: LocalTableScanExec | _: RangeExec => Some(Nil)
-    case leaf if leaf.children.isEmpty => None
-    case other => all((other.children ++ other.subqueries).map(of))
+  def of(plan: SparkPlan): Option[Seq[Any]] = contents(plan, unknown = None)
+
+  /** The same of those tables of which it is known. */
+  def known(plan: SparkPlan): Seq[Any] = contents(plan, unknown = Some(Nil)).getOrElse(Nil)
+
+  private def contents(plan: SparkPlan, unknown: Option[Seq[Any]]): Option[Seq[Any]] = {
+    def of(plan: SparkPlan): Option[Seq[Any]] = plan match {
+      case q: QueryStageExec => of(q.plan)
+      case r: ReusedExchangeExec => of(r.child)
+      case r: ReusedSubqueryExec => of(r.child)
+      case a: AdaptiveSparkPlanExec => of(a.initialPlan)
+      case f: FileSourceScanExec => all(files(f.relation.location) +: f.subqueries.map(of))
+      case f: FilteredScan => all(f.children.map(of) ++ f.joinFilters.map(_._1.tables().orElse(unknown)))
+      case b: BatchScanExec =>
+        b.scan match {
+          case s: FileScan => all(files(s.fileIndex) +: b.subqueries.map(of))
+          case _ => unknown
+        }
+      case c: InMemoryTableScanExec => Some(Seq(System.identityHashCode(c.relation.cacheBuilder)))
+      // Their rows are part of the plan.
+      case _: LocalTableScanExec | _: RangeExec => Some(Nil)
+      case leaf if leaf.children.isEmpty => unknown
+      case other => all((other.children ++ other.subqueries).map(of))
+    }
+    def files(index: FileIndex): Option[Seq[Any]] = ofFiles(index).map(Seq(_)).orElse(unknown)
+    of(plan)
   }
 
   private def all(contents: Seq[Option[Seq[Any]]]): Option[Seq[Any]] =

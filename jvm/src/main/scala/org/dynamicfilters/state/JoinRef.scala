@@ -29,8 +29,8 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   *   what stood between the join and the tap when the filter was made, from above, and leaves out rows whose keys are
   *   collected nevertheless: "filter", "join"
   * @param listed
-  *   as `tables`, of what is below the tap. Plans are equal that read the same folder, but a cached plan may have listed it
-  *   earlier than the query that reads the cache
+  *   what is known of the files of tables below the tap. Plans are equal that read the same folder, but a cached plan may
+  *   have listed it earlier than the query that reads the cache
   */
 final class JoinRef private (
     id: Long,
@@ -44,7 +44,7 @@ final class JoinRef private (
     private[dynamicfilters] val sideHash: Int,
     @transient private[dynamicfilters] val tables: () => Option[Seq[Any]],
     @transient private[dynamicfilters] val passed: Seq[String],
-    @transient private val listed: () => Option[Seq[Any]]
+    @transient private val listed: () => Seq[Any]
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
@@ -181,7 +181,7 @@ object JoinRef {
       sideHash: Int = 0,
       tables: () => Option[Seq[Any]] = () => None,
       passed: Seq[String] = Nil,
-      listed: () => Option[Seq[Any]] = () => None
+      listed: () => Seq[Any] = () => Nil
   ): JoinRef =
     FilterRef.register(
       new JoinRef(
