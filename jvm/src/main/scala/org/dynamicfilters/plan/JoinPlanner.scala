@@ -35,10 +35,11 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
   private val used = mutable.HashSet.empty[Long]
-  private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean]), JoinRef]
+  private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean], Seq[Any]), JoinRef]
 
   def apply(): SparkPlan = {
-    val planned = BuildSides.share(visit(plan))
+    val visited = visit(plan)
+    val planned = if (conf.exchangeReuseEnabled) BuildSides.share(visited) else visited
     BuildSides.tellNarrowing(planned)
     if (adaptive) dropOrphans(planned)
     planned
@@ -225,7 +226,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     val expected = BuildEstimates.of(e)
     val limits = BuildKeyTapExec.limits(e).copy(expectedRows = expected.map(_.rows))
     made.getOrElseUpdate(
-      (build, bound, parts.map(_.nullsMatch)),
+      // Where Spark runs equal exchanges each by itself, they may know other files of a folder.
+      (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else TableContents.known(e)),
       JoinRef(
         parts,
         originOf(keys),

@@ -1,5 +1,6 @@
 package org.dynamicfilters.plan
 
+import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
@@ -20,17 +21,17 @@ private[plan] object TableContents {
     */
   def of(plan: SparkPlan): Option[Seq[Any]] = contents(plan, unknown = None)
 
-  /** The same of those tables of which it is known. */
-  def known(plan: SparkPlan): Seq[Any] = contents(plan, unknown = Some(Nil)).getOrElse(Nil)
+  /** The same of those tables of which it is known, without those that filters in scans come from. */
+  def known(plan: SparkPlan): Seq[Any] = contents(plan, unknown = Some(Nil), filters = false).getOrElse(Nil)
 
-  private def contents(plan: SparkPlan, unknown: Option[Seq[Any]]): Option[Seq[Any]] = {
+  private def contents(plan: SparkPlan, unknown: Option[Seq[Any]], filters: Boolean = true): Option[Seq[Any]] = {
     def of(plan: SparkPlan): Option[Seq[Any]] = plan match {
       case q: QueryStageExec => of(q.plan)
       case r: ReusedExchangeExec => of(r.child)
       case r: ReusedSubqueryExec => of(r.child)
       case a: AdaptiveSparkPlanExec => of(a.initialPlan)
       case f: FileSourceScanExec => all(files(f.relation.location) +: f.subqueries.map(of))
-      case f: FilteredScan => all(f.children.map(of) ++ f.joinFilters.map(_._1.tables().orElse(unknown)))
+      case f: FilteredScan => all(f.children.map(of) ++ (if (filters) f.joinFilters.map(_._1.tables) else Nil))
       case b: BatchScanExec =>
         b.scan match {
           case s: FileScan => all(files(s.fileIndex) +: b.subqueries.map(of))
@@ -42,19 +43,29 @@ private[plan] object TableContents {
       case leaf if leaf.children.isEmpty => unknown
       case other => all((other.children ++ other.subqueries).map(of))
     }
-    def files(index: FileIndex): Option[Seq[Any]] = ofFiles(index).map(Seq(_)).orElse(unknown)
+    def files(index: FileIndex): Option[Seq[Any]] = index match {
+      // It lists when it is asked, by a cache of its own: statistics are too old to tell what that is.
+      case c: CatalogFileIndex if !filters => Some(Seq(System.identityHashCode(c)))
+      case other => ofFiles(other).map(Seq(_)).orElse(unknown)
+    }
     of(plan)
   }
 
   private def all(contents: Seq[Option[Seq[Any]]]): Option[Seq[Any]] =
-    Traverse(contents)(_.toRight("")).toOption.map(_.flatten)
+    Traverse(contents)(_.toRight("")).toOption.map(_.flatten.distinct)
+
+  private def digestOf(s: FileStatus): Long = {
+    val h = (s.getPath.hashCode * Mix + s.getLen) * Mix + s.getModificationTime
+    (h ^ (h >>> 29)) * Mix
+  }
+
+  /** Of SplitMix64: sums of numbers without a pattern do not cancel each other. */
+  private val Mix = 0x9e3779b97f4a7c15L
 
   private def ofFiles(files: FileIndex): Option[Any] = files match {
     case f: PartitioningAwareFileIndex =>
       // In any order. A table that is written anew may well have its size again.
-      Some(f.allFiles().foldLeft((0L, 0L)) { case ((size, times), s) =>
-        (size + s.getLen, times + s.getModificationTime * 31 + s.getLen * s.getModificationTime)
-      })
+      Some(f.allFiles().foldLeft((0L, 0L)) { case ((size, digest), s) => (size + s.getLen, digest + digestOf(s)) })
     // Without statistics its size is a constant.
     case f: CatalogFileIndex => f.table.stats.map(s => (s.sizeInBytes, s.rowCount))
     // Others may have to read a log to tell their size.

@@ -109,5 +109,5 @@ object UselessFilters {
   private def hash(ref: JoinRef): Int = (ref.hash, ref.sideHash).hashCode
 
   private def tables(ref: JoinRef, scan: FileSourceScanExec): Option[Seq[Any]] =
-    for (own <- TableContents.of(scan); build <- ref.tables()) yield own ++ build
+    for (own <- TableContents.of(scan); build <- ref.tables) yield own ++ build
 }

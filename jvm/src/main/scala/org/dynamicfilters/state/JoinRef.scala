@@ -22,7 +22,7 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   *   of the rows of a probe side, the share that the planner expects to pass, from 0 to 1; of no use on executors
   * @param sideHash
   *   of the canonical form of the whole build side: what joins within it leave out shows there, and not yet in `build`
-  * @param tables
+  * @param tablesNow
   *   what is known of the files of all tables that its keys come from, without a look at them: it changes when they do. None
   *   if that is not known of one of them
   * @param passed
@@ -42,11 +42,14 @@ final class JoinRef private (
     @transient private val columns: Seq[JoinRef],
     val expectedShare: Double,
     private[dynamicfilters] val sideHash: Int,
-    @transient private[dynamicfilters] val tables: () => Option[Seq[Any]],
+    @transient private val tablesNow: () => Option[Seq[Any]],
     @transient private[dynamicfilters] val passed: Seq[String],
     @transient private val listed: () => Seq[Any]
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
+
+  /** What `tablesNow` said first. Kept, because filters narrow each other's build sides: each asks all below it. */
+  @transient private[dynamicfilters] lazy val tables: Option[Seq[Any]] = tablesNow()
 
   /** How many rows the planner expects of the build side, if it knows. */
   def expectedRows: Option[Double] = limits.expectedRows
@@ -97,7 +100,7 @@ final class JoinRef private (
   /** What its keys come from: the same for filters of one join that collect the same keys. Planned anew, a join may get a filter
     * of the same origin with other keys, from above a HAVING for one.
     */
-  private[dynamicfilters] def source: Any = if (isOther) id else (origin, keys, nullsMatch, build)
+  private[dynamicfilters] def source: Any = if (isOther) id else (origin, hash, keys, nullsMatch, build)
 
   // Whether its keys come from elsewhere than `build` says.
   @transient @volatile private var isOther = false
@@ -141,7 +144,7 @@ final class JoinRef private (
   // If they cannot be told, those of no other filter.
   @transient private lazy val contents: Any =
     try listed()
-    catch { case NonFatal(_) => id }
+    catch { case NonFatal(_) | _: LinkageError => id }
 
   private def isNarrowedAs(that: JoinRef): Boolean = {
     // Before the comparison, as `narrowedBy` and `tappedAfter` look after the change: one of the two sees the other.
