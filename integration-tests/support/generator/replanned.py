@@ -31,7 +31,6 @@ class _Grouped:
     """
 
     table: Table
-    key: str
     where: str
     how: str
     narrowing: Table
@@ -54,7 +53,6 @@ class _Maker:
         source = r.choice(longer if r.random() < 0.7 else others)
         self.grouped = _Grouped(
             source,
-            self.x,
             predicates.where(r, self._visible(source, "{}"), selective=r.random() < 0.6),
             r.choice(("grouped", "grouped", "twice", "distinct", "narrowed")),
             r.choice(others),
@@ -76,7 +74,7 @@ class _Maker:
         """The groups, with a test of their own; their key is `x`."""
         r, of = self.r, self.grouped
         alias, inner = self._alias("g"), self._alias("d")
-        key = f"{inner}.{of.key}"
+        key = f"{inner}.{self.x}"
         test = r.choice(_TESTS).format(id=f"{inner}.id")
         select = Select([Item(key, "x")], Source(inner, of.table.name), where=[of.where.replace("{}", inner)])
         if of.how == "distinct":
@@ -95,8 +93,9 @@ class _Maker:
         if of.how == "narrowed" and r.random() < 0.6:
             other = self._alias("n")
             kind = r.choice(("LEFT SEMI JOIN", "JOIN", "LEFT ANTI JOIN"))
-            on: list[str] = [f"{inner}.g = {other}.g", f"{other}.id < {r.choice((1, 5, 50))}"]
-            select.joins = [Join(kind, Source(other, of.narrowing.name), [*on])]
+            join = Join(kind, Source(other, of.narrowing.name))
+            join.on = [f"{inner}.g = {other}.g", f"{other}.id < {r.choice((1, 5, 50))}"]
+            select.joins = [join]
         return Source(alias, select=select)
 
     def _comes_late(self) -> Source:
@@ -142,10 +141,11 @@ class _Maker:
         select.items = [Item(text.format(f"{fact}.{column}"), "v")]
         return select
 
-    def _rows(self) -> Select:
+    def _rows(self) -> tuple[Select, str]:
+        """The joins as rows of the large table; and its alias."""
         select, fact = self._star()
-        select.items = [Item(f"{fact}.id", "c0"), Item(f"{fact}.g", "c1")]
-        return select
+        select.items = _shown(fact)
+        return select, fact
 
     # ---- statements
 
@@ -166,15 +166,16 @@ class _Maker:
 
     def _union(self) -> Statement:
         kind = self.r.choice(("UNION ALL", "UNION ALL", "UNION", "EXCEPT", "INTERSECT"))
-        return Statement(SetOperation(kind, [self._rows() for _ in range(self.r.choice((2, 2, 3)))]))
+        return Statement(SetOperation(kind, [self._rows()[0] for _ in range(self.r.choice((2, 2, 3)))]))
 
     def _nested(self) -> Statement:
         """The groups are left by a join with the large table."""
         groups, other, fact = self._groups(), self._alias("p"), self._alias("f")
         select = Select([Item(f"{groups.alias}.x", "x")], groups)
-        on = [f"{groups.alias}.x = {other}.{self.x}", f"{other}.g < {self.r.randrange(1, 9)}"]
-        select.joins = [Join("LEFT SEMI JOIN", Source(other, self.facts.name), [*on])]
-        outer = Select([Item(f"{fact}.id", "c0"), Item(f"{fact}.g", "c1")], Source(fact, self.facts.name))
+        join = Join("LEFT SEMI JOIN", Source(other, self.facts.name))
+        join.on = [f"{groups.alias}.x = {other}.{self.x}", f"{other}.g < {self.r.randrange(1, 9)}"]
+        select.joins = [join]
+        outer = Select(_shown(fact), Source(fact, self.facts.name))
         outer.hints = [f"DYNAMIC_FILTER({fact})"]
         nested = Source(self._alias("q"), select=select)
         outer.joins = [Join("JOIN", nested, [f"{fact}.{self.x} = {nested.alias}.x"])]
@@ -188,13 +189,12 @@ class _Maker:
         items = [Item("a.c0", "c0"), Item("b.c1", "c1")]
         select = Select(items, Source("a", "c"), joins=[Join("JOIN", Source("b", "c"), ["a.c0 = b.c0"])])
         select.where = [f"b.c1 < {self.r.randrange(2, 9)}"]
-        return Statement(select, [Cte("c", self._rows())])
+        return Statement(select, [Cte("c", self._rows()[0])])
 
     def _within(self) -> Statement:
         """The joins once more, in a condition of the query."""
         r = self.r
-        select, fact = self._star()
-        select.items = [Item(f"{fact}.id", "c0"), Item(f"{fact}.g", "c1")]
+        select, fact = self._rows()
         inner, other = self._star()
         inner.items = [Item(f"{other}.id", "y")]
         word = r.choice(("IN", "IN", "NOT IN"))
@@ -202,3 +202,7 @@ class _Maker:
         if r.random() < 0.5:
             select.where.append(Subquery("0 <", self._value()) if r.random() < 0.5 else f"{fact}.g < 7")
         return Statement(select)
+
+
+def _shown(fact: str) -> list[Item]:
+    return [Item(f"{fact}.id", "c0"), Item(f"{fact}.g", "c1")]
