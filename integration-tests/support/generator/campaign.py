@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import data, queries, replanned, subqueries
+from . import chained, data, queries, replanned, subqueries
 from . import settings as settings_
 from .data import Table
 from .model import Statement
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATEMENTS = 40
 
 #: Kinds of statements; `joins` are those of `queries`.
-KINDS = ("joins", "subqueries", "replanned")
+KINDS = ("joins", "subqueries", "replanned", "chained")
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Fault:
     tables: list[Table]
 
     def __str__(self) -> str:
-        used = [t for t in self.tables if t.name in self.statement.sql()]
+        used = [t for t in self.tables if t.name in self.statement.script()]
         again = f"SEED={self.seed} STATEMENT={self.number} KIND={self.kind}"
         return "\n".join(
             (
@@ -59,7 +59,7 @@ class Fault:
                 self.outcome.detail,
                 *(f"-- {table}" for table in used),
                 *(f"SET {key}={value};" for key, value in self.settings.items()),
-                f"{self.statement.sql()};",
+                self.statement.script(),
             )
         )
 
@@ -105,7 +105,8 @@ def make(
     if kind == "subqueries":
         statement = subqueries.statement(r, tables)
         return statement, settings_.choose(r, statement.sql(), sharing=True)
-    return replanned.statement(r, tables), settings_.for_replanning(r)
+    module = replanned if kind == "replanned" else chained
+    return module.statement(r, tables), settings_.for_replanning(r)
 
 
 class Campaign:
@@ -153,7 +154,7 @@ class Campaign:
             with self.runner.settings({"spark.dynamicFilters.enabled": "false"}):
                 tables = data.write(self.runner.spark, folder, seed)
             tags = []
-            with self._cached(tables) as all_tables:
+            with self._more(tables) as all_tables:
                 for number in numbers:
                     if until is not None and time.monotonic() > until:
                         break
@@ -166,9 +167,11 @@ class Campaign:
             shutil.rmtree(folder, ignore_errors=True)
         return self.tally
 
-    def _cached(self, tables: list[Table]) -> AbstractContextManager[list[Table]]:
-        cached = self.kind == "subqueries"
-        return data.cached(self.runner.spark, tables) if cached else nullcontext(tables)
+    def _more(self, tables: list[Table]) -> AbstractContextManager[list[Table]]:
+        """The tables, and views of them that a kind asks for."""
+        if self.kind == "subqueries":
+            return data.cached(self.runner.spark, tables)
+        return data.older(self.runner.spark, tables) if self.kind == "chained" else nullcontext(tables)
 
     def _one(self, seed: int, number: int, tables: list[Table]) -> str:
         statement, values = make(seed, number, tables, self.kind)
@@ -180,7 +183,7 @@ class Campaign:
             self.tally.refused.append(f"{outcome.detail[:200]}\n{statement.sql()}")
         if outcome.is_fault:
             self.report(
-                f"{outcome.status}: seed {seed}, statement {number}: {outcome.detail}\n{statement.sql()}"
+                f"{outcome.status}: seed {seed}, statement {number}: {outcome.detail}\n{statement.script()}"
             )
             small, fewer = self._shrink(statement, values, outcome)
             again = self.runner.compare(small, fewer)

@@ -62,6 +62,7 @@ class Table:
         path: of its files.
         partitioned: by `p`.
         is_cached: the view is of what Spark has cached of the files.
+        is_older: the view has listed the folder before the last file was there.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Table:
     path: Path
     partitioned: bool
     is_cached: bool = False
+    is_older: bool = False
 
     @property
     def is_large(self) -> bool:
@@ -103,6 +105,26 @@ def cached(spark: SparkSession, tables: list[Table]) -> Iterator[list[Table]]:
     finally:
         for t in twins:
             spark.sql(f"UNCACHE TABLE {t.name}")
+            spark.sql(f"DROP VIEW {t.name}")
+
+
+@contextmanager
+def older(spark: SparkSession, tables: list[Table]) -> Iterator[list[Table]]:
+    """The tables, and of those with several files views that do not know the last one."""
+    twins = []
+    for t in tables:
+        files = sorted(t.path.glob("*.parquet"))
+        if len(files) < 2:
+            continue
+        # Spark does not list names that begin so.
+        hidden = files[-1].rename(files[-1].with_name(f"_{files[-1].name}"))
+        twins.append(replace(t, name=f"older_{t.name}", is_older=True))
+        spark.read.parquet(str(t.path)).createOrReplaceTempView(twins[-1].name)
+        hidden.rename(files[-1])
+    try:
+        yield tables + twins
+    finally:
+        for t in twins:
             spark.sql(f"DROP VIEW {t.name}")
 
 

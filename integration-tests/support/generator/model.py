@@ -155,10 +155,12 @@ class Statement:
 
     Attributes:
         cached: its rows are cached and read twice.
+        kept: what it reads of the cache; filled when it reads that.
     """
 
     body: Select | SetOperation
     ctes: list[Cte] = field(default_factory=list)
+    kept: list[Cte] = field(default_factory=list)
     order: list[Order] = field(default_factory=list)
     limit: int | None = None
     offset: int = 0
@@ -170,6 +172,14 @@ class Statement:
     def unlimited(self) -> str:
         """The same query without LIMIT."""
         return self._text("")
+
+    def before(self) -> list[str]:
+        """What is to be run before, under the same settings."""
+        return [f"CACHE LAZY TABLE {c.name} AS {c.select.sql()}" for c in self.kept]
+
+    def script(self) -> str:
+        """All of it as text."""
+        return "".join(f"{text};\n" for text in (*self.before(), self.sql()))
 
     def _text(self, end: str) -> str:
         ctes = f"WITH {', '.join(f'{c.name} AS ({c.select.sql()})' for c in self.ctes)} " if self.ctes else ""

@@ -38,10 +38,16 @@ class _Grouped:
 
 def statement(r: random.Random, tables: list[Table]) -> Statement:
     """A random statement whose rows SQL fixes. It needs the function of `joins.register_slow`."""
-    return _Maker(r, [t for t in tables if not t.is_cached]).statement()
+    return Maker(r, [t for t in tables if not t.is_cached]).statement()
 
 
-class _Maker:
+class Maker:
+    """Makes one statement.
+
+    Args:
+        tables: files as they are now.
+    """
+
     def __init__(self, r: random.Random, tables: list[Table]) -> None:
         self.r = r
         self._number = count()
@@ -53,29 +59,33 @@ class _Maker:
         source = r.choice(longer if r.random() < 0.7 else others)
         self.grouped = _Grouped(
             source,
-            predicates.where(r, self._visible(source, "{}"), selective=r.random() < 0.6),
+            predicates.where(r, self.visible(source, "{}"), selective=r.random() < 0.6),
             r.choice(("grouped", "grouped", "twice", "distinct", "narrowed")),
             r.choice(others),
         )
         self.late = r.choice(longer if r.random() < 0.8 else others)
-        self.where = predicates.where(r, self._visible(self.late, "{}"), selective=r.random() < 0.3)
+        self.where = predicates.where(r, self.visible(self.late, "{}"), selective=r.random() < 0.3)
         self.slow = min(others, key=lambda t: t.rows)
         self.seconds = r.choice(_SECONDS)
 
-    def _alias(self, name: str) -> str:
+    def alias(self, name: str) -> str:
         return f"{name}{next(self._number)}"
 
-    def _visible(self, table: Table, alias: str) -> Visible:
+    def visible(self, table: Table, alias: str) -> Visible:
         return Visible(alias, table.columns, ("id",), table.rows)
+
+    def having(self) -> str:
+        """A condition on groups, with {id} for a column."""
+        return self.r.choice(_TESTS)
 
     # ---- build sides
 
-    def _groups(self) -> Source:
+    def groups(self) -> Source:
         """The groups, with a test of their own; their key is `x`."""
         r, of = self.r, self.grouped
-        alias, inner = self._alias("g"), self._alias("d")
+        alias, inner = self.alias("g"), self.alias("d")
         key = f"{inner}.{self.x}"
-        test = r.choice(_TESTS).format(id=f"{inner}.id")
+        test = self.having().format(id=f"{inner}.id")
         select = Select([Item(key, "x")], Source(inner, of.table.name), where=[of.where.replace("{}", inner)])
         if of.how == "distinct":
             select.distinct = True
@@ -91,7 +101,7 @@ class _Maker:
         else:
             select.group, select.having = [key], [test]
         if of.how == "narrowed" and r.random() < 0.6:
-            other = self._alias("n")
+            other = self.alias("n")
             kind = r.choice(("LEFT SEMI JOIN", "JOIN", "LEFT ANTI JOIN"))
             join = Join(kind, Source(other, of.narrowing.name))
             join.on = [f"{inner}.g = {other}.g", f"{other}.id < {r.choice((1, 5, 50))}"]
@@ -100,7 +110,7 @@ class _Maker:
 
     def _comes_late(self) -> Source:
         """The rows of a table, by its key `y`, when a function of Python has seen them all."""
-        alias, inner, other = self._alias("l"), self._alias("e"), self._alias("s")
+        alias, inner, other = self.alias("l"), self.alias("e"), self.alias("s")
         slow = Select(
             [Item(f"{other}e.g", "g")],
             Source(f"{other}e", self.slow.name),
@@ -113,18 +123,22 @@ class _Maker:
         select.where = [self.where.replace("{}", inner)]
         return Source(alias, select=select)
 
+    def keys(self) -> Source:
+        """What the large table is joined with, by its key `x`."""
+        return self.groups()
+
     # ---- the joins
 
-    def _star(self) -> tuple[Select, str]:
+    def star(self) -> tuple[Select, str]:
         """The large table with its joins, still without items; and its alias."""
         r = self.r
-        fact = self._alias("f")
+        fact = self.alias("f")
         select = Select([], Source(fact, self.facts.name))
         if r.random() < 0.85:
             select.hints = [f"DYNAMIC_FILTER({fact})"]
-        groups = self._groups()
+        keys = self.keys()
         kind = r.choices(("JOIN", "LEFT SEMI JOIN", "LEFT OUTER JOIN"), (7, 3, 1))[0]
-        joins = [Join(kind, groups, [f"{fact}.{self.x} = {groups.alias}.x"])]
+        joins = [Join(kind, keys, [f"{fact}.{self.x} = {keys.alias}.x"])]
         if r.random() < 0.85:
             late = self._comes_late()
             kind = r.choice(("JOIN", "LEFT SEMI JOIN"))
@@ -133,51 +147,51 @@ class _Maker:
         select.joins = joins
         return select, fact
 
-    def _value(self) -> Select:
+    def value(self) -> Select:
         """The joins as one value."""
-        select, fact = self._star()
+        select, fact = self.star()
         column = self.r.choice(("id", "g", self.x))
         text = self.r.choice(("count({})", "count(DISTINCT {})", "hex(CAST(max({}) AS STRING))"))
         select.items = [Item(text.format(f"{fact}.{column}"), "v")]
         return select
 
-    def _rows(self) -> tuple[Select, str]:
+    def rows(self) -> tuple[Select, str]:
         """The joins as rows of the large table; and its alias."""
-        select, fact = self._star()
+        select, fact = self.star()
         select.items = _shown(fact)
         return select, fact
 
     # ---- statements
 
     def statement(self) -> Statement:
-        shapes = (self._values, self._union, self._nested, self._named, self._within)
+        shapes = (self.values, self.union, self._nested, self._named, self._within)
         result = self.r.choices(shapes, (4, 2, 1, 1, 1))[0]()
         result.cached = self.r.random() < 0.2
         return result
 
-    def _values(self) -> Statement:
+    def values(self) -> Statement:
         """Two or three subqueries, each of them one value, and sometimes the groups alone."""
-        items = [Item(f"({self._value().sql()})", f"v{i}") for i in range(self.r.choice((1, 2, 2, 3)))]
+        items = [Item(f"({self.value().sql()})", f"v{i}") for i in range(self.r.choice((1, 2, 2, 3)))]
         if self.r.random() < 0.4:
-            groups = self._groups()
+            groups = self.groups()
             alone = Select([Item("count(*)", "n")], groups)
             items.insert(self.r.randrange(len(items) + 1), Item(f"({alone.sql()})", "n"))
         return Statement(Select(items, Source("one", "(VALUES (1))")))
 
-    def _union(self) -> Statement:
+    def union(self) -> Statement:
         kind = self.r.choice(("UNION ALL", "UNION ALL", "UNION", "EXCEPT", "INTERSECT"))
-        return Statement(SetOperation(kind, [self._rows()[0] for _ in range(self.r.choice((2, 2, 3)))]))
+        return Statement(SetOperation(kind, [self.rows()[0] for _ in range(self.r.choice((2, 2, 3)))]))
 
     def _nested(self) -> Statement:
         """The groups are left by a join with the large table."""
-        groups, other, fact = self._groups(), self._alias("p"), self._alias("f")
+        groups, other, fact = self.groups(), self.alias("p"), self.alias("f")
         select = Select([Item(f"{groups.alias}.x", "x")], groups)
         join = Join("LEFT SEMI JOIN", Source(other, self.facts.name))
         join.on = [f"{groups.alias}.x = {other}.{self.x}", f"{other}.g < {self.r.randrange(1, 9)}"]
         select.joins = [join]
         outer = Select(_shown(fact), Source(fact, self.facts.name))
         outer.hints = [f"DYNAMIC_FILTER({fact})"]
-        nested = Source(self._alias("q"), select=select)
+        nested = Source(self.alias("q"), select=select)
         outer.joins = [Join("JOIN", nested, [f"{fact}.{self.x} = {nested.alias}.x"])]
         if self.r.random() < 0.5:
             late = self._comes_late()
@@ -189,18 +203,18 @@ class _Maker:
         items = [Item("a.c0", "c0"), Item("b.c1", "c1")]
         select = Select(items, Source("a", "c"), joins=[Join("JOIN", Source("b", "c"), ["a.c0 = b.c0"])])
         select.where = [f"b.c1 < {self.r.randrange(2, 9)}"]
-        return Statement(select, [Cte("c", self._rows()[0])])
+        return Statement(select, [Cte("c", self.rows()[0])])
 
     def _within(self) -> Statement:
         """The joins once more, in a condition of the query."""
         r = self.r
-        select, fact = self._rows()
-        inner, other = self._star()
+        select, fact = self.rows()
+        inner, other = self.star()
         inner.items = [Item(f"{other}.id", "y")]
         word = r.choice(("IN", "IN", "NOT IN"))
         select.where = [Subquery(f"{fact}.id {word}", inner)]
         if r.random() < 0.5:
-            select.where.append(Subquery("0 <", self._value()) if r.random() < 0.5 else f"{fact}.g < 7")
+            select.where.append(Subquery("0 <", self.value()) if r.random() < 0.5 else f"{fact}.g < 7")
         return Statement(select)
 
 

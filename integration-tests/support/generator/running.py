@@ -89,33 +89,32 @@ class Runner:
         """Runs a statement twice; where the rows differ, once more without filters."""
         with self.settings(settings):
             tag = f"generated-{uuid.uuid4().hex}"
-            text = statement.sql()
             start = time.perf_counter()
             try:
-                expected = self.rows(text, False, self.limit / 2, cached=statement.cached)
+                expected = self.rows(statement, False, self.limit / 2)
             except Exception as e:
                 return Outcome("refused", message(e))
             between = time.perf_counter()
             try:
                 with self.losses():
-                    actual = self.rows(text, True, self.limit, tag, statement.cached)
+                    actual = self.rows(statement, True, self.limit, tag)
             except Late:
                 return Outcome("late", f"not done after {self.limit:.0f} s", tag=tag)
             except Exception as e:
                 if _by_losses(e):
                     return Outcome("lost", message(e), tag=tag)
-                chance = self._fails_at_times(text, e)
+                chance = self._fails_at_times(statement, e)
                 return Outcome("unstable" if chance else "failed", message(e), tag=tag)
             seconds = (between - start, time.perf_counter() - between)
             detail = self._difference(statement, expected, actual)
             if not detail:
-                slow = self._slower(text, seconds)
+                slow = self._slower(statement, seconds)
                 return Outcome("slow" if slow else "same", slow, seconds, tag)
-            again = self.rows(text, False, self.limit, cached=statement.cached)
+            again = self.rows(statement, False, self.limit)
             unstable = self._difference(statement, expected, again)
             return Outcome("unstable" if unstable else "different", detail, seconds, tag)
 
-    def _slower(self, text: str, seconds: tuple[float, float]) -> str:
+    def _slower(self, statement: Statement, seconds: tuple[float, float]) -> str:
         """Whether filters make a query slower by seconds, whenever it runs; empty if they do not.
 
         While faults are injected it says nothing: a task that fails is tried again.
@@ -125,13 +124,13 @@ class Runner:
         again = []
         for filters in (True, False):
             start = time.perf_counter()
-            self.rows(text, filters, self.limit)
+            self.rows(statement, filters, self.limit)
             again.append(time.perf_counter() - start)
         if again[0] - again[1] < _SLOWER:
             return ""
         return f"{again[1]:.1f} s without filters, {again[0]:.1f} s with them, twice"
 
-    def _fails_at_times(self, text: str, error: Exception) -> bool:
+    def _fails_at_times(self, statement: Statement, error: Exception) -> bool:
         """Whether the query fails in the same way without filters, if run again.
 
         With adaptive execution it is a race whether Spark comes to a row with an ANSI error before it finds
@@ -140,7 +139,7 @@ class Runner:
         condition = error.getCondition() if isinstance(error, PySparkException) else None
         for _ in range(_TRIES if condition else 0):
             try:
-                self.rows(text, False, self.limit / 2)
+                self.rows(statement, False, self.limit / 2)
             except PySparkException as again:
                 if again.getCondition() == condition:
                     return True
@@ -150,11 +149,16 @@ class Runner:
 
     def _difference(self, statement: Statement, expected: Rows, actual: Rows) -> str:
         return comparison.difference(
-            statement, expected, actual, lambda: self.rows(statement.unlimited(), False, self.limit)
+            statement, expected, actual, lambda: self.rows(statement, False, self.limit, unlimited=True)
         )
 
-    def rows(self, text: str, filters: bool, limit: float, tag: str = "", cached: bool = False) -> Rows:
+    def rows(
+        self, statement: Statement, filters: bool, limit: float, tag: str = "", unlimited: bool = False
+    ) -> Rows:
         """The rows of a query; if they are cached, each as often as it is read from there, twice.
+
+        Args:
+            unlimited: without its LIMIT.
 
         Raises:
             Late: it was not done in time.
@@ -172,8 +176,10 @@ class Runner:
         timer.daemon = True
         timer.start()
         try:
-            frame = self.spark.sql(text)
-            return _twice(frame) if cached else frame.collect()
+            for text in statement.before():
+                self.spark.sql(text)
+            frame = self.spark.sql(statement.unlimited() if unlimited else statement.sql())
+            return _twice(frame) if statement.cached else frame.collect()
         except Exception:
             if late.is_set():
                 raise Late from None
@@ -181,6 +187,9 @@ class Runner:
         finally:
             timer.cancel()
             self.spark.removeTag(tag)
+            for part in statement.kept:
+                self.spark.sql(f"UNCACHE TABLE IF EXISTS {part.name}")
+                self.spark.sql(f"DROP VIEW IF EXISTS {part.name}")
 
     def fired(self, tags: list[str]) -> set[str]:
         """Which of the runs had a filter because of which rows were skipped."""

@@ -1,13 +1,14 @@
 package org.dynamicfilters.operators
 
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.collection.Map
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ExchangeQueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ExchangeQueryStageExec, QueryStageExec}
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.state.{Executions, JoinRef}
 
@@ -21,12 +22,16 @@ import org.dynamicfilters.state.{Executions, JoinRef}
 private[operators] final class MadeExchanges(executionId: Long) extends Logging {
   import MadeExchanges._
 
-  @volatile private var found: Option[Stages] = None
+  @volatile private var found: Option[AdaptiveSparkPlanExec] = None
+
+  // By filter, since when its tap is in no plan, and when the plans were looked at last.
+  private val missing = new ConcurrentHashMap[Long, Missing]
 
   // With the first look: most waits are over before.
   private lazy val search: Unit = find()
 
-  /** Gives a filter up, or takes another one over, if an exchange without its tap is used instead of that of its build side.
+  /** Gives a filter up, or takes another one over, if an exchange without its tap is used instead of that of its build side;
+    * gives it up if its tap has gone from the plan.
     *
     * @param scan
     *   of a stage that is held back for it
@@ -34,8 +39,13 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
   def look(scan: FilteredScan, ref: JoinRef): Unit =
     try {
       search
-      for (stages <- found if !ref.state.hasBegun && has(stages, scan)) used(ref, stages) match {
-        case Used.NotYet | Used.Own =>
+      for {
+        whole <- found
+        stages = whole.context.stageCache
+        if !ref.state.hasBegun && has(stages, scan)
+      } used(ref, stages) match {
+        case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(Gone)
+        case Used.Own =>
         case Used.Like(tap) => ref.state.follow(tap.ref.state)
         case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
       }
@@ -62,13 +72,28 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     }
   }
 
+  /** Whether no plan has a tap of the filter any more.
+    *
+    * A plan that turns out to be empty loses its stages, and so the rule does not see that one of them waits. Another plan of
+    * the query may use that stage's exchange nevertheless. Twice, because a plan is replaced while others look at it.
+    */
+  private def isGone(ref: JoinRef, whole: AdaptiveSparkPlanExec): Boolean = {
+    val now = System.nanoTime()
+    val last = missing.computeIfAbsent(ref.id, _ => Missing(now, now))
+    now - last.looked >= GoneNanos && {
+      val isThere = hasTap(whole, ref)
+      missing.put(ref.id, Missing(if (isThere) now else last.since, now))
+      !isThere && now - last.since >= 2 * GoneNanos
+    }
+  }
+
   /** On a thread of its own: a plan that is asked for while it is made blocks whoever asks, and the thread that makes it may be
     * waiting for us.
     */
   private def find(): Unit = {
     val finder = new Thread(
       () =>
-        try found = stagesOf(executionId)
+        try found = planOf(executionId)
         catch { case NonFatal(e) => logWarning("Dynamic filters: the stages of a query are not known", e) },
       Worker.Prefix + "stages"
     )
@@ -78,6 +103,15 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
 }
 
 private[operators] object MadeExchanges {
+
+  /** In reports. */
+  private val Gone = "adaptive execution planned the build side away"
+
+  /** As `System.nanoTime`. */
+  private final case class Missing(since: Long, looked: Long)
+
+  /** How often the plans are looked at: that takes up to a millisecond. */
+  private val GoneNanos = TimeUnit.MILLISECONDS.toNanos(100)
 
   /** By the canonical form of their exchanges. */
   private type Stages = Map[SparkPlan, ExchangeQueryStageExec]
@@ -109,7 +143,24 @@ private[operators] object MadeExchanges {
       .attach(executionId, MadeExchanges)(new MadeExchanges(executionId))
       .getOrElse(new MadeExchanges(executionId))
 
-  private def stagesOf(executionId: Long): Option[Stages] =
+  private def planOf(executionId: Long): Option[AdaptiveSparkPlanExec] =
     Option(SQLExecution.getQueryExecution(executionId))
-      .flatMap(_.executedPlan.collectFirst { case a: AdaptiveSparkPlanExec => a.context.stageCache })
+      .flatMap(_.executedPlan.collectFirst { case a: AdaptiveSparkPlanExec => a })
+
+  /** Whether a plan, as it is now, has a tap of the filter, or one that the filter may come to follow: by its hash, because
+    * whoever compares filters ties them to each other.
+    */
+  private def hasTap(p: SparkPlan, ref: JoinRef): Boolean = {
+    def isOf(tap: KeyTap) = (tap.ref eq ref) || (tap.ref.hash == ref.hash && !tap.ref.state.hasBegun)
+    val below = p match {
+      case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
+      case q: QueryStageExec => Seq(q.plan)
+      case r: ReusedExchangeExec => Seq(r.child)
+      case other => other.children
+    }
+    (p match {
+      case t: BuildKeyTapExec => t.taps.exists(isOf)
+      case _ => false
+    }) || (below ++ p.subqueries).exists(hasTap(_, ref))
+  }
 }

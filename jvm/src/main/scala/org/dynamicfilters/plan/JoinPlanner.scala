@@ -236,7 +236,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         limits,
         columns,
         expected.fold(1.0)(_.selectivity),
-        side.canonicalized.hashCode,
+        () => side.canonicalized.hashCode,
         () => TableContents.of(side),
         passed,
         () => TableContents.known(e)

@@ -51,8 +51,8 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
   private def isValid(s: Seen, tables: Seq[Any]): Boolean = nanos() - s.at < KeptNanos && s.tables == tables
 
   /** Whether anything is known of the filter in whatever scan: cheaper to tell than the form of one scan. */
-  def knows(filter: Int, column: String): Boolean = synchronized {
-    seen.keySet.stream.anyMatch(u => u.filter == filter && u.column == column)
+  def knows(filter: => Int, column: String): Boolean = synchronized {
+    seen.keySet.stream.anyMatch(u => u.column == column && u.filter == filter)
   }
 }
 

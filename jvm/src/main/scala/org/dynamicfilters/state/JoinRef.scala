@@ -20,8 +20,8 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   *   of a tuple, the filters of its single keys
   * @param expectedShare
   *   of the rows of a probe side, the share that the planner expects to pass, from 0 to 1; of no use on executors
-  * @param sideHash
-  *   of the canonical form of the whole build side: what joins within it leave out shows there, and not yet in `build`
+  * @param hashOfSide
+  *   that of the canonical form of the whole build side: what joins within it leave out shows there, and not yet in `build`
   * @param tablesNow
   *   what is known of the files of all tables that its keys come from, without a look at them: it changes when they do. None
   *   if that is not known of one of them
@@ -41,7 +41,7 @@ final class JoinRef private (
     limits: KeyLimits,
     @transient private val columns: Seq[JoinRef],
     val expectedShare: Double,
-    private[dynamicfilters] val sideHash: Int,
+    @transient private val hashOfSide: () => Int,
     @transient private val tablesNow: () => Option[Seq[Any]],
     @transient private[dynamicfilters] val passed: Seq[String],
     @transient private val listed: () => Seq[Any]
@@ -50,6 +50,9 @@ final class JoinRef private (
 
   /** What `tablesNow` said first. Kept, because filters narrow each other's build sides: each asks all below it. */
   @transient private[dynamicfilters] lazy val tables: Option[Seq[Any]] = tablesNow()
+
+  /** What `hashOfSide` says. The canonical form of all that is below a join costs more than to plan its filter. */
+  @transient private[dynamicfilters] lazy val sideHash: Int = hashOfSide()
 
   /** How many rows the planner expects of the build side, if it knows. */
   def expectedRows: Option[Double] = limits.expectedRows
@@ -181,7 +184,7 @@ object JoinRef {
       limits: KeyLimits,
       columns: Seq[JoinRef],
       expectedShare: Double = 1,
-      sideHash: Int = 0,
+      hashOfSide: () => Int = () => 0,
       tables: () => Option[Seq[Any]] = () => None,
       passed: Seq[String] = Nil,
       listed: () => Seq[Any] = () => Nil
@@ -196,7 +199,7 @@ object JoinRef {
         limits,
         columns,
         expectedShare,
-        sideHash,
+        hashOfSide,
         tables,
         passed,
         listed
