@@ -1,9 +1,9 @@
 """Statements in which filters narrow the build sides of others, and in which cached plans have filters.
 
 The large table is joined with groups of a middle table, and these with other groups: the filter of the
-inner join narrows the build side of the outer one. Adaptive execution may plan one of the two anew without the
-other. Other statements read a cached result of such joins beside the joins themselves; the cached plan may
-know fewer files of a table than the query around it.
+inner join narrows the build side of the outer one. Adaptive execution may plan one of the two anew without
+the other. Other statements read a cached result of such joins beside the joins themselves; the cached plan
+may know fewer files of a table than the query around it.
 """
 
 from __future__ import annotations
