@@ -321,3 +321,27 @@ def test_computed_build_key(compare: Comparer, strategy: str) -> None:
         result = compare(query, STRATEGIES[strategy], expected=condition)
         assert result.off.rows
         joins.assert_row_groups_pruned(result.on, column)
+
+
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32()], ids=str)
+def test_key_that_is_widened_between_its_exchange_and_the_join(
+    spark: SparkSession, tmp_path: Path, kind: pa.DataType, adaptive: str
+) -> None:
+    """Spark exchanges the rows for the inner join and not again for the outer one, above whose cast they are
+    collected: as the narrower type."""
+    rows = range(20_000)
+    joins.view(spark, tmp_path, "wide", pa.table({"k": [i // 50 - 200 for i in rows], "v": list(rows)}))
+    joins.view(spark, tmp_path, "other", pa.table({"k": range(-100, 100), "w": range(200)}))
+    narrow = pa.array([i % 40 - 20 for i in range(400)], kind)
+    joins.view(spark, tmp_path, "narrow", pa.table({"x": narrow}))
+    compare = Comparer(spark)
+    settings = (joins.SHUFFLED, joins.FOREVER, joins.ADAPTIVE[adaptive])
+    keys = "SELECT CAST(n.x AS BIGINT) AS k FROM narrow n JOIN other o ON n.x = o.k WHERE o.w < 150"
+    for of in ("DISTINCT k", "k"):
+        build = f"(SELECT {of} FROM ({keys}))"
+        query = f"SELECT /*+ DYNAMIC_FILTER(f) */ f.k, f.v FROM wide f JOIN {build} q ON f.k = q.k"
+        run = compare(query, *settings).on
+        assert min(row.k for row in run.rows) == -20
+        if adaptive == "on":
+            joins.assert_pruned(run, "k")

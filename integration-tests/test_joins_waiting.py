@@ -319,9 +319,7 @@ def test_waits_form_no_cycle(spark: SparkSession, shape: str, strategy: str, ada
     assert run.seconds < QUICK, str(run)
 
 
-def test_exchange_of_the_query_that_a_subquery_uses_instead_of_its_own(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def _query_and_subquery_that_share(spark: SparkSession, folder: Path) -> str:
     """The query does not narrow the customers, as the subquery needs them too, so it has no tap over the
     addresses; the subquery, planned without knowing of the query, has one, which never runs."""
     ids = pa.array(range(30_000), pa.int64())
@@ -331,18 +329,36 @@ def test_exchange_of_the_query_that_a_subquery_uses_instead_of_its_own(
         "addresses": {"k": ids[100:3_000], "x": ids[:2_900]},
     }
     for name, columns in tables.items():
-        joins.view(spark, tmp_path, name, pa.table(columns))
-    query = (
+        joins.view(spark, folder, name, pa.table(columns))
+    return (
         "WITH s AS (SELECT sales.id, customers.k, addresses.x FROM sales "
         "JOIN customers ON sales.c = customers.k JOIN addresses ON customers.a = addresses.k) "
         "SELECT k, sum(x) FROM s WHERE id % 3 = 0 GROUP BY k HAVING sum(x) > (SELECT avg(x) FROM s)"
     )
+
+
+def test_exchange_of_the_query_that_a_subquery_uses_instead_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = _query_and_subquery_that_share(spark, tmp_path)
     for reuse in ("true", "false"):
         run = _run(spark, query, joins.BROADCAST, FOREVER, {"spark.sql.exchange.reuse": reuse})
         assert run.seconds < QUICK, str(run)
         reasons = [f["reason"] for f in run.filters]
         never = "the build side was exchanged before without a tap for this key"
         assert (never in reasons) == (reuse == "true"), str(run)
+
+
+def test_exchange_that_a_cached_subquery_uses_instead_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    """A cached plan has stages of its own, which are not among those of the query that fills it."""
+    query = _query_and_subquery_that_share(spark, tmp_path)
+    expected = len(_expected(spark, query))
+    with joins.settings(spark, joins.BROADCAST, FOREVER):
+        frame = spark.sql(query).cache()
+        start = time.perf_counter()
+        assert frame.count() == expected
+        assert time.perf_counter() - start < QUICK
+        frame.unpersist(blocking=True)
 
 
 def test_stages_that_are_skipped(spark: SparkSession) -> None:

@@ -36,12 +36,15 @@ trait FilteredScan extends UnaryExecNode {
       .map { case (ref, place) => JoinWait(ref, place.waits.millis(longest), place.waits.endsAtStart) }
       .filter(_.millis > 0)
     val execution = TaskFilters.executionId(session.sparkContext)
-    if (waits.nonEmpty && execution.isDefined)
-      JoinWaits.await(execution.get, waits, MadeExchanges.of(execution.get).look(this, _)) match {
-        case JoinWaits.Outcome.QueryEnded =>
+    if (waits.nonEmpty && execution.isDefined) {
+      val made = MadeExchanges.of(execution.get)
+      JoinWaits.await(execution.get, waits, made.look(this, _)) match {
+        // What fills a cached table goes on: others read that too.
+        case JoinWaits.Outcome.QueryEnded if !made.isOfCache(this) =>
           throw new SparkException("The query ended while a scan was held back for its dynamic filters")
         case _ =>
       }
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 package org.dynamicfilters.operators
 
+import java.util.{Collections, IdentityHashMap}
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.collection.Map
@@ -8,11 +9,12 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ExchangeQueryStageExec, QueryStageExec}
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.state.{Executions, JoinRef}
 
-/** The exchanges that adaptive execution has made for a query so far, those of its subqueries included.
+/** The exchanges that adaptive execution has made for a query so far, those of its subqueries and of cached tables included.
   *
   * It uses one of them instead of an equal one that it comes to. Main query and subqueries are planned apart, so the one that it
   * uses may have no tap. If that one's rows are there already, it leaves no trace in the plan (Spark 4.1 to 4.3:
@@ -22,7 +24,14 @@ import org.dynamicfilters.state.{Executions, JoinRef}
 private[operators] final class MadeExchanges(executionId: Long) extends Logging {
   import MadeExchanges._
 
-  @volatile private var found: Option[AdaptiveSparkPlanExec] = None
+  // As long as it runs Spark knows it.
+  private val query = Option(SQLExecution.getQueryExecution(executionId))
+
+  @volatile private var found: Option[SparkPlan] = None
+
+  // By scan, the plan that it is a stage's of: asked for once, because Spark notes a stage before it runs.
+  private val owners =
+    Collections.synchronizedMap(new IdentityHashMap[FilteredScan, Option[AdaptiveSparkPlanExec]])
 
   // By filter, since when its tap is in no plan, and when the plans were looked at last.
   private val missing = new ConcurrentHashMap[Long, Missing]
@@ -39,21 +48,33 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
   def look(scan: FilteredScan, ref: JoinRef): Unit =
     try {
       search
-      for {
-        whole <- found
-        stages = whole.context.stageCache
-        if !ref.state.hasBegun && has(stages, scan)
-      } used(ref, stages) match {
-        case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(Gone)
-        case Used.Own =>
-        case Used.Like(tap) => ref.state.follow(tap.ref.state)
-        case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
-      }
+      for (whole <- found if !ref.state.hasBegun; owner <- owner(scan, whole))
+        used(ref, owner.context.stageCache) match {
+          case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(Gone)
+          case Used.Own =>
+          case Used.Like(tap) => ref.state.follow(tap.ref.state)
+          case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
+        }
     } catch { case NonFatal(e) => logWarning("Dynamic filters: a scan is held back, its build side may not run", e) }
 
-  // The plan of a cached table has exchanges of its own, and Spark notes none where they are not to be used again.
-  private def has(stages: Stages, scan: FilteredScan): Boolean =
-    stages.valuesIterator.exists(_.plan.exists(_ eq scan))
+  /** Whether the scan is of a cached table that is being filled, as far as is known: others than this query may read that.
+    *
+    * Only when the query has ended, because it may not have a plan before.
+    */
+  def isOfCache(scan: FilteredScan): Boolean =
+    try
+      query
+        .flatMap(q =>
+          owner(scan, q.executedPlan).map(o => !plans(q.executedPlan, cached = false).exists(_.context eq o.context))
+        )
+        .contains(true)
+    catch { case NonFatal(_) => false }
+
+  // None where exchanges are not to be used again: then Spark notes no stages.
+  private def owner(scan: FilteredScan, whole: SparkPlan): Option[AdaptiveSparkPlanExec] = {
+    def has(a: AdaptiveSparkPlanExec) = a.context.stageCache.valuesIterator.exists(_.plan.exists(_ eq scan))
+    owners.computeIfAbsent(scan, _ => plans(whole, cached = true).find(has))
+  }
 
   // As Spark looks: before it makes a stage of an exchange, and after.
   private def used(ref: JoinRef, stages: Stages): Used = {
@@ -77,7 +98,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     * A plan that turns out to be empty loses its stages, and so the rule does not see that one of them waits. Another plan of
     * the query may use that stage's exchange nevertheless. Twice, because a plan is replaced while others look at it.
     */
-  private def isGone(ref: JoinRef, whole: AdaptiveSparkPlanExec): Boolean = {
+  private def isGone(ref: JoinRef, whole: SparkPlan): Boolean = {
     val now = System.nanoTime()
     val last = missing.computeIfAbsent(ref.id, _ => Missing(now, now))
     now - last.looked >= GoneNanos && {
@@ -93,7 +114,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
   private def find(): Unit = {
     val finder = new Thread(
       () =>
-        try found = planOf(executionId)
+        try found = query.map(_.executedPlan)
         catch { case NonFatal(e) => logWarning("Dynamic filters: the stages of a query are not known", e) },
       Worker.Prefix + "stages"
     )
@@ -143,24 +164,36 @@ private[operators] object MadeExchanges {
       .attach(executionId, MadeExchanges)(new MadeExchanges(executionId))
       .getOrElse(new MadeExchanges(executionId))
 
-  private def planOf(executionId: Long): Option[AdaptiveSparkPlanExec] =
-    Option(SQLExecution.getQueryExecution(executionId))
-      .flatMap(_.executedPlan.collectFirst { case a: AdaptiveSparkPlanExec => a })
+  /** What is below a plan as it is now: in stages and in subqueries.
+    *
+    * @param cached
+    *   whether plans of cached tables are, which have exchanges of their own
+    */
+  private def below(p: SparkPlan, cached: Boolean): Seq[SparkPlan] = p.subqueries ++ (p match {
+    case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
+    case q: QueryStageExec => Seq(q.plan)
+    case r: ReusedExchangeExec => Seq(r.child)
+    case c: InMemoryTableScanExec if cached => Seq(c.relation.cachedPlan)
+    case other => other.children
+  })
+
+  /** Adaptive plans within a plan. What has gone from one that turned out empty may still run: initial plans have it. */
+  private def plans(p: SparkPlan, cached: Boolean): Iterator[AdaptiveSparkPlanExec] = {
+    val here = p match {
+      case a: AdaptiveSparkPlanExec => Iterator(a) ++ plans(a.initialPlan, cached)
+      case _ => Iterator.empty
+    }
+    here ++ below(p, cached).iterator.flatMap(plans(_, cached))
+  }
 
   /** Whether a plan, as it is now, has a tap of the filter, or one that the filter may come to follow: by its hash, because
     * whoever compares filters ties them to each other.
     */
   private def hasTap(p: SparkPlan, ref: JoinRef): Boolean = {
     def isOf(tap: KeyTap) = (tap.ref eq ref) || (tap.ref.hash == ref.hash && !tap.ref.state.hasBegun)
-    val below = p match {
-      case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
-      case q: QueryStageExec => Seq(q.plan)
-      case r: ReusedExchangeExec => Seq(r.child)
-      case other => other.children
-    }
     (p match {
       case t: BuildKeyTapExec => t.taps.exists(isOf)
       case _ => false
-    }) || (below ++ p.subqueries).exists(hasTap(_, ref))
+    }) || below(p, cached = true).exists(hasTap(_, ref))
   }
 }

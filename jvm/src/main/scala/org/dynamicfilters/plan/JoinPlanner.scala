@@ -177,7 +177,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         .map(r => Right(BuildSides.Tapped(sides.build, r, r.passed)))
         .getOrElse(
           BuildSides.tapped(sides.build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound, passed) =>
-            running.getOrElse(make(sides.build, e, bound, keys, parts.toIndexedSeq, columns, passed))
+            running.filter(_.isOf(bound)).getOrElse(make(sides.build, e, bound, keys, parts, columns, passed))
           )
         )
       BuildSides.Tapped(newBuild, ref, passed) = tapped
@@ -218,16 +218,18 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       e: Exchange,
       bound: Seq[Expression],
       keys: Seq[JoinKey],
-      parts: IndexedSeq[TuplePart],
+      joined: Seq[TuplePart],
       columns: Seq[JoinRef],
       passed: Seq[String]
   ): JoinRef = {
     val build = e.canonicalized
+    val parts = joined.zip(bound).map { case (p, key) => p.copy(domain = collected(key)) }.toIndexedSeq
+    def repeats = Repeatable.elsewhere(e.children.head)
     val expected = BuildEstimates.of(e)
     val limits = BuildKeyTapExec.limits(e).copy(expectedRows = expected.map(_.rows))
     made.getOrElseUpdate(
-      // Where Spark runs equal exchanges each by itself, they may know other files of a folder.
-      (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else TableContents.known(e)),
+      // Where Spark runs equal exchanges each by itself, they may know other files of a folder, or draw other numbers.
+      (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, repeats)),
       JoinRef(
         parts,
         originOf(keys),
@@ -239,10 +241,18 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         () => side.canonicalized.hashCode,
         () => TableContents.of(side),
         passed,
-        () => TableContents.known(e)
+        () => TableContents.known(e),
+        () => repeats
       )
     )
   }
+
+  private def contents(e: Exchange, repeats: Boolean): Seq[Any] =
+    if (repeats) TableContents.known(e) else Seq(System.identityHashCode(e))
+
+  /** The type of a key where it is collected: an integer may be widened between that and the join. */
+  private def collected(key: Expression): KeyDomain =
+    KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
 
   private val rowValues = new RowValues.Of(plan)
   private val reach = PushDown.Reach(beyondExchange = true, shared(_), rowValues.mayBelow)

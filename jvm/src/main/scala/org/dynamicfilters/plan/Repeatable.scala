@@ -42,6 +42,29 @@ object Repeatable {
     case _: SampleExec => "the input is not deterministic (a sample)"
   }
 
+  /** Whether the plan gives the same rows wherever it is run: beside itself in another query, too, and not only where Spark runs
+    * it once.
+    *
+    * What is below a broadcast counts, and so do subqueries: a cached plan has its own of both.
+    */
+  def elsewhere(plan: SparkPlan): Boolean =
+    set(plan).isEmpty && !hasValuesByOrder(plan) && runOnce(plan).forall(elsewhere)
+
+  /** The plans that [[set]] does not look into, because Spark runs each of them once. */
+  private def runOnce(plan: SparkPlan): Seq[SparkPlan] = {
+    val here = plan match {
+      case b: BroadcastExchangeLike => b.children
+      case r: ReusedExchangeExec => runOnce(r.child)
+      case s: QueryStageExec => runOnce(s.plan)
+      case a: adaptive.AdaptiveSparkPlanExec => runOnce(a.executedPlan)
+      case other => other.children.flatMap(runOnce)
+    }
+    here ++ plan.subqueries.flatMap {
+      case r: ReusedSubqueryExec => r.child.children
+      case s => s.children
+    }
+  }
+
   /** Whether each row gets the same values wherever it is read, and whatever is read before it. */
   def isFreeOfPlace(plan: SparkPlan): Boolean = {
     val values = new RowValues.Of(plan)

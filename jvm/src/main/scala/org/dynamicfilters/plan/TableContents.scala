@@ -21,7 +21,9 @@ private[plan] object TableContents {
     */
   def of(plan: SparkPlan): Option[Seq[Any]] = contents(plan, unknown = None)
 
-  /** The same of those tables of which it is known, without those that filters in scans come from. */
+  /** The same of those tables of which it is known, without those that filters in scans come from. Of other sources, which table
+    * it is that a query has resolved: a query and its subqueries have the same one, a cached plan has its own.
+    */
   def known(plan: SparkPlan): Seq[Any] = contents(plan, unknown = Some(Nil), filters = false).getOrElse(Nil)
 
   private def contents(plan: SparkPlan, unknown: Option[Seq[Any]], filters: Boolean = true): Option[Seq[Any]] = {
@@ -35,7 +37,7 @@ private[plan] object TableContents {
       case b: BatchScanExec =>
         b.scan match {
           case s: FileScan => all(files(s.fileIndex) +: b.subqueries.map(of))
-          case _ => unknown
+          case _ => unknown.map(_ :+ System.identityHashCode(b.table))
         }
       case c: InMemoryTableScanExec => Some(Seq(System.identityHashCode(c.relation.cacheBuilder)))
       // Their rows are part of the plan.

@@ -12,7 +12,7 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   * the exchange over a filtered scan for another that is equal, so taking two different filters for one would give wrong rows.
   *
   * @param parts
-  *   types of the build keys, and by which of them the join is by `<=>`, so that NULL is a key like any other
+  *   types of the build keys where they are collected, and by which of them the join is by `<=>`, so that NULL is a key like any other
   * @param origin
   *   the keys of both sides of the join as text, attribute ids included: by it a join that adaptive execution plans anew finds
   *   its filter in a probe side that is running already
@@ -31,6 +31,8 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   * @param listed
   *   what is known of the files of tables below the tap. Plans are equal that read the same folder, but a cached plan may
   *   have listed it earlier than the query that reads the cache
+  * @param repeats
+  *   whether the build side has the same keys wherever it is run
   */
 final class JoinRef private (
     id: Long,
@@ -44,7 +46,8 @@ final class JoinRef private (
     @transient private val hashOfSide: () => Int,
     @transient private val tablesNow: () => Option[Seq[Any]],
     @transient private[dynamicfilters] val passed: Seq[String],
-    @transient private val listed: () => Seq[Any]
+    @transient private val listed: () => Seq[Any],
+    @transient private val repeats: () => Boolean
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
@@ -53,6 +56,9 @@ final class JoinRef private (
 
   /** What `hashOfSide` says. The canonical form of all that is below a join costs more than to plan its filter. */
   @transient private[dynamicfilters] lazy val sideHash: Int = hashOfSide()
+
+  /** Whether it is collected from columns of these types. */
+  def isOf(keys: Seq[Expression]): Boolean = parts.map(_.domain.dataType) == keys.map(_.dataType)
 
   /** How many rows the planner expects of the build side, if it knows. */
   def expectedRows: Option[Double] = limits.expectedRows
@@ -139,7 +145,7 @@ final class JoinRef private (
     case that: JoinRef =>
       (that eq this) ||
       (build != null && that.hash == hash && that.nullsMatch == nullsMatch && that.keys == keys && that.build == build &&
-        that.contents == contents && isNarrowedAs(that))
+        that.contents == contents && isRepeatable && that.isRepeatable && isNarrowedAs(that))
     case _ => false
   }
   override def hashCode: Int = marker.hashCode
@@ -148,6 +154,11 @@ final class JoinRef private (
   @transient private lazy val contents: Any =
     try listed()
     catch { case NonFatal(_) | _: LinkageError => id }
+
+  // A broadcast of rows that are drawn at random is made once for a query, and once more for a cached plan that it reads.
+  @transient private lazy val isRepeatable: Boolean =
+    try repeats()
+    catch { case NonFatal(_) | _: LinkageError => false }
 
   private def isNarrowedAs(that: JoinRef): Boolean = {
     // Before the comparison, as `narrowedBy` and `tappedAfter` look after the change: one of the two sees the other.
@@ -187,7 +198,8 @@ object JoinRef {
       hashOfSide: () => Int = () => 0,
       tables: () => Option[Seq[Any]] = () => None,
       passed: Seq[String] = Nil,
-      listed: () => Seq[Any] = () => Nil
+      listed: () => Seq[Any] = () => Nil,
+      repeats: () => Boolean = () => true
   ): JoinRef =
     FilterRef.register(
       new JoinRef(
@@ -202,7 +214,8 @@ object JoinRef {
         hashOfSide,
         tables,
         passed,
-        listed
+        listed,
+        repeats
       )
     )
 }
