@@ -2,7 +2,7 @@ package org.dynamicfilters.state
 
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
-import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.types.{DataType, IntegerType, LongType}
 import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TuplePart}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -54,17 +54,32 @@ class JoinRefSuite extends AnyFunSuite {
     assert(x.source != same.source)
   }
 
+  private def known(files: => Seq[Any], repeats: => Boolean) =
+    JoinRef(
+      parts,
+      "k=j",
+      scan("d"),
+      Seq(BoundReference(0, LongType, nullable = true)),
+      limits,
+      Nil,
+      listed = () => files,
+      repeats = () => repeats
+    )
+
+  test("a filter whose build side may have other keys when it is run again is equal to itself only") {
+    val (drawn, repeated) = (known(Nil, repeats = false), known(Nil, repeats = true))
+    assert(drawn == drawn && drawn != known(Nil, repeats = false) && drawn != repeated && repeated != drawn)
+    val failing = known(Nil, repeats = sys.error("cannot tell"))
+    assert(failing == failing && failing != repeated)
+  }
+
+  test("a filter is collected from columns of its own type") {
+    def key(t: DataType) = Seq(BoundReference(0, t, nullable = true))
+    assert(ref("d").isOf(key(LongType)) && !ref("d").isOf(key(IntegerType)))
+  }
+
   test("filters of equal build sides are different if these know other files of their tables") {
-    def of(files: => Seq[Any]) =
-      JoinRef(
-        parts,
-        "k=j",
-        scan("d"),
-        Seq(BoundReference(0, LongType, nullable = true)),
-        limits,
-        Nil,
-        listed = () => files
-      )
+    def of(files: => Seq[Any]) = known(files, repeats = true)
     val (older, newer, unknown) = (of(Seq(1)), of(Seq(2)), of(Nil))
     assert(older == of(Seq(1)) && older != newer && older != unknown && unknown == of(Nil))
     val failing = of(sys.error("cannot tell"))
