@@ -46,20 +46,13 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
             pq.write_table(part, folder / name / f"{i}.parquet", row_group_size=2_500)
         spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
 
+    def wide(fill: str, columns: dict[str, list[int]]) -> pa.Table:
+        rows = range(len(columns["x"]))
+        return pa.table({**columns, "payload": [format(i * 7_919, "x").rjust(40, fill) for i in rows]})
+
     facts = range(100_000)
-    view(
-        "f",
-        [
-            pa.table(
-                {
-                    "x": [i % 2_000 for i in facts],
-                    "y": [i * 7_919 % 500 for i in facts],
-                    "v": facts,
-                    "payload": [format(i * 7_919, "x").rjust(40, "a") for i in facts],
-                }
-            )
-        ],
-    )
+    columns = {"x": [i % 2_000 for i in facts], "y": [i * 7_919 % 500 for i in facts], "v": list(facts)}
+    view("f", [wide("a", columns)])
     counts, padding = [[0, 0, 1, 2, 3], [0, 1, 2, 3]], random.Random(1)
 
     def narrow(keys: range) -> pa.Table:
@@ -70,18 +63,7 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
     view("b1", [narrow(range(i * 500, (i + 1) * 500)) for i in range(4)])
     view("b2", [pa.table({"y": range(500), "z": range(500)})])
     rows = range(40_000)
-    view(
-        "g",
-        [
-            pa.table(
-                {
-                    "x": [i % 2_000 for i in rows],
-                    "z": [i * 31 % 300 for i in rows],
-                    "payload": [format(i * 7_919, "x").rjust(40, "b") for i in rows],
-                }
-            )
-        ],
-    )
+    view("g", [wide("b", {"x": [i % 2_000 for i in rows], "z": [i * 31 % 300 for i in rows]})])
     view("d", [pa.table({"z": range(300)})])
 
     joins.register_slow(spark)

@@ -50,7 +50,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
       search
       for (whole <- found if !ref.state.hasBegun; owner <- owner(scan, whole))
         used(ref, owner.context.stageCache) match {
-          case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(Gone)
+          case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(JoinRef.PlannedAway)
           case Used.Own =>
           case Used.Like(tap) => ref.state.follow(tap.ref.state)
           case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
@@ -124,9 +124,6 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
 }
 
 private[operators] object MadeExchanges {
-
-  /** In reports. */
-  private val Gone = "adaptive execution planned the build side away"
 
   /** As `System.nanoTime`. */
   private final case class Missing(since: Long, looked: Long)

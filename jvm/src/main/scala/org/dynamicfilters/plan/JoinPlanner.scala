@@ -348,7 +348,7 @@ object JoinPlanner {
     if (refs.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
       refs.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
-        r.state.disable("adaptive execution planned the build side away")
+        r.state.disable(JoinRef.PlannedAway)
       }
     }
   }

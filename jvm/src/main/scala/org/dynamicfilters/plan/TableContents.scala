@@ -19,36 +19,40 @@ private[plan] object TableContents {
     * @return
     *   None if one of the tables may change without notice
     */
-  def of(plan: SparkPlan): Option[Seq[Any]] = contents(plan, unknown = None)
+  def of(plan: SparkPlan): Option[Seq[Any]] = contents(plan, everything = true)
 
   /** The same of those tables of which it is known, without those that filters in scans come from. Of other sources, which table
     * it is that a query has resolved: a query and its subqueries have the same one, a cached plan has its own.
     */
-  def known(plan: SparkPlan): Seq[Any] = contents(plan, unknown = Some(Nil), filters = false).getOrElse(Nil)
+  def known(plan: SparkPlan): Seq[Any] = contents(plan, everything = false).getOrElse(Nil)
 
-  private def contents(plan: SparkPlan, unknown: Option[Seq[Any]], filters: Boolean = true): Option[Seq[Any]] = {
+  /** @param everything
+    *   whether filters count, and what is not known of a table is not known of the plan
+    */
+  private def contents(plan: SparkPlan, everything: Boolean): Option[Seq[Any]] = {
+    def unknown(instead: Any*): Option[Seq[Any]] = Option.unless(everything)(instead)
     def of(plan: SparkPlan): Option[Seq[Any]] = plan match {
       case q: QueryStageExec => of(q.plan)
       case r: ReusedExchangeExec => of(r.child)
       case r: ReusedSubqueryExec => of(r.child)
       case a: AdaptiveSparkPlanExec => of(a.initialPlan)
       case f: FileSourceScanExec => all(files(f.relation.location) +: f.subqueries.map(of))
-      case f: FilteredScan => all(f.children.map(of) ++ (if (filters) f.joinFilters.map(_._1.tables) else Nil))
+      case f: FilteredScan => all(f.children.map(of) ++ (if (everything) f.joinFilters.map(_._1.tables) else Nil))
       case b: BatchScanExec =>
         b.scan match {
           case s: FileScan => all(files(s.fileIndex) +: b.subqueries.map(of))
-          case _ => unknown.map(_ :+ System.identityHashCode(b.table))
+          case _ => unknown(System.identityHashCode(b.table))
         }
       case c: InMemoryTableScanExec => Some(Seq(System.identityHashCode(c.relation.cacheBuilder)))
       // Their rows are part of the plan.
       case _: LocalTableScanExec | _: RangeExec => Some(Nil)
-      case leaf if leaf.children.isEmpty => unknown
+      case leaf if leaf.children.isEmpty => unknown()
       case other => all((other.children ++ other.subqueries).map(of))
     }
     def files(index: FileIndex): Option[Seq[Any]] = index match {
       // It lists when it is asked, by a cache of its own: statistics are too old to tell what that is.
-      case c: CatalogFileIndex if !filters => Some(Seq(System.identityHashCode(c)))
-      case other => ofFiles(other).map(Seq(_)).orElse(unknown)
+      case c: CatalogFileIndex if !everything => Some(Seq(System.identityHashCode(c)))
+      case other => ofFiles(other).map(Seq(_)).orElse(unknown())
     }
     of(plan)
   }

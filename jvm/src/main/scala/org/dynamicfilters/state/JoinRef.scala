@@ -12,7 +12,8 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   * the exchange over a filtered scan for another that is equal, so taking two different filters for one would give wrong rows.
   *
   * @param parts
-  *   types of the build keys where they are collected, and by which of them the join is by `<=>`, so that NULL is a key like any other
+  *   types of the build keys where they are collected, and by which of them the join is by `<=>`, so that NULL is a key like
+  *   any other
   * @param origin
   *   the keys of both sides of the join as text, attribute ids included: by it a join that adaptive execution plans anew finds
   *   its filter in a probe side that is running already
@@ -175,6 +176,8 @@ object JoinRef {
   private final case class Narrowing(scans: Seq[Option[SparkPlan]], filters: Set[Any])
 
   val MovedLater = "planned anew: its keys would come from another place of the build side"
+
+  val PlannedAway = "adaptive execution planned the build side away"
 
   val NarrowedLater = "planned anew: other filters than before narrow the build side"
 
