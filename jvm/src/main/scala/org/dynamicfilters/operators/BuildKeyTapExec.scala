@@ -126,6 +126,9 @@ object BuildKeyTapExec {
   /** Why there is no filter of an exchange that runs or has run without a tap. */
   val RanWithoutTap = "the build side was exchanged before without a tap for this key"
 
+  /** Why a filter does not come whose tap has gone from the plan. */
+  val PlannedAway = "adaptive execution planned the build side away"
+
   /** The tap under an exchange, which may be used again or be a stage's. */
   def under(p: SparkPlan): Option[BuildKeyTapExec] = p match {
     case r: ReusedExchangeExec => under(r.child)

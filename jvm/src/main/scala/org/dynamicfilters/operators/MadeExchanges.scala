@@ -50,7 +50,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
       search
       for (whole <- found if !ref.state.hasBegun; owner <- owner(scan, whole))
         used(ref, owner.context.stageCache) match {
-          case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(JoinRef.PlannedAway)
+          case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(BuildKeyTapExec.PlannedAway)
           case Used.Own =>
           case Used.Like(tap) => ref.state.follow(tap.ref.state)
           case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)

@@ -348,7 +348,7 @@ object JoinPlanner {
     if (refs.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
       refs.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
-        r.state.disable(JoinRef.PlannedAway)
+        r.state.disable(BuildKeyTapExec.PlannedAway)
       }
     }
   }

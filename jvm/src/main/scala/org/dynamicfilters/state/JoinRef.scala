@@ -177,8 +177,6 @@ object JoinRef {
 
   val MovedLater = "planned anew: its keys would come from another place of the build side"
 
-  val PlannedAway = "adaptive execution planned the build side away"
-
   val NarrowedLater = "planned anew: other filters than before narrow the build side"
 
   /** The filter of one key, or of the tuples of several.
