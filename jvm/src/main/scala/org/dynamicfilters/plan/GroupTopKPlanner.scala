@@ -40,7 +40,7 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
   }
 
   private def dependsOnOrder(plan: SparkPlan): Boolean = plan match {
-    case a: BaseAggregateExec => Repeatable.dependsOnOrder(a)
+    case a: BaseAggregateExec => ValuesByOrder.in(a)
     case _ => false
   }
 

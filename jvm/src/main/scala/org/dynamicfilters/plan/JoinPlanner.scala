@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
@@ -170,7 +170,11 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       parts <- Traverse(keys)(part)
       // First of all, so that a filter that no scan can use costs nothing.
       _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _)).getOrElse(Right(()))
-      _ <- Repeatable.keys(sides.build).toLeft(()).left.map(r => s"the build side: $r")
+      _ <- Repeatable
+        .keys(sides.build, AttributeSet.fromAttributeSets(keys.map(_.build.references)))
+        .toLeft(())
+        .left
+        .map(r => s"the build side: $r")
       tapped <- running
         // With a second tap, above the stage's, the keys would be those of both.
         .filter(BuildSides.hasRunningTap(sides.build, _))

@@ -1,15 +1,13 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.aggregate.{Average, Count, Max, Min, Sum}
+import org.apache.spark.sql.catalyst.expressions.AttributeSet
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.execution.python.EvalPythonExec
-import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
 import org.dynamicfilters.operators._
 import org.dynamicfilters.state.Producer
@@ -48,7 +46,7 @@ object Repeatable {
     * What is below a broadcast counts, and so do subqueries: a cached plan has its own of both.
     */
   def elsewhere(plan: SparkPlan): Boolean =
-    set(plan).isEmpty && !hasValuesByOrder(plan) && runOnce(plan).forall(elsewhere)
+    set(plan).isEmpty && !ValuesByOrder.anywhere(plan) && runOnce(plan).forall(elsewhere)
 
   /** The plans that [[set]] does not look into, because Spark runs each of them once. */
   private def runOnce(plan: SparkPlan): Seq[SparkPlan] = {
@@ -73,10 +71,14 @@ object Repeatable {
 
   private def notDeterministic(p: SparkPlan) = s"the input is not deterministic (${p.nodeName.trim})"
 
-  /** Whether a task that is retried puts the same keys into a build side's exchange. */
-  def keys(build: SparkPlan): Option[String] = build match {
+  /** Why a task that is retried might put other keys into a build side's exchange; None if it puts the same.
+    *
+    * @param columns
+    *   that the keys are made of
+    */
+  def keys(build: SparkPlan, columns: AttributeSet): Option[String] = build match {
     case b: BroadcastExchangeLike => once(b.children.head)
-    case other => set(other)
+    case other => set(other).orElse(Option.when(ValuesByOrder.decide(other, columns))(ValuesByOrder.Reason))
   }
 
   /** Which order of rows is asked for. */
@@ -132,27 +134,8 @@ object Repeatable {
     case Order.SameButOfCache =>
       // A value that depends on the order of rows, as a sum of floating point numbers does, is not the same again.
       check(plan, Order.Any)
-        .orElse(Option.when(hasValuesByOrder(plan))("an aggregate's values depend on the order of its rows"))
+        .orElse(Option.when(ValuesByOrder.anywhere(plan))(ValuesByOrder.Reason))
         .map(why => s"cached data that is lost may come with other rows: $why")
     case Order.Any => check(plan, Order.Any)
   }
-
-  private def hasValuesByOrder(plan: SparkPlan): Boolean = plan.exists {
-    case a: BaseAggregateExec => dependsOnOrder(a)
-    case r: ReusedExchangeExec => hasValuesByOrder(r.child)
-    case s: QueryStageExec => hasValuesByOrder(s.plan)
-    case a: adaptive.AdaptiveSparkPlanExec => hasValuesByOrder(a.executedPlan)
-    case c: InMemoryTableScanExec => hasValuesByOrder(c.relation.cachedPlan)
-    case _ => false
-  }
-
-  /** Whether what an aggregate computes depends on the order of its input, if only in the last digit. */
-  def dependsOnOrder(a: BaseAggregateExec): Boolean = a.aggregateExpressions.map(_.aggregateFunction).exists {
-    case _: Count | _: Min | _: Max => false
-    case s: Sum => isFloating(s.child.dataType)
-    case v: Average => isFloating(v.child.dataType)
-    case _ => true
-  }
-
-  private def isFloating(t: DataType): Boolean = t == FloatType || t == DoubleType
 }

@@ -1,0 +1,100 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
+import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
+
+/** Aggregates whose values depend on the order of their rows, as a sum of floating point numbers does in its last digit. Rows come
+  * out of a shuffle in an order of chance, so a task that is retried may have other values.
+  */
+private[plan] object ValuesByOrder {
+  val Reason = "an aggregate's values depend on the order of its rows"
+
+  /** Whether what an aggregate computes depends on the order of its input, if only in the last digit. */
+  def in(a: BaseAggregateExec): Boolean = a.aggregateExpressions.exists(isByOrder)
+
+  /** Whether any aggregate of a plan has such values. */
+  def anywhere(plan: SparkPlan): Boolean = plan.exists {
+    case a: BaseAggregateExec => in(a)
+    case Hidden(below) => anywhere(below)
+    case _ => false
+  }
+
+  /** Whether which rows a plan has, or what is in some of its columns, depends on such values. Where they are only handed on,
+    * beside these columns, they do not matter.
+    */
+  def decide(plan: SparkPlan, columns: AttributeSet): Boolean = anywhere(plan) && {
+    val found = new Found
+    found.visit(plan)
+    found.decides || columns.exists(c => found.columns(c.exprId))
+  }
+
+  private def isByOrder(e: AggregateExpression): Boolean = e.aggregateFunction match {
+    case _: Count | _: Min | _: Max => false
+    case s: Sum => isFloating(s.child.dataType)
+    case v: Average => isFloating(v.child.dataType)
+    case _ => true
+  }
+
+  private def isFloating(t: DataType): Boolean = t == FloatType || t == DoubleType
+
+  /** A plan that is not among an operator's children. */
+  private object Hidden {
+    def unapply(p: SparkPlan): Option[SparkPlan] = p match {
+      case r: ReusedExchangeExec => Some(r.child)
+      case s: QueryStageExec => Some(s.plan)
+      case a: AdaptiveSparkPlanExec => Some(a.executedPlan)
+      case c: InMemoryTableScanExec => Some(c.relation.cachedPlan)
+      case _ => None
+    }
+  }
+
+  /** The columns with such values, from below, under all names that they have on the way. */
+  private final class Found {
+    var columns: Set[ExprId] = Set.empty
+    var decides: Boolean = false
+
+    private def uses(e: Expression): Boolean = e.references.exists(a => columns(a.exprId))
+
+    private def name(list: Seq[NamedExpression]): Unit =
+      columns ++= list.filter(x => !x.isInstanceOf[Attribute] && uses(x)).map(_.exprId)
+
+    /** Columns by place. */
+    private def handOn(from: Seq[Attribute], to: Seq[Attribute]): Unit =
+      columns ++= from.zip(to).collect { case (f, t) if columns(f.exprId) => t.exprId }
+
+    // A broadcast is made once, and what is below it with it.
+    def visit(p: SparkPlan): Unit = if (!p.isInstanceOf[BroadcastExchangeLike]) {
+      p.children.foreach(visit)
+      p match {
+        case c: InMemoryTableScanExec =>
+          visit(c.relation.cachedPlan)
+          handOn(c.relation.cachedPlan.output, c.relation.output)
+          decides ||= c.predicates.exists(uses)
+        case Hidden(below) =>
+          visit(below)
+          handOn(below.output, p.output)
+        case x: ProjectExec => name(x.projectList)
+        case a: BaseAggregateExec =>
+          // By its values rows are told apart, and not only described.
+          decides ||= a.groupingExpressions.exists(uses)
+          columns ++= a.aggregateExpressions.collect {
+            // A function's own arguments: what a final aggregate refers to is the buffer of the partial one.
+            case e if (e.mode == Final || e.mode == Complete) && (isByOrder(e) || uses(e.aggregateFunction)) =>
+              e.resultId
+          }
+          name(a.resultExpressions)
+        case u: UnionExec => u.children.foreach(c => handOn(c.output, u.output))
+        // Neither where a row goes nor in which order changes which rows there are.
+        case _: Exchange | _: SortExec =>
+        // Filters and joins by such values, and all of which that is not known.
+        case other => decides ||= other.expressions.exists(uses)
+      }
+    }
+  }
+}
