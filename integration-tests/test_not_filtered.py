@@ -79,7 +79,9 @@ def test_not_deterministic(spark: SparkSession, assert_same_result: Check, query
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(("total", "repeats"), [("c_double", False), ("CAST(c_double AS DECIMAL(20, 4))", True)])
+@pytest.mark.parametrize(
+    ("total", "repeats"), [("c_double", False), ("CAST(c_double AS DECIMAL(20, 4))", True)]
+)
 def test_build_side_that_is_decided_by_a_sum(
     spark: SparkSession, assert_same_result: Check, total: str, repeats: bool
 ) -> None:
