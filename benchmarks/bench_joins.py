@@ -26,7 +26,6 @@ from join_queries import (
     STAR,
     STRATEGIES,
     TAP,
-    TPCH,
     USELESS,
     VARIANTS,
     Case,
@@ -89,9 +88,6 @@ class JoinBenchmark(Benchmark):
             cases += join_queries.useless(data, self.options.useless_size * MILLION, strategies)
         if TAP in parts:
             cases += join_queries.tap(data, self.options.tap_size * MILLION)
-        if TPCH in parts:
-            for scale in self.options.scales:
-                cases += join_queries.all_of_tpch(data, scale, self.options.queries)
         return cases
 
     def _warm_up_cases(self) -> list[Case]:
@@ -210,10 +206,6 @@ def main() -> None:
     parser = Options(__doc__, data="joins")
     parser.names("parts", PARTS)
     parser.numbers("sizes", int, [10, 100], "clustered: millions of rows")
-    parser.numbers("scales", float, [1.0, 10.0], "TPC-H: scale factors")
-    parser.add_argument(
-        "--queries", type=lambda text: text.split(","), help="TPC-H: some of q01 to q22 (default: all)"
-    )
     parser.number("star-size", 10, "star: millions of facts")
     parser.number("useless-size", 10, "useless: millions of rows")
     parser.number("tap-size", 3, "tap: millions of distinct keys")

@@ -12,7 +12,8 @@ import tpch
 from join_tables import SMALL_KEPT
 from runs import ORACLE, STOCK
 
-CLUSTERED, STAR, TPCH, USELESS, TAP = PARTS = ("clustered", "star", "tpch", "useless", "tap")
+CLUSTERED, STAR, USELESS, TAP = PARTS = ("clustered", "star", "useless", "tap")
+TPCH = "tpch"
 MILLION = 1_000_000
 NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 
@@ -164,14 +165,10 @@ def tap(data: Path, keys: int) -> list[Case]:
     ]
 
 
-def all_of_tpch(data: Path, scale: float, names: Sequence[str] | None = None) -> list[Case]:
-    """TPC-H's queries at scale factor ``scale``; ``names`` selects some."""
+def all_of_tpch(data: Path, scale: float) -> list[Case]:
+    """TPC-H's queries at scale factor ``scale``."""
     views = tpch.tables(data, scale)
-    return [
-        Case(TPCH, name, scale, sql, views)
-        for name, sql in tpch.queries(scale).items()
-        if names is None or name in names
-    ]
+    return [Case(TPCH, name, scale, sql, views) for name, sql in tpch.queries(scale).items()]
 
 
 def _cases(

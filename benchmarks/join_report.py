@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import report
-from join_queries import BLOOM, CLUSTERED, OURS, PARTS, STAR, TAP, TPCH, USELESS, Case
+from join_queries import BLOOM, CLUSTERED, OURS, PARTS, STAR, TAP, USELESS, Case
 from report import Report
 from results import Figure, Pairs, Timed
 from runs import ORACLE, STOCK, Skipped
@@ -18,7 +18,6 @@ from runs import ORACLE, STOCK, Skipped
 TITLES = {STOCK: "stock", ORACLE: "oracle", BLOOM: "stock with bloom filter", OURS: "ours"}
 COLOURS = {STOCK: "#7f7f7f", ORACLE: "#2ca02c", BLOOM: "#ff7f0e", OURS: "#1f77b4"}
 TARGET_MILLIONS = 100  # the figures for clustered joins are meant at this size
-LEAST_SPEED = 0.97  # of stock, for every query of TPC-H
 USELESS_LIMIT = 1.03
 TAP_LIMIT = 1.02
 LEAST_PAIRS = 5  # with fewer, an interval says nothing
@@ -110,11 +109,6 @@ class JoinReport(Report):
         """What one part measured."""
         return [one for one in self.all if one.part == part]
 
-    def scales(self) -> dict[float, list[Measured]]:
-        """TPC-H's queries by scale factor."""
-        queries = self.of(TPCH)
-        return {s: [q for q in queries if q.size == s] for s in dict.fromkeys(q.size for q in queries)}
-
     def figures(self) -> list[Figure]:
         """The figures to reach, as far as these measurements hold them."""
         found = []
@@ -125,21 +119,16 @@ class JoinReport(Report):
         for one in self.of(TAP):
             if "build stage" in one.name:
                 found += _at_most(one, TAP_LIMIT, f"tap, {one.name}: relative to stock")
-        for scale, queries in self.scales().items():
-            found += _tpch_figures(scale, queries)
         return found
 
     def sections(self) -> list[str]:
         """See `Report`."""
         parts = []
-        if self.of(CLUSTERED) or self.of(TPCH):
-            parts.append(f"![seconds and ratios]({self.name}.png)")
         if found := self.of(CLUSTERED):
+            parts.append(f"![seconds]({self.name}.png)")
             parts.append("## A small table joined to a large one clustered on the key\n\n" + _compared(found))
         if found := self.of(STAR):
             parts.append("## A star join with three dimensions\n\n" + _compared(found))
-        for scale, queries in self.scales().items():
-            parts.append(f"## TPC-H, scale factor {scale:g}\n\n" + _tpch(queries))
         if found := self.of(USELESS):
             parts.append("## Filters that let everything pass\n\n" + _pairs(found))
         if found := self.of(TAP):
@@ -147,25 +136,13 @@ class JoinReport(Report):
         return parts
 
     def draw(self, pyplot: Any) -> Any:
-        """Seconds of the clustered joins, and TPC-H's ratios."""
-        joins, scales = self.of(CLUSTERED), self.scales()
-        panels = bool(joins) + len(scales)
-        if not panels:
+        """Seconds of the clustered joins."""
+        if not (joins := self.of(CLUSTERED)):
             return None
-        figure, grid = pyplot.subplots(panels, figsize=(11, 3.6 * panels), squeeze=False)
-        axes = [line[0] for line in grid]
-        if joins:
-            _bars(axes.pop(0), joins)
-        for (scale, queries), one in zip(scales.items(), axes, strict=True):
-            _ratios(one, scale, queries)
+        figure, axes = pyplot.subplots(figsize=(11, 3.6))
+        _bars(axes, joins)
         figure.tight_layout()
         return figure
-
-
-def sums(queries: Sequence[Measured]) -> dict[str, float]:
-    """The sums of the medians, of the variants that were measured for every query."""
-    variants = [variant for variant in queries[0].seconds if all(variant in one.seconds for one in queries)]
-    return {variant: sum(one.median(variant) or 0.0 for one in queries) for variant in variants}
 
 
 def _clustered(one: Measured) -> list[Figure]:
@@ -183,32 +160,6 @@ def _at_most(one: Measured, limit: float, what: str) -> list[Figure]:
     return [] if pairs is None else [Figure.of_pairs(what, limit, pairs, LEAST_PAIRS)]
 
 
-def _tpch_figures(scale: float, queries: Sequence[Measured]) -> list[Figure]:
-    found = []
-    every = [pairs for one in queries if (pairs := one.pairs())]
-    if every:
-        slowest = max(every, key=lambda pairs: pairs.ratio)
-        verdicts = {pairs.name: pairs.verdict(1 / LEAST_SPEED, LEAST_PAIRS) for pairs in every}
-        missed, undecided = (
-            [name for name, verdict in verdicts.items() if verdict == wanted]
-            for wanted in ("no", "undecided")
-        )
-        answer = f"no: {', '.join(missed)}" if missed else "yes"
-        if undecided:
-            answer = f"{'undecided' if not missed else answer + '; undecided'}: {', '.join(undecided)}"
-        what = f"TPC-H SF {scale:g}: least speed relative to stock, of {len(every)} queries"
-        seen = f"{1 / slowest.ratio:.3f} ({slowest.name})"
-        found.append(Figure(what, f"at least {LEAST_SPEED:g}", seen, answer))
-    total = sums(queries)
-    if OURS in total and BLOOM in total:
-        ratio = total[OURS] / total[BLOOM]
-        what = (
-            f"TPC-H SF {scale:g}: sum of {len(queries)} queries relative to stock with Spark's bloom filters"
-        )
-        found.append(Figure(what, "below 1", f"{ratio:.3f}", "yes" if ratio < 1 else "no"))
-    return found
-
-
 def _compared(measured: Sequence[Measured]) -> str:
     header = ["join", "table", *(f"{title}, s" for title in TITLES.values()), "bloom filters"]
     header += ["stock / ours", "bloom / ours", "ours / oracle", "waited, s", "row groups pruned"]
@@ -221,27 +172,6 @@ def _compared(measured: Sequence[Measured]) -> str:
         row += [report.number(one.wait_seconds, 2), *report.skipped(one.skipped), one.forms]
         rows.append(row)
     return report.table(header, rows)
-
-
-def _tpch(queries: Sequence[Measured]) -> str:
-    header = ["query", "stock, s", "stock with bloom filter, s", "ours, s", "bloom filters"]
-    header += ["stock / ours", "ours / stock, by pairs", "95 % interval", "bloom / ours"]
-    header += ["row groups pruned", "rows pruned"]
-    total = sums(queries)
-    row = ["sum", *(report.number(total.get(variant), 2) for variant in (STOCK, BLOOM, OURS)), ""]
-    for above in (STOCK, BLOOM):
-        ratio = total[above] / total[OURS] if above in total and OURS in total else None
-        row += [report.number(ratio, 2), *(["", ""] if above == STOCK else [])]
-    return report.table(header, [*map(_tpch_row, queries), [*row, "", ""]])
-
-
-def _tpch_row(one: Measured) -> list[str]:
-    row = [one.name, *(report.number(one.median(variant), 3) for variant in (STOCK, BLOOM, OURS))]
-    row.append("" if one.bloom_filters is None else str(one.bloom_filters))
-    row.append(report.number(one.ratio(STOCK, OURS), 2))
-    row += report.ratio(one.pairs())
-    row.append(report.number(one.ratio(BLOOM, OURS), 2))
-    return [*row, *report.skipped(one.skipped)]
 
 
 def _pairs(measured: Sequence[Measured]) -> str:
@@ -268,18 +198,4 @@ def _bars(axes: Any, measured: Sequence[Measured]) -> None:
     axes.set_ylabel("seconds")
     axes.set_title("a small table joined to a large one clustered on the key", fontsize=10)
     axes.legend(fontsize=8, frameon=False, ncols=len(TITLES))
-    axes.grid(True, axis="y", alpha=0.25)
-
-
-def _ratios(axes: Any, scale: float, queries: Sequence[Measured]) -> None:
-    for i, variant in enumerate((BLOOM, OURS)):
-        ratios = [(at + 0.4 * i, one.ratio(STOCK, variant)) for at, one in enumerate(queries)]
-        ratios = [(at, ratio) for at, ratio in ratios if ratio is not None]
-        if ratios:
-            axes.bar(*zip(*ratios, strict=True), 0.4, color=COLOURS[variant], label=TITLES[variant])
-    axes.set_xticks([at + 0.2 for at in range(len(queries))], [one.name for one in queries], fontsize=8)
-    axes.axhline(1, color="black", linewidth=0.8)
-    axes.set_ylabel("times faster than stock")
-    axes.set_title(f"TPC-H, scale factor {scale:g}", fontsize=10)
-    axes.legend(fontsize=8, frameon=False)
     axes.grid(True, axis="y", alpha=0.25)

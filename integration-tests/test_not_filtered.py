@@ -96,6 +96,16 @@ def test_build_side_that_is_decided_by_a_sum(
         assert_rejected(result, "the build side", "the order of its rows", producer="join")
 
 
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_build_key_with_a_subquery(spark: SparkSession, assert_same_result: Check, adaptive: str) -> None:
+    # The result of a subquery is given to the operators that Spark knows, and not to the keys of a tap.
+    query = "SELECT t.id, label FROM t JOIN d ON t.grp = d.grp - (SELECT max(grp) - 4 FROM d)"
+    with settings(spark, {"spark.sql.adaptive.enabled": adaptive}, SHUFFLED):
+        result = assert_same_result(query)
+    if adaptive == "true":
+        assert_rejected(result, "subquery", producer="join")
+
+
 def test_sample(assert_same_result: Check) -> None:
     query = "SELECT * FROM t TABLESAMPLE (50 PERCENT) REPEATABLE (7) ORDER BY id LIMIT 5"
     assert_rejected(assert_same_result(query, ordered=True), "sample")

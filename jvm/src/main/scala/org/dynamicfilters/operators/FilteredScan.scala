@@ -39,8 +39,8 @@ trait FilteredScan extends UnaryExecNode {
     if (waits.nonEmpty && execution.isDefined) {
       val made = MadeExchanges.of(execution.get)
       JoinWaits.await(execution.get, waits, made.look(this, _)) match {
-        // What fills a cached table goes on: others read that too.
-        case JoinWaits.Outcome.QueryEnded if !made.isOfCache(this) =>
+        // What fills a cached table goes on: others read that too. So does whatever is not known to be of this query.
+        case JoinWaits.Outcome.QueryEnded if made.isOwn(this) =>
           throw new SparkException("The query ended while a scan was held back for its dynamic filters")
         case _ =>
       }

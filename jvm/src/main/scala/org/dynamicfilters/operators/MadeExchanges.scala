@@ -29,9 +29,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
 
   @volatile private var found: Option[SparkPlan] = None
 
-  // By scan, the plan that it is a stage's of: asked for once, because Spark notes a stage before it runs.
-  private val owners =
-    Collections.synchronizedMap(new IdentityHashMap[FilteredScan, Option[AdaptiveSparkPlanExec]])
+  private val owners = Collections.synchronizedMap(new IdentityHashMap[FilteredScan, Owner])
 
   // By filter, since when its tap is in no plan, and when the plans were looked at last.
   private val missing = new ConcurrentHashMap[Long, Missing]
@@ -44,42 +42,48 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     *
     * @param scan
     *   of a stage that is held back for it
+    * @return
+    *   whether to wait on: not where the scan's plan is not known, so that nothing would ever be found
     */
-  def look(scan: FilteredScan, ref: JoinRef): Unit =
+  def look(scan: FilteredScan, ref: JoinRef): Boolean =
     try {
       search
-      for (whole <- found if !ref.state.hasBegun; owner <- owner(scan, whole))
-        used(ref, owner.context.stageCache) match {
-          case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(BuildKeyTapExec.PlannedAway)
-          case Used.Own =>
-          case Used.Like(tap) => ref.state.follow(tap.ref.state)
-          case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
-        }
-    } catch { case NonFatal(e) => logWarning("Dynamic filters: a scan is held back, its build side may not run", e) }
+      val owner = owners.computeIfAbsent(scan, _ => new Owner)
+      for (whole <- found) {
+        if (owner.plan.isEmpty) owner.plan = plans(whole, cached = true).find(isStageOf(scan, _))
+        if (!ref.state.hasBegun) owner.plan.foreach(look(_, whole, ref))
+      }
+      val isSought = query.nonEmpty && found.isEmpty
+      isSought || owner.plan.nonEmpty || System.nanoTime() - owner.since < UnknownNanos
+    } catch {
+      case NonFatal(e) =>
+        logWarning("Dynamic filters: a scan is held back, its build side may not run", e)
+        true
+    }
 
-  /** Whether the scan is of a cached table that is being filled, as far as is known: others than this query may read that.
+  private def look(owner: AdaptiveSparkPlanExec, whole: SparkPlan, ref: JoinRef): Unit =
+    used(ref, owner.context.stageCache) match {
+      case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(BuildKeyTapExec.PlannedAway)
+      case Used.Own =>
+      case Used.Like(tap) => ref.state.follow(tap.ref.state)
+      case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
+    }
+
+  /** Whether the scan is known to be of this query alone, and not of a cached table that is being filled, which others than
+    * this query may read.
     *
     * Only when the query has ended, because it may not have a plan before.
     */
-  def isOfCache(scan: FilteredScan): Boolean =
-    try
-      query
-        .flatMap(q =>
-          owner(scan, q.executedPlan).map(o => !plans(q.executedPlan, cached = false).exists(_.context eq o.context))
-        )
-        .contains(true)
+  def isOwn(scan: FilteredScan): Boolean =
+    try query.exists(q => plans(q.executedPlan, cached = false).exists(isStageOf(scan, _)))
     catch { case NonFatal(_) => false }
-
-  // None where exchanges are not to be used again: then Spark notes no stages.
-  private def owner(scan: FilteredScan, whole: SparkPlan): Option[AdaptiveSparkPlanExec] = {
-    def has(a: AdaptiveSparkPlanExec) = a.context.stageCache.valuesIterator.exists(_.plan.exists(_ eq scan))
-    owners.computeIfAbsent(scan, _ => plans(whole, cached = true).find(has))
-  }
 
   // As Spark looks: before it makes a stage of an exchange, and after.
   private def used(ref: JoinRef, stages: Stages): Used = {
     val stageMade = ref.stageMade
     Option(ref.exchange).flatMap(e => stages.get(e.canonicalized)) match {
+      // Exchanges are not to be used again: then Spark notes none.
+      case _ if stages.isEmpty => Used.NotYet
       case Some(stage) =>
         BuildKeyTapExec.under(stage).flatMap(_.taps.find(_.ref == ref)) match {
           case Some(tap) if tap.ref eq ref => Used.Own
@@ -125,8 +129,19 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
 
 private[operators] object MadeExchanges {
 
+  /** Whose stage a scan is in, once that is known, and since when it is looked for, as `System.nanoTime`. */
+  private final class Owner {
+    val since: Long = System.nanoTime()
+    @volatile var plan: Option[AdaptiveSparkPlanExec] = None
+  }
+
   /** As `System.nanoTime`. */
   private final case class Missing(since: Long, looked: Long)
+
+  /** How long the plan of a scan is looked for. A plan may run under the id of a query that it is no part of: that of a streaming
+    * batch, which its function's threads inherit.
+    */
+  private val UnknownNanos = TimeUnit.MILLISECONDS.toNanos(100)
 
   /** How often the plans are looked at: that takes up to a millisecond. */
   private val GoneNanos = TimeUnit.MILLISECONDS.toNanos(100)
@@ -181,6 +196,17 @@ private[operators] object MadeExchanges {
       case _ => Iterator.empty
     }
     here ++ below(p, cached).iterator.flatMap(plans(_, cached))
+  }
+
+  /** Whether a scan is in a stage of a plan. Spark notes a stage before it runs, or, where exchanges are not to be used again,
+    * has it in its plan.
+    */
+  private def isStageOf(scan: FilteredScan, a: AdaptiveSparkPlanExec): Boolean = {
+    def in(stage: QueryStageExec) = stage.plan.exists(_ eq scan)
+    a.context.stageCache.valuesIterator.exists(in) || a.executedPlan.exists {
+      case q: QueryStageExec => in(q)
+      case _ => false
+    }
   }
 
   /** Whether a plan, as it is now, has a tap of the filter, or one that the filter may come to follow: by its hash, because

@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, PlanExpression}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
@@ -208,6 +208,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
   private def part(key: JoinKey): Either[String, TuplePart] =
     for {
       _ <- Either.cond(key.build.deterministic, (), "the build key is not deterministic")
+      // Spark gives a subquery's result to an operator's own expressions only, and a tap's keys are none.
+      _ <- Either.cond(!key.build.exists(_.isInstanceOf[PlanExpression[_]]), (), "the build key has a subquery in it")
       domain <- KeyDomain.of(key.build.dataType)
       _ <- KeyDomain.of(key.probe.dataType)
       _ <- Either.cond(

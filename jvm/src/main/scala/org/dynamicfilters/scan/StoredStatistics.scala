@@ -41,6 +41,9 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
   worker.allowCoreThreadTimeOut(true)
   private var newest: Future[_] = CompletableFuture.completedFuture(())
 
+  // What took too long: as long as it is not done, it keeps the worker from all else.
+  @volatile private var slow: Future[_] = newest
+
   /** Takes in what earlier applications learned of the table; waits for it for a moment, the first time.
     *
     * @param domains
@@ -53,10 +56,21 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
     var isNew = false
     val table = tables.computeIfAbsent(Key(place.directory, place.table), { _ => isNew = true; new Table(place) })
     table.add(domains)
-    // Only the first query waits: a directory that hangs costs no other anything.
-    if (isNew)
-      try table.startLoading().get(LoadMillis, TimeUnit.MILLISECONDS)
-      catch { case NonFatal(_) => () }
+    // Only the first query waits, and only for the first table: a directory that hangs costs no other anything.
+    if (isNew) {
+      val isStuck = !slow.isDone
+      val loading = table.startLoading()
+      if (!isStuck)
+        try loading.get(LoadMillis, TimeUnit.MILLISECONDS)
+        catch {
+          case _: TimeoutException =>
+            slow = loading
+            logWarning(
+              s"Dynamic filters: statistics in ${place.directory} are not there after $LoadMillis ms, nothing waits for them"
+            )
+          case NonFatal(_) => ()
+        }
+    }
     () => table.saveLater()
   }
 

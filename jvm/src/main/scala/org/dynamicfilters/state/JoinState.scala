@@ -311,17 +311,19 @@ final class JoinState(
     * @param endsAtStart
     *   whether the time is also over when the build side's job has been submitted
     * @param look
-    *   called now and then as long as the build side has not begun: it may find that this will never be. It must be short and
-    *   not fail
+    *   called now and then as long as the build side has not begun: it may find that this will never be, and says whether to
+    *   wait on. It must be short and not fail
     */
-  def await(deadline: Long, endsAtStart: Boolean = false, look: () => Unit = () => ()): Unit = {
+  def await(deadline: Long, endsAtStart: Boolean = false, look: () => Boolean = () => true): Unit = {
     val from = System.nanoTime()
+    var goesOn = true
     while (
-      !begun.await(math.min(JoinState.LookNanos, deadline - System.nanoTime()), TimeUnit.NANOSECONDS) &&
+      goesOn && !begun.await(math.min(JoinState.LookNanos, deadline - System.nanoTime()), TimeUnit.NANOSECONDS) &&
       System.nanoTime() < deadline
-    ) look()
+    ) goesOn = look()
     val until =
-      if (endsAtStart && hasBegun) math.min(deadline, System.nanoTime() + JoinState.SubmissionNanos)
+      if (!goesOn) from
+      else if (endsAtStart && hasBegun) math.min(deadline, System.nanoTime() + JoinState.SubmissionNanos)
       else deadline
     settled.await(math.max(0L, until - System.nanoTime()), TimeUnit.NANOSECONDS)
     val millis = (System.nanoTime() - from) / 1000000

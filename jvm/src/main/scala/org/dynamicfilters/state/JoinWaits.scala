@@ -69,7 +69,7 @@ object JoinWaits {
     case object TooManyWaiting extends Outcome
     case object Over extends Outcome
 
-    /** The query ended meanwhile; nothing must be submitted for it. */
+    /** The query ended meanwhile; nothing must be submitted for it, unless it is others' too. */
     case object QueryEnded extends Outcome
   }
 
@@ -83,7 +83,7 @@ object JoinWaits {
     * @param look
     *   called now and then with a filter whose build side has not begun; see [[JoinState.await]]
     */
-  def await(executionId: Long, waits: Seq[JoinWait], look: JoinRef => Unit = _ => ()): Outcome =
+  def await(executionId: Long, waits: Seq[JoinWait], look: JoinRef => Boolean = _ => true): Outcome =
     pool match {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
@@ -93,9 +93,10 @@ object JoinWaits {
         finally pool.waiting.decrementAndGet()
     }
 
-  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Unit): Outcome =
+  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean): Outcome =
     waitsOf(executionId) match {
-      case None => Outcome.QueryEnded
+      // Its id says nothing of whose scan this is: threads inherit it, and what fills a cached table goes on with it.
+      case None => Outcome.Over
       case Some(waits) =>
         val from = System.nanoTime()
         wanted.foreach { w =>

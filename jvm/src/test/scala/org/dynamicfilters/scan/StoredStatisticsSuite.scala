@@ -157,6 +157,24 @@ class StoredStatisticsSuite extends AnyFunSuite {
     }
   }
 
+  test("a directory that hangs costs the first table a wait, and no other") {
+    directory { d =>
+      val fifo = d.resolve(StoredStatistics.nameOf("file:/data/hangs"))
+      assert(new ProcessBuilder("mkfifo", fifo.toString).start().waitFor() == 0)
+      val store = new StoredStatistics(new FileStatistics(1000))
+      def millis(table: String): Long = {
+        val start = System.nanoTime()
+        store.load(place(d, Seq(table)), domains)
+        (System.nanoTime() - start) / 1000000
+      }
+      try {
+        assert(millis("file:/data/hangs") >= 2900)
+        assert((1 to 5).map(i => millis(s"file:/data/$i")).sum < 2500)
+      } finally Files.newOutputStream(fifo).close()
+      store.flush(10000)
+    }
+  }
+
   test("applications that write at the same time leave a file of one of them") {
     directory { d =>
       val pool = Executors.newFixedThreadPool(4)
