@@ -16,7 +16,7 @@ import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan}
 import org.dynamicfilters.report.{QueryReports, Rejected}
 import org.dynamicfilters.scan.{ScanPlace, Wait}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, Producer, TaskFilters}
+import org.dynamicfilters.state.{BuildSideFacts, JoinRef, Producer, TaskFilters}
 
 /** Makes joins producers: a tap under the exchange of the build side, and its filter in the scans that the probe key comes from.
   *
@@ -230,12 +230,12 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
   ): JoinRef = {
     val build = e.canonicalized
     val parts = joined.zip(bound).map { case (p, key) => p.copy(domain = collected(key)) }.toIndexedSeq
-    def repeats = Repeatable.elsewhere(e.children.head)
+    val facts = new PlannedBuildSide(side, e)
     val expected = BuildEstimates.of(e)
     val limits = BuildKeyTapExec.limits(e).copy(expectedRows = expected.map(_.rows))
     made.getOrElseUpdate(
       // Where Spark runs equal exchanges each by itself, they may know other files of a folder, or draw other numbers.
-      (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, repeats)),
+      (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
       JoinRef(
         parts,
         originOf(keys),
@@ -244,17 +244,14 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         limits,
         columns,
         expected.fold(1.0)(_.selectivity),
-        () => side.canonicalized.hashCode,
-        () => TableContents.of(side),
-        passed,
-        () => TableContents.known(e),
-        () => repeats
+        facts,
+        passed
       )
     )
   }
 
-  private def contents(e: Exchange, repeats: Boolean): Seq[Any] =
-    if (repeats) TableContents.known(e) else Seq(System.identityHashCode(e))
+  private def contents(e: Exchange, facts: BuildSideFacts): Seq[Any] =
+    if (facts.repeats) facts.listed else Seq(System.identityHashCode(e))
 
   /** The type of a key where it is collected: an integer may be widened between that and the join. */
   private def collected(key: Expression): KeyDomain =

@@ -37,7 +37,7 @@ private[plan] object TableContents {
       case r: ReusedSubqueryExec => of(r.child)
       case a: AdaptiveSparkPlanExec => of(a.initialPlan)
       case f: FileSourceScanExec => all(files(f.relation.location) +: f.subqueries.map(of))
-      case f: FilteredScan => all(f.children.map(of) ++ (if (everything) f.joinFilters.map(_._1.tables) else Nil))
+      case f: FilteredScan => all(f.children.map(of) ++ (if (everything) f.joinFilters.map(_._1.facts.tables) else Nil))
       case b: BatchScanExec =>
         b.scan match {
           case s: FileScan => all(files(s.fileIndex) +: b.subqueries.map(of))

@@ -106,8 +106,8 @@ object UselessFilters {
   private def useOf(ref: JoinRef, scan: FileSourceScanExec, column: String): Use =
     Use(hash(ref), scan.canonicalized.hashCode, column)
 
-  private def hash(ref: JoinRef): Int = (ref.hash, ref.sideHash).hashCode
+  private def hash(ref: JoinRef): Int = (ref.hash, ref.facts.sideHash).hashCode
 
   private def tables(ref: JoinRef, scan: FileSourceScanExec): Option[Seq[Any]] =
-    for (own <- TableContents.of(scan); build <- ref.tables) yield own ++ build
+    for (own <- TableContents.of(scan); build <- ref.facts.tables) yield own ++ build
 }

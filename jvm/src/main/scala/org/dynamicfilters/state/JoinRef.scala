@@ -21,19 +21,11 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
   *   of a tuple, the filters of its single keys
   * @param expectedShare
   *   of the rows of a probe side, the share that the planner expects to pass, from 0 to 1; of no use on executors
-  * @param hashOfSide
-  *   that of the canonical form of the whole build side: what joins within it leave out shows there, and not yet in `build`
-  * @param tablesNow
-  *   what is known of the files of all tables that its keys come from, without a look at them: it changes when they do. None
-  *   if that is not known of one of them
+  * @param facts
+  *   of no use on executors
   * @param passed
   *   what stood between the join and the tap when the filter was made, from above, and leaves out rows whose keys are
   *   collected nevertheless: "filter", "join"
-  * @param listed
-  *   what is known of the files of tables below the tap. Plans are equal that read the same folder, but a cached plan may
-  *   have listed it earlier than the query that reads the cache
-  * @param repeats
-  *   whether the build side has the same keys wherever it is run
   */
 final class JoinRef private (
     id: Long,
@@ -44,19 +36,10 @@ final class JoinRef private (
     limits: KeyLimits,
     @transient private val columns: Seq[JoinRef],
     val expectedShare: Double,
-    @transient private val hashOfSide: () => Int,
-    @transient private val tablesNow: () => Option[Seq[Any]],
-    @transient private[dynamicfilters] val passed: Seq[String],
-    @transient private val listed: () => Seq[Any],
-    @transient private val repeats: () => Boolean
+    @transient private[dynamicfilters] val facts: BuildSideFacts,
+    @transient private[dynamicfilters] val passed: Seq[String]
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
-
-  /** What `tablesNow` said first. Kept, because filters narrow each other's build sides: each asks all below it. */
-  @transient private[dynamicfilters] lazy val tables: Option[Seq[Any]] = tablesNow()
-
-  /** What `hashOfSide` says. The canonical form of all that is below a join costs more than to plan its filter. */
-  @transient private[dynamicfilters] lazy val sideHash: Int = hashOfSide()
 
   /** Whether it is collected from columns of these types. */
   def isOf(keys: Seq[Expression]): Boolean = parts.map(_.domain.dataType) == keys.map(_.dataType)
@@ -153,12 +136,12 @@ final class JoinRef private (
 
   // If they cannot be told, those of no other filter.
   @transient private lazy val contents: Any =
-    try listed()
+    try facts.listed
     catch { case NonFatal(_) | _: LinkageError => id }
 
   // A broadcast of rows that are drawn at random is made once for a query, and once more for a cached plan that it reads.
   @transient private lazy val isRepeatable: Boolean =
-    try repeats()
+    try facts.repeats
     catch { case NonFatal(_) | _: LinkageError => false }
 
   private def isNarrowedAs(that: JoinRef): Boolean = {
@@ -196,11 +179,8 @@ object JoinRef {
       limits: KeyLimits,
       columns: Seq[JoinRef],
       expectedShare: Double = 1,
-      hashOfSide: () => Int = () => 0,
-      tables: () => Option[Seq[Any]] = () => None,
-      passed: Seq[String] = Nil,
-      listed: () => Seq[Any] = () => Nil,
-      repeats: () => Boolean = () => true
+      facts: BuildSideFacts = BuildSideFacts.WithoutTables,
+      passed: Seq[String] = Nil
   ): JoinRef =
     FilterRef.register(
       new JoinRef(
@@ -212,11 +192,8 @@ object JoinRef {
         limits,
         columns,
         expectedShare,
-        hashOfSide,
-        tables,
-        passed,
-        listed,
-        repeats
+        facts,
+        passed
       )
     )
 }

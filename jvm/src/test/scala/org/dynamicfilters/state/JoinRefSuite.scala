@@ -54,22 +54,21 @@ class JoinRefSuite extends AnyFunSuite {
     assert(x.source != same.source)
   }
 
-  private def known(files: => Seq[Any], repeats: => Boolean) =
-    JoinRef(
-      parts,
-      "k=j",
-      scan("d"),
-      Seq(BoundReference(0, LongType, nullable = true)),
-      limits,
-      Nil,
-      listed = () => files,
-      repeats = () => repeats
-    )
+  private def known(files: => Seq[Any], again: => Boolean) = {
+    val facts = new BuildSideFacts {
+      override def sideHash: Int = 0
+      override def tables: Option[Seq[Any]] = None
+      override def listed: Seq[Any] = files
+      override def repeats: Boolean = again
+    }
+    val keys = Seq(BoundReference(0, LongType, nullable = true))
+    JoinRef(parts, "k=j", scan("d"), keys, limits, Nil, facts = facts)
+  }
 
   test("a filter whose build side may have other keys when it is run again is equal to itself only") {
-    val (drawn, repeated) = (known(Nil, repeats = false), known(Nil, repeats = true))
-    assert(drawn == drawn && drawn != known(Nil, repeats = false) && drawn != repeated && repeated != drawn)
-    val failing = known(Nil, repeats = sys.error("cannot tell"))
+    val (drawn, repeated) = (known(Nil, again = false), known(Nil, again = true))
+    assert(drawn == drawn && drawn != known(Nil, again = false) && drawn != repeated && repeated != drawn)
+    val failing = known(Nil, again = sys.error("cannot tell"))
     assert(failing == failing && failing != repeated)
   }
 
@@ -79,7 +78,7 @@ class JoinRefSuite extends AnyFunSuite {
   }
 
   test("filters of equal build sides are different if these know other files of their tables") {
-    def of(files: => Seq[Any]) = known(files, repeats = true)
+    def of(files: => Seq[Any]) = known(files, again = true)
     val (older, newer, unknown) = (of(Seq(1)), of(Seq(2)), of(Nil))
     assert(older == of(Seq(1)) && older != newer && older != unknown && unknown == of(Nil))
     val failing = of(sys.error("cannot tell"))
