@@ -2,21 +2,26 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
-import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
+import org.apache.spark.sql.types._
 
 /** Aggregates whose values depend on the order of their rows, as a sum of floating point numbers does in its last digit. Rows come
   * out of a shuffle in an order of chance, so a task that is retried may have other values.
+  *
+  * So do sums that overflow on the way to a value that fits, and whatever takes one of several values that are equal but not the
+  * same: zeros of either sign, strings of a collation.
   */
 private[plan] object ValuesByOrder {
   val Reason = "an aggregate's values depend on the order of its rows"
 
-  /** Whether what an aggregate computes depends on the order of its input, if only in the last digit. */
-  def in(a: BaseAggregateExec): Boolean = a.aggregateExpressions.exists(isByOrder)
+  /** Whether what an aggregate puts out depends on the order of its input, if only in the last digit. */
+  def in(a: BaseAggregateExec): Boolean =
+    a.aggregateExpressions.exists(isByOrder) || a.groupingExpressions.exists(hasEqualValues)
 
   /** Whether any aggregate of a plan has such values. */
   def anywhere(plan: SparkPlan): Boolean = plan.exists {
@@ -35,13 +40,47 @@ private[plan] object ValuesByOrder {
   }
 
   private def isByOrder(e: AggregateExpression): Boolean = e.aggregateFunction match {
-    case _: Count | _: Min | _: Max => false
-    case s: Sum => isFloating(s.child.dataType)
-    case v: Average => isFloating(v.child.dataType)
+    case _: Count => false
+    case m: Min => hasEqualValues(m.child)
+    case m: Max => hasEqualValues(m.child)
+    case s: Sum =>
+      s.child.dataType match {
+        case d: DecimalType => mayOverflow(d)
+        case FloatType | DoubleType => true
+        // It wraps around, or fails; `try_sum`, which has a second buffer for that, becomes NULL.
+        case _ => s.aggBufferAttributes.size > 1
+      }
+    case v: Average =>
+      v.child match {
+        // Integers are summed up as DOUBLE, and these stay below 2^53 for more rows than a group has: as whole numbers, exact.
+        // Spark makes such integers of short decimals (`DecimalAggregates`).
+        case UnscaledValue(x) => isLongerThan(ExactDigits, x)
+        case x =>
+          x.dataType match {
+            case ByteType | ShortType => false
+            case d: DecimalType => mayOverflow(d)
+            case _ => true
+          }
+      }
     case _ => true
   }
 
-  private def isFloating(t: DataType): Boolean = t == FloatType || t == DoubleType
+  /** Whether some values are equal and not the same. */
+  private def hasEqualValues(e: Expression): Boolean = e.dataType match {
+    case FloatType | DoubleType => true
+    case t => !UnsafeRowUtils.isBinaryStable(t)
+  }
+
+  /** 2^53 is 9 * 10^8 times as much. */
+  private val ExactDigits = 7
+
+  private def isLongerThan(digits: Int, e: Expression): Boolean = e.dataType match {
+    case d: DecimalType => d.precision > digits
+    case _ => true
+  }
+
+  /** Sums have ten digits more than what is summed up, but no more than there are. */
+  private def mayOverflow(d: DecimalType): Boolean = d.precision + 10 > DecimalType.MAX_PRECISION
 
   /** A plan that is not among an operator's children. */
   private object Hidden {
@@ -83,11 +122,12 @@ private[plan] object ValuesByOrder {
         case a: BaseAggregateExec =>
           // By its values rows are told apart, and not only described.
           decides ||= a.groupingExpressions.exists(uses)
-          columns ++= a.aggregateExpressions.collect {
-            // A function's own arguments: what a final aggregate refers to is the buffer of the partial one.
-            case e if (e.mode == Final || e.mode == Complete) && (isByOrder(e) || uses(e.aggregateFunction)) =>
-              e.resultId
-          }
+          columns ++= a.groupingExpressions.filter(hasEqualValues).map(_.exprId)
+          // A function's own arguments: what a final aggregate refers to is the buffer of the partial one, which alone has the
+          // FILTER clause. The result has one id in both.
+          columns ++= a.aggregateExpressions
+            .filter(e => isByOrder(e) || uses(e.aggregateFunction) || e.filter.exists(uses))
+            .map(_.resultId)
           name(a.resultExpressions)
         case u: UnionExec => u.children.foreach(c => handOn(c.output, u.output))
         // Neither where a row goes nor in which order changes which rows there are.
