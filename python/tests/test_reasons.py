@@ -21,6 +21,7 @@ _PLACES = (
     "state/JoinState.scala",
     "state/JoinWaits.scala",
     "exchange/LiveJoin.scala",
+    "filter/KeyCost.scala",
     "filter/KeyDomain.scala",
     "filter/FilterBuilder.scala",
     "filter/TupleBuilder.scala",

@@ -126,8 +126,12 @@ object KeyPartial {
   /** There were more than `limit` of them, and so none is kept. */
   final case class Outgrown(limit: Long) extends Keys
 
+  /** In place of an encoded partial: the partition has given its keys up, see [[KeyCost]]. */
+  val givenUp: Array[Byte] = Array.emptyByteArray
+
   /** The partial in [[KeyPartial.encode]]'s bytes, or why there is none. Never throws. */
-  def decode(bytes: Array[Byte]): Either[String, KeyPartial] = PartialCodec.decode(bytes)
+  def decode(bytes: Array[Byte]): Either[String, KeyPartial] =
+    if (bytes.isEmpty) Left(KeyCost.TooMuch) else PartialCodec.decode(bytes)
 
   /** As [[build]], the filter alone. */
   def filter(parts: Seq[KeyPartial], limits: KeyLimits, nullsMatch: Boolean): ValueFilter =

@@ -2,7 +2,7 @@ package org.dynamicfilters.operators
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
-import org.dynamicfilters.filter.{KeyCollector, KeyLimits, KeyPartial, TupleCollector, TuplePart}
+import org.dynamicfilters.filter.{KeyCollector, KeyCost, KeyLimits, KeyPartial, TupleCollector, TuplePart}
 import org.dynamicfilters.state.{KeyContribution, ResultItems}
 
 /** What a task needs to collect one key, or the tuples of several. */
@@ -27,15 +27,34 @@ private[operators] sealed abstract class KeyCollection(
   private val projection = if (columns.size == keys.size) null else UnsafeProjection.create(keys)
   protected final val ordinals: Array[Int] = (if (projection == null) columns else keys.indices).toArray
 
+  private val cost = new KeyCost
+  private var isGivenUp = false
+
   final def add(row: InternalRow): Unit =
-    collect(if (projection == null) row else projection(row))
+    if (projection == null) collect(row)
+    else if (!isGivenUp) {
+      if (cost.measuresNext) {
+        val from = System.nanoTime()
+        val computed = projection(row)
+        cost.took(System.nanoTime() - from)
+        isGivenUp = cost.isTooMuch
+        collect(computed)
+      } else {
+        cost.skipped()
+        collect(projection(row))
+      }
+    }
 
   protected def collect(row: InternalRow): Unit
   protected def result(): KeyPartial
 
   final def finish(partition: Int): KeyContribution = {
-    val partial = result()
-    val contribution = KeyContribution(partition, partial.encode, partial.outgrown)
+    val contribution =
+      if (isGivenUp) KeyContribution(partition, KeyPartial.givenUp, outgrown = true)
+      else {
+        val partial = result()
+        KeyContribution(partition, partial.encode, partial.outgrown)
+      }
     accumulator.add(contribution)
     contribution
   }

@@ -9,7 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.{
   BindReferences,
   BoundReference,
   Expression,
-  NamedExpression
+  NamedExpression,
+  PlanExpression
 }
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
@@ -61,6 +62,9 @@ object BuildSides {
         .toRight(BuildKeyTapExec.RanWithoutTap)
     plan match {
       case r: ReusedExchangeExec => found(r)
+      // Spark gives a subquery's result to an operator's own expressions only, and a tap's keys are none.
+      case _: Exchange if keys.exists(_.exists(_.isInstanceOf[PlanExpression[_]])) =>
+        Left("the build key has a subquery in it")
       case e: Exchange =>
         val bound = bind(keys, e.output)
         val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound, passed))
@@ -113,7 +117,6 @@ object BuildSides {
     BindReferences
       .bindReference(key, AttributeSeq(output))
       .transform { case b: BoundReference => b.copy(nullable = true) }
-      .canonicalized
   }
 
   private def withTap(e: Exchange, tap: KeyTap): Exchange = BuildKeyTapExec.under(e) match {

@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, PlanExpression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
@@ -208,8 +208,6 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
   private def part(key: JoinKey): Either[String, TuplePart] =
     for {
       _ <- Either.cond(key.build.deterministic, (), "the build key is not deterministic")
-      // Spark gives a subquery's result to an operator's own expressions only, and a tap's keys are none.
-      _ <- Either.cond(!key.build.exists(_.isInstanceOf[PlanExpression[_]]), (), "the build key has a subquery in it")
       domain <- KeyDomain.of(key.build.dataType)
       _ <- KeyDomain.of(key.probe.dataType)
       _ <- Either.cond(
@@ -229,18 +227,19 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       passed: Seq[String]
   ): JoinRef = {
     val build = e.canonicalized
+    val compared = bound.map(_.canonicalized)
     val parts = joined.zip(bound).map { case (p, key) => p.copy(domain = collected(key)) }.toIndexedSeq
     val facts = new PlannedBuildSide(side, e)
     val expected = BuildEstimates.of(e)
     val limits = BuildKeyTapExec.limits(e).copy(expectedRows = expected.map(_.rows))
     made.getOrElseUpdate(
       // Where Spark runs equal exchanges each by itself, they may know other files of a folder, or draw other numbers.
-      (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
+      (build, compared, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
       JoinRef(
         parts,
         originOf(keys),
         build,
-        bound,
+        compared,
         limits,
         columns,
         expected.fold(1.0)(_.selectivity),

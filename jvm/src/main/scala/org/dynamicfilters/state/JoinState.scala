@@ -78,7 +78,7 @@ final class JoinState(
   private def catchUp(): Unit = {
     val of = root
     if (of.hasBegun) begin()
-    if (of.isSettled) wake()
+    if (of.isSettled) settle()
   }
 
   /** Its own build side starts: what it followed may never do so. */
@@ -103,11 +103,6 @@ final class JoinState(
 
   private val listeners = new ConcurrentLinkedQueue[() => Unit]()
 
-  private def settle(): Unit = {
-    wake()
-    followers.forEach(_.wake())
-  }
-
   /** Whether the build side's job has been submitted, or never will be. */
   def hasBegun: Boolean = begun.getCount == 0
 
@@ -116,10 +111,12 @@ final class JoinState(
     followers.forEach(_.begin())
   }
 
-  private def wake(): Unit = {
+  /** Whoever waits goes on, for this filter or for one that follows it. */
+  private def settle(): Unit = {
     begun.countDown()
     settled.countDown()
     listeners.forEach(_())
+    followers.forEach(_.settle())
   }
 
   /** Calls `f` whenever the filter is ready or given up, or whoever waits is let go; at least once after that. It must be short

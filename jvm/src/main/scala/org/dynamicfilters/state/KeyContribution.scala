@@ -3,7 +3,7 @@ package org.dynamicfilters.state
 /** The keys of one partition of a build side, encoded. They go to the driver by [[ResultItems]].
   *
   * @param outgrown
-  *   whether there were more keys than may be collected: whoever waits is better off without the filter
+  *   whether there were more keys than may be collected, or they were given up: whoever waits is better off without the filter
   */
 final case class KeyContribution(partition: Int, encoded: Array[Byte], outgrown: Boolean)
 

@@ -146,6 +146,8 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
         assert(all(i).hasBegun && all(i).phase == JoinPhase.Building(1))
         all(i).offer(0, keys(9), outgrown = false)
         assert(passes(all(i), 9L) && !passes(all(i), 8L))
+        // Those that follow one that follows it, too.
+        assert(all.forall(x => x.isSettled && passes(x, 9L)))
       }
       all.foreach(_.disable("the query ended"))
       assert(all.forall(_.isSettled))

@@ -1,0 +1,83 @@
+"""Keys that the build side computes: the filter has to have the values that the join has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from support import joins
+from support.checks import assert_rejected
+from support.joins import BROADCAST, FOREVER, SHUFFLED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+
+pytestmark = pytest.mark.timeout(170)
+
+_ROWS = 8_000
+
+# Sums of three and more have a canonical form that adds up in another order, or cannot be evaluated at all.
+_KEYS = {
+    "sum of three": ("x", "d.k + d.k + 7"),
+    "product and sum": ("x", "d.k * 3 - d.k * 2 + 1"),
+    "floating point, large values first": ("y", "d.a + d.b + d.c"),
+    "floating point, large values around": ("y", "d.b + d.a + d.c"),
+    "function of elements": ("x", "aggregate(array(d.k, 5L), 0L, (s, i) -> s + i)"),
+    "cases": ("x", "CASE WHEN d.k < 0 THEN -d.k WHEN d.k > 20 THEN NULL ELSE coalesce(d.k, 3) END"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("build-keys")
+    facts = {"x": [i // 20 - 50 for i in range(_ROWS)], "v": list(range(_ROWS))}
+    joins.view(spark, folder, "f", pa.table(facts | {"y": [float(x) for x in facts["x"]]}))
+    keys = range(-30, 30)
+    large = {"a": [1e16] * 60, "b": [-1e16] * 60, "c": [float(k) for k in keys]}
+    joins.view(spark, folder, "d", pa.table({"k": list(keys), **large}))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("strategy", ["shuffled", "broadcast"])
+@pytest.mark.parametrize("key", _KEYS)
+def test_computed_key(spark: SparkSession, assert_same_result: Check, key: str, strategy: str) -> None:
+    column, expression = _KEYS[key]
+    # With it Spark flattens sums of three, and not only of thousands.
+    flat = {"spark.sql.analyzer.canonicalization.multiCommutativeOpMemoryOptThreshold": "1000"}
+    how = BROADCAST if strategy == "broadcast" else SHUFFLED
+    query = f"SELECT /*+ DYNAMIC_FILTER(f) */ f.x, f.v FROM f JOIN d ON f.{column} = {expression}"
+    for settings in ({}, flat):
+        with joins.settings(spark, how, FOREVER, settings):
+            result = assert_same_result(query)
+        assert result.fired(), result.analysis
+        assert sum(scan["rows_pruned"] for scan in result.scans) > 0, result.analysis
+
+
+def test_key_that_takes_long_to_compute(spark: SparkSession, assert_same_result: Check) -> None:
+    slow = "d.k + 0 * length(sha2(repeat(CAST(d.k + 100 AS STRING), 1000000), 512))"
+    query = f"SELECT /*+ DYNAMIC_FILTER(f) */ f.x, f.v FROM f JOIN d ON f.x = {slow}"
+    with joins.settings(spark, BROADCAST, {"spark.sql.files.maxPartitionBytes": "64m"}):
+        result = assert_same_result(query)
+    assert_rejected(result, "long to compute", producer="join")
+
+
+@pytest.mark.parametrize("strategy", ["shuffled", "broadcast"])
+def test_subquery_in_a_projection_above_the_exchange(
+    spark: SparkSession, assert_same_result: Check, tmp_path: Path, strategy: str
+) -> None:
+    joins.view(spark, tmp_path, "one", pa.table({"z": [5, 7, 3]}))
+    build = "SELECT k + (SELECT max(z) FROM one) AS kk FROM (SELECT /*+ REPARTITION(1) */ k FROM d)"
+    probe = "SELECT /*+ REPARTITION(1), DYNAMIC_FILTER(f) */ * FROM f"
+    how = BROADCAST if strategy == "broadcast" else SHUFFLED
+    with joins.settings(spark, how, FOREVER):
+        result = assert_same_result(f"SELECT p.x, p.v FROM ({probe}) p JOIN ({build}) b ON p.x = b.kk")
+    if strategy == "shuffled":
+        assert not any("has reported" in reason for reason in result.reasons()), result.analysis
