@@ -21,7 +21,7 @@ private[plan] object ValuesByOrder {
 
   /** Whether what an aggregate puts out depends on the order of its input, if only in the last digit. */
   def in(a: BaseAggregateExec): Boolean =
-    a.aggregateExpressions.exists(isByOrder) || a.groupingExpressions.exists(hasEqualValues)
+    a.aggregateExpressions.exists(isByOrder) || a.groupingExpressions.exists(isOfCollation)
 
   /** Whether any aggregate of a plan has such values. */
   def anywhere(plan: SparkPlan): Boolean = plan.exists {
@@ -68,8 +68,11 @@ private[plan] object ValuesByOrder {
   /** Whether some values are equal and not the same. */
   private def hasEqualValues(e: Expression): Boolean = e.dataType match {
     case FloatType | DoubleType => true
-    case t => !UnsafeRowUtils.isBinaryStable(t)
+    case _ => isOfCollation(e)
   }
+
+  // Zeros and NaN that are grouped by Spark makes one before (`NormalizeFloatingNumbers`).
+  private def isOfCollation(e: Expression): Boolean = !UnsafeRowUtils.isBinaryStable(e.dataType)
 
   /** 2^53 is 9 * 10^8 times as much. */
   private val ExactDigits = 7
@@ -122,7 +125,7 @@ private[plan] object ValuesByOrder {
         case a: BaseAggregateExec =>
           // By its values rows are told apart, and not only described.
           decides ||= a.groupingExpressions.exists(uses)
-          columns ++= a.groupingExpressions.filter(hasEqualValues).map(_.exprId)
+          columns ++= a.groupingExpressions.filter(isOfCollation).map(_.exprId)
           // A function's own arguments: what a final aggregate refers to is the buffer of the partial one, which alone has the
           // FILTER clause. The result has one id in both.
           columns ++= a.aggregateExpressions
