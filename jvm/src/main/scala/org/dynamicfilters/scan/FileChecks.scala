@@ -134,16 +134,27 @@ object FileChecks {
 
   private def folderOf(path: String): String = path.substring(0, path.lastIndexOf('/') + 1)
 
-  /** Makes requests in parallel until all are answered or the time is over; those that fail have no answer. */
-  private[scan] def all(requests: ConcurrentLinkedQueue[() => Unit], deadline: Long): Unit = {
+  // When a request was begun or answered last.
+  @volatile private var moved = System.nanoTime()
+
+  /** Whether each thread hangs in a request: whoever asks now would wait for nothing. */
+  private def isStuck: Boolean =
+    pool.getActiveCount >= Threads && System.nanoTime() - moved > TimeUnit.MILLISECONDS.toNanos(PatienceMillis)
+
+  /** Makes requests in parallel until all are answered or the time is over; those that fail have no answer. None are made as
+    * long as earlier ones hang, of whatever file system.
+    */
+  private[scan] def all(requests: ConcurrentLinkedQueue[() => Unit], deadline: Long): Unit = if (!isStuck) {
     val done = new CountDownLatch(requests.size)
     val threads = math.min(Threads, requests.size)
     (1 to threads).foreach { _ =>
       pool.execute { () =>
         var request = requests.poll()
         while (request != null && System.nanoTime() < deadline) {
+          moved = System.nanoTime()
           try request()
           catch { case NonFatal(_) => () }
+          moved = System.nanoTime()
           done.countDown()
           request = requests.poll()
         }

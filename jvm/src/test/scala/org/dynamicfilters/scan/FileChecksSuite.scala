@@ -2,7 +2,8 @@ package org.dynamicfilters.scan
 
 import java.nio.file.{Files, Path}
 import java.nio.file.attribute.FileTime
-import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
@@ -92,6 +93,25 @@ class FileChecksSuite extends AnyFunSuite with Eventually with BeforeAndAfterAll
     val checks = new FileChecks
     checks.askAll(files, files.iterator, conf, 0)
     assert(files.forall(checks.ask(_, conf).contains(true)))
+  }
+
+  test("nobody waits while all threads hang in requests, and all go on when these are answered") {
+    val release = new CountDownLatch(1)
+    def millisOf(count: Int)(request: => Unit): Long = {
+      val requests = new ConcurrentLinkedQueue[() => Unit](Seq.fill(count)(() => request).asJava)
+      val start = System.nanoTime()
+      FileChecks.all(requests, start + TimeUnit.MILLISECONDS.toNanos(2500))
+      TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start)
+    }
+    val asked = new AtomicInteger
+    try {
+      assert(millisOf(8)(release.await()) >= 2400)
+      assert((1 to 5).map(_ => millisOf(3)(asked.incrementAndGet())).sum < 1000 && asked.get == 0)
+    } finally release.countDown()
+    eventually(timeout(Span(20, Seconds)), interval(Span(100, Millis))) {
+      millisOf(3)(asked.incrementAndGet())
+      assert(asked.get >= 3)
+    }
   }
 
   test("threads end when there is nothing to ask for") {
