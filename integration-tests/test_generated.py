@@ -34,6 +34,7 @@ _REPEATED = {
     "subqueries": {2: range(3), 3: range(3)},
     "replanned": {400: (26, 28, 36), 401: (14,)},
     "chained": {800: (10, 13)},
+    "computed": {1: range(4), 2: range(4)},
 }
 
 # Of the seeds that run in all modes; a seed stands for nothing that the others have not.
@@ -219,6 +220,18 @@ def test_chained_statements_have_all_that_is_to_be_tested() -> None:
     wanted = (
         *("CACHE LAZY TABLE kept AS SELECT", "FROM kept q", "older_t2 ", "slow(", "HAVING count(*)"),
         *("UNION ALL", "EXCEPT", "INTERSECT", " IN (SELECT", " NOT IN (SELECT", ") AS v1"),
+    )
+    assert [w for w in wanted if w not in text] == []
+
+
+@pytest.mark.exhaustive
+def test_statements_with_computed_keys_have_all_that_is_to_be_tested() -> None:
+    made = [make(seed, 0, _tables(), "computed")[0] for seed in range(600)]
+    text = "\n".join(statement.sql() for statement in made)
+    wanted = (
+        *("try_cast(", "try_add(try_add(try_add(", "CASE WHEN", "aggregate(array(", "(-", "try_sum(", "avg("),
+        *("GROUP BY", "HAVING", "UNION", "REPARTITION(3)", "<=>", "DYNAMIC_FILTER(", "SHUFFLE_HASH("),
+        *("LEFT SEMI JOIN", "LEFT ANTI JOIN", "RIGHT OUTER JOIN", "LEFT OUTER JOIN"),
     )
     assert [w for w in wanted if w not in text] == []
 

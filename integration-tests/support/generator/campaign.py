@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import chained, data, queries, replanned, subqueries
+from . import chained, computed, data, queries, replanned, subqueries
 from . import settings as settings_
 from .data import Table
 from .model import Statement
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATEMENTS = 40
 
 #: Kinds of statements; `joins` are those of `queries`.
-KINDS = ("joins", "subqueries", "replanned", "chained")
+KINDS = ("joins", "subqueries", "replanned", "chained", "computed")
 
 
 @dataclass
@@ -105,6 +105,10 @@ def make(
     if kind == "subqueries":
         statement = subqueries.statement(r, tables)
         return statement, settings_.choose(r, statement.sql(), sharing=True)
+    if kind == "computed":
+        statement = computed.statement(r, tables)
+        settings = settings_.choose(r, statement.sql())
+        return statement, settings | (computed.SETTINGS if r.random() < 0.3 else {})
     module = replanned if kind == "replanned" else chained
     return module.statement(r, tables), settings_.for_replanning(r)
 
