@@ -2,8 +2,9 @@
 
 Everything comes from one whole number: `data.write` makes the tables of a seed, `queries.statement` the
 statements, `subqueries.statement` others whose subqueries repeat their joins, `replanned`, `chained` and
-`computed` more of their kinds, `settings.choose` what they run under. `running.Runner` runs one statement twice and compares; `shrinking.shrink` makes a statement that fails
-small; `campaign` does all of it, seed after seed.
+`computed` those of other kinds, `settings.choose` what they run under. `running.Runner` runs one statement
+twice and compares; `shrinking.shrink` makes a statement that fails small; `campaign` does all of it, seed
+after seed.
 
 From the bottom up: `kinds` (types and their values), `data` (tables and files), `model` (SQL as a tree),
 `predicates`, `relations` (joins and subqueries), `queries` and the modules of the other kinds (whole
