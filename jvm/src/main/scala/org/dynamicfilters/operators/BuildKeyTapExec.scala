@@ -21,15 +21,14 @@ import org.dynamicfilters.state._
 /** A key that is collected, or a tuple of keys.
   *
   * @param keys
-  *   bound to the tap's output. As the query has them: the canonical form of a sum adds up in another order, and that of a
-  *   higher-order function has no values
+  *   bound to the tap's output. As the query has them, to be evaluated and to be compared: the canonical form of a sum adds up
+  *   in another order, and that of a higher-order function has no values
   */
 final case class KeyTap(ref: JoinRef, keys: Seq[Expression]) {
-  private val compared = keys.map(_.canonicalized)
 
   /** Whether it collects these keys, for joins that treat their NULLs alike. */
   def isOf(keys: Seq[Expression], nullsMatch: Seq[Boolean]): Boolean =
-    compared == keys.map(_.canonicalized) && ref.nullsMatch == nullsMatch
+    this.keys == keys && ref.nullsMatch == nullsMatch
 }
 
 /** Collects the keys of a join's build side while they go into its exchange.

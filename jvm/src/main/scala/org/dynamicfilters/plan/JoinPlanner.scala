@@ -227,19 +227,18 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       passed: Seq[String]
   ): JoinRef = {
     val build = e.canonicalized
-    val compared = bound.map(_.canonicalized)
     val parts = joined.zip(bound).map { case (p, key) => p.copy(domain = collected(key)) }.toIndexedSeq
     val facts = new PlannedBuildSide(side, e)
     val expected = BuildEstimates.of(e)
     val limits = BuildKeyTapExec.limits(e).copy(expectedRows = expected.map(_.rows))
     made.getOrElseUpdate(
       // Where Spark runs equal exchanges each by itself, they may know other files of a folder, or draw other numbers.
-      (build, compared, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
+      (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
       JoinRef(
         parts,
         originOf(keys),
         build,
-        compared,
+        bound,
         limits,
         columns,
         expected.fold(1.0)(_.selectivity),
