@@ -36,7 +36,7 @@ object KeyCost {
   private val FirstRows = 64
   private val Every = 16
 
-  /** Some hundred times what a key takes that is a column, ten times what one takes that is cut out of a string. */
+  /** A key that is a column takes less than 50 ns (what the tap costs, in docs/how-it-works.md). Chosen, not measured. */
   private val MostPerRow = 10000L
 
   /** Less is not worth a look: code that has just started is slow. */
