@@ -97,8 +97,7 @@ class _Maker:
             for i, key in enumerate(keys):
                 side = f"{build.alias}.y{i}"
                 if computed:
-                    family = self.facts.columns[key].family
-                    side = r.choice(_EXPRESSIONS[family]).format(y=side, g=f"{build.alias}.g")
+                    side = self._expression(key, side, build.alias)
                 join.on.append(f"{fact}.{key} {r.choice(('=', '=', '=', '<=>'))} {side}")
             if r.random() < 0.2:
                 join.on.append(f"{fact}.g >= {build.alias}.g")
@@ -135,8 +134,13 @@ class _Maker:
     def _key(self, v: Visible, column: str, key: str, number: int, computes: bool) -> Item:
         text = column
         if computes and self.r.random() < 0.8:
-            text = self.r.choice(_EXPRESSIONS[v.columns[key].family]).format(y=column, g=f"{v.alias}.g")
+            text = self._expression(key, column, v.alias)
         return Item(text, f"y{number}")
+
+    def _expression(self, key: str, column: str, alias: str) -> str:
+        """Something that the large table's key can be compared with, of a column and of `g` beside it."""
+        family = self.facts.columns[key].family
+        return self.r.choice(_EXPRESSIONS[family]).format(y=column, g=f"{alias}.g")
 
     def _plain(self, keys: list[str], computes: bool) -> Select:
         return self._part(keys, computes)
@@ -186,7 +190,6 @@ class _Maker:
         for i, key in enumerate(keys):
             text = f"{alias}.y{i}"
             if computes:
-                family = self.facts.columns[key].family
-                text = self.r.choice(_EXPRESSIONS[family]).format(y=text, g=f"{alias}.g")
+                text = self._expression(key, text, alias)
             items.append(Item(text, f"y{i}"))
         return Select([*items, Item(f"{alias}.g", "g")], Source(alias, select=inner))
