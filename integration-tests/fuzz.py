@@ -76,6 +76,7 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
         )
         happened: list[losses.RandomLosses] = []
         if options.losses:
+            run.expects_failures = True
             run.runner.losses = lambda: _lose(session, local, seed + len(happened), options.mode, happened)
             # What fails by chance does not fail again with one part less.
             run.shrinking = 0.0

@@ -121,7 +121,11 @@ def test_generated_statements_with_faults(campaign: Campaign, spark_mode: str, f
         failing_tasks=0.3,
         fetch_failures=losses,
     ) as happened:
-        campaign.run(1_000 + fault_seed, range(_STATEMENTS))
+        campaign.expects_failures = True
+        try:
+            campaign.run(1_000 + fault_seed, range(_STATEMENTS))
+        finally:
+            campaign.expects_failures = False
     assert happened.total > 0, happened
     found = campaign.tally.faults[before:]
     assert not found, "\n\n".join(map(str, found))

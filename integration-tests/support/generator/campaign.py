@@ -124,6 +124,9 @@ class Campaign:
         report: is told of a fault at once, before its statement is made small, which takes time.
         progress: is called after each statement.
         kind: of its statements, one of `KINDS`.
+
+    Attributes:
+        expects_failures: whether filters may fail inside, as where faults are injected.
     """
 
     def __init__(
@@ -144,6 +147,7 @@ class Campaign:
         self.progress = progress
         self.shrinking = shrinking
         self.tally = Tally()
+        self.expects_failures = losses is not nullcontext
 
     def run(
         self, seed: int, numbers: range | list[int] = range(STATEMENTS), until: float | None = None
@@ -157,19 +161,30 @@ class Campaign:
         try:
             with self.runner.settings({"spark.dynamicFilters.enabled": "false"}):
                 tables = data.write(self.runner.spark, folder, seed)
-            tags = []
+            tags = {}
             with self._more(tables) as all_tables:
                 for number in numbers:
                     if until is not None and time.monotonic() > until:
                         break
-                    tags.append(self._one(seed, number, all_tables))
+                    if tag := self._one(seed, number, all_tables):
+                        tags[tag] = number
                     self.progress(self.tally)
-            fired = self.runner.fired([t for t in tags if t])
-            self.tally.fired += len(fired)
+            self.tally.fired += len(self.runner.fired(list(tags)))
             self.tally.counted = self.tally.answered
+            if not self.expects_failures:
+                for tag, reason in self.runner.broken(list(tags)).items():
+                    self._broken(seed, tags[tag], tables, reason)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self.tally
+
+    def _broken(self, seed: int, number: int, tables: list[Table], reason: str) -> None:
+        statement, values = make(seed, number, tables, self.kind)
+        outcome = Outcome("broken", reason)
+        self.tally.statuses[outcome.status] += 1
+        self.tally.faults.append(
+            Fault(self.kind, seed, number, outcome, statement, values, statement, tables)
+        )
 
     def _more(self, tables: list[Table]) -> AbstractContextManager[list[Table]]:
         """The tables, and views of them that a kind asks for."""

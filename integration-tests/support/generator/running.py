@@ -28,6 +28,11 @@ _REPORT_SECONDS = 10.0
 _SLOWER = 5.0
 # How often stock Spark is asked again where it may fail by chance.
 _TRIES = 4
+# Reasons that tell of a mistake in a filter, and of nothing that a query or its data may bring about.
+_INSIDE = (
+    "(Exception|Error) (while|in) |this should not happen|^.* is not in the .* below$|is not in the input$"
+    "|is no file scan$|not every partition of the build side has reported"
+)
 _GIVEN_UP = ("maximum allowable number of times", "FetchFailed", "ExecutorLost", "Failed to get broadcast")
 
 
@@ -37,8 +42,9 @@ class Outcome:
 
     Attributes:
         status: same | different | failed | late (stock Spark answered, filters did not, or not in time) |
-            slow (seconds more with filters, whenever it runs: a wait for nothing) | refused (stock Spark has
-            no answer) | unstable (it has more than one) | lost (Spark has given up for the losses alone).
+            slow (seconds more with filters, whenever it runs: a wait for nothing) | broken (the rows are the
+            same, but a filter failed inside) | refused (stock Spark has no answer) | unstable (it has more
+            than one) | lost (Spark has given up for the losses alone).
         detail: which rows differ, or the error.
         seconds: without and with filters.
         tag: of the run with filters.
@@ -51,7 +57,7 @@ class Outcome:
 
     @property
     def is_fault(self) -> bool:
-        return self.status in ("different", "failed", "late", "slow")
+        return self.status in ("different", "failed", "late", "slow", "broken")
 
 
 class Late(Exception):
@@ -193,8 +199,25 @@ class Runner:
 
     def fired(self, tags: list[str]) -> set[str]:
         """Which of the runs had a filter because of which rows were skipped."""
+        skipped = "s.rows_pruned > 0 OR s.files_pruned > 0 OR s.row_groups_pruned > 0"
+        found = self._reported(
+            tags, f"SELECT query_id, '' AS reason FROM dynamic_filter_scans() s WHERE {skipped}"
+        )
+        return set(found)
+
+    def broken(self, tags: list[str]) -> dict[str, str]:
+        """Which of the runs had a filter that failed inside, and why. No row tells of it: rows pass."""
+        return self._reported(
+            tags,
+            "SELECT * FROM (SELECT query_id, reason FROM dynamic_filters() UNION ALL "
+            "SELECT query_id, explode(map_keys(reasons)) FROM dynamic_filter_scans()) "
+            f"WHERE reason RLIKE '{_INSIDE}'",
+        )
+
+    def _reported(self, tags: list[str], reports: str) -> dict[str, str]:
+        """By tag, one of the reasons that reports with columns `query_id` and `reason` have."""
         if not tags:
-            return set()
+            return {}
         wanted = ", ".join(f"'{t}'" for t in tags)
         self.spark.conf.set(_ENABLED, "false")
         until = time.monotonic() + _REPORT_SECONDS
@@ -202,12 +225,12 @@ class Runner:
         while time.monotonic() < until and self.spark.sql(running).collect():
             time.sleep(0.05)
         found = self.spark.sql(
-            f"SELECT DISTINCT t FROM (SELECT query_id, explode(tags) AS tag FROM dynamic_filter_queries()) "
-            "JOIN dynamic_filter_scans() s USING (query_id) "
-            f"JOIN (SELECT explode(array({wanted})) AS t) ON contains(tag, t) "
-            "WHERE s.rows_pruned > 0 OR s.files_pruned > 0 OR s.row_groups_pruned > 0"
+            "SELECT t, max(reason) AS reason FROM "
+            "(SELECT query_id, explode(tags) AS tag FROM dynamic_filter_queries()) "
+            f"JOIN ({reports}) USING (query_id) "
+            f"JOIN (SELECT explode(array({wanted})) AS t) ON contains(tag, t) GROUP BY t"
         ).collect()
-        return {row["t"] for row in found}
+        return {row["t"]: row["reason"] for row in found}
 
     @contextmanager
     def settings(self, values: dict[str, str]) -> Iterator[None]:
