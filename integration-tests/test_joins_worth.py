@@ -262,6 +262,34 @@ def test_few_nulls_are_not_worth_reading_a_column_first(
         assert (scan["row_groups_late_materialized"] > 0) == pays, f"{probe}:\n{run}"
 
 
+def test_columns_that_have_few_nulls_are_not_read_first_for_that(
+    spark: SparkSession, tmp_path: Path, compare: Comparer
+) -> None:
+    # As Spark asks of the keys of all other joins of a star.
+    rows = range(tables.ROWS)
+    for name, one_in in (("few_other", 40), ("many_other", 2)):
+        other = [None if i // 3 % one_in == 0 else format(i * 104_729, "x").rjust(20, "b") for i in rows]
+        table = pa.table(
+            {"k": [i * 7919 % 5_000 for i in rows], "other": other, "payload": ["a" * 90] * len(rows)}
+        )
+        (tmp_path / name).mkdir()
+        pq.write_table(table, tmp_path / name / "0.parquet", use_dictionary=False)
+        spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+    joins.view(spark, tmp_path, "few_keys", joins.build(range(0, 5_000, 50)))
+    for probe, is_first in (("few_other", False), ("many_other", True)):
+        query = (
+            f"SELECT q.other, q.payload FROM {probe} q JOIN few_keys x ON q.k = x.j WHERE q.other IS NOT NULL"
+        )
+        run = compare(query, joins.BROADCAST).on
+        joins.assert_pruned(run, "k")
+        (scan,) = run.scans_with("k")
+        group = pq.ParquetFile(tmp_path / probe / "0.parquet").metadata.row_group(0)
+        assert scan["row_groups_late_materialized"] == 1, run
+        assert (scan["bytes_read_again"] > group.column(0).total_compressed_size) == is_first, (
+            f"{probe}:\n{run}"
+        )
+
+
 PREDICATES = {
     "few pages": ("x.day BETWEEN 500 AND 519", 0.03),
     "two parts": ("(x.day < 10 OR x.day > 980)", 0.04),

@@ -104,6 +104,41 @@ def test_functions_of_whole_partitions_see_those_of_stock_spark(spark: SparkSess
     assert answers[1:] == [answers[0]] * 2
 
 
+# Adaptive execution makes partitions of this size, as it measures it: with fewer rows there are others.
+_BY_SIZE = {
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "20k",
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "4k",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.shuffle.partitions": "16",
+}
+
+
+@pytest.mark.usefixtures("probe")
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize(
+    "query",
+    [
+        _JOIN.format(columns="k, spark_partition_id() AS r"),
+        _JOIN.format(columns="k, rand(5) AS r"),
+        f"SELECT k FROM ({_JOIN.format(columns='k')}) TABLESAMPLE (30 PERCENT) REPEATABLE (3)",
+    ],
+)
+def test_partitions_that_are_made_by_size_are_those_of_stock_spark(
+    spark: SparkSession, query: str, adaptive: str
+) -> None:
+    groups = (_SPLITS, joins.SHUFFLED, _BY_SIZE, joins.ADAPTIVE[adaptive], joins.FOREVER)
+    with joins.settings(spark, *groups), sdf.conf(spark).override(enabled=False):
+        expected = sorted(map(tuple, spark.sql(query).collect()))
+    with joins.settings(spark, *groups), tagged(spark) as tag:
+        assert sorted(map(tuple, spark.sql(query).collect())) == expected
+    (report,) = spark.sql(f"SELECT filters FROM dynamic_filter_report('{tag}')").collect()
+    assert any("shows in which partition" in (f.reason or "") for f in report.filters), report
+    # The same join is filtered where nothing shows.
+    plain = joins.Comparer(spark)(_JOIN.format(columns="k"), *groups)
+    if adaptive == "on":
+        joins.assert_pruned(plain.on, "k")
+
+
 _NUMBERED = (
     "FROM (SELECT monotonically_increasing_id() AS n, k, v FROM random_probe) JOIN random_keys USING (k)"
 )

@@ -67,7 +67,7 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
     // Only deterministic ones, see sortsGroups: they give one row for one.
     case e: EvalPythonExec => into(e, Some(key))(down(_, _)(tap))
     case e: ShuffleExchangeLike =>
-      if (isShared(e)) Left("an exchange is in the way that another part of the query uses too")
+      if (isShared(e)) Left(PushDown.UsedTwice)
       else down(e.children.head, key)(tap).map(c => e.withNewChildren(Seq(c)))
     case _: AQEShuffleReadExec | _: ExchangeQueryStageExec =>
       Either.cond(isTapped(plan), plan, PushDown.RunsAlready)

@@ -256,7 +256,11 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
 
   private val rowValues = new RowValues.Of(plan)
-  private val reach = PushDown.Reach(beyondExchange = true, shared(_), rowValues.mayBelow)
+  private lazy val showsPartitions = !Repeatable.isFreeOfPlace(plan)
+  private val reach = PushDown.Reach(beyondExchange = true, keepsWhole, rowValues.mayBelow)
+
+  private def keepsWhole(exchange: SparkPlan): Option[String] =
+    if (shared(exchange)) Some(PushDown.UsedTwice) else Option.when(showsPartitions)(PushDown.ShowsPartitions)
 
   private def reachable(probe: SparkPlan, columns: Seq[Attribute]): Either[String, Unit] =
     new PushDown(

@@ -109,9 +109,10 @@ final class PushDown(
     case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
     case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
     case e @ (_: ShuffleExchangeLike | _: BroadcastExchangeLike) if reach.beyondExchange =>
-      if (reach.isShared(e)) Left("an exchange is in the way that another part of the query uses too")
-      else
-        down(e.children.head, columns, crossed = true).map(c => e.withNewChildren(Seq(c)))
+      reach.keepsWhole(e) match {
+        case Some(reason) => Left(reason)
+        case None => down(e.children.head, columns, crossed = true).map(c => e.withNewChildren(Seq(c)))
+      }
     // Only to learn why: what runs already cannot be filtered by planning.
     case q: adaptive.QueryStageExec if reach.beyondExchange =>
       Left(down(q.plan, columns, crossed).swap.getOrElse(RunsAlready))
@@ -220,6 +221,14 @@ final class PushDown(
 object PushDown {
   val RunsAlready = "the probe side runs already"
 
+  /** Why an exchange is not narrowed that Spark computes once for several places, which need more rows than one of them. */
+  val UsedTwice = "an exchange is in the way that another part of the query uses too"
+
+  /** Why no exchange is narrowed where a row's partition shows. Adaptive execution makes partitions by the bytes that stages put
+    * out, and an aggregate puts out its groups in an order that depends on how many there are.
+    */
+  val ShowsPartitions = "an exchange is in the way, and the query shows in which partition a row is"
+
   /** The column that an expression of a projection hands on as it is; None if it computes something. */
   def handedOn(e: NamedExpression): Option[AttributeReference] = e match {
     case a: AttributeReference => Some(a)
@@ -232,18 +241,18 @@ object PushDown {
     * @param beyondExchange
     *   whether it is of use below an exchange, an aggregate or a sort: a TopK's bound is not, what is below is done before
     *   the bound is known
-    * @param isShared
-    *   whether another part of the query uses an exchange too: then it must not be narrowed for one of them
+    * @param keepsWhole
+    *   why an exchange must not be narrowed, if that is so
     * @param mayPass
     *   whether an expression of a projection may see fewer rows
     */
   final case class Reach(
       beyondExchange: Boolean,
-      isShared: SparkPlan => Boolean,
+      keepsWhole: SparkPlan => Option[String],
       mayPass: NamedExpression => Boolean = RowValues.areOfRow
   )
   object Reach {
-    val withinStage: Reach = Reach(beyondExchange = false, _ => true)
+    val withinStage: Reach = Reach(beyondExchange = false, _ => None)
   }
 
   def stops(plan: SparkPlan): String = plan match {

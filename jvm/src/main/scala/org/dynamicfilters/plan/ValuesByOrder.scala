@@ -66,9 +66,14 @@ private[plan] object ValuesByOrder {
   }
 
   /** Whether some values are equal and not the same. */
-  private def hasEqualValues(e: Expression): Boolean = e.dataType match {
+  private def hasEqualValues(e: Expression): Boolean = hasFloats(e.dataType) || isOfCollation(e)
+
+  private def hasFloats(t: DataType): Boolean = t match {
     case FloatType | DoubleType => true
-    case _ => isOfCollation(e)
+    case a: ArrayType => hasFloats(a.elementType)
+    case m: MapType => hasFloats(m.keyType) || hasFloats(m.valueType)
+    case s: StructType => s.exists(f => hasFloats(f.dataType))
+    case _ => false
   }
 
   // Zeros and NaN that are grouped by Spark makes one before (`NormalizeFloatingNumbers`).

@@ -133,6 +133,17 @@ final class ColumnBytes(access: ParquetReaderAccess) {
   /** Whether rows can be skipped and every requested column has an offset index. */
   def hasPageIndex(block: BlockMetaData): Boolean = { sizes(block); lastSkippable && lastIndexed }
 
+  /** How many of the rows of the split's row groups are SQL NULL, from 0 to 1; None where footers do not say, or it is nested. */
+  def nullShare(field: Int): Option[Double] = paths(field) match {
+    case Seq(path) if flat =>
+      val chunks = access.fileReader.getRowGroups.asScala.flatMap(_.getColumns.asScala.find(_.getPath == path))
+      val known = chunks.flatMap(c => Option(c.getStatistics)).filter(_.isNumNullsSet)
+      Option.when(known.nonEmpty && known.size == chunks.size)(
+        known.map(_.getNumNulls).sum.toDouble / math.max(1L, chunks.map(_.getValueCount).sum)
+      )
+    case _ => None
+  }
+
   /** Whether the file has the column. */
   def isStored(field: Int): Boolean = paths(field).exists(p => fileSchema.containsPath(p.toArray))
 }

@@ -161,7 +161,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     catch {
       case e: TaskKilledException => throw e
       case e: InterruptedIOException => throw e
-      case NonFatal(e) =>
+      case e @ (NonFatal(_) | _: LinkageError) =>
         // Reading again as Spark would shows Spark's own error where the file is at fault.
         failed = true
         task.overlookAll()

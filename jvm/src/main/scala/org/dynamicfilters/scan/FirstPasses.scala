@@ -2,6 +2,7 @@ package org.dynamicfilters.scan
 
 import java.io.Closeable
 
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, IsNotNull}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
@@ -36,8 +37,17 @@ final class FirstPasses(
       .filterNot(_.keepsOrder)
   private val (cheap, costly) =
     spec.predicates
-      .filter(p => ordinalsOf(p).forall(bytes.isStored))
+      .filter(p => ordinalsOf(p).forall(bytes.isStored) && mayLeaveOutRows(p))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
+
+  /** Spark adds to a query that the keys of its joins are not NULL. Where few are, a pass over the columns of the other keys
+    * finds next to nothing, and decodes them twice: in TPC-DS q70 it took 31 of the 53 ms of all first passes.
+    */
+  private def mayLeaveOutRows(p: Expression): Boolean = p match {
+    case IsNotNull(b: BoundReference) =>
+      bytes.nullShare(b.ordinal).fold(!spec.isForJoinsOnly)(_ > 1 - spec.giveUpSelectivity)
+    case _ => true
+  }
 
   private val tuples = new TuplePasses(task, file, filterFields.contains)
 
@@ -292,6 +302,5 @@ private object FirstPasses {
   /** Bytes of the other columns, as a multiple of those read first, that make a first pass worth trying. */
   val MinGain = 0.5
 
-  def ordinalsOf(p: org.apache.spark.sql.catalyst.expressions.Expression): Seq[Int] =
-    p.collect { case b: org.apache.spark.sql.catalyst.expressions.BoundReference => b.ordinal }.distinct
+  def ordinalsOf(p: Expression): Seq[Int] = p.collect { case b: BoundReference => b.ordinal }.distinct
 }

@@ -18,17 +18,17 @@ import org.dynamicfilters.state.{Budget, Cost}
   *
   * @param giveUpSelectivity
   *   a first pass that lets more than this share of rows through counts as lost, whatever it cost; 1 never gives up
+  * @param ways
+  *   what earlier executions of the same scan measured
   */
-final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
+final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeasured = new WaysMeasured) {
   import LateMaterializationAdvisor._
 
   private val neverGivesUp = giveUpSelectivity >= 1
-  private val (ofFirst, ofOthers) = (new Costs, new Costs)
   private var touched = 0.0
   private var judged = 0L
   private var misses = 0
   private var early = 0
-  private var decisions = 0L
 
   // Of what reading late took more than reading plainly.
   private val budget = new Budget
@@ -39,25 +39,24 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
     *   whether nothing of its split has been measured yet
     */
   def prefersLate(first: Boolean): Boolean = synchronized {
-    decisions += 1
-    val costs = of(first)
+    val isRetry = ways.decide() % RetryEvery == 0
+    val costs = ways.of(first)
+    // Of each execution at least one: what its filters leave out is known of this one alone.
     if (judged == 0 || neverGivesUp) true
-    else if (misses >= MissesToGiveUp) decisions % RetryEvery == 0 && !budget.isOver
+    else if (misses >= MissesToGiveUp) isRetry && !budget.isOver
     else if (touched < ClearlyGood || !costs.late.isKnown) true
     else if (!costs.plain.isKnown) false
-    else if (isCheaper(costs)) decisions % RetryEvery != 0
-    else decisions % RetryEvery == 0 && !budget.isOver
+    else if (isCheaper(costs)) !isRetry
+    else isRetry && !budget.isOver
   }
 
-  private def of(first: Boolean): Costs = if (first) ofFirst else ofOthers
-
-  private def isCheaper(costs: Costs): Boolean = costs.late.perRow < costs.plain.perRow * Margin
+  private def isCheaper(costs: WaysMeasured.Both): Boolean = costs.late.perRow < costs.plain.perRow * Margin
 
   /** Whether the last judgement stopped late materialization; for reports. */
   def gaveUp: Boolean = synchronized {
-    def costsMore(c: Costs) = c.late.isKnown && c.plain.isKnown && !isCheaper(c)
+    def costsMore(c: WaysMeasured.Both) = c.late.isKnown && c.plain.isKnown && !isCheaper(c)
     val scattered = touched >= ClearlyGood
-    !neverGivesUp && (misses >= MissesToGiveUp || scattered && (costsMore(ofFirst) || costsMore(ofOthers)))
+    !neverGivesUp && (misses >= MissesToGiveUp || scattered && (costsMore(ways.of(first = true)) || costsMore(ways.of(first = false))))
   }
 
   /** What a first pass found.
@@ -82,7 +81,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double) {
   /** What a row group cost from the decision to the next one, its way through the operators above included. */
   def spent(late: Boolean, first: Boolean, rows: Long, nanos: Long): Unit = synchronized {
     if (rows > 0) {
-      val costs = of(first)
+      val costs = ways.of(first)
       val more = if (late && costs.plain.isKnown) nanos - (costs.plain.perRow * rows).toLong else 0L
       budget.add(Cost(math.max(more, 0L), math.max(-more, 0L), nanos))
       (if (late) costs.late else costs.plain).add(nanos.toDouble / rows)
@@ -96,8 +95,6 @@ object LateMaterializationAdvisor {
   private val ClearlyGood = 0.5
   private val MissesToGiveUp = 2
   private val EarlyForgiven = 2
-  private val MinSamples = 2
-  private val Remembered = 4
 
   /** Late materialization must be cheaper by this factor: it is the riskier way. */
   private val Margin = 0.95
@@ -105,21 +102,4 @@ object LateMaterializationAdvisor {
 
   /** Of a new judgement in the moving averages. */
   private val Weight = 0.25
-
-  /** Of both ways. */
-  private final class Costs {
-    val (late, plain) = (new Cost, new Cost)
-  }
-
-  /** The least of the last measurements. */
-  private final class Cost {
-    private val recent = Array.fill(Remembered)(Double.MaxValue)
-    private var samples = 0L
-    def isKnown: Boolean = samples >= MinSamples
-    def perRow: Double = recent.min
-    def add(nanosPerRow: Double): Unit = {
-      recent((samples % Remembered).toInt) = nanosPerRow
-      samples += 1
-    }
-  }
 }

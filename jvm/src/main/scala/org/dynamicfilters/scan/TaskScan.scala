@@ -55,7 +55,9 @@ final class TaskScan(
   private val giveUp = if (isOrderFixed) 1.0 else spec.giveUpSelectivity
 
   val advisor: LateMaterializationAdvisor =
-    shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(giveUp))
+    shared(s"advisor-${spec.scanId}")(
+      new LateMaterializationAdvisor(giveUp, if (isOrderFixed) new WaysMeasured else WaysMeasured.of(spec))
+    )
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 

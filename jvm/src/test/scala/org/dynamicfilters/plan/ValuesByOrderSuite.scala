@@ -29,6 +29,8 @@ class ValuesByOrderSuite extends AnyFunSuite with SparkTests {
     "a key of the row with the greatest value" -> "SELECT max_by(n, d) AS s FROM by_order GROUP BY k",
     "a key that is a mean of integers, which Spark sums up as DOUBLE" -> "SELECT avg(n) AS s FROM by_order GROUP BY k",
     "a least value, which may be either zero" -> "SELECT min(d) AS s FROM by_order GROUP BY k",
+    "a least struct of such values" -> "SELECT min(named_struct('a', d)) AS s FROM by_order GROUP BY k",
+    "a greatest array of such values" -> "SELECT max(array(d)) AS s FROM by_order GROUP BY k",
     "a least string of a collation" -> "SELECT min(CAST(k AS STRING) COLLATE UTF8_LCASE) AS s FROM by_order GROUP BY n",
     "a group of strings of a collation" ->
       "SELECT ascii(s) AS a FROM (SELECT CAST(k AS STRING) COLLATE UTF8_LCASE AS s FROM by_order) GROUP BY s",

@@ -102,4 +102,26 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     }
     assert(!a.gaveUp)
   }
+
+  test("what earlier executions measured is known, and one row group of each is tried all the same") {
+    val ways = new WaysMeasured
+    def execution() = new LateMaterializationAdvisor(giveUpSelectivity = 0.6, ways)
+    val first = execution()
+    assert(first.prefersLate(first = false))
+    first.judge(0.3, 1.0, selects = true)
+    spend(first, late = true, 1000, 1000)
+    spend(first, late = false, 100, 100)
+    assert(!first.prefersLate(first = false))
+    val later = execution()
+    assert(later.prefersLate(first = false))
+    later.judge(0.3, 1.0, selects = true)
+    assert(!later.prefersLate(first = false) && later.gaveUp)
+    // The retries of several short executions add up.
+    val retried = (1 to 32).count { _ =>
+      val a = execution()
+      a.judge(0.3, 1.0, selects = true)
+      a.prefersLate(first = false)
+    }
+    assert(retried == 2)
+  }
 }
