@@ -34,6 +34,9 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
   import JoinPlanner._
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
+
+  /** Whether what filters did in earlier executions counts. */
+  private val learns = Settings.get(conf, Settings.GiveUp) < 1
   private val used = mutable.HashSet.empty[Long]
   private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean], Seq[Any]), JoinRef]
 
@@ -56,8 +59,14 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       case p: FilterProducer => p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(matching)
       case other => other
     }
-    here.mapChildren(visit)
+    val shown = showsPartitions
+    showsPartitions ||= Repeatable.seesPlace(p, rowValues)
+    try here.mapChildren(visit)
+    finally showsPartitions = shown
   }
+
+  // Whether an operator above the one that is visited shows in which partition a row is.
+  private var showsPartitions = false
 
   /** Filters one child of a custom operator by the keys of another. */
   private def matching(p: SparkPlan, m: MatchingRows): SparkPlan = {
@@ -125,10 +134,10 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       keys: Seq[JoinKey]
   ): Either[String, (Sides, Option[String])] = {
     var sides = Sides(probe, build)
-    // The same for all keys, and asked for only where a scan lies below an exchange.
-    lazy val waits = WaitPlanner.forSides(probe, build)
+    // The same for all keys.
+    val waits = new WaitPlanner(probe, build)
     // Tuples need the filter of each of their keys.
-    val alone = keys.size == 1 && Settings.get(conf, Settings.GiveUp) < 1
+    val alone = keys.size == 1 && learns
     def add(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
       filtered(sides, keys, columns, waits, alone).map { case (done, ref) =>
         sides = done
@@ -158,7 +167,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       sides: Sides,
       keys: Seq[JoinKey],
       columns: Seq[JoinRef],
-      waits: => Wait,
+      waits: WaitPlanner,
       alone: Boolean
   ): Either[String, (Sides, JoinRef)] = {
     val running = carried(sides.probe, originOf(keys))
@@ -256,7 +265,6 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
 
   private val rowValues = new RowValues.Of(plan)
-  private lazy val showsPartitions = !Repeatable.isFreeOfPlace(plan)
   private val reach = PushDown.Reach(beyondExchange = true, keepsWhole, rowValues.mayBelow)
 
   private def keepsWhole(exchange: SparkPlan): Option[String] =
@@ -285,7 +293,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       probe: SparkPlan,
       columns: Seq[Attribute],
       ref: JoinRef,
-      waits: => Wait,
+      waits: WaitPlanner,
       mayBeUseless: Boolean
   ): Either[String, SparkPlan] = {
     def isUseless(scan: SparkPlan, c: Attribute) =
@@ -297,7 +305,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         val wait =
           if (!crossed || !mayWait) Wait.No
           else if (asksForFilters(scan)) Wait.UntilReady
-          else waits
+          else if (!ref.isTuple && learns && UselessFilters.isNotWorthWaiting(ref, scan, cs.head.name)) Wait.No
+          else waits(scan)
         val place = ScanPlace(crossed, wait)
         val result =
           if (isUseless(scan, cs.head)) Left(UselessFilters.Reason)

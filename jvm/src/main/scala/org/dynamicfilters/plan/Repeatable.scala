@@ -66,8 +66,16 @@ object Repeatable {
   /** Whether each row gets the same values wherever it is read, and whatever is read before it. */
   def isFreeOfPlace(plan: SparkPlan): Boolean = {
     val values = new RowValues.Of(plan)
-    !plan.exists(p => p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.areFreeOfPlace(p))
+    !plan.exists(seesPlace(_, values))
   }
+
+  /** Whether an operator shows in which partition a row is, or where in it.
+    *
+    * @param values
+    *   of the whole plan
+    */
+  def seesPlace(p: SparkPlan, values: RowValues.Of): Boolean =
+    p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.areFreeOfPlace(p)
 
   private def notDeterministic(p: SparkPlan) = s"the input is not deterministic (${p.nodeName.trim})"
 

@@ -112,7 +112,14 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   /** What to hand on of a batch of the row group that was returned last. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
-    if (!spec.testsRead || task.isFixed || failed || current.isTested) batch else passes.ofBatches(batch)
+    if (!spec.testsRead || task.isFixed || failed || current.isTested || !isWorthTesting(current)) batch
+    else passes.ofBatches(batch)
+
+  private def isWorthTesting(group: RowGroup): Boolean = {
+    if (group.test.isEmpty && !group.isFirst && !spec.testsBatches && group.leftCount >= TestAdvisor.LeastRows)
+      if (task.filtersWithinBudget().exists(_ != ValueFilter.All)) group.test = Some(task.testAdvisor.isWorthIt())
+    group.test.getOrElse(true)
+  }
 
   private var current: RowGroup = _
   private var since = 0L
@@ -126,6 +133,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         task.advisor.spent(late, current.isFirst, current.leftCount, now - since)
         measured = true
       }
+      current.test.foreach(task.testAdvisor.spent(_, current.leftCount, now - since))
       task.tookRowGroup(current.leftCount, now - since)
     }
     if (next != null) next.isFirst = !measured
@@ -335,6 +343,9 @@ final class RowGroup(
 
   /** Whether the filter's columns were read first; None where that was not in question. */
   var way: Option[Boolean] = None
+
+  /** Whether rows that were read plainly are tested; None where that was not in question. */
+  var test: Option[Boolean] = None
 
   /** Bounds of the first filtered column in the rows that are left then. */
   var rest: Option[ColumnBounds] = None

@@ -65,7 +65,7 @@ final class FirstPasses(
   }
 
   private lazy val overFilters =
-    new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length)
+    new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, task.testCosts)
   private lazy val overPredicates = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
     new FirstPass(
@@ -74,7 +74,8 @@ final class FirstPasses(
       fields,
       if (filterFields.isEmpty) cheap ++ costly else costly,
       file.start,
-      file.length
+      file.length,
+      task.testCosts
     )
   }
   private var opened = List.empty[FirstPass]

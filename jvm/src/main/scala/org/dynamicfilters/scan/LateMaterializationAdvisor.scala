@@ -56,7 +56,9 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
   def gaveUp: Boolean = synchronized {
     def costsMore(c: WaysMeasured.Both) = c.late.isKnown && c.plain.isKnown && !isCheaper(c)
     val scattered = touched >= ClearlyGood
-    !neverGivesUp && (misses >= MissesToGiveUp || scattered && (costsMore(ways.of(first = true)) || costsMore(ways.of(first = false))))
+    !neverGivesUp && (misses >= MissesToGiveUp || scattered && (costsMore(ways.of(first = true)) || costsMore(
+      ways.of(first = false)
+    )))
   }
 
   /** What a first pass found.

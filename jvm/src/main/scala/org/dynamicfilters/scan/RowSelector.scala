@@ -15,9 +15,11 @@ final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
 /** Finds the rows of batches that pass. Belongs to one task; what it returns is valid until it is asked again.
   *
   * @param costs
-  *   takes what each filter cost; null where nobody asks
+  *   takes what each filter did; null where nobody asks
+  * @param timed
+  *   whether it takes what that cost, too
   */
-final class RowSelector(costs: TestCosts = null) {
+final class RowSelector(costs: TestCosts = null, timed: Boolean = true) {
   private var selection: Selection = _
 
   /** @param rows
@@ -40,9 +42,10 @@ final class RowSelector(costs: TestCosts = null) {
     if (before > 0)
       if (costs == null || at < 0) test
       else {
-        val from = System.nanoTime()
+        val from = if (timed) System.nanoTime() else 0L
         test
-        costs.add(at, System.nanoTime() - from, (before - selection.count).toLong)
+        if (timed) costs.add(at, System.nanoTime() - from, (before - selection.count).toLong)
+        costs.count(at, before.toLong, selection.count.toLong)
       }
   }
 }

@@ -64,6 +64,14 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     */
   val unknown = mutable.HashSet.empty[UnopenedSplit]
 
+  /** Of the scan's filters, columns first: rows that were tested by it, and after all these, those of them that passed. Filters
+    * are asked one after the other, so these are rows that the ones before it left.
+    */
+  var tested: Array[Long] = Array.empty
+
+  def rowsTested(filter: Int): Long = tested.lift(filter).getOrElse(0L)
+  def rowsPassed(filter: Int): Long = tested.lift(tested.length / 2 + filter).getOrElse(0L)
+
   // Bits by column of the spec.
   private var judged, decisive, overlooked = 0L
 
@@ -164,6 +172,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
   def merge(other: ScanReport): Unit = {
     var i = 0
     while (i < counts.length) { counts(i) += other.counts(i); i += 1 }
+    tested = tested.zipAll(other.tested, 0L, 0L).map { case (a, b) => a + b }
     judged |= other.judged
     decisive |= other.decisive
     overlooked |= other.overlooked
@@ -178,7 +187,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
   private def writeReplace(): AnyRef = new PackedReport(
     executionId,
     executorId,
-    counts ++ Array(judged, decisive, overlooked),
+    counts ++ Array(judged, decisive, overlooked) ++ tested,
     Array(filesRead, filesOpened, filesLeft).map(_.toArray),
     reasons.keys.toArray,
     reasons.values.toArray,
@@ -190,7 +199,7 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
 /** A report on its way: it comes with every task's result, and the classes of collections took most of its bytes.
   *
   * @param counts
-  *   and after them, which columns' filters were judged, were decisive, were overlooked
+  *   and after them, which columns' filters were judged, were decisive, were overlooked; then `tested`
   */
 private final class PackedReport(
     executionId: Long,
@@ -206,8 +215,9 @@ private final class PackedReport(
     val report = new ScanReport(executionId, executorId)
     counts.copyToArray(report.counts)
     Array(report.filesRead, report.filesOpened, report.filesLeft).zip(files).foreach { case (to, from) => to ++= from }
-    val Array(judged, decisive, overlooked) = counts.takeRight(3)
+    val Array(judged, decisive, overlooked) = counts.slice(report.counts.length, report.counts.length + 3)
     report.judgedAs(judged, decisive, overlooked)
+    report.tested = counts.drop(report.counts.length + 3)
     report.reasons ++= reasons.zip(times)
     report.learned ++= learned
     report.unknown ++= unknown

@@ -54,10 +54,12 @@ final class TaskScan(
   private def isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
   private val giveUp = if (isOrderFixed) 1.0 else spec.giveUpSelectivity
 
+  private lazy val ways = if (isOrderFixed) new WaysMeasured else WaysMeasured.of(spec)
   val advisor: LateMaterializationAdvisor =
-    shared(s"advisor-${spec.scanId}")(
-      new LateMaterializationAdvisor(giveUp, if (isOrderFixed) new WaysMeasured else WaysMeasured.of(spec))
-    )
+    shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(giveUp, ways))
+
+  /** Who decides whether rows are tested that a join of the same stage would drop. */
+  val testAdvisor = new TestAdvisor(giveUp >= 1, ways)
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 
@@ -270,6 +272,7 @@ final class TaskScan(
       f.finish()
       if (f.gaveUp) report.addReason(BatchSelector.GivenUp)
     }
+    report.tested = testCosts.counts
     finish(report)
   }
 

@@ -2,14 +2,25 @@ package org.dynamicfilters.scan
 
 import org.dynamicfilters.state.Cost
 
-/** What tests of rows that were read cost one task, by filter of the scan: by column, then by tuple. */
+/** What tests of rows did and cost in one task, by filter of the scan: by column, then by tuple. */
 private[scan] final class TestCosts(filters: Int) {
   private val (nanos, dropped) = (new Array[Long](filters), new Array[Long](filters))
+  private val (rows, passed) = (new Array[Long](filters), new Array[Long](filters))
 
+  /** Rows were tested by a filter. */
+  def count(filter: Int, before: Long, after: Long): Unit = {
+    rows(filter) += before
+    passed(filter) += after
+  }
+
+  /** So long that took, of rows that had been read. */
   def add(filter: Int, nanos: Long, dropped: Long): Unit = {
     this.nanos(filter) += nanos
     this.dropped(filter) += dropped
   }
+
+  /** By filter, rows that were tested by it, then by filter those of them that passed. */
+  def counts: Array[Long] = rows ++ passed
 
   /** What was added since this was asked last; None for a filter that tested nothing.
     *

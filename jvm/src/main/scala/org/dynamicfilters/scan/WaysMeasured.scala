@@ -21,6 +21,11 @@ private[scan] final class WaysMeasured {
 
   /** The number of the decision between the two that is made now, from 1. */
   def decide(): Long = decisions.incrementAndGet()
+
+  /** The same of row groups that are read plainly, with a test of their rows and without. */
+  val (tested, untested) = (new Measured, new Measured)
+  private val tests = new AtomicLong
+  def decideTest(): Long = tests.incrementAndGet()
 }
 
 private[scan] object WaysMeasured {

@@ -47,6 +47,13 @@ class WaitPlannerSuite extends AnyFunSuite with SparkTests {
     assert(waits(rows(large), rows(large * 4, "id = 5")) == UntilReady)
   }
 
+  test("a small scan beside large ones does not wait for a build side that reads much more") {
+    def of(scan: Long, build: Long) = WaitPlanner.ofSmallScan(Reading(scan / 8.0, scan), Reading(build / 8.0, build))
+    assert(of(20000, 100000).contains(No))
+    assert(of(2L << 20, 100L << 20).contains(Briefly))
+    assert(of(20000, 30000).isEmpty && of(100L << 20, 1L << 40).isEmpty)
+  }
+
   test("a probe side of next to nothing does not wait: it may be empty, which ends the query") {
     assert(waits(rows(1000), rows(large / 10, "id = 5")) == No)
     assert(waits(rows(0), rows(1000, "id = 5")) == No)
