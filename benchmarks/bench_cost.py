@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     data = datafiles.DATA / "joins"
-    spark = runs.session("benchmark of costs", {**runs.LARGE, **runs.STEADY})
+    spark = runs.session("benchmark of costs", {**runs.LARGE, **runs.STEADY, **runs.shuffles_in_memory()})
     threads = Threads(int(spark._jvm.java.lang.ProcessHandle.current().pid()))  # type: ignore[union-attr]
     costs = []
     try:

@@ -64,7 +64,8 @@ def main() -> None:
     tables, texts = suite.tables(datafiles.DATA, options.scale), suite.queries(options.scale)
     wanted = options.queries or list(texts)
     variants = [*((STOCK, OURS) if options.single else VARIANTS), *([BLOOM] if options.bloom else [])]
-    spark = runs.session(f"benchmark of {options.suite}", {**runs.LARGE, **runs.STEADY})
+    settings = {**runs.LARGE, **runs.STEADY, **(runs.shuffles_in_memory() if options.scale <= 1 else {})}
+    spark = runs.session(f"benchmark of {options.suite}", settings)
     threads = Threads(int(spark._jvm.java.lang.ProcessHandle.current().pid()))  # type: ignore[union-attr]
     end = time.monotonic() + 60 * options.minutes
     try:

@@ -122,6 +122,26 @@ def test_a_filter_that_all_rows_passed_before_is_not_made_again(
     joins.assert_pruned(compare(query.format("", "whole"), *confs).on, "k")
 
 
+@pytest.mark.parametrize(("left_out", "in_vain"), [(10, True), (2, False)])
+def test_a_scan_that_was_held_back_in_vain_is_not_held_back_again(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, left_out: int, in_vain: bool
+) -> None:
+    # Of each row group some rows: neither row groups nor pages are left out.
+    name = f"all_but_{left_out}"
+    joins.view(spark, tmp_path, name, joins.build(k for k in range(joins.KEYS) if k % left_out))
+    query = "SELECT {} p.id FROM p JOIN {} x ON p.k = x.j"
+    confs = (joins.SHUFFLED, joins.FOREVER)
+
+    def waited(hint: str = "") -> int:
+        run = compare(query.format(hint, name), *confs).on
+        joins.assert_ready(run, "k")
+        return int(next(f["wait_ms"] for f in run.filters if f["columns"] == ["k"]))
+
+    assert max(waited() for _ in range(3)) > 0
+    assert (waited() == 0) == in_vain
+    assert waited("/*+ DYNAMIC_FILTER(p) */") > 0
+
+
 @pytest.mark.parametrize("end", ["LIMIT 10", "ORDER BY p.id LIMIT 10"])
 def test_nothing_is_told_by_row_groups_that_a_limit_leaves_unread(
     spark: SparkSession, tmp_path: Path, compare: Comparer, end: str

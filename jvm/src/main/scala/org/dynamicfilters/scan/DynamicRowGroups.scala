@@ -116,7 +116,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     else passes.ofBatches(batch)
 
   private def isWorthTesting(group: RowGroup): Boolean = {
-    if (group.test.isEmpty && !group.isFirst && !spec.testsBatches && group.leftCount >= TestAdvisor.LeastRows)
+    if (group.test.isEmpty && group.follows && !spec.testsBatches && group.leftCount >= TestAdvisor.LeastRows)
       if (task.filtersWithinBudget().exists(_ != ValueFilter.All)) group.test = Some(task.testAdvisor.isWorthIt())
     group.test.getOrElse(true)
   }
@@ -136,7 +136,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       current.test.foreach(task.testAdvisor.spent(_, current.leftCount, now - since))
       task.tookRowGroup(current.leftCount, now - since)
     }
-    if (next != null) next.isFirst = !measured
+    if (next != null) {
+      next.isFirst = !measured
+      next.follows = current != null
+    }
     current = next
     since = now
   }
@@ -337,6 +340,9 @@ final class RowGroup(
 
   /** Whether nothing of its split has been measured before it. */
   var isFirst = false
+
+  /** Whether another one of its split was read before it. */
+  var follows = false
 
   /** Whether what is read of it was found row by row. */
   var isTested = false

@@ -15,8 +15,8 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
   *   positions in the required schema of the columns it reads
   * @param predicates
   *   bound to the required schema; evaluated after the filters, on rows that pass them
-  * @param costs
-  *   takes how many rows pass each filter
+  * @param counts
+  *   see [[RowSelector]]
   */
 final class FirstPass(
     main: ParquetReaderAccess,
@@ -25,7 +25,7 @@ final class FirstPass(
     predicates: Seq[Expression],
     start: Long,
     length: Long,
-    costs: TestCosts
+    counts: (Int, Long, Long) => Unit
 ) extends Closeable {
   private var reader: ProbeReader = _
   private val position: Map[Int, Int] = fields.zipWithIndex.toMap
@@ -33,7 +33,7 @@ final class FirstPass(
     predicates.reduceOption(And(_, _)).map { p =>
       Predicate.create(p.transform { case b: BoundReference => b.copy(ordinal = position(b.ordinal)) })
     }
-  private val selector = new RowSelector(costs, timed = false)
+  private val selector = new RowSelector(counts = counts)
 
   /** @param ofRows
     *   evaluated after these

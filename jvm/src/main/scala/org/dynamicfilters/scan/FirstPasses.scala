@@ -64,8 +64,13 @@ final class FirstPasses(
     )
   }
 
+  // Where the rows that pass are tested again, they are counted then.
+  private val counts: (Int, Long, Long) => Unit = (filter, before, after) =>
+    if (task.isFixed && spec.testsBatches) task.testCosts.count(filter, before - after, 0)
+    else task.testCosts.count(filter, before, after)
+
   private lazy val overFilters =
-    new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, task.testCosts)
+    new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, counts)
   private lazy val overPredicates = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
     new FirstPass(
@@ -75,7 +80,7 @@ final class FirstPasses(
       if (filterFields.isEmpty) cheap ++ costly else costly,
       file.start,
       file.length,
-      task.testCosts
+      counts
     )
   }
   private var opened = List.empty[FirstPass]

@@ -15,11 +15,11 @@ final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
 /** Finds the rows of batches that pass. Belongs to one task; what it returns is valid until it is asked again.
   *
   * @param costs
-  *   takes what each filter did; null where nobody asks
-  * @param timed
-  *   whether it takes what that cost, too
+  *   takes what each filter cost and did; null where nobody asks
+  * @param counts
+  *   takes, where that is null, a filter's place, rows that were tested by it, and how many of these passed; may be null, too
   */
-final class RowSelector(costs: TestCosts = null, timed: Boolean = true) {
+final class RowSelector(costs: TestCosts = null, counts: (Int, Long, Long) => Unit = null) {
   private var selection: Selection = _
 
   /** @param rows
@@ -40,11 +40,14 @@ final class RowSelector(costs: TestCosts = null, timed: Boolean = true) {
   private def counted(at: Int)(test: => Unit): Unit = {
     val before = selection.count
     if (before > 0)
-      if (costs == null || at < 0) test
-      else {
-        val from = if (timed) System.nanoTime() else 0L
+      if (at < 0 || (costs == null && counts == null)) test
+      else if (costs == null) {
         test
-        if (timed) costs.add(at, System.nanoTime() - from, (before - selection.count).toLong)
+        counts(at, before.toLong, selection.count.toLong)
+      } else {
+        val from = System.nanoTime()
+        test
+        costs.add(at, System.nanoTime() - from, (before - selection.count).toLong)
         costs.count(at, before.toLong, selection.count.toLong)
       }
   }

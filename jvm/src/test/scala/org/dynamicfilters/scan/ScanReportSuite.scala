@@ -45,6 +45,15 @@ class ScanReportSuite extends AnyFunSuite {
     assert(all.filesUnopened(total = 5, cameToEnd = false) == 0)
   }
 
+  test("what rows were tested by each filter is added up, and comes as it was sent") {
+    val (one, other) = (new ScanReport(1, "1"), new ScanReport(1, "2"))
+    one.tested = Array(10, 8, 8, 2)
+    other.tested = Array(5, 0, 0, 0)
+    val all = new ScanReport(1, "")
+    Seq(one, new ScanReport(1, "driver"), other).foreach(r => all.merge(sent(r)))
+    assert((0 to 2).map(i => (all.rowsTested(i), all.rowsPassed(i))) == Seq((15, 8), (8, 2), (0, 0)))
+  }
+
   private def encoded(value: AnyRef): Array[Byte] = {
     val bytes = new ByteArrayOutputStream
     val out = new ObjectOutputStream(bytes)
