@@ -118,9 +118,9 @@ object UselessFilters {
     }
   }
 
-  /** Whether files, row groups or pages were left out, by whatever filter. */
+  /** Whether row groups or pages were left out, by whatever filter. Splits in which no row group begins do not count. */
   private def leftOutUnread(report: ScanReport): Boolean =
-    report(ScanCounter.SplitsUnopened) > 0 || report(ScanCounter.RowsSkippedByPages) > 0 ||
+    report.unknown.nonEmpty || report(ScanCounter.RowsSkippedByPages) > 0 ||
       report(ScanCounter.RowGroupsPruned) > report(ScanCounter.ByRows)
 
   private def plain(scan: SparkPlan): Option[FileSourceScanExec] = scan match {
