@@ -121,6 +121,12 @@ _BY_SIZE = {
         _JOIN.format(columns="k, spark_partition_id() AS r"),
         _JOIN.format(columns="k, rand(5) AS r"),
         f"SELECT k FROM ({_JOIN.format(columns='k')}) TABLESAMPLE (30 PERCENT) REPEATABLE (3)",
+        # Adaptive execution shares out tasks between the branches by what they shuffle.
+        _JOIN.format(columns="k, rand(5) AS r")
+        + " UNION ALL SELECT k, 0D FROM random_probe JOIN random_keys USING (k) WHERE k < 1500",
+        # Three shuffles that one stage reads, of which the numbers see two.
+        f"SELECT x.k, r FROM ({_JOIN.format(columns='k, rand(5) AS r')}) x"
+        " JOIN random_probe y ON x.k = y.k JOIN random_keys z ON x.k = z.k WHERE z.k < 1500",
     ],
 )
 def test_partitions_that_are_made_by_size_are_those_of_stock_spark(
@@ -131,12 +137,28 @@ def test_partitions_that_are_made_by_size_are_those_of_stock_spark(
         expected = sorted(map(tuple, spark.sql(query).collect()))
     with joins.settings(spark, *groups), tagged(spark) as tag:
         assert sorted(map(tuple, spark.sql(query).collect())) == expected
-    (report,) = spark.sql(f"SELECT filters FROM dynamic_filter_report('{tag}')").collect()
-    assert any("shows in which partition" in (f.reason or "") for f in report.filters), report
+    (report,) = spark.sql(f"SELECT filters, scans FROM dynamic_filter_report('{tag}')").collect()
+    if "random_keys z" not in query:
+        assert any("shows in which partition" in (f.reason or "") for f in report.filters), report
+    assert not any(s.rows_pruned > 0 for s in report.scans), report
     # The same join is filtered where nothing shows.
     plain = joins.Comparer(spark)(_JOIN.format(columns="k"), *groups)
     if adaptive == "on":
         joins.assert_pruned(plain.on, "k")
+
+
+@pytest.mark.usefixtures("probe")
+def test_groups_come_out_in_the_order_of_stock_spark(spark: SparkSession) -> None:
+    # More groups than a map keeps them in: then they are sorted.
+    groups = spark.table("random_probe").coalesce(1).groupBy("k").agg(F.collect_list("v").alias("l"))
+    frame = groups.join(F.broadcast(spark.table("random_keys").where("k < 1200")), "k")
+    answers = []
+    for enabled in (False, True):
+        with joins.settings(spark, _SPLITS), sdf.conf(spark).override(enabled=enabled), tagged(spark) as tag:
+            answers.append(sorted(map(tuple, frame.select("k", F.rand(5)).collect())))
+    assert answers[0] == answers[1]
+    (report,) = spark.sql(f"SELECT filters FROM dynamic_filter_report('{tag}')").collect()
+    assert any("in which order its groups are" in (f.reason or "") for f in report.filters), report
 
 
 _NUMBERED = (

@@ -82,7 +82,7 @@ class Tally:
 
     @property
     def answered(self) -> int:
-        return sum(n for status, n in self.statuses.items() if status not in ("refused", "lost"))
+        return sum(n for status, n in self.statuses.items() if status not in ("refused", "lost", "broken"))
 
     @property
     def share(self) -> float:
@@ -173,7 +173,7 @@ class Campaign:
             self.tally.counted = self.tally.answered
             if not self.expects_failures:
                 for tag, reason in self.runner.broken(list(tags)).items():
-                    self._broken(seed, tags[tag], tables, reason)
+                    self._broken(seed, tags[tag], all_tables, reason)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self.tally

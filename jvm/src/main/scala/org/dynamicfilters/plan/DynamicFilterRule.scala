@@ -115,7 +115,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def topKs(plan: SparkPlan, shared: SharedExchanges): SparkPlan =
     if (!Settings.get(conf, Settings.TopKEnabled)) plan
     else {
-      val groups = new GroupTopKPlanner(conf, shared(_))
+      val groups = new GroupTopKPlanner(conf, PushDown.keepsWhole(plan, shared(_)))
       plan.transformUp {
         case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
           producer(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))

@@ -16,7 +16,7 @@ import org.dynamicfilters.operators.TopKTapExec
   * condition on groups (HAVING) could drop some of those that were counted. Without ORDER BY there is no filter: Spark may
   * return any groups, also those of which some rows were dropped before the bound was known.
   */
-final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
+final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[String]) {
 
   /** @return
     *   the new child of the TopK, or why it produces no filter; None if it does not sort groups by their key
@@ -67,8 +67,9 @@ final class GroupTopKPlanner(conf: SQLConf, isShared: SparkPlan => Boolean) {
     // Only deterministic ones, see sortsGroups: they give one row for one.
     case e: EvalPythonExec => into(e, Some(key))(down(_, _)(tap))
     case e: ShuffleExchangeLike =>
-      if (isShared(e)) Left(PushDown.UsedTwice)
-      else down(e.children.head, key)(tap).map(c => e.withNewChildren(Seq(c)))
+      keepsWhole(e)
+        .toLeft(())
+        .flatMap(_ => down(e.children.head, key)(tap).map(c => e.withNewChildren(Seq(c))))
     case _: AQEShuffleReadExec | _: ExchangeQueryStageExec =>
       Either.cond(isTapped(plan), plan, PushDown.RunsAlready)
     case other => Left(PushDown.stops(other))

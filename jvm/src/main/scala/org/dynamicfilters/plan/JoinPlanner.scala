@@ -59,14 +59,14 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       case p: FilterProducer => p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(matching)
       case other => other
     }
-    val shown = showsPartitions
-    showsPartitions ||= Repeatable.seesPlace(p, rowValues)
+    val above = showsPlace
+    showsPlace ||= Repeatable.seesPlace(p, rowValues)
     try here.mapChildren(visit)
-    finally showsPartitions = shown
+    finally showsPlace = above
   }
 
-  // Whether an operator above the one that is visited shows in which partition a row is.
-  private var showsPartitions = false
+  // Whether an operator above the one that is visited shows the place of a row among others.
+  private var showsPlace = false
 
   /** Filters one child of a custom operator by the keys of another. */
   private def matching(p: SparkPlan, m: MatchingRows): SparkPlan = {
@@ -265,10 +265,13 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
 
   private val rowValues = new RowValues.Of(plan)
-  private val reach = PushDown.Reach(beyondExchange = true, keepsWhole, rowValues.mayBelow)
-
-  private def keepsWhole(exchange: SparkPlan): Option[String] =
-    if (shared(exchange)) Some(PushDown.UsedTwice) else Option.when(showsPartitions)(PushDown.ShowsPartitions)
+  private val reach =
+    PushDown.Reach(
+      beyondExchange = true,
+      PushDown.keepsWhole(plan, shared(_)),
+      () => showsPlace,
+      rowValues.mayBelow
+    )
 
   private def reachable(probe: SparkPlan, columns: Seq[Attribute]): Either[String, Unit] =
     new PushDown(

@@ -105,6 +105,7 @@ final class PushDown(
     case t: BuildKeyTapExec => into(t, columns, crossed)
     case a: BaseAggregateExec if reach.beyondExchange =>
       if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
+      else if (reach.showsPlace()) Left(ShowsOrder)
       else Traverse(columns)(grouping(a, _)).flatMap(into(a, _, crossed))
     case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
     case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
@@ -224,10 +225,26 @@ object PushDown {
   /** Why an exchange is not narrowed that Spark computes once for several places, which need more rows than one of them. */
   val UsedTwice = "an exchange is in the way that another part of the query uses too"
 
-  /** Why no exchange is narrowed where a row's partition shows. Adaptive execution makes partitions by the bytes that stages put
-    * out, and an aggregate puts out its groups in an order that depends on how many there are.
+  /** Why no exchange is narrowed where the partition shows that a row has after a shuffle. Adaptive execution makes partitions by
+    * the bytes that stages put out: those of all shuffles that a stage reads together, and of the branches of a union by their
+    * shares. So it does not matter where in the plan that shows.
     */
   val ShowsPartitions = "an exchange is in the way, and the query shows in which partition a row is"
+
+  /** Why nothing is filtered below an aggregate where a row's place shows: its groups come out in an order that depends on how
+    * many there are.
+    */
+  val ShowsOrder = "an aggregate is in the way, and the query shows in which order its groups are"
+
+  /** Why an exchange of a plan must not be narrowed, if that is so.
+    *
+    * @param isShared
+    *   whether another part of the query uses it, too
+    */
+  def keepsWhole(plan: SparkPlan, isShared: SparkPlan => Boolean): SparkPlan => Option[String] = {
+    lazy val shows = Repeatable.showsPartitions(plan)
+    exchange => if (isShared(exchange)) Some(UsedTwice) else Option.when(shows)(ShowsPartitions)
+  }
 
   /** The column that an expression of a projection hands on as it is; None if it computes something. */
   def handedOn(e: NamedExpression): Option[AttributeReference] = e match {
@@ -243,16 +260,19 @@ object PushDown {
     *   the bound is known
     * @param keepsWhole
     *   why an exchange must not be narrowed, if that is so
+    * @param showsPlace
+    *   whether an operator above the producer shows the place of a row among others
     * @param mayPass
     *   whether an expression of a projection may see fewer rows
     */
   final case class Reach(
       beyondExchange: Boolean,
       keepsWhole: SparkPlan => Option[String],
+      showsPlace: () => Boolean,
       mayPass: NamedExpression => Boolean = RowValues.areOfRow
   )
   object Reach {
-    val withinStage: Reach = Reach(beyondExchange = false, _ => None)
+    val withinStage: Reach = Reach(beyondExchange = false, _ => None, () => false)
   }
 
   def stops(plan: SparkPlan): String = plan match {

@@ -2,7 +2,12 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.AttributeSet
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{
+  AQEShuffleReadExec,
+  BroadcastQueryStageExec,
+  QueryStageExec,
+  ShuffleQueryStageExec
+}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
@@ -67,6 +72,18 @@ object Repeatable {
   def isFreeOfPlace(plan: SparkPlan): Boolean = {
     val values = new RowValues.Of(plan)
     !plan.exists(seesPlace(_, values))
+  }
+
+  /** Whether an operator shows in which partition a row is that has come through a shuffle. */
+  def showsPartitions(plan: SparkPlan): Boolean = {
+    val values = new RowValues.Of(plan)
+    plan.exists(p => seesPlace(p, values) && readsShuffle(p))
+  }
+
+  private def readsShuffle(plan: SparkPlan): Boolean = plan.exists {
+    case _: ShuffleExchangeLike | _: ShuffleQueryStageExec => true
+    case r: ReusedExchangeExec => readsShuffle(r.child)
+    case _ => false
   }
 
   /** Whether an operator shows in which partition a row is, or where in it.

@@ -73,6 +73,7 @@ private[plan] object ValuesByOrder {
     case a: ArrayType => hasFloats(a.elementType)
     case m: MapType => hasFloats(m.keyType) || hasFloats(m.valueType)
     case s: StructType => s.exists(f => hasFloats(f.dataType))
+    case u: UserDefinedType[_] => hasFloats(u.sqlType)
     case _ => false
   }
 

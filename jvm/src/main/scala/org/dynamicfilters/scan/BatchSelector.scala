@@ -42,7 +42,7 @@ final class BatchSelector(
     else
       try test(batch)
       catch {
-        case NonFatal(e) =>
+        case e @ (NonFatal(_) | _: LinkageError) =>
           failed = true
           report.add(Fallbacks, 1)
           report.addReason(s"${e.getClass.getSimpleName} while testing rows")

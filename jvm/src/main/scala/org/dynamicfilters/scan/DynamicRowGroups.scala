@@ -107,8 +107,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         return store
       }
     }
+    isExhausted = true
     null
   }
+  private var isExhausted = false
 
   /** What to hand on of a batch of the row group that was returned last. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
@@ -117,7 +119,12 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private def isWorthTesting(group: RowGroup): Boolean = {
     if (group.test.isEmpty && group.follows && !spec.testsBatches && group.leftCount >= TestAdvisor.LeastRows)
-      if (task.filtersWithinBudget().exists(_ != ValueFilter.All)) group.test = Some(task.testAdvisor.isWorthIt())
+      try
+        if (task.filtersWithinBudget().exists(_ != ValueFilter.All)) group.test = Some(task.testAdvisor.isWorthIt())
+      catch {
+        // The test itself meets it too, and reports it.
+        case NonFatal(_) | _: LinkageError =>
+      }
     group.test.getOrElse(true)
   }
 
@@ -310,7 +317,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     try {
       // A LIMIT was reached before.
       if (queue.nonEmpty) task.overlookAll()
-      settle(null)
+      // What was not read to its end says nothing of the cost.
+      if (isExhausted) settle(null)
       passes.close()
     } finally
       try learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
