@@ -48,7 +48,8 @@ object RowValues {
     /** Whether nothing in the plan depends on the place of a row, as random numbers do. */
     def areFreeOfPlace(p: SparkPlan): Boolean = p.expressions.forall {
       case n: NamedExpression if isNumber(n) => true
-      case e => areRepeatable(e)
+      // What a method of Java returns may be another value each time, but has nothing to do with the place of the row.
+      case e => all(e)(x => isOfFile(x) || isWatched(x) || x.isInstanceOf[CallMethodViaReflection])
     }
 
     private def isNumber(e: NamedExpression): Boolean = e match {
