@@ -80,16 +80,16 @@ object UselessFilters {
   private val instance, waits = new UselessFilters
 
   /** Whether the filter of a join is not worth making for a scan. */
-  def has(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
-    instance.knows(hash(ref), column) &&
-      (for (s <- plain(scan); t <- tables(ref, s)) yield instance.isUseless(useOf(ref, s, column), t)).contains(true)
+  def has(ref: JoinRef, scan: SparkPlan, column: String): Boolean = isKnown(instance, ref, scan, column)
 
   /** Whether a scan was held back for the filter of a join in vain when the query ran before: most rows passed it. Then it comes
     * when it comes. Of TPC-DS q65, a scan of `store_sales` was held back half a second for six stores that all sales are of.
     */
-  def isNotWorthWaiting(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
-    waits.knows(hash(ref), column) &&
-      (for (s <- plain(scan); t <- tables(ref, s)) yield waits.isUseless(useOf(ref, s, column), t)).contains(true)
+  def isNotWorthWaiting(ref: JoinRef, scan: SparkPlan, column: String): Boolean = isKnown(waits, ref, scan, column)
+
+  private def isKnown(of: UselessFilters, ref: JoinRef, scan: SparkPlan, column: String): Boolean =
+    of.knows(hash(ref), column) &&
+      (for (s <- plain(scan); t <- tables(ref, s)) yield of.isUseless(useOf(ref, s, column), t)).contains(true)
 
   /** A scan has come to its end in an execution that went well. */
   def ended(scan: DynamicFilterScanExec, run: ScanRun, execution: Long): Unit = {
