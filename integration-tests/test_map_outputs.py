@@ -67,6 +67,17 @@ def test_filter_that_came_after_the_first_attempt(tmp_path: Path, exchange: str,
     _check(code, tmp_path, settings=settings)
 
 
+@pytest.mark.exhaustive
+def test_filter_of_a_join_below_the_exchange_beside_a_late_one(tmp_path: Path) -> None:
+    # Rows are tested by the nearer join's filter as it comes, by the other one as the first attempt was.
+    near = """(SELECT /*+ REPARTITION(8), BROADCAST(n) */ big.*
+    FROM big JOIN (SELECT j FROM dim WHERE g < 5) n ON big.k = n.j)"""
+    query = _join("", _LATE).replace("(SELECT /*+  */ * FROM big)", near)
+    assert near in query
+    settings = f'{{"{_FULL_RETRY}": "false"}}'
+    _check(query + _WAITS_SHORTLY + "compare(query, reducers=8)", tmp_path, settings=settings, pruned=True)
+
+
 _MOST = "SELECT j FROM dim WHERE g < 7"
 _FEW = "SELECT j FROM dim WHERE g = 7"
 

@@ -114,14 +114,18 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   /** What to hand on of a batch of the row group that was returned last. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
-    if (!spec.testsRead || task.isFixed || failed || current.isTested || !isWorthTesting(current)) batch
-    else passes.ofBatches(batch)
+    if (!spec.testsRead || failed || current.isTested) batch
+    else if (isWorthTesting(current)) passes.byAll(batch)
+    else passes.byOthers(batch)
 
+  /** Whether by filters of joins of the same stage. */
   private def isWorthTesting(group: RowGroup): Boolean = {
-    if (group.test.isEmpty && group.follows && !spec.testsBatches && group.leftCount >= TestAdvisor.LeastRows)
-      try
-        if (task.filtersWithinBudget().exists(_ != ValueFilter.All)) group.test = Some(task.testAdvisor.isWorthIt())
-      catch {
+    if (group.test.isEmpty && group.follows && group.leftCount >= TestAdvisor.LeastRows)
+      try {
+        val now = task.filtersWithinBudget()
+        if (now.indices.exists(i => spec.forOwnStage(i) && now(i) != ValueFilter.All))
+          group.test = Some(task.testAdvisor.isWorthIt())
+      } catch {
         // The test itself meets it too, and reports it.
         case NonFatal(_) | _: LinkageError =>
       }

@@ -51,22 +51,29 @@ final class FirstPasses(
 
   private val tuples = new TuplePasses(task, file, filterFields.contains)
 
-  /** For what is read without a first pass. */
-  lazy val ofBatches: BatchSelector = {
+  /** Tests what is read without a first pass by all filters that are for the reader to test. */
+  lazy val byAll: BatchSelector = testing(_ => true)
+
+  /** The same without those of joins of the same stage. */
+  lazy val byOthers: BatchSelector = testing(!spec.forOwnStage(_))
+
+  private def testing(isWanted: Int => Boolean): BatchSelector = {
+    // Where rows must be the same in every attempt, the others are for the selector over all that the scan puts out.
+    def isUsed(filter: Int) = isWanted(filter) && (!task.isFixed || spec.forOwnStage(filter))
     val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
     new BatchSelector(
       () => task.filtersWithinBudget(),
-      columns.collect { case (i, c) if !c.either => (i, c.ordinal) },
-      () => tuples.ofRowGroup(task.isWithinBudget),
+      columns.collect { case (i, c) if !c.either && isUsed(i) => (i, c.ordinal) },
+      () => tuples.ofRowGroup(i => isUsed(i) && task.isWithinBudget(i)),
       task.batchAdvisor,
       report,
       task.testCosts
     )
   }
 
-  // Where the rows that pass are tested again, they are counted then.
+  // Rows that pass and are tested again are counted then.
   private val counts: (Int, Long, Long) => Unit = (filter, before, after) =>
-    if (task.isFixed && spec.testsBatches) task.testCosts.count(filter, before - after, 0)
+    if (task.isFixed && spec.testsBatches && !spec.forOwnStage(filter)) task.testCosts.count(filter, before - after, 0)
     else task.testCosts.count(filter, before, after)
 
   private lazy val overFilters =
@@ -119,7 +126,7 @@ final class FirstPasses(
     if (!bound && spec.isForJoinsOnly) return plainly
     if (!worthwhile(group)) return plainly
     // The second part of a row group is found as the first was: its rows are known one by one.
-    if (group.done.isEmpty && !task.advisor.prefersLate(group.isFirst)) {
+    if (group.done.isEmpty && !task.advisor.prefersLate(group.isFirst, text(filters))) {
       group.way = Some(false)
       return plainly
     }
@@ -166,6 +173,13 @@ final class FirstPasses(
           }
       }
   }
+
+  /** Tells filters apart well enough to expect that what the same text left out before is left out again. Bounds of a TopK are
+    * others with each row group.
+    */
+  private def text(filters: Seq[ValueFilter]): String =
+    if (!spec.isForJoinsOnly) ""
+    else (filters ++ task.tuples()).filter(_ != ValueFilter.All).map(_.expression("")).mkString(";")
 
   private def judge(rowShare: Double, byteShare: Double, selects: Boolean): Unit = {
     val before = task.advisor.gaveUp

@@ -1,5 +1,6 @@
 package org.dynamicfilters.scan
 
+import org.dynamicfilters.scan.WaysMeasured.Found
 import org.dynamicfilters.state.{Budget, Cost}
 
 /** Decides for a scan, from what its row groups cost so far, whether to read filter columns first.
@@ -32,22 +33,35 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
 
   // Of what reading late took more than reading plainly.
   private val budget = new Budget
+  private var filters = ""
 
   /** Whether to read filter columns first in the next row group.
     *
     * @param first
     *   whether nothing of its split has been measured yet
+    * @param text
+    *   of the filters, by which another execution with the same ones is known; empty if they are not to be known
     */
-  def prefersLate(first: Boolean): Boolean = synchronized {
+  def prefersLate(first: Boolean, text: => String = ""): Boolean = synchronized {
+    if (judged == 0) recall(text)
     val isRetry = ways.decide() % RetryEvery == 0
     val costs = ways.of(first)
-    // Of each execution at least one: what its filters leave out is known of this one alone.
+    // Of other filters than before at least one: what they leave out is not known.
     if (judged == 0 || neverGivesUp) true
     else if (misses >= MissesToGiveUp) isRetry && !budget.isOver
     else if (touched < ClearlyGood || !costs.late.isKnown) true
     else if (!costs.plain.isKnown) false
     else if (isCheaper(costs)) !isRetry
     else isRetry && !budget.isOver
+  }
+
+  private def recall(text: String): Unit = {
+    filters = text
+    ways.found(text).foreach { f =>
+      touched = f.touched
+      misses = f.misses
+      judged = 1
+    }
   }
 
   private def isCheaper(costs: WaysMeasured.Both): Boolean = costs.late.perRow < costs.plain.perRow * Margin
@@ -77,6 +91,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
       touched = if (judged == 0) byteShare else touched + (byteShare - touched) * Weight
       judged += 1
       misses = if (rowShare > giveUpSelectivity) misses + 1 else 0
+      if (filters.nonEmpty) ways.find(filters, Found(touched, misses))
     }
   }
 

@@ -10,11 +10,13 @@ import org.dynamicfilters.filter.{TupleSelector, ValueFilter}
   * the partition's snapshot go on. Reading by statistics, pages and first passes, and what falls back to stock Spark's, so
   * changes what reading costs and not which rows there are.
   *
-  * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact.
+  * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact. Nor
+  * have those of joins of the same stage, which drop the same rows themselves: whether testing them here is cheaper is for
+  * [[TestAdvisor]] to say, where the reader knows of it.
   *
   * @param countsRows
-  *   whether this is all that looks at the rows, so that it counts them too. Then only filters from beyond an exchange are
-  *   used: what is in the same stage drops the same rows itself
+  *   whether this is all that looks at the rows, so that it counts them too. Then only filters from beyond an exchange, or
+  *   those that users tighten, are used
   */
 private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean = false) {
   import ScanCounter._
@@ -27,7 +29,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
     if (ordinal >= 0) ordinal else spec.requiredSchema.length + partitionOrdinal
 
   private def isUsed(c: ScanColumn): Boolean =
-    c.ref.topK.isEmpty && (!countsRows || c.place.crossesExchange || c.followsUpdates)
+    c.ref.topK.isEmpty && !c.isForOwnStage && (!countsRows || c.place.crossesExchange || c.followsUpdates)
 
   private val columns: IndexedSeq[(Int, Int)] =
     spec.columns.zipWithIndex.collect { case (c, i) if isUsed(c) => (i, at(c.ordinal, c.partitionOrdinal)) }
@@ -41,7 +43,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
   private def passes(): Seq[RowPass] = {
     val now = task.tuples()
     tuples.indices.collect {
-      case i if now(i) != ValueFilter.All && (!countsRows || spec.tuples(i).place.crossesExchange) =>
+      case i if now(i) != ValueFilter.All && !spec.tuples(i).isForOwnStage =>
         val (selector, ordinals) = tuples(i)
         new TuplePass(spec.columns.size + i, selector, now(i), ordinals, task.tupleJudges(i), task.report)
     }

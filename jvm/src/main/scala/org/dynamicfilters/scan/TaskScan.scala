@@ -158,7 +158,7 @@ final class TaskScan(
   lazy val batchAdvisor: StepAdvisor = shared(s"batches-${spec.scanId}")(new StepAdvisor(giveUp))
 
   /** Who judges that where every batch has to be tested. */
-  lazy val batchJudge: StepJudge = new Recording(sawRows)
+  lazy val batchJudge: StepJudge = new Recording(sawRows(_, _, !spec.forOwnStage(_)))
 
   /** What the scan's rows took in the tasks of this process. */
   val times: ScanTimes = shared(s"times-${spec.scanId}")(new ScanTimes)
@@ -199,9 +199,9 @@ final class TaskScan(
     else all.indices.map(i => if (withinBudget(i)) all(i) else ValueFilter.All)
   }
 
-  /** How many of so many rows passed. */
-  def sawRows(rows: Long, passed: Long): Unit =
-    fixed.foreach(f => spec.columns.indices.foreach(i => if (f.isTested(i)) f.saw(i, rows, passed)))
+  /** How many of so many rows passed the filters of these columns. */
+  def sawRows(rows: Long, passed: Long, of: Int => Boolean = _ => true): Unit =
+    fixed.foreach(f => spec.columns.indices.foreach(i => if (of(i) && f.isTested(i)) f.saw(i, rows, passed)))
 
   /** Takes every step: what is given up is said by the snapshot. */
   private final class Recording(record: (Long, Long) => Unit) extends StepJudge {

@@ -22,6 +22,11 @@ private[scan] final class WaysMeasured {
   /** The number of the decision between the two that is made now, from 1. */
   def decide(): Long = decisions.incrementAndGet()
 
+  /** What first passes with filters of this text found last. */
+  def found(filters: String): Option[Found] = byFilters.synchronized(Option(byFilters.get(filters)))
+  def find(filters: String, found: Found): Unit = byFilters.synchronized(byFilters.put(filters, found))
+  private val byFilters = new Recent[String, Found](MostFilters)
+
   /** The same of row groups that are read plainly, with a test of their rows and without. */
   val (tested, untested) = (new Measured, new Measured)
   private val tests = new AtomicLong
@@ -33,10 +38,20 @@ private[scan] object WaysMeasured {
   /** What makes two scans the same. That two are taken for one costs speed only. */
   final case class Likeness(marker: String, schema: Int, options: String)
 
-  private val MostScans = 512
-  private val scans = new LinkedHashMap[Likeness, WaysMeasured](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[Likeness, WaysMeasured]): Boolean = size > MostScans
+  /** @param touched
+    *   bytes that are read after a first pass, as a share of those of the row group; an average
+    * @param misses
+    *   passes in a row that let too many rows through
+    */
+  final case class Found(touched: Double, misses: Int)
+
+  /** Those that were used last. */
+  private final class Recent[K, V](most: Int) extends LinkedHashMap[K, V](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[K, V]): Boolean = size > most
   }
+  private val MostFilters = 16
+  private val MostScans = 512
+  private val scans = new Recent[Likeness, WaysMeasured](MostScans)
 
   /** Of earlier executions in this process, if there are any. */
   def of(scan: ScanSpec): WaysMeasured = scans.synchronized {

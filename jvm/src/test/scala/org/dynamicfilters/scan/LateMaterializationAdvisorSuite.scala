@@ -124,4 +124,37 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     }
     assert(retried == 2)
   }
+
+  test("what the same filters left out before is expected again, of other ones a row group is tried") {
+    val ways = new WaysMeasured
+    def execution() = new LateMaterializationAdvisor(giveUpSelectivity = 0.6, ways)
+    def prefersLate(a: LateMaterializationAdvisor, text: String) = a.prefersLate(first = false, text)
+    val first = execution()
+    assert(prefersLate(first, "k = 1"))
+    first.judge(0.3, 1.0, selects = true)
+    spend(first, late = true, 1000, 1000)
+    spend(first, late = false, 100, 100)
+    assert(!prefersLate(execution(), "k = 1"))
+    assert(prefersLate(execution(), "k = 2"))
+    // Those that leave whole pages out are worth it whatever was measured.
+    val clear = execution()
+    assert(prefersLate(clear, "k = 3"))
+    clear.judge(0.01, 0.1, selects = true)
+    assert(prefersLate(execution(), "k = 3"))
+    // So are those that are not to be known.
+    assert(prefersLate(execution(), ""))
+  }
+
+  test("filters that let most rows pass before are not tried again at once") {
+    val ways = new WaysMeasured
+    def execution() = new LateMaterializationAdvisor(giveUpSelectivity = 0.6, ways)
+    val first = execution()
+    (1 to 2).foreach { _ =>
+      first.prefersLate(first = false, "k < 9")
+      first.judge(0.9, 1.0, selects = true)
+    }
+    assert(first.gaveUp)
+    val again = (1 to 32).count(_ => execution().prefersLate(first = false, "k < 9"))
+    assert(again == 2)
+  }
 }
