@@ -202,3 +202,21 @@ def test_rows_made_of_one(spark: SparkSession, assert_same_result: Check, kind: 
         result = assert_same_result(query)
     if not kind.startswith("ROLLUP"):
         assert_fired(result)
+
+
+@pytest.mark.parametrize("shuffled", ["join with a broadcast", "shuffled join"])
+def test_function_over_an_iterator_of_batches_sees_all_rows(
+    spark: SparkSession, assert_same_result: Check, shuffled: str
+) -> None:
+    @F.pandas_udf(LongType(), PandasUDFType.SCALAR_ITER)
+    def counted(batches: Any) -> Any:
+        seen = 0
+        for batch in batches:
+            seen += len(batch)
+            yield batch * 0 + seen
+
+    hint = "merge" if shuffled == "shuffled join" else "broadcast"
+    few = spark.table("few").where("n < 250").hint(hint)
+    frame = spark.table("t").withColumn("seen", counted("id"))
+    result = assert_same_result(frame.join(few, F.col("id") == F.col("j")).select("id", "seen"))
+    assert_rejected(result, "a Python function over an iterator of batches is in the way", producer="join")

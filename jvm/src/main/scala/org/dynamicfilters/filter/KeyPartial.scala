@@ -17,6 +17,8 @@ package org.dynamicfilters.filter
  * @param expectedRows
  *   how many rows the planner expects of the build side, if it knows: where that is hopeless, and the first rows of a
  *   partition agree, its keys are given up before most of them have been collected
+ * @param maxSentBytes
+ *   what all partitions together may send
  */
 final case class KeyLimits(
     maxRows: Int,
@@ -24,11 +26,13 @@ final case class KeyLimits(
     bloomFpp: Double,
     maxFilterBytes: Long,
     tupleShare: Double = 0.6,
-    expectedRows: Option[Double] = None
+    expectedRows: Option[Double] = None,
+    maxSentBytes: Long = Long.MaxValue
 ) {
 
   /** How many keys one of so many partitions may keep as hashes: each takes eight bytes when it is sent. */
-  private[filter] def hashesPerPartition(partitions: Int): Int = bounded(bytesPerPartition(partitions) / 8)
+  private[filter] def hashesPerPartition(partitions: Int): Int =
+    math.max(1L, math.min(bounded(bytesPerPartition(partitions) / 8), share(maxSentBytes, partitions) / 8)).toInt
 
   /**
    * How many keys that are numbers one of so many partitions may keep. When they are sent, each takes a byte at least, and as
@@ -40,17 +44,20 @@ final case class KeyLimits(
 
   /** How many bytes the numbers of one of so many partitions may take when they are sent. */
   private[filter] def sentPerPartition(partitions: Int): Long =
-    math.max(KeyLimits.alwaysKeys * 8, bytesPerPartition(partitions))
+    math.min(math.max(KeyLimits.alwaysKeys * 8, bytesPerPartition(partitions)), share(maxSentBytes, partitions))
 
   private def bounded(keys: Long): Int =
     math.max(KeyLimits.alwaysKeys, math.min(maxRows.toLong, keys)).min(KeyLimits.mostKeys).toInt
 
-  private[filter] def bytesPerPartition(partitions: Int): Long = maxFilterBytes / math.max(1, partitions)
+  private[filter] def bytesPerPartition(partitions: Int): Long =
+    share(math.min(maxFilterBytes, maxSentBytes), partitions)
+
+  private def share(bytes: Long, partitions: Int): Long = bytes / math.max(1, partitions)
 }
 
 object KeyLimits {
 
-  /** So few are kept whatever the limits are: they cost nothing. */
+  /** So few are kept whatever a filter's limits are: they cost nothing. */
   private val alwaysKeys = 1024L
 
   /** Twice as many still fit in an array. */

@@ -11,8 +11,9 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.adaptive.ExchangeQueryStageExec
 import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
-import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyLimits, TupleText}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
@@ -35,8 +36,11 @@ final case class KeyTap(ref: JoinRef, keys: Seq[Expression]) {
   *
   * Each partition hands over what it found once, when its rows have ended. Equal to its child in comparisons of plans, so that
   * Spark reuses the exchange above as it would without the tap.
+  *
+  * @param broadcast
+  *   whether the exchange above is a broadcast
   */
-case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExecNode {
+case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boolean) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
@@ -98,8 +102,11 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan) extends UnaryExe
       taps.foreach(_.ref.state.disable("the build side is not deterministic: a retried task gives other rows"))
       rows
     } else {
-      val limits = BuildKeyTapExec.limits(this)
       val wanted = taps.filter(_.ref.state.started(partitions))
+      val results = SparkAccess.maxResultSize(SparkAccess.confOf(sparkContext))
+      val limits = BuildKeyTapExec
+        .limits(conf)
+        .copy(maxSentBytes = KeyContribution.budget(results, broadcast, math.max(1, wanted.size)))
       val collected = wanted.map { t =>
         val offers = Seam.current.keys(execution.get, conf, t.ref.state)
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
@@ -138,25 +145,22 @@ object BuildKeyTapExec {
     case _ => None
   }
 
-  /** A tap over a plan. Adaptive execution asserts that nodes have a logical link: it is the child's. */
-  def over(taps: Seq[KeyTap], child: SparkPlan): BuildKeyTapExec = {
-    val node = BuildKeyTapExec(taps, child)
+  /** An exchange with a tap below it. Adaptive execution asserts that nodes have a logical link: it is the child's. */
+  def under(exchange: Exchange, taps: Seq[KeyTap]): Exchange = {
+    val child = exchange.children.head
+    val node = BuildKeyTapExec(taps, child, exchange.isInstanceOf[BroadcastExchangeLike])
     node.copyTagsFrom(child)
-    node
+    exchange.withNewChildren(Seq(node)).asInstanceOf[Exchange]
   }
 
   /** What the session lets a build side collect. */
-  def limits(plan: SparkPlan): KeyLimits = {
-    val conf = plan.conf
-    val results = SparkAccess.maxResultSize(SparkAccess.confOf(plan.session.sparkContext))
-    KeyLimits(
-      Settings.get(conf, Settings.JoinMaxBuildRows),
-      Settings.get(conf, Settings.InMaxValues),
-      Settings.get(conf, Settings.BloomFpp),
-      KeyContribution.budget(Settings.get(conf, Settings.MaxFilterBytes), results),
-      Settings.get(conf, Settings.GiveUp)
-    )
-  }
+  def limits(conf: SQLConf): KeyLimits = KeyLimits(
+    Settings.get(conf, Settings.JoinMaxBuildRows),
+    Settings.get(conf, Settings.InMaxValues),
+    Settings.get(conf, Settings.BloomFpp),
+    Settings.get(conf, Settings.MaxFilterBytes),
+    Settings.get(conf, Settings.GiveUp)
+  )
 }
 
 /** What the driver knows of a tap's filters, as metrics of the tap. Added, because several taps may be one operator's. */

@@ -122,7 +122,7 @@ object BuildSides {
   private def withTap(e: Exchange, tap: KeyTap): Exchange = BuildKeyTapExec.under(e) match {
     case Some(t) if t.taps.exists(_.isOf(tap.keys, tap.ref.nullsMatch)) => e
     case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
-    case None => e.withNewChildren(Seq(BuildKeyTapExec.over(Seq(tap), e.children.head))).asInstanceOf[Exchange]
+    case None => BuildKeyTapExec.under(e, Seq(tap))
   }
 
   private def tapOf(p: SparkPlan, bound: Seq[Expression], nullsMatch: Seq[Boolean]): Option[JoinRef] =

@@ -1,6 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.python.EvalPythonExec
 
 /** Spark's physical operators, and whether a filter goes down through them: the words for plans, reports and docs.
   *
@@ -58,7 +59,8 @@ object OperatorRules {
     rule(Sometimes, "where its condition is deterministic")("Filter"),
     rule(
       Sometimes,
-      "where every function is deterministic and the column comes from below: the result of each row is appended to it"
+      "where every function is deterministic and the column comes from below: the result of each row is appended to it; " +
+        "not of functions over an iterator of batches, which see all rows of a partition"
     )("BatchEvalPython", "ArrowEvalPython"),
     rule(Sometimes, "explode, posexplode, inline and stack, of a column that comes from below")("Generate"),
     rule(Sometimes, "where the column is in all the rows that it makes of one")("Expand"),
@@ -191,7 +193,13 @@ object OperatorRules {
   def inTheWay(plan: SparkPlan): Option[String] = of(plan.getClass).flatMap(_.inTheWay)
 
   /** Whether what it makes of a row depends on the other rows of the row's partition. */
-  def seesPartition(plan: SparkPlan): Boolean = of(plan.getClass).exists(_.seesPartition)
+  def seesPartition(plan: SparkPlan): Boolean = plan match {
+    case e: EvalPythonExec => e.udfs.exists(f => IteratorFunctions(f.evalType))
+    case other => of(other.getClass).exists(_.seesPartition)
+  }
+
+  // Not by name: those of Arrow came with Spark 4.1.
+  private val IteratorFunctions = Set(204, 251) // SQL_SCALAR_PANDAS_ITER_UDF, SQL_SCALAR_ARROW_ITER_UDF
 
   /** The list as docs/operators.md has it. */
   def table: Seq[String] = Seq("| operator | passes | why |", "|---|---|---|") ++

@@ -94,6 +94,7 @@ final class PushDown(
     // Hands on its input columns and appends what the functions return, row by row.
     case e: EvalPythonExec =>
       if (!e.udfs.forall(_.deterministic)) Left("a Python function that is not deterministic is in the way")
+      else if (OperatorRules.seesPartition(e)) Left("a Python function over an iterator of batches is in the way")
       else if (columns.forall(has(e.child, _))) into(e, columns, crossed)
       else Left(s"$key is computed by a Python function")
 

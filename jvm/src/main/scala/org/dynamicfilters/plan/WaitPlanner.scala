@@ -1,5 +1,6 @@
 package org.dynamicfilters.plan
 
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.dynamicfilters.scan.Wait
@@ -39,12 +40,17 @@ object WaitPlanner {
     */
   private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan, selectivity: Double): Wait = {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
-    val costsLittle = toRead.bytes <= SmallBytes || first.rows <= toRead.rows * SmallShare
+    val isReadInNoTime = toRead.bytes <= SmallBytes && !callsFunctions(probe) && !callsFunctions(build)
+    val costsLittle = isReadInNoTime || first.rows <= toRead.rows * SmallShare
     if (toRead.bytes <= TinyBytes) Wait.No
     else if (isReadMeanwhile(toRead, first)) Wait.Briefly
     else if (costsLittle || selectivity <= Selective) Wait.UntilReady
     else Wait.Briefly
   }
+
+  /** Whether functions of users are called, which may take any time, for few bytes too. */
+  private def callsFunctions(p: LogicalPlan): Boolean =
+    p.exists(_.expressions.exists(_.exists(_.isInstanceOf[UserDefinedExpression])))
 
   /** A scan that is read beside the build side. One of few rows goes first, as in stock Spark: Spark runs jobs in the order in
     * which they come. In TPC-DS q65 twelve stores came a tenth of a second later than two scans of `store_sales`, and then

@@ -9,14 +9,21 @@ final case class KeyContribution(partition: Int, encoded: Array[Byte], outgrown:
 
 object KeyContribution {
 
-  /** Bytes that all partitions together may send: a filter's own limit, and a small part of what Spark lets results be, so
-    * that a filter can never be what makes a job fail.
+  /** Bytes that all partitions together may send of one filter: all filters of an exchange have a small part of what Spark lets
+    * results be. A broadcast's tasks have its rows in their results, and Spark fails a query whose results are too large: it
+    * would be one that is within a hundredth of that without us. Of map tasks no result may be larger by itself.
     *
     * @param maxResultSize
     *   `spark.driver.maxResultSize` in bytes, 0 for no limit
+    * @param filters
+    *   that are collected above the same exchange, one or more
     */
-  def budget(maxFilterBytes: Long, maxResultSize: Long): Long =
-    if (maxResultSize <= 0) maxFilterBytes else math.min(maxFilterBytes, maxResultSize / 16)
+  def budget(maxResultSize: Long, broadcast: Boolean, filters: Int): Long =
+    if (maxResultSize <= 0) Long.MaxValue
+    else maxResultSize / (if (broadcast) OfBroadcast else OfMapTasks) / filters
+
+  private val OfBroadcast = 128
+  private val OfMapTasks = 16
 }
 
 /** Where the driver leaves what a build side's partitions report. */

@@ -108,6 +108,21 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
+  test("what all partitions send is within its limit, and loses no key") {
+    val sent = 4000L
+    val (partitions, overhead) = (10, 200)
+    val narrow = limits.copy(maxSentBytes = sent)
+    val sides = Seq(
+      (0 until partitions).map(p => collect(Values.longs, scattered(5000).map(_.toLong << 20 + p), narrow, partitions)),
+      (0 until partitions).map(p => strings((1 to 5000).map(i => s"$p-$i"), narrow, partitions))
+    )
+    sides.foreach { parts =>
+      assert(parts.map(_.encode.length).sum <= sent + partitions * overhead)
+      val filter = KeyPartial.build(parts, narrow, nullsMatch = false).filter
+      assert(filter != All && parts.forall(p => filter.passes(p.min) && filter.passes(p.max)))
+    }
+  }
+
   test("the form follows from the number of keys and their type") {
     val few = limits.copy(inMaxValues = 100)
     def form(p: KeyPartial, l: KeyLimits = few): (String, Option[String]) = {

@@ -1,6 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions.{col, udf}
 import org.dynamicfilters.scan.Wait
 import org.dynamicfilters.scan.Wait.{Briefly, No, UntilReady}
 import org.scalatest.funsuite.AnyFunSuite
@@ -45,6 +46,14 @@ class WaitPlannerSuite extends AnyFunSuite with SparkTests {
     assert(waits(rows(10000), rows(40000, "id > 5")) == Briefly)
     assert(waits(rows(10000), rows(large / 10, "id = 5")) == Briefly)
     assert(waits(rows(large), rows(large * 4, "id = 5")) == UntilReady)
+  }
+
+  test("functions of users take time, whatever they read") {
+    val slow = udf { (i: Long) => Thread.sleep(1); i }.asNonNullable()
+    val sides = (rows(10000), rows(30000, "id > 5"))
+    assert(waits(sides._1.where(slow(col("id")) > 3), sides._2) == Briefly)
+    assert(waits(sides._1, rows(30000).where(slow(col("id")) > 3)) == Briefly)
+    assert(waits(sides._1.where(slow(col("id")) > 3), sides._2.where("id = 7")) == UntilReady)
   }
 
   test("a small scan beside large ones does not wait for a build side that reads much more") {

@@ -256,9 +256,11 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
   }
 
   test("bytes that tasks send are a small part of what results may have") {
-    assert(KeyContribution.budget(8 << 20, 1L << 30) == (8 << 20))
-    assert(KeyContribution.budget(8 << 20, 16L << 20) == (1 << 20))
-    assert(KeyContribution.budget(8 << 20, 0) == (8 << 20))
+    val results = 1L << 30
+    assert(KeyContribution.budget(results, broadcast = false, filters = 1) == (64 << 20))
+    assert(KeyContribution.budget(results, broadcast = true, filters = 1) == (8 << 20))
+    assert(KeyContribution.budget(results, broadcast = true, filters = 4) == (2 << 20))
+    assert(KeyContribution.budget(0, broadcast = true, filters = 4) == Long.MaxValue)
   }
 
   private val parts = IndexedSeq.fill(2)(TuplePart(domain, nullsMatch = false))
