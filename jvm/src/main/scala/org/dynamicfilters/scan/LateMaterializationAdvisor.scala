@@ -34,6 +34,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
   // Of what reading late took more than reading plainly.
   private val budget = new Budget
   private var filters = ""
+  private var recalled = false
 
   /** Whether to read filter columns first in the next row group.
     *
@@ -44,7 +45,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
     */
   def prefersLate(first: Boolean, text: => String = ""): Boolean = synchronized {
     if (judged == 0) recall(text)
-    val isRetry = ways.decide() % RetryEvery == 0
+    val isRetry = ways.decide() % (if (recalled) RetryKnownEvery else RetryEvery) == 0
     val costs = ways.of(first)
     // Of other filters than before at least one: what they leave out is not known.
     if (judged == 0 || neverGivesUp) true
@@ -61,6 +62,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
       touched = f.touched
       misses = f.misses
       judged = 1
+      recalled = true
     }
   }
 
@@ -116,6 +118,9 @@ object LateMaterializationAdvisor {
   /** Late materialization must be cheaper by this factor: it is the riskier way. */
   private val Margin = 0.95
   private val RetryEvery = 16L
+
+  /** With the same filters as before only files may have changed. */
+  private val RetryKnownEvery = 128L
 
   /** Of a new judgement in the moving averages. */
   private val Weight = 0.25

@@ -33,7 +33,9 @@ private[scan] object TestAdvisor {
   /** Row groups of fewer rows say nothing of what a row costs, and to test them costs nothing. */
   val LeastRows = 10000L
 
-  /** A test must be cheaper by this factor: without it rows go as in stock Spark. */
-  private val Margin = 0.97
+  /** A test must be cheaper by this factor, which is more than two measurements of the same differ by: without it rows go as in
+    * stock Spark. In TPC-DS q03 it is 0.8.
+    */
+  private val Margin = 0.93
   private val RetryEvery = 16L
 }
