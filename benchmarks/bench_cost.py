@@ -101,12 +101,17 @@ def main() -> None:
                 continue
             costs.append(_measure(spark, threads, case, options.rounds))
             print(_line(costs[-1]), flush=True)
+            # What was measured in an hour is not lost with the last case.
+            if options.out:
+                _write(costs, options.out)
     finally:
         spark.stop()
-    if options.out:
-        report = {"environment": runs.environment(), "costs": [cost.as_dict() for cost in costs]}
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        options.out.with_suffix(".md").write_text(_page(report) + "\n", encoding="utf-8")
+
+
+def _write(costs: list[Cost], out: Path) -> None:
+    report = {"environment": runs.environment(), "costs": [cost.as_dict() for cost in costs]}
+    out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    out.with_suffix(".md").write_text(_page(report) + "\n", encoding="utf-8")
 
 
 def _cases(spark: SparkSession, data: Path, options: argparse.Namespace) -> Iterator[Case]:

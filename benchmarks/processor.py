@@ -46,8 +46,8 @@ class Threads:
             try:
                 name = (thread / "comm").read_text()
                 used = (thread / "schedstat").read_text().split()[0]
-            except FileNotFoundError:
-                continue  # it has ended meanwhile
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended meanwhile, before its file was opened or after that
             if not name.startswith(_CHANCE):
                 found[int(thread.name)] = int(used) / 1e9
         return found
