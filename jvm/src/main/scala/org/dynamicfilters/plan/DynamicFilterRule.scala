@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.api.{BestRows, FilterProducer}
+import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters}
 import org.dynamicfilters.operators.{
   BuildKeyTapExec,
   CachedScanExec,
@@ -21,9 +22,9 @@ import org.dynamicfilters.operators.{
   SpecScan,
   TopKTapExec
 }
-import org.dynamicfilters.report.{Rejected, ReportRows}
+import org.dynamicfilters.report.{QueryReports, Rejected, ReportRows}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.Producer
+import org.dynamicfilters.state.{Producer, TaskFilters}
 
 /** Makes producers of operators and puts their filters into scans.
   *
@@ -47,10 +48,12 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       val fresh = if (adaptive) withoutOurs(plan) else plan
       // Filters in a plan change nothing about which of its exchanges are alike.
       val shared = new SharedExchanges(fresh)
-      val used = orElseAsIs("user", fresh)(new UserPlanner(_, conf)())
-      val sorted = orElseAsIs("TopK", used)(topKs(_, shared))
-      val aggregated = orElseAsIs("aggregate", sorted)(_.transformUp { case a: BaseAggregateExec => aggregate(a) })
-      val joined = keepPartitions(orElseAsIs("join", aggregated)(joins(_, shared)))
+      val used = orElseAsIs(Producer.user, fresh)(new UserPlanner(_, conf)())
+      val sorted = orElseAsIs(Producer.topk, used)(topKs(_, shared))
+      val aggregated = orElseAsIs(Producer.aggregate, sorted)(_.transformUp { case a: BaseAggregateExec =>
+        aggregate(a)
+      })
+      val joined = keepPartitions(orElseAsIs(Producer.join, aggregated)(joins(_, shared)))
       if (adaptive) BuildSides.tellExchanges(joined) else BuildSides.tellStage(joined)
       joined
     }
@@ -87,11 +90,17 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     !adaptive && conf.adaptiveExecutionEnabled &&
       (plan.isInstanceOf[Exchange] || plan.exists(_.isInstanceOf[QueryStageExec]))
 
-  private def orElseAsIs(what: String, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
+  private def orElseAsIs(what: Producer.Value, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
     try change(plan)
     catch {
       case e @ (NonFatal(_) | _: LinkageError) =>
-        logWarning(s"Dynamic filters: planning failed, the query runs without $what filters", e)
+        logWarning(s"Dynamic filters: planning failed, the query runs without filters of producers of kind $what", e)
+        ExchangeCounters.instance.add(ExchangeCounter.failures)
+        Option(plan.session).foreach { session =>
+          val execution = session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+          val reason = s"${e.getClass.getSimpleName} while planning"
+          QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, reason)))
+        }
         plan
     }
 

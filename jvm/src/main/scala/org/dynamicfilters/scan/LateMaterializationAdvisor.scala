@@ -93,7 +93,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
       touched = if (judged == 0) byteShare else touched + (byteShare - touched) * Weight
       judged += 1
       misses = if (rowShare > giveUpSelectivity) misses + 1 else 0
-      if (filters.nonEmpty) ways.find(filters, Found(touched, misses))
+      if (filters.nonEmpty) ways.keep(filters, Found(touched, misses))
     }
   }
 

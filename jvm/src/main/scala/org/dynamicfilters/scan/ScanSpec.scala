@@ -55,6 +55,7 @@ final case class ScanTuple(ref: JoinRef, parts: IndexedSeq[ScanTuplePart], place
 
   /** As in [[ScanColumn]]. */
   def isForOwnStage: Boolean = !place.crossesExchange
+
   def describe: String = ref.describe(TupleText.columns(parts.map(_.name)))
 }
 

@@ -93,7 +93,8 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       task.report.add(RowsOutput, batch.numRows.toLong)
     }
     // What other engines put out is more than what its class says.
-    if (columns.isEmpty || batch.getClass != classOf[ColumnarBatch]) batch else batches(batch)
+    if ((columns.isEmpty && spec.tuples.forall(_.isForOwnStage)) || batch.getClass != classOf[ColumnarBatch]) batch
+    else batches(batch)
   }
 
   /** Tests rows one by one. What is the same for many rows is asked once for each block of them. */

@@ -24,7 +24,7 @@ private[scan] final class WaysMeasured {
 
   /** What first passes with filters of this text found last. */
   def found(filters: String): Option[Found] = byFilters.synchronized(Option(byFilters.get(filters)))
-  def find(filters: String, found: Found): Unit = byFilters.synchronized(byFilters.put(filters, found))
+  def keep(filters: String, found: Found): Unit = byFilters.synchronized(byFilters.put(filters, found))
   private val byFilters = new Recent[String, Found](MostFilters)
 
   /** The same of row groups that are read plainly, with a test of their rows and without. */
