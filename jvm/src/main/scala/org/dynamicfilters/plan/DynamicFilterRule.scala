@@ -95,13 +95,21 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     catch {
       case e @ (NonFatal(_) | _: LinkageError) =>
         logWarning(s"Dynamic filters: planning failed, the query runs without filters of producers of kind $what", e)
-        ExchangeCounters.instance.add(ExchangeCounter.failures)
-        Option(plan.session).foreach { session =>
-          val execution = session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-          val reason = s"${e.getClass.getSimpleName} while planning"
-          QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, reason)))
-        }
+        noteFailure(what, plan, e)
         plan
+    }
+
+  // What failed in planning for want of a class or a method of Spark may fail here, too.
+  private def noteFailure(what: Producer.Value, plan: SparkPlan, e: Throwable): Unit =
+    try {
+      ExchangeCounters.instance.add(ExchangeCounter.failures)
+      Option(plan.session).foreach { session =>
+        val execution = session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+        val reason = s"${e.getClass.getSimpleName} while planning"
+        QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, reason)))
+      }
+    } catch {
+      case other @ (NonFatal(_) | _: LinkageError) => logWarning("Dynamic filters: a failure is not reported", other)
     }
 
   // Batches of a stream share state that outlives a query.

@@ -107,7 +107,9 @@ final class PushDown(
     case a: BaseAggregateExec if reach.beyondExchange =>
       if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
       else if (reach.showsPlace()) Left(ShowsOrder)
-      else Traverse(columns)(grouping(a, _)).flatMap(into(a, _, crossed))
+      // Also in the same stage (of a bucketed table): the order of the groups that stay, and what they hold after a fall-back to
+      // sorting, depend on how many groups there are.
+      else Traverse(columns)(grouping(a, _)).flatMap(into(a, _, crossed = true))
     case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
     case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
     case e @ (_: ShuffleExchangeLike | _: BroadcastExchangeLike) if reach.beyondExchange =>
@@ -206,7 +208,14 @@ final class PushDown(
     }
     if (!reach.beyondExchange && build.contains(if (left) BuildLeft else BuildRight))
       Left(s"$key comes from the build side of a broadcast join")
-    else down(if (left) join.left else join.right, columns, crossed)
+    else {
+      // Rows without a match come out of a hash table, in an order that depends on how many rows it has.
+      val isHashed = join match {
+        case s: ShuffledHashJoinExec => s.buildSide == (if (left) BuildLeft else BuildRight)
+        case _ => false
+      }
+      down(if (left) join.left else join.right, columns, crossed || isHashed)
+    }
   }
 
   /** The column of the other side that equals this one wherever the join finds a match. Computed keys, those that `<=>` is

@@ -134,6 +134,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   private var current: RowGroup = _
   private var (since, processorSince) = (0L, 0L)
+  private var thread: Thread = _
   private var measured = false
 
   /** The row group before has gone all its way: tells what it cost. */
@@ -145,7 +146,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         measured = true
       }
       // What is read is the same with tests and without: on a busy machine processor time says more.
-      current.test.foreach(task.testAdvisor.spent(_, current.leftCount, ThreadTime.nanos - processorSince))
+      if (thread eq Thread.currentThread)
+        current.test.foreach(task.testAdvisor.spent(_, current.leftCount, ThreadTime.nanos - processorSince))
       task.tookRowGroup(current.leftCount, now - since)
     }
     if (next != null) {
@@ -155,6 +157,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     current = next
     since = now
     processorSince = ThreadTime.nanos
+    thread = Thread.currentThread
   }
 
   private def admit(group: RowGroup): PageReadStore =
