@@ -67,7 +67,8 @@ final case class ScanTuplePart(part: TuplePart, name: String, ordinal: Int, part
 /** Where a scan stands to a filter's producer.
   *
   * @param crossesExchange
-  *   an exchange lies between: each row that is dropped is not shuffled either
+  *   an exchange lies between: each row that is dropped is not shuffled either. Or an operator whose other rows show which ones
+  *   were dropped, as an aggregate: the rows have to be the same in every attempt, too
   * @param waits
   *   how long the scan's stage is held back for the filter
   */
