@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from support import joins
-from support.applications import run_application, value
 from support.checks import assert_rejected
 from support.joins import BROADCAST, FOREVER, SHUFFLED
 
@@ -82,42 +81,3 @@ def test_subquery_in_a_projection_above_the_exchange(
         result = assert_same_result(f"SELECT p.x, p.v FROM ({probe}) p JOIN ({build}) b ON p.x = b.kk")
     if strategy == "shuffled":
         assert not any("has reported" in reason for reason in result.reasons()), result.analysis
-
-
-@pytest.mark.exhaustive
-def test_keys_do_not_make_the_results_of_a_broadcast_too_large(tmp_path: Path) -> None:
-    # Six keys and their tuples: with them the results of a build side of 73 % were too large once.
-    code = """
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-spark = start("local[2]", settings={"spark.driver.maxResultSize": "3m"})
-rows = 24_000
-def wide(i):
-    return np.random.default_rng(i).integers(0, 2**60, rows)
-pads = [np.random.default_rng(i).bytes(40).hex() for i in range(rows)]
-table = pa.table({f"a{i}": wide(i) for i in range(6)} | {"pad": pads})
-for name in ("build", "probe"):
-    (folder / name).mkdir()
-    for i in range(2):
-        part = table.slice(i * rows // 2, rows // 2)
-        pq.write_table(part, folder / name / f"{i}.parquet", row_group_size=2_000)
-    spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
-keys = " AND ".join(f"x.a{i} = y.a{i}" for i in range(6))
-def answer(percent, enabled):
-    spark.conf.set("spark.dynamicFilters.enabled", enabled)
-    build = f"(SELECT * FROM build WHERE a0 % 100 < {percent})"
-    query = f"SELECT /*+ BROADCAST(y) */ count(*), max(y.pad) FROM probe x JOIN {build} y ON {keys}"
-    try:
-        return str(spark.sql(query).collect())
-    except Exception as e:
-        return "failed" if "maxResultSize" in str(e) else str(e)
-for percent in (60, 75, 90, 96, 100):
-    print(percent, answer(percent, False) == answer(percent, True))
-print("LAST", answer(100, False))
-print("FILTERS", sum(f.state == "ready" for f in sdf.filters(spark).collect()))
-spark.stop()
-"""
-    out = run_application(code, tmp_path, seconds=120)
-    assert [value(out, str(percent)) for percent in (60, 75, 90, 96, 100)] == ["True"] * 5, out
-    # So the largest of these was too large by itself.
-    assert value(out, "LAST") == "failed", out
-    assert int(value(out, "FILTERS")) >= 4 * 6, out

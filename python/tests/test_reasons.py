@@ -23,6 +23,7 @@ _PLACES = (
     "exchange/LiveJoin.scala",
     "filter/KeyCost.scala",
     "filter/KeyDomain.scala",
+    "filter/KeyPartial.scala",
     "filter/FilterBuilder.scala",
     "filter/TupleBuilder.scala",
 )

@@ -46,6 +46,15 @@ final case class KeyLimits(
   private[filter] def sentPerPartition(partitions: Int): Long =
     math.min(math.max(KeyLimits.alwaysKeys * 8, bytesPerPartition(partitions)), share(maxSentBytes, partitions))
 
+  /**
+   * How many bytes one of so many partitions may send, all in all. Keys that are kept take a share; the least and the greatest
+   * come on top of it, at any length.
+   */
+  def mostSent(partitions: Int): Long = {
+    val each = share(maxSentBytes, partitions)
+    if (each > Long.MaxValue / 4) Long.MaxValue else KeyLimits.alwaysSent + 2 * each
+  }
+
   private def bounded(keys: Long): Int =
     math.max(KeyLimits.alwaysKeys, math.min(maxRows.toLong, keys)).min(KeyLimits.mostKeys).toInt
 
@@ -59,6 +68,9 @@ object KeyLimits {
 
   /** So few are kept whatever a filter's limits are: they cost nothing. */
   private val alwaysKeys = 1024L
+
+  /** So many bytes are sent whatever the limits are: Spark's own part of a result takes more. */
+  private val alwaysSent = 1024L
 
   /** Twice as many still fit in an array. */
   private val mostKeys = 1L << 29
@@ -136,9 +148,17 @@ object KeyPartial {
   /** In place of an encoded partial: the partition has given its keys up, see [[KeyCost]]. */
   val givenUp: Array[Byte] = Array.emptyByteArray
 
+  /** In place of an encoded partial that is larger than [[KeyLimits.mostSent]]. */
+  val tooLarge: Array[Byte] = Array(0)
+
+  private val TooLarge = "the build keys are too long to be sent: they count in spark.driver.maxResultSize"
+
   /** The partial in [[KeyPartial.encode]]'s bytes, or why there is none. Never throws. */
-  def decode(bytes: Array[Byte]): Either[String, KeyPartial] =
-    if (bytes.isEmpty) Left(KeyCost.TooMuch) else PartialCodec.decode(bytes)
+  def decode(bytes: Array[Byte]): Either[String, KeyPartial] = bytes.length match {
+    case 0 => Left(KeyCost.TooMuch)
+    case 1 => Left(TooLarge)
+    case _ => PartialCodec.decode(bytes)
+  }
 
   /** As [[build]], the filter alone. */
   def filter(parts: Seq[KeyPartial], limits: KeyLimits, nullsMatch: Boolean): ValueFilter =

@@ -14,13 +14,20 @@ private[operators] final class Collected(
     accumulator: ResultItems[KeyContribution]
 ) extends Serializable {
   def start(): KeyCollection =
-    if (parts.size == 1) new SingleKeys(KeyCollector(parts.head.domain, limits, partitions), keys, accumulator)
-    else new Tuples(new TupleCollector(parts, limits, partitions), keys, accumulator)
+    if (parts.size == 1)
+      new SingleKeys(
+        KeyCollector(parts.head.domain, limits, partitions),
+        keys,
+        limits.mostSent(partitions),
+        accumulator
+      )
+    else new Tuples(new TupleCollector(parts, limits, partitions), keys, limits.mostSent(partitions), accumulator)
 }
 
 /** One key, or the tuples of several, in one task. */
 private[operators] sealed abstract class KeyCollection(
     keys: Seq[Expression],
+    mostBytes: Long,
     accumulator: ResultItems[KeyContribution]
 ) {
   private val columns = keys.collect { case b: BoundReference => b.ordinal }
@@ -53,7 +60,9 @@ private[operators] sealed abstract class KeyCollection(
       if (isGivenUp) KeyContribution(partition, KeyPartial.givenUp, outgrown = true)
       else {
         val partial = result()
-        KeyContribution(partition, partial.encode, partial.outgrown)
+        val encoded = partial.encode
+        if (encoded.length > mostBytes) KeyContribution(partition, KeyPartial.tooLarge, outgrown = true)
+        else KeyContribution(partition, encoded, partial.outgrown)
       }
     accumulator.add(contribution)
     contribution
@@ -63,15 +72,20 @@ private[operators] sealed abstract class KeyCollection(
 private final class SingleKeys(
     collector: KeyCollector,
     keys: Seq[Expression],
+    mostBytes: Long,
     accumulator: ResultItems[KeyContribution]
-) extends KeyCollection(keys, accumulator) {
+) extends KeyCollection(keys, mostBytes, accumulator) {
   private val ordinal = ordinals.head
   override protected def collect(row: InternalRow): Unit = collector.add(row, ordinal)
   override protected def result(): KeyPartial = collector.result()
 }
 
-private final class Tuples(collector: TupleCollector, keys: Seq[Expression], accumulator: ResultItems[KeyContribution])
-    extends KeyCollection(keys, accumulator) {
+private final class Tuples(
+    collector: TupleCollector,
+    keys: Seq[Expression],
+    mostBytes: Long,
+    accumulator: ResultItems[KeyContribution]
+) extends KeyCollection(keys, mostBytes, accumulator) {
   override protected def collect(row: InternalRow): Unit = collector.add(row, ordinals)
   override protected def result(): KeyPartial = collector.result()
 }

@@ -88,6 +88,8 @@ private final case class TopKTapPart(ref: TopKRef, run: Long, key: Int, accumula
 
 /** The tap in one task. */
 private object TopKTap {
+  val MostReportedBytes = 4096
+
   def apply(
       rows: Iterator[InternalRow],
       parts: Array[TopKTapPart],
@@ -144,9 +146,13 @@ private object TopKTap {
         if (alone) dropped += task.dropped
         val bound = task.shared.bound
         val encoded =
-          if (bound.isNone) null else FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true))
+          if (bound.isNone) None
+          else
+            // For reports only, and it counts in the size of the task's result, which Spark limits.
+            Some(FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true)))
+              .filter(_.length <= TopKTap.MostReportedBytes)
         val first = task.shared.firstBoundMillis
-        part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded, first))
+        part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded.orNull, first))
       }
       val key = part.key
       task match {

@@ -44,19 +44,22 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan) || readsReports(plan)) plan
     else if (adaptive && NextStages.doesNotMatter(plan)) plan
-    else {
-      val fresh = if (adaptive) withoutOurs(plan) else plan
-      // Filters in a plan change nothing about which of its exchanges are alike.
-      val shared = new SharedExchanges(fresh)
-      val used = orElseAsIs(Producer.user, fresh)(new UserPlanner(_, conf)())
-      val sorted = orElseAsIs(Producer.topk, used)(topKs(_, shared))
-      val aggregated = orElseAsIs(Producer.aggregate, sorted)(_.transformUp { case a: BaseAggregateExec =>
-        aggregate(a)
-      })
-      val joined = keepPartitions(orElseAsIs(Producer.join, aggregated)(joins(_, shared)))
-      if (adaptive) BuildSides.tellExchanges(joined) else BuildSides.tellStage(joined)
-      joined
-    }
+    // What is left to fail here has to do with joins.
+    else orElseAsIs(Producer.join, plan)(planned)
+
+  private def planned(plan: SparkPlan): SparkPlan = {
+    val fresh = if (adaptive) withoutOurs(plan) else plan
+    // Filters in a plan change nothing about which of its exchanges are alike.
+    val shared = new SharedExchanges(fresh)
+    val used = orElseAsIs(Producer.user, fresh)(new UserPlanner(_, conf)())
+    val sorted = orElseAsIs(Producer.topk, used)(topKs(_, shared))
+    val aggregated = orElseAsIs(Producer.aggregate, sorted)(_.transformUp { case a: BaseAggregateExec =>
+      aggregate(a)
+    })
+    val joined = keepPartitions(orElseAsIs(Producer.join, aggregated)(joins(_, shared)))
+    if (adaptive) BuildSides.tellExchanges(joined) else BuildSides.tellStage(joined)
+    joined
+  }
 
   /** What is planned anew comes without operators of ours, but for those that belong to a scan of cached data: adaptive
     * execution makes a stage of it by itself, and keeps what stands directly above.
@@ -93,7 +96,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def orElseAsIs(what: Producer.Value, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
     try change(plan)
     catch {
-      case e @ (NonFatal(_) | _: LinkageError) =>
+      // A deep plan of which Spark's own rules were not too deep.
+      case e @ (NonFatal(_) | _: LinkageError | _: StackOverflowError) =>
         logWarning(s"Dynamic filters: planning failed, the query runs without filters of producers of kind $what", e)
         noteFailure(what, plan, e)
         plan

@@ -171,6 +171,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       alone: Boolean
   ): Either[String, (Sides, JoinRef)] = {
     val running = carried(sides.probe, originOf(keys))
+    val copies = new ExchangeCopies(sides.build, shared)
     val result = for {
       attributes <- Traverse(keys)(JoinKeys.column)
         .map(Some(_))
@@ -178,7 +179,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         .flatMap(reason => if (running.isDefined) Right(None) else Left(reason))
       parts <- Traverse(keys)(part)
       // First of all, so that a filter that no scan can use costs nothing.
-      _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _)).getOrElse(Right(()))
+      _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _, copies)).getOrElse(Right(()))
       _ <- Repeatable
         .keys(sides.build, AttributeSet.fromAttributeSets(keys.map(_.build.references)))
         .toLeft(())
@@ -197,7 +198,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       _ = running.foreach(takes(_, ref, passed))
       _ = if (!used.add(ref.id) || ref.origin != originOf(keys)) ref.usedByOthers()
       newProbe <- attributes
-        .map(push(sides.probe, _, ref, waits, mayBeUseless = alone && running.isEmpty))
+        .map(push(sides.probe, _, ref, waits, copies, mayBeUseless = alone && running.isEmpty))
         .getOrElse(Right(sides.probe))
         .left
         .flatMap { reason =>
@@ -265,18 +266,20 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
     KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
 
   private val rowValues = new RowValues.Of(plan)
-  private val reach =
+  private val showsPartitions = PushDown.keepsWhole(plan, _ => false)
+
+  private def reach(copies: ExchangeCopies): PushDown.Reach =
     PushDown.Reach(
       beyondExchange = true,
-      PushDown.keepsWhole(plan, shared(_)),
+      (e, columns) => if (shared(e) && !copies.pays(e, columns)) Some(PushDown.UsedTwice) else showsPartitions(e),
       () => showsPlace,
       rowValues.mayBelow
     )
 
-  private def reachable(probe: SparkPlan, columns: Seq[Attribute]): Either[String, Unit] =
+  private def reachable(probe: SparkPlan, columns: Seq[Attribute], copies: ExchangeCopies): Either[String, Unit] =
     new PushDown(
       "the join key",
-      reach,
+      reach(copies),
       (scan, cs, crossed) => Traverse(cs)(ScanPlanner.accepts(scan, _, crossed)).map(_ => scan)
     )(probe, columns).map(_ => ())
 
@@ -286,7 +289,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       if (left) (j.left, JoinKeys.of(j.leftKeys, j.rightKeys)) else (j.right, JoinKeys.of(j.rightKeys, j.leftKeys))
     val hinted = new PushDown(
       "the join key",
-      reach,
+      reach(new ExchangeCopies(if (left) j.right else j.left, shared)),
       (scan, _, _) => Either.cond(asksForFilters(scan), scan, "")
     )
     probe.exists(asksForFilters) && keys.exists(k => JoinKeys.column(k).exists(c => hinted(probe, Seq(c)).isRight))
@@ -297,13 +300,14 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
       columns: Seq[Attribute],
       ref: JoinRef,
       waits: WaitPlanner,
+      copies: ExchangeCopies,
       mayBeUseless: Boolean
   ): Either[String, SparkPlan] = {
     def isUseless(scan: SparkPlan, c: Attribute) =
       mayBeUseless && !asksForFilters(scan) && UselessFilters.has(ref, scan, c.name)
     new PushDown(
       "the join key",
-      reach,
+      reach(copies),
       (scan, cs, crossed) => {
         val wait =
           if (!crossed || !mayWait) Wait.No
@@ -313,6 +317,8 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
         val place = ScanPlace(crossed, wait)
         val result =
           if (isUseless(scan, cs.head)) Left(UselessFilters.Reason)
+          else if (copies.isMade && learns && UselessFilters.isNotWorthACopy(ref, scan, cs.head.name))
+            Left(PushDown.UsedTwice)
           else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs.head, ref, place, conf)
         result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))

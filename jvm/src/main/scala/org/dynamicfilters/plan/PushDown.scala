@@ -113,7 +113,7 @@ final class PushDown(
     case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
     case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
     case e @ (_: ShuffleExchangeLike | _: BroadcastExchangeLike) if reach.beyondExchange =>
-      reach.keepsWhole(e) match {
+      reach.keepsWhole(e, columns) match {
         case Some(reason) => Left(reason)
         case None => down(e.children.head, columns, crossed = true).map(c => e.withNewChildren(Seq(c)))
       }
@@ -269,7 +269,7 @@ object PushDown {
     *   whether it is of use below an exchange, an aggregate or a sort: a TopK's bound is not, what is below is done before
     *   the bound is known
     * @param keepsWhole
-    *   why an exchange must not be narrowed, if that is so
+    *   why an exchange must not be narrowed by these of its columns, if that is so
     * @param showsPlace
     *   whether an operator above the producer shows the place of a row among others
     * @param mayPass
@@ -277,12 +277,12 @@ object PushDown {
     */
   final case class Reach(
       beyondExchange: Boolean,
-      keepsWhole: SparkPlan => Option[String],
+      keepsWhole: (SparkPlan, Seq[Attribute]) => Option[String],
       showsPlace: () => Boolean,
       mayPass: NamedExpression => Boolean = RowValues.areOfRow
   )
   object Reach {
-    val withinStage: Reach = Reach(beyondExchange = false, _ => None, () => false)
+    val withinStage: Reach = Reach(beyondExchange = false, (_, _) => None, () => false)
   }
 
   def stops(plan: SparkPlan): String = plan match {

@@ -47,6 +47,15 @@ final class SharedExchanges(plan: SparkPlan) {
       case _ => false
     })
 
+  /** Whether a stage computes it already: then a narrowed copy would come on top of it. */
+  def isMade(exchange: SparkPlan): Boolean = {
+    lazy val of = asPlanned(exchange).canonicalized
+    exchanges.getOrElse(likeness(exchange), Nil).exists {
+      case q: QueryStageExec => q.canonicalized == of
+      case _ => false
+    }
+  }
+
   // Each key of each join above an exchange asks, twice.
   private val answers = new IdentityHashMap[SparkPlan, Boolean]
 
@@ -84,9 +93,10 @@ private[plan] object SharedExchanges {
     case other => other.children.iterator.map(read).sum
   }
 
+  /** As Spark compares it: what is narrowed already, in a stage or in a subquery, is the like of no exchange that is not. */
   private def canonical(p: SparkPlan): SparkPlan = p match {
     case q: QueryStageExec => q.canonicalized
-    case e => unfiltered(e).canonicalized
+    case e => asPlanned(e).canonicalized
   }
 
   /** All operators, those of subqueries and of stages that run included; a stage stands for its exchange. */
@@ -104,15 +114,17 @@ private[plan] object SharedExchanges {
     case other => other
   }
 
-  /** The plan without dynamic filters, and without what Spark puts between operators last of all: subqueries are planned
-    * before the query.
-    */
-  private def unfiltered(p: SparkPlan): SparkPlan = p match {
+  /** The plan without what Spark puts between operators last of all: subqueries are planned before the query. */
+  private def asPlanned(p: SparkPlan): SparkPlan = p match {
     case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec | _: TopKTapExec | _: BuildKeyTapExec =>
-      unfiltered(p.children.head)
+      asPlanned(p.children.head)
+    case other => other.mapChildren(asPlanned)
+  }
+
+  /** The plan without dynamic filters, too. */
+  private def unfiltered(p: SparkPlan): SparkPlan = asPlanned(p).transformUp {
     case d: DynamicFilterScanExec => ScanPlanner.unfiltered(d)
     case r: RowFilteredScanExec => RowScans.asPlanned(r)
     case c: CachedScanExec => c.child
-    case other => other.mapChildren(unfiltered)
   }
 }

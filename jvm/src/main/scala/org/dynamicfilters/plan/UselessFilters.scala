@@ -31,8 +31,8 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
   /** @param tables
     *   what is known of the tables' files, without a look at them: it changes when they do
     */
-  def isUseless(use: Use, tables: Seq[Any]): Boolean = synchronized {
-    Option(seen.get(use)).exists(s => s.times >= EnoughTimes && isValid(s, tables))
+  def isUseless(use: Use, tables: Seq[Any], times: Int = EnoughTimes): Boolean = synchronized {
+    Option(seen.get(use)).exists(s => s.times >= times && isValid(s, tables))
   }
 
   /** @param execution
@@ -87,9 +87,21 @@ object UselessFilters {
     */
   def isNotWorthWaiting(ref: JoinRef, scan: SparkPlan, column: String): Boolean = isKnown(waits, ref, scan, column)
 
-  private def isKnown(of: UselessFilters, ref: JoinRef, scan: SparkPlan, column: String): Boolean =
+  /** Whether most rows passed it in a scan for which an exchange was computed once more (see [[ExchangeCopies]]). Once is enough:
+    * the planner was wrong then.
+    */
+  def isNotWorthACopy(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
+    isKnown(waits, ref, scan, column, times = 1)
+
+  private def isKnown(
+      of: UselessFilters,
+      ref: JoinRef,
+      scan: SparkPlan,
+      column: String,
+      times: Int = EnoughTimes
+  ): Boolean =
     of.knows(hash(ref), column) &&
-      (for (s <- plain(scan); t <- tables(ref, s)) yield of.isUseless(useOf(ref, s, column), t)).contains(true)
+      (for (s <- plain(scan); t <- tables(ref, s)) yield of.isUseless(useOf(ref, s, column), t, times)).contains(true)
 
   /** A scan has come to its end in an execution that went well. */
   def ended(scan: DynamicFilterScanExec, run: ScanRun, execution: Long): Unit = {

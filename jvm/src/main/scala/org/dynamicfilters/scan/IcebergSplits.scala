@@ -158,7 +158,8 @@ private object IcebergSplits extends Logging {
           UTF8String.fromBytes(bytes)
         case FloatType => b.getFloat
         case DoubleType => if (b.remaining == 4) b.getFloat.toDouble else b.getDouble
-        case _ => if (b.remaining == 4) b.getInt.toLong else b.getLong
+        case LongType if b.remaining == 4 => b.getInt.toLong
+        case _ => b.getLong
       }
       domain.fromInternal(value)
     }

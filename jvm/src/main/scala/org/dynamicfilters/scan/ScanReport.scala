@@ -52,8 +52,14 @@ object ScanCounter extends Enumeration {
   *   the same of files of which a part was left unopened
   * @param reasons
   *   why something fell back, with how often; at most [[ScanReport.MaxReasons]]
+  * @param room
+  *   for what was learned and for files that were not opened
   */
-final class ScanReport(val executionId: Long, val executorId: String) extends Serializable {
+final class ScanReport(
+    val executionId: Long,
+    val executorId: String,
+    @transient private val room: ReportRoom = ReportRoom.unlimited
+) extends Serializable {
   val counts = new Array[Long](ScanCounter.maxId)
   val filesRead, filesOpened, filesLeft = mutable.HashSet.empty[Long]
   val reasons = mutable.LinkedHashMap.empty[String, Long]
@@ -94,6 +100,9 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
 
+  def learn(split: LearnedSplit): Unit =
+    if (room.take(ReportRoom.bytesOf(split))) learned += split else addReason(ReportRoom.Full)
+
   /** Counts a split that is opened. */
   def opened(path: String): Unit = {
     add(ScanCounter.Splits, 1)
@@ -122,8 +131,10 @@ final class ScanReport(val executionId: Long, val executorId: String) extends Se
     val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, bytes.getOrElse(0L))
     addRowGroups(counted.rowGroups, counted.rows)
     add(ScanCounter.BytesTotal, counted.bytes)
-    if ((known.isEmpty || isNarrowed) && unknown.size < UnopenedFiles.MaxSplits)
-      unknown += UnopenedSplit(file.urlEncodedPath, file.start, file.start + file.length, counted)
+    if ((known.isEmpty || isNarrowed) && unknown.size < UnopenedFiles.MaxSplits) {
+      val split = UnopenedSplit(file.urlEncodedPath, file.start, file.start + file.length, counted)
+      if (room.take(ReportRoom.bytesOf(split))) unknown += split
+    }
   }
 
   /** Counts a split, and nothing of what is in it. */

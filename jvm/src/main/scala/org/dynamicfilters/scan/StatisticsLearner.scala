@@ -108,14 +108,16 @@ final class StatisticsLearner(
         val bounds = fresh.orElse(learned(b, column)).getOrElse(fileColumns(column).bounds(b))
         LearnedRowGroup.of(b, bounds)
       }
-      task.report.learned += LearnedSplit(
-        file.urlEncodedPath,
-        identity,
-        task.spec.statisticsKey(dataColumns(column)._2),
-        file.start,
-        file.start + file.length,
-        groups.toArray,
-        if (column == stored.head) sizes else None
+      task.report.learn(
+        LearnedSplit(
+          file.urlEncodedPath,
+          identity,
+          task.spec.statisticsKey(dataColumns(column)._2),
+          file.start,
+          file.start + file.length,
+          groups.toArray,
+          if (column == stored.head) sizes else None
+        )
       )
     }
   }

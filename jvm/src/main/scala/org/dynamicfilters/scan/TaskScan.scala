@@ -5,6 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
@@ -32,7 +33,11 @@ final class TaskScan(
     context: TaskContext,
     finish: ScanReport => Unit
 ) extends ScanInTask {
-  val report = new ScanReport(TaskFilters.executionId(context).getOrElse(-1L), SparkEnv.get.executorId)
+  val report = new ScanReport(
+    TaskFilters.executionId(context).getOrElse(-1L),
+    SparkEnv.get.executorId,
+    ReportRoom.of(SparkAccess.maxResultSize(SparkEnv.get.conf), context.numPartitions())
+  )
 
   // Filters that hold for the partition that is being read, where its rows must be the same in every attempt.
   private val fixed = snapshots

@@ -29,6 +29,7 @@ class PlanningFailuresSuite extends AnyFunSuite with SparkTests {
   test("a failure leaves the plan as it is, counts and gives a reason") {
     failing(new IllegalStateError)
     failing(new NoSuchMethodError("of another Spark"))
+    failing(new StackOverflowError)
   }
 }
 

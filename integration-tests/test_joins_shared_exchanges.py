@@ -1,0 +1,98 @@
+"""Exchanges that Spark computes once for several places: narrowed for each where few rows are expected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from support import joins
+from support.joins import Comparer, Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(170)
+
+SHARED = "an exchange is in the way that another part of the query uses too"
+
+
+@pytest.fixture(scope="module")
+def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Tables: probe p (key k), and d with all of its keys j, of five years y, all of the same z."""
+    folder = tmp_path_factory.mktemp("shared")
+    joins.view(spark, folder, "p", joins.probe())
+    keys = range(joins.KEYS)
+    years = pa.array([k * 5 // joins.KEYS for k in keys], pa.int32())
+    zeros = pa.array([0 for _ in keys], pa.int32())
+    joins.view(spark, folder, "d", pa.table({"j": pa.array(keys, pa.int64()), "y": years, "z": zeros}))
+    return Comparer(spark)
+
+
+def two(first: str, second: str) -> str:
+    of = "SELECT p.id FROM p JOIN d ON p.k = d.j WHERE {}"
+    return f"{of.format(first)} UNION ALL {of.format(second)}"
+
+
+def is_shared(run: Run) -> bool:
+    """Whether p is exchanged once for all places."""
+    return len({s["scan_id"] for s in run.scans_with("k")}) < 2 and "ReusedExchange" in run.plan
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+def test_each_place_has_its_own_rows(compare: Comparer, adaptive: str) -> None:
+    run = compare(
+        two("d.y = 1", "d.y = 3"), joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, plans=True
+    )
+    assert is_shared(run.off)
+    assert not is_shared(run.on)
+    if adaptive == "on":
+        # Otherwise nothing waits for a shuffled join's filter.
+        joins.assert_row_groups_pruned(run.on, "k")
+        assert all(s["row_groups_pruned"] > 0 for s in run.on.scans_with("k")), run.on
+
+
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize("condition", ["d.y < {}", "d.y BETWEEN 1 AND {}"])
+def test_what_may_be_most_rows_is_computed_once(compare: Comparer, adaptive: str, condition: str) -> None:
+    query = two(condition.format(3), condition.format(4))
+    run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], plans=True)
+    assert is_shared(run.off)
+    joins.assert_reason(run.on, SHARED)
+    assert run.on.plan.count("ReusedExchange") == run.off.plan.count("ReusedExchange")
+
+
+def test_what_was_most_rows_is_computed_once_the_next_time(compare: Comparer) -> None:
+    query = two("d.z = 0 AND d.y >= 0", "d.z = 0 AND d.y < 9")
+    first = compare(query, joins.SHUFFLED, joins.FOREVER, plans=True)
+    assert is_shared(first.off)
+    assert not is_shared(first.on)
+    joins.assert_ready(first.on, "k")
+    second = compare(query, joins.SHUFFLED, joins.FOREVER, plans=True).on
+    joins.assert_reason(second, SHARED)
+    assert second.plan.count("ReusedExchange") == first.off.plan.count("ReusedExchange")
+
+
+def test_equal_filters_are_one_and_so_is_the_exchange(compare: Comparer) -> None:
+    run = compare(two("d.y = 2", "d.y = 2"), joins.SHUFFLED, joins.FOREVER, plans=True)
+    assert is_shared(run.off)
+    assert is_shared(run.on)
+    joins.assert_row_groups_pruned(run.on, "k")
+
+
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize("year", [2, 4])
+def test_a_query_is_narrowed_as_its_subquery_was(compare: Comparer, adaptive: str, year: int) -> None:
+    """The subquery is planned first, by itself, and is narrowed: to keep the query's exchange whole for it
+    would be of no use to anybody."""
+    query = (
+        "SELECT p.id FROM p JOIN d ON p.k = d.j WHERE d.y = 2 "
+        "AND p.id >= 0 AND p.id > "
+        f"(SELECT min(p.id) FROM p JOIN d ON p.k = d.j WHERE d.y = {year} AND p.id >= 0) - 9"
+    )
+    run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, plans=True)
+    if adaptive == "on":
+        joins.assert_row_groups_pruned(run.on, "k")
+        assert all(s["row_groups_pruned"] > 0 for s in run.on.scans_with("k")), run.on
