@@ -1,6 +1,4 @@
-"""What goes to the driver with the results of tasks counts in spark.driver.maxResultSize: a query must not fail
-for it.
-"""
+"""What tasks send to the driver counts in spark.driver.maxResultSize: a query must not fail for it."""
 
 from __future__ import annotations
 
@@ -73,7 +71,8 @@ long = pa.array([c * 700_000 for c in "bcdefghi"])
 write("longs", pa.table({"s": long, "i": range(8)}), files=8)
 write("small", pa.table({"s": long, "f": range(8)}), files=2)
 write("urls", pa.table({
-    "id": range(2_000), "s": [f"https://example.org/{i * 7919 % 1_000_003:07}/" + "p" * 250 for i in range(2_000)]
+    "id": range(2_000),
+    "s": [f"https://example.org/{i * 7919 % 1_000_003:07}/" + "p" * 250 for i in range(2_000)],
 }), files=400, row_group_size=1, use_dictionary=False)
 def compare(name, query, times=1):
     expected = answer(query, False)
