@@ -4,9 +4,10 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.dynamicfilters.operators.FilteredScan
+import org.dynamicfilters.scan.Wait
 
 /** Whether a filter is worth a copy of an exchange that Spark would compute once for several places.
   *
@@ -29,6 +30,12 @@ final class ExchangeCopies(build: SparkPlan, shared: SharedExchanges) {
   def isMade: Boolean = made
   private var made = false
 
+  /** Whether the filter is there before rows are read that it leaves out. Without adaptive execution broadcasts are made before
+    * the job that needs them.
+    */
+  def isInTime(adaptive: Boolean, wait: Wait): Boolean =
+    if (adaptive) wait == Wait.UntilReady else build.isInstanceOf[BroadcastExchangeLike]
+
   /** @param exchange
     *   used elsewhere
     * @param columns
@@ -36,9 +43,12 @@ final class ExchangeCopies(build: SparkPlan, shared: SharedExchanges) {
     */
   def pays(exchange: SparkPlan, columns: Seq[Attribute]): Boolean = exchange match {
     case _: ShuffleExchangeLike if isNarrowed(exchange) => true
-    case _: ShuffleExchangeLike if isSelective && isMostlyOneScan(exchange, columns) && !shared.isMade(exchange) =>
-      made = true
-      true
+    case _: ShuffleExchangeLike =>
+      val pays = isSelective && isMostlyOneScan(exchange, columns) && !shared.isMade(exchange) &&
+        // Joined with itself, it has no other keys: the condition is its own.
+        !shared.isIn(exchange, build)
+      made |= pays
+      pays
     case _ => false
   }
 

@@ -56,6 +56,16 @@ final class SharedExchanges(plan: SparkPlan) {
     }
   }
 
+  /** Whether a plan has the exchange, too, with the same filters. */
+  def isIn(exchange: SparkPlan, plan: SparkPlan): Boolean = {
+    lazy val of = asPlanned(exchange).canonicalized
+    val kind = likeness(exchange)
+    plan.exists {
+      case e @ (_: Exchange | _: QueryStageExec) => likeness(e) == kind && canonical(e) == of
+      case _ => false
+    }
+  }
+
   // Each key of each join above an exchange asks, twice.
   private val answers = new IdentityHashMap[SparkPlan, Boolean]
 
