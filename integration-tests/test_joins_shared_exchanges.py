@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from support import joins
+from support import joins, tables
 from support.joins import Comparer, Run
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
     years = pa.array([k * 5 // joins.KEYS for k in keys], pa.int32())
     zeros = pa.array([0 for _ in keys], pa.int32())
     joins.view(spark, folder, "d", pa.table({"j": pa.array(keys, pa.int64()), "y": years, "z": zeros}))
+    joins.view(spark, folder, "q", joins.probe(rows=tables.ROWS // 2))
     return Comparer(spark)
 
 
@@ -116,3 +117,41 @@ def test_a_query_is_narrowed_as_its_subquery_was(compare: Comparer, adaptive: st
     if adaptive == "on":
         joins.assert_row_groups_pruned(run.on, "k")
         assert all(s["row_groups_pruned"] > 0 for s in run.on.scans_with("k")), run.on
+
+
+_YEAR = "(SELECT c.k, c.id FROM c JOIN d ON c.k = d.j WHERE d.y = {})"
+_SEMI = "(SELECT c.k, c.id FROM c LEFT SEMI JOIN d ON c.k = d.j AND d.y = {})"
+_ALL = "(SELECT c.k, c.id FROM c)"
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"spark.sql.exchange.reuse": "false"}], ids=["reused", "not_reused"]
+)
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize(
+    ("join", "first", "second"),
+    [
+        ("SELECT b.k, p.v FROM {} b JOIN p ON p.k = b.k", _YEAR.format(1), _YEAR.format(3)),
+        ("SELECT b.k, p.v FROM {} b JOIN p ON p.k = b.k", _SEMI.format(1), _SEMI.format(3)),
+        ("SELECT b.k, p.v FROM {} b JOIN p ON p.k = b.k", _YEAR.format(0), _ALL),
+        ("SELECT p.k, p.v FROM p LEFT SEMI JOIN {} b ON p.k = b.k", _YEAR.format(1), _YEAR.format(3)),
+        (
+            "SELECT p.k, p.v FROM p JOIN (SELECT k, count(*) FROM {} GROUP BY k) b ON p.k = b.k",
+            _YEAR.format(1),
+            _YEAR.format(3),
+        ),
+    ],
+    ids=["inner", "semi", "one_whole", "semi_of_probe", "aggregated"],
+)
+def test_build_sides_that_joins_below_narrow_apart(
+    compare: Comparer, join: str, first: str, second: str, adaptive: str, settings: dict[str, str]
+) -> None:
+    """Both joins with p have equal build sides when they are planned, with one filter. What narrows these is
+    planned after them, for each place by itself: the filter had the keys of one place for both."""
+    hinted = join.replace("SELECT", "SELECT /*+ DYNAMIC_FILTER(p) */", 1)
+    query = (
+        f"WITH c AS (SELECT k, id FROM q) {hinted.format(first)} WHERE p.v >= 0 "
+        f"UNION ALL {hinted.format(second)} WHERE p.v >= 1"
+    )
+    for _ in range(2):
+        compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, settings)

@@ -151,6 +151,22 @@ object BuildSides {
     case _ => Nil
   }
 
+  /** The filters with taps in several places that other joins narrow differently, so that their keys are not the same: a filter
+    * of equal build sides is one, and joins within these are planned after it.
+    */
+  def narrowedApart(plan: SparkPlan): Seq[JoinRef] = {
+    def places(p: SparkPlan): Seq[(JoinRef, Seq[Option[Set[Long]]])] = p.flatMap {
+      case q: adaptive.QueryStageExec => places(q.plan)
+      case e: Exchange =>
+        BuildKeyTapExec.under(e).toSeq.flatMap { tap =>
+          val narrowed = filteredScans(e).map(_.map(_.joinFilters.map(_._1.id).toSet).filter(_.nonEmpty))
+          tap.taps.map(_.ref -> narrowed)
+        }
+      case _ => Nil
+    }
+    places(plan).groupBy(_._1.id).values.filter(_.distinctBy(_._2).size > 1).map(_.head._1).toSeq
+  }
+
   /** Tells the filters of a plan above which exchanges their taps are. */
   def tellExchanges(plan: SparkPlan): Unit = plan.foreach {
     case e: Exchange => BuildKeyTapExec.under(e).foreach(_.taps.foreach(_.ref.exchange = e))

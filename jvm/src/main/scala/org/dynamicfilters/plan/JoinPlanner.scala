@@ -29,8 +29,16 @@ import org.dynamicfilters.state.{BuildSideFacts, JoinRef, Producer, TaskFilters}
   *   the whole plan, as far as it is known
   * @param adaptive
   *   whether stages are submitted one by one, so that one can be held back
+  * @param mayCopy
+  *   whether an exchange that is used in several places may be narrowed in each of them, see [[ExchangeCopies]]
   */
-final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, shared: SharedExchanges) {
+final class JoinPlanner(
+    plan: SparkPlan,
+    conf: SQLConf,
+    adaptive: Boolean,
+    shared: SharedExchanges,
+    mayCopy: Boolean = true
+) {
   import JoinPlanner._
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
@@ -42,6 +50,15 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
 
   def apply(): SparkPlan = {
     val visited = visit(plan)
+    val apart = BuildSides.narrowedApart(visited)
+    if (apart.nonEmpty && copied) new JoinPlanner(plan, conf, adaptive, shared, mayCopy = false)()
+    else {
+      apart.foreach(_.state.disable(NarrowedApart))
+      shareAndTell(visited)
+    }
+  }
+
+  private def shareAndTell(visited: SparkPlan): SparkPlan = {
     val planned = if (conf.exchangeReuseEnabled) BuildSides.share(visited) else visited
     BuildSides.tellNarrowing(planned)
     if (adaptive) dropOrphans(planned)
@@ -265,13 +282,19 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
   private def collected(key: Expression): KeyDomain =
     KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
 
+  // Whether a filter goes into an exchange that is used elsewhere.
+  private var copied = false
+
   private val rowValues = new RowValues.Of(plan)
   private val showsPartitions = PushDown.keepsWhole(plan, _ => false)
 
   private def reach(copies: ExchangeCopies): PushDown.Reach =
     PushDown.Reach(
       beyondExchange = true,
-      (e, columns) => if (shared(e) && !copies.pays(e, columns)) Some(PushDown.UsedTwice) else showsPartitions(e),
+      (e, columns) =>
+        if (!shared(e)) showsPartitions(e)
+        else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
+        else Some(PushDown.UsedTwice),
       () => showsPlace,
       rowValues.mayBelow
     )
@@ -330,6 +353,7 @@ final class JoinPlanner(plan: SparkPlan, conf: SQLConf, adaptive: Boolean, share
 }
 
 object JoinPlanner {
+  private val NarrowedApart = "other filters narrow its build side differently in each place that it is for"
 
   /** Both sides of a join. */
   private final case class Sides(probe: SparkPlan, build: SparkPlan)
