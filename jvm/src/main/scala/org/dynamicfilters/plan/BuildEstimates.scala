@@ -47,7 +47,7 @@ object BuildEstimates {
   }
 
   private def narrowed(estimate: Estimate, plan: SparkPlan, whole: SparkPlan): Estimate = {
-    val filters = JoinPlanner.filters(plan)
+    val filters = PlannedFilters.filters(plan)
     if (filters.isEmpty) estimate
     else {
       val within = BuildSides.taps(whole).map(_.ref.id).toSet

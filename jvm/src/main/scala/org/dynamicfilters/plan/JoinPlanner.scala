@@ -5,14 +5,13 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.api.{FilterProducer, MatchingRows}
 import org.dynamicfilters.filter.{KeyDomain, Traverse, TuplePart}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan}
+import org.dynamicfilters.operators.BuildKeyTapExec
 import org.dynamicfilters.report.{QueryReports, Rejected}
 import org.dynamicfilters.scan.{ScanPlace, Wait}
 import org.dynamicfilters.settings.Settings
@@ -61,7 +60,7 @@ final class JoinPlanner(
   private def shareAndTell(visited: SparkPlan): SparkPlan = {
     val planned = if (conf.exchangeReuseEnabled) BuildSides.share(visited) else visited
     BuildSides.tellNarrowing(planned)
-    if (adaptive) dropOrphans(planned)
+    if (adaptive) PlannedFilters.dropOrphans(planned)
     planned
   }
 
@@ -137,7 +136,7 @@ final class JoinPlanner(
       val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       val keys = if (filterLeft) JoinKeys.of(j.leftKeys, j.rightKeys) else JoinKeys.of(j.rightKeys, j.leftKeys)
       JoinSides.permits(j, filterLeft) &&
-      keys.exists(k => carried(probe, k.origin).isDefined || BuildSides.hasRunningTap(build, k))
+      keys.exists(k => PlannedFilters.carried(probe, k.origin).isDefined || BuildSides.hasRunningTap(build, k))
     }
 
   /** Filters the probe side by each of the keys, and by the tuples of all.
@@ -187,7 +186,7 @@ final class JoinPlanner(
       waits: WaitPlanner,
       alone: Boolean
   ): Either[String, (Sides, JoinRef)] = {
-    val running = carried(sides.probe, originOf(keys))
+    val running = PlannedFilters.carried(sides.probe, originOf(keys))
     val copies = new ExchangeCopies(sides.build, shared)
     val result = for {
       attributes <- Traverse(keys)(JoinKeys.column)
@@ -363,41 +362,4 @@ object JoinPlanner {
   private def originOf(keys: Seq[JoinKey]): String = keys.map(_.origin).mkString(" AND ")
 
   private def names(keys: Seq[Expression]): Seq[String] = keys.flatMap(_.references.map(_.name)).distinct
-
-  /** The filter of this join's keys in a scan of the probe side that runs already. */
-  private def carried(probe: SparkPlan, origin: String): Option[JoinRef] =
-    scans(probe, running = false).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
-
-  /** Filtered scans in stages that run or have run. */
-  private def scans(plan: SparkPlan, running: Boolean): Seq[FilteredScan] = plan match {
-    case q: QueryStageExec => scans(q.plan, running = true)
-    case d: FilteredScan if running => Seq(d)
-    case other => other.children.flatMap(scans(_, running))
-  }
-
-  /** Filters of joins in the scans of a plan, stages that run included. */
-  private[plan] def filters(plan: SparkPlan): Seq[JoinRef] = plan
-    .flatMap {
-      case q: QueryStageExec => filters(q.plan)
-      case s: FilteredScan => s.joinFilters.map(_._1)
-      case _ => Nil
-    }
-    .distinctBy(_.id)
-
-  /** Filters for which stages that run were held back, or are. */
-  private[plan] def waitedFor(plan: SparkPlan): Seq[JoinRef] =
-    scans(plan, running = false).flatMap(_.joinFilters).collect {
-      case (ref, place) if place.waits != Wait.No => ref
-    }
-
-  /** Gives up filters that scans wait for and whose build side adaptive execution has planned away. */
-  private def dropOrphans(plan: SparkPlan): Unit = {
-    val refs = waitedFor(plan)
-    if (refs.nonEmpty) {
-      val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
-      refs.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
-        r.state.disable(BuildKeyTapExec.PlannedAway)
-      }
-    }
-  }
 }

@@ -19,7 +19,7 @@ private[plan] object NextStages {
     * shuffle more, or start a stage of it whose like a subquery has made meanwhile; then that stage runs without filters.
     */
   def doesNotMatter(plan: SparkPlan): Boolean =
-    !startsSome(plan) && JoinPlanner.waitedFor(plan).forall(_.state.isSettled)
+    !startsSome(plan) && PlannedFilters.waitedFor(plan).forall(_.state.isSettled)
 
   /** As `AdaptiveSparkPlanExec.createQueryStages` has it, of Spark 4.1 to 4.3. */
   private def startsSome(plan: SparkPlan): Boolean = {

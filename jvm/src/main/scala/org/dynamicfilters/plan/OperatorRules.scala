@@ -80,7 +80,10 @@ object OperatorRules {
     ),
     rule(Sometimes, "joins only: by a column of PARTITION BY")("Window", "WindowGroupLimit"),
     rule(Sometimes, "joins only: the bound of a TopK is not known before all rows were sorted")("Sort"),
-    rule(Sometimes, "joins only: where no other part of the query uses it too")("ShuffleExchange", "BroadcastExchange"),
+    rule(Sometimes, "joins only: where no other part of the query uses it too, or a copy is expected to be cheaper")(
+      "ShuffleExchange",
+      "BroadcastExchange"
+    ),
     rule(Yes, "only another way to run what is below")("WholeStageCodegen", "InputAdapter", "ColumnarToRow"),
     rule(No, "a stage that runs or has run is not planned again")(
       "ShuffleQueryStage",
@@ -88,7 +91,7 @@ object OperatorRules {
       "ResultQueryStage",
       "AQEShuffleRead"
     ),
-    rule(No, "one exchange or subquery for several places cannot be narrowed for one")(
+    rule(No, "one exchange or subquery for several places cannot be narrowed for one of them")(
       "ReusedExchange",
       "ReusedSubquery"
     ),

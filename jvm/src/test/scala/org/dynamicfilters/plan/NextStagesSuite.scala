@@ -66,7 +66,7 @@ class NextStagesSuite extends AnyFunSuite with SparkTests {
   test("a plan matters as long as a stage that runs waits for a filter that it might have lost") {
     assert(NextStages.doesNotMatter(started(without(initial(shuffled)), { case _ => false })))
     val running = started(initial(shuffled), { case _ => false })
-    val waiting = JoinPlanner.waitedFor(running)
+    val waiting = PlannedFilters.waitedFor(running)
     assert(waiting.nonEmpty)
     assert(!NextStages.doesNotMatter(running))
     waiting.foreach(_.state.disable("given up"))
