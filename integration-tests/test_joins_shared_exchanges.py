@@ -154,4 +154,6 @@ def test_build_sides_that_joins_below_narrow_apart(
         f"UNION ALL {hinted.format(second)} WHERE p.v >= 1"
     )
     for _ in range(2):
-        compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, settings)
+        run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, settings).on
+        if adaptive == "on":
+            joins.assert_ready(run, "k")

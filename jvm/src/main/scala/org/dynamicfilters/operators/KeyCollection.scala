@@ -13,15 +13,11 @@ private[operators] final class Collected(
     partitions: Int,
     accumulator: ResultItems[KeyContribution]
 ) extends Serializable {
-  def start(): KeyCollection =
-    if (parts.size == 1)
-      new SingleKeys(
-        KeyCollector(parts.head.domain, limits, partitions),
-        keys,
-        limits.mostSent(partitions),
-        accumulator
-      )
-    else new Tuples(new TupleCollector(parts, limits, partitions), keys, limits.mostSent(partitions), accumulator)
+  def start(): KeyCollection = {
+    val most = limits.mostSent(partitions)
+    if (parts.size == 1) new SingleKeys(KeyCollector(parts.head.domain, limits, partitions), keys, most, accumulator)
+    else new Tuples(new TupleCollector(parts, limits, partitions), keys, most, accumulator)
+  }
 }
 
 /** One key, or the tuples of several, in one task. */

@@ -88,7 +88,7 @@ private final case class TopKTapPart(ref: TopKRef, run: Long, key: Int, accumula
 
 /** The tap in one task. */
 private object TopKTap {
-  val MostReportedBytes = 4096
+  private val MostReportedBytes = 4096
 
   def apply(
       rows: Iterator[InternalRow],
@@ -150,7 +150,7 @@ private object TopKTap {
           else
             // For reports only, and it counts in the size of the task's result, which Spark limits.
             Some(FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true)))
-              .filter(_.length <= TopKTap.MostReportedBytes)
+              .filter(_.length <= MostReportedBytes)
         val first = task.shared.firstBoundMillis
         part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded.orNull, first))
       }

@@ -155,16 +155,15 @@ object BuildSides {
     * of equal build sides is one, and joins within these are planned after it.
     */
   def narrowedApart(plan: SparkPlan): Seq[JoinRef] = {
-    def places(p: SparkPlan): Seq[(JoinRef, Seq[Option[Set[Long]]])] = p.flatMap {
+    def places(p: SparkPlan): Seq[(JoinRef, Exchange)] = p.flatMap {
       case q: adaptive.QueryStageExec => places(q.plan)
-      case e: Exchange =>
-        BuildKeyTapExec.under(e).toSeq.flatMap { tap =>
-          val narrowed = filteredScans(e).map(_.map(_.joinFilters.map(_._1.id).toSet).filter(_.nonEmpty))
-          tap.taps.map(_.ref -> narrowed)
-        }
+      case e: Exchange => BuildKeyTapExec.under(e).toSeq.flatMap(_.taps.map(_.ref -> e))
       case _ => Nil
     }
-    places(plan).groupBy(_._1.id).values.filter(_.distinctBy(_._2).size > 1).map(_.head._1).toSeq
+    def narrowing(e: Exchange) = filteredScans(e).map(_.map(_.joinFilters.map(_._1.id).toSet).filter(_.nonEmpty))
+    // Most filters have one place, and nothing is to be compared.
+    val several = places(plan).groupBy(_._1.id).values.filter(_.size > 1)
+    several.filter(_.distinctBy { case (_, e) => narrowing(e) }.size > 1).map(_.head._1).toSeq
   }
 
   /** Tells the filters of a plan above which exchanges their taps are. */

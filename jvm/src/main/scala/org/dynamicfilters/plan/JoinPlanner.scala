@@ -336,12 +336,12 @@ final class JoinPlanner(
           else if (asksForFilters(scan)) Wait.UntilReady
           else if (!ref.isTuple && learns && UselessFilters.isNotWorthWaiting(ref, scan, cs.head.name)) Wait.No
           else waits(scan)
-        def isWorthACopy(scan: SparkPlan, c: Attribute) =
-          copies.isInTime(adaptive, wait) && !(learns && UselessFilters.isNotWorthACopy(ref, scan, c.name))
+        def isWorthACopy =
+          copies.isInTime(adaptive, wait) && !(learns && UselessFilters.isNotWorthACopy(ref, scan, cs.head.name))
         val place = ScanPlace(crossed, wait)
         val result =
           if (isUseless(scan, cs.head)) Left(UselessFilters.Reason)
-          else if (copies.isMade && !isWorthACopy(scan, cs.head)) Left(PushDown.UsedTwice)
+          else if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
           else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs.head, ref, place, conf)
         result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))

@@ -48,22 +48,17 @@ final class SharedExchanges(plan: SparkPlan) {
     })
 
   /** Whether a stage computes it already: then a narrowed copy would come on top of it. */
-  def isMade(exchange: SparkPlan): Boolean = {
-    lazy val of = asPlanned(exchange).canonicalized
-    exchanges.getOrElse(likeness(exchange), Nil).exists {
-      case q: QueryStageExec => q.canonicalized == of
-      case _ => false
-    }
-  }
+  def isMade(exchange: SparkPlan): Boolean =
+    isAmong(exchange, all.collect { case q: QueryStageExec => q })
 
   /** Whether a plan has the exchange, too, with the same filters. */
-  def isIn(exchange: SparkPlan, plan: SparkPlan): Boolean = {
-    lazy val of = asPlanned(exchange).canonicalized
+  def isIn(exchange: SparkPlan, plan: SparkPlan): Boolean =
+    isAmong(exchange, plan.collect { case e @ (_: Exchange | _: QueryStageExec) => e })
+
+  private def isAmong(exchange: SparkPlan, others: Seq[SparkPlan]): Boolean = {
     val kind = likeness(exchange)
-    plan.exists {
-      case e @ (_: Exchange | _: QueryStageExec) => likeness(e) == kind && canonical(e) == of
-      case _ => false
-    }
+    lazy val form = canonical(exchange)
+    others.exists(e => likeness(e) == kind && canonical(e) == form)
   }
 
   // Each key of each join above an exchange asks, twice.
