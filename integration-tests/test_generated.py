@@ -35,6 +35,7 @@ _REPEATED = {
     "replanned": {400: (26, 28, 36), 401: (14,)},
     "chained": {800: (10, 13)},
     "computed": {1: range(4), 2: range(4)},
+    "shared": {1: range(4), 2: range(4)},
 }
 
 # Of the seeds that run in all modes; a seed stands for nothing that the others have not.
@@ -236,6 +237,26 @@ def test_statements_with_computed_keys_have_all_that_is_to_be_tested() -> None:
         *("try_cast(", "try_add(try_add(try_add(", "CASE WHEN", "aggregate(array(", "(-", "try_sum(", "avg("),
         *("GROUP BY", "HAVING", "UNION", "REPARTITION(3)", "<=>", "DYNAMIC_FILTER(", "SHUFFLE_HASH("),
         *("LEFT SEMI JOIN", "LEFT ANTI JOIN", "RIGHT OUTER JOIN", "LEFT OUTER JOIN"),
+    )
+    assert [w for w in wanted if w not in text] == []
+
+
+@pytest.mark.exhaustive
+def test_statements_that_share_results_have_all_that_is_to_be_tested() -> None:
+    made = [make(seed, 0, _tables(), "shared")[0] for seed in range(300)]
+    text = "\n".join(statement.sql() for statement in made)
+    wanted = (
+        *("c2 AS (", "FROM c1 ", "ROLLUP", "DISTINCT", "REPARTITION(", "REBALANCE", "OVER (PARTITION BY"),
+        *(
+            "UNION ALL",
+            "EXCEPT",
+            "INTERSECT",
+            " IN (SELECT",
+            " NOT IN (SELECT",
+            "EXISTS (SELECT",
+            ">= (SELECT",
+        ),
+        *("LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT OUTER JOIN", "FULL OUTER JOIN", "<=>", "DYNAMIC_FILTER("),
     )
     assert [w for w in wanted if w not in text] == []
 

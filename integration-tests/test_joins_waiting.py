@@ -319,9 +319,11 @@ def test_waits_form_no_cycle(spark: SparkSession, shape: str, strategy: str, ada
     assert run.seconds < QUICK, str(run)
 
 
-def _query_and_subquery_that_share(spark: SparkSession, folder: Path) -> str:
-    """The query does not narrow the customers, so it has no tap over the addresses; the subquery has one,
-    which never runs."""
+def _query_and_subquery_that_share(
+    spark: SparkSession, folder: Path, hint: str = "/*+ NO_DYNAMIC_FILTER(customers) */"
+) -> str:
+    """By its hint the query does not narrow the customers, so it has no tap over the addresses; the subquery
+    has one, which never runs."""
     ids = pa.array(range(30_000), pa.int64())
     tables = {
         "sales": {"id": ids, "c": [i % 7_000 for i in range(30_000)]},
@@ -335,7 +337,7 @@ def _query_and_subquery_that_share(spark: SparkSession, folder: Path) -> str:
         "JOIN customers ON sales.c = customers.k JOIN addresses ON customers.a = addresses.k)"
     )
     return (
-        f"SELECT k, sum(x) FROM {rows.format('/*+ NO_DYNAMIC_FILTER(customers) */')} WHERE id % 3 = 0 "
+        f"SELECT k, sum(x) FROM {rows.format(hint)} WHERE id % 3 = 0 "
         f"GROUP BY k HAVING sum(x) > (SELECT avg(x) FROM {rows.format('')})"
     )
 
@@ -350,6 +352,18 @@ def test_exchange_of_the_query_that_a_subquery_uses_instead_of_its_own(
         reasons = [f["reason"] for f in run.filters]
         never = "the build side was exchanged before without a tap for this key"
         assert (never in reasons) == (reuse == "true"), str(run)
+
+
+def test_subquery_that_uses_the_exchange_of_the_query_has_its_filter(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both narrow the customers alike, so one tap over the addresses runs for two filters. The subquery's
+    scan may start before or after that, and does not always wait."""
+    query = _query_and_subquery_that_share(spark, tmp_path, hint="")
+    run = _run(spark, query, joins.BROADCAST, FOREVER)
+    assert run.seconds < QUICK, str(run)
+    assert len(run.filters) >= 3, str(run)
+    assert [f["reason"] for f in run.filters if f["reason"]] == [], str(run)
 
 
 def test_exchange_that_a_cached_subquery_uses_instead_of_its_own(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FEW = {"spark.dynamicFilters.join.maxBuildRows": "100"}
 NOT_SELECTIVE = "not expected to be selective"
 USELESS = "all rows passed it when the query ran before"
+DOES_NOT_PAY = "to test rows by it took more than it saved when the query ran before"
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +121,37 @@ def test_a_filter_that_all_rows_passed_before_is_not_made_again(
     shutil.rmtree(tmp_path / "whole")
     joins.view(spark, tmp_path, "whole", joins.build(range(0, joins.KEYS, 20)))
     joins.assert_pruned(compare(query.format("", "whole"), *confs).on, "k")
+
+
+@pytest.mark.parametrize(("left_out", "pays"), [(5, False), (2, True)])
+def test_a_filter_whose_tests_of_rows_were_given_up_before_is_not_made_again(
+    spark: SparkSession, tmp_path: Path, compare: Comparer, left_out: int, pays: bool
+) -> None:
+    # More rows than are tested whatever it costs. Each row group has all keys, and of five rows four pass.
+    # Whether rows are tested is decided for a partition as a whole: there are many.
+    (tmp_path / "wide").mkdir()
+    for i in range(40):
+        ids = range(i * 5_000, (i + 1) * 5_000)
+        part = pa.table({"k": pa.array((i % 1_000 for i in ids), pa.int64()), "id": ids})
+        pq.write_table(part, tmp_path / "wide" / f"part-{i}.parquet")
+    spark.read.parquet(str(tmp_path / "wide")).createOrReplaceTempView("wide")
+    joins.view(spark, tmp_path, "most", joins.build(k for k in range(1_000) if k % left_out))
+    query = "SELECT {} wide.k, count(*), sum(wide.id) FROM wide JOIN most x ON wide.k = x.j GROUP BY wide.k"
+    confs = (joins.SHUFFLED, joins.FOREVER)
+    for _ in range(3):
+        joins.assert_ready(compare(query.format(""), *confs).on, "k")
+    again = compare(query.format(""), *confs).on
+    if pays:
+        joins.assert_ready(again, "k")
+        return
+    joins.assert_reason(again, DOES_NOT_PAY)
+    assert not again.scans_with("k")
+    joins.assert_ready(compare(query.format("/*+ DYNAMIC_FILTER(wide) */"), *confs).on, "k")
+    never = {"spark.dynamicFilters.selectivity.giveUp": "1.0"}
+    joins.assert_ready(compare(query.format(""), *confs, never).on, "k")
+    # Another build side.
+    joins.view(spark, tmp_path, "few", joins.build(range(0, 1_000, 100)))
+    joins.assert_ready(compare(query.format("").replace("most", "few"), *confs).on, "k")
 
 
 @pytest.mark.parametrize(("left_out", "in_vain"), [(10, True), (2, False)])

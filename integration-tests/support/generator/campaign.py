@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import chained, computed, data, queries, replanned, subqueries
+from . import chained, computed, data, queries, replanned, shared, subqueries
 from . import settings as settings_
 from .data import Table
 from .model import Statement
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATEMENTS = 40
 
 #: Kinds of statements; `joins` are those of `queries`.
-KINDS = ("joins", "subqueries", "replanned", "chained", "computed")
+KINDS = ("joins", "subqueries", "replanned", "chained", "computed", "shared")
 
 
 @dataclass
@@ -104,6 +104,9 @@ def make(
         return statement, settings_.choose(r, statement.sql())
     if kind == "subqueries":
         statement = subqueries.statement(r, tables)
+        return statement, settings_.choose(r, statement.sql(), sharing=True)
+    if kind == "shared":
+        statement = shared.statement(r, tables)
         return statement, settings_.choose(r, statement.sql(), sharing=True)
     if kind == "computed":
         statement = computed.statement(r, tables)

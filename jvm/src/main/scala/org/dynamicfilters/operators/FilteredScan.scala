@@ -36,6 +36,7 @@ trait FilteredScan extends UnaryExecNode {
       .map { case (ref, place) => JoinWait(ref, place.waits.millis(longest), place.waits.endsAtStart) }
       .filter(_.millis > 0)
     val execution = TaskFilters.executionId(session.sparkContext)
+    execution.foreach(JoinWaits.scanStarted(_, joinFilters.map(_._1)))
     if (waits.nonEmpty && execution.isDefined) {
       val made = MadeExchanges.of(execution.get)
       JoinWaits.await(execution.get, waits, made.look(this, _)) match {

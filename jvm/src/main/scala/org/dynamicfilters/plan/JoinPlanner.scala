@@ -325,8 +325,8 @@ final class JoinPlanner(
       copies: ExchangeCopies,
       mayBeUseless: Boolean
   ): Either[String, SparkPlan] = {
-    def isUseless(scan: SparkPlan, c: Attribute) =
-      mayBeUseless && !asksForFilters(scan) && UselessFilters.has(ref, scan, c.name)
+    def whyUseless(scan: SparkPlan, c: Attribute) =
+      if (mayBeUseless && !asksForFilters(scan)) UselessFilters.why(ref, scan, c.name) else None
     new PushDown(
       "the join key",
       reach(copies),
@@ -339,11 +339,11 @@ final class JoinPlanner(
         def isWorthACopy =
           copies.isInTime(adaptive, wait) && !(learns && UselessFilters.isNotWorthACopy(ref, scan, cs.head.name))
         val place = ScanPlace(crossed, wait)
-        val result =
-          if (isUseless(scan, cs.head)) Left(UselessFilters.Reason)
-          else if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
+        val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
+          if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
           else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs.head, ref, place, conf)
+        }
         result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))
         result
       }

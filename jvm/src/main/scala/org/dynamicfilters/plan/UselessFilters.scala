@@ -8,13 +8,16 @@ import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.scan.{ScanCounter, ScanReport, ScanRun, Wait}
 import org.dynamicfilters.state.JoinRef
 
-/** Which filters of joins left out nothing of a scan when they were made before: they are not made again for a while. And those
-  * for which a scan was held back in vain: it is not held back for them again.
+/** Which filters of joins left out nothing of a scan when they were made before, or only rows whose test costs more than it saves:
+  * they are not made again for a while. And those for which a scan was held back in vain: it is not held back for them again.
   *
   * A fact table joined to a whole dimension has a match for each of its keys, which no planner can know, but everybody who has
   * run the query. Only what statistics said of every row group counts, those included that the query did not come to read for
   * other reasons, and only of the same build side, scan and predicates, over tables that have not changed since. A hint
   * that asks for the filter overrules it.
+  *
+  * Where a fifth of a fact table's rows pass, in no order, it is measured whether a test of rows pays (`TestAdvisor` and others).
+  * If it does not, what is left of the filter is planning, the collection of keys and a test now and then: 4 % of TPC-DS q43.
   *
   * What was learned excludes no data here (contract 9): a filter that is not made costs a query what it could have saved.
   *
@@ -59,8 +62,9 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
 
 object UselessFilters {
 
-  /** In reports. */
-  val Reason = "all rows passed it when the query ran before"
+  /** In reports, why a filter is not made. */
+  val AllPassed = "all rows passed it when the query ran before"
+  val DoesNotPay = "to test rows by it took more than it saved when the query ran before"
 
   /** A filter in a scan. Hashes of canonical forms: that two are taken for one costs speed only. */
   private[plan] final case class Use(filter: Int, scan: Int, column: String)
@@ -77,10 +81,18 @@ object UselessFilters {
   private val KeptNanos = TimeUnit.MINUTES.toNanos(10)
   private val MostUses = 4096
 
-  private val instance, waits = new UselessFilters
+  /** Of the rows that a scan puts out, those that were tested by a filter that does not pay: it is tried now and then. */
+  private val MostTested = 0.25
 
-  /** Whether the filter of a join is not worth making for a scan. */
-  def has(ref: JoinRef, scan: SparkPlan, column: String): Boolean = isKnown(instance, ref, scan, column)
+  /** Of fewer rows all are tested, which costs nothing. */
+  private val ManyRows = 100000L
+
+  private val passing, unpaid, waits = new UselessFilters
+
+  /** Why the filter of a join is not worth making for a scan, if it is not. */
+  def why(ref: JoinRef, scan: SparkPlan, column: String): Option[String] =
+    if (isKnown(passing, ref, scan, column)) Some(AllPassed)
+    else Option.when(isKnown(unpaid, ref, scan, column))(DoesNotPay)
 
   /** Whether a scan was held back for the filter of a join in vain when the query ran before: most rows passed it. Then it comes
     * when it comes. Of TPC-DS q65, a scan of `store_sales` was held back half a second for six stores that all sales are of.
@@ -112,19 +124,25 @@ object UselessFilters {
     def isKnown(i: Int) = report.isJudged(i) && (report.isDecisive(i) || (cameToEnd && !report.isOverlooked(i)))
     val inTuples = scan.spec.tuples.flatMap(_.parts.map(_.name)).toSet
     lazy val plainScan = plain(scan)
+    def keep(in: UselessFilters, ref: JoinRef, column: String, useless: Boolean): Unit =
+      if (useless || in.knows(hash(ref), column))
+        for (s <- plainScan; t <- tables(ref, s)) in.saw(execution, useOf(ref, s, column), t, useless)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
         case j: JoinRef if isKnown(i) && !inTuples(c.name) =>
-          val useless = !report.isDecisive(i)
-          if (useless || instance.knows(hash(j), c.name))
-            for (s <- plainScan; t <- tables(j, s)) instance.saw(execution, useOf(j, s, c.name), t, useless)
+          keep(passing, j, c.name, !report.isDecisive(i))
         case _ =>
       }
       c.ref match {
         case j: JoinRef if c.place.waits != Wait.No && report.rowsTested(i) >= FewRows =>
-          val isVain = !leftOutUnread(report) && report.rowsPassed(i) > report.rowsTested(i) * MostRows
-          if (isVain || waits.knows(hash(j), c.name))
-            for (s <- plainScan; t <- tables(j, s)) waits.saw(execution, useOf(j, s, c.name), t, isVain)
+          keep(waits, j, c.name, !leftOutUnread(report) && report.rowsPassed(i) > report.rowsTested(i) * MostRows)
+        case _ =>
+      }
+      c.ref match {
+        // One that came late may have tested few rows for that.
+        case j: JoinRef if report(ScanCounter.RowsOutput) >= ManyRows && j.state.times.used > 0 && !inTuples(c.name) =>
+          val few = report.rowsTested(i) < report(ScanCounter.RowsOutput) * MostTested
+          keep(unpaid, j, c.name, few && cameToEnd && !leftOutUnread(report))
         case _ =>
       }
     }

@@ -45,9 +45,9 @@ object JoinWaits {
     Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, ofOne = 2)
   )
 
-  /** What scans of an execution wait for, and the build sides that have started. */
+  /** Filters of an execution's scans that have started, those that scans wait for, and the build sides that have started. */
   private final class Waits extends AutoCloseable {
-    val waiting = new ConcurrentHashMap[Long, JoinRef]()
+    val scanned, waiting = new ConcurrentHashMap[Long, JoinRef]()
     val started = new ConcurrentHashMap[JoinRef, JoinRef]()
     @volatile var ended = false
 
@@ -101,7 +101,6 @@ object JoinWaits {
         val from = System.nanoTime()
         wanted.foreach { w =>
           waits.waiting.put(w.ref.id, w.ref)
-          followStarted(w.ref, waits)
           val deadline = from + TimeUnit.MILLISECONDS.toNanos(math.min(w.millis, Longest))
           if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart, () => look(w.ref))
         }
@@ -115,16 +114,31 @@ object JoinWaits {
   /** A day: more does not fit into the clock's nanoseconds. */
   private val Longest = TimeUnit.DAYS.toMillis(1)
 
-  /** Main query and subqueries are planned apart, and share exchanges: the tap that runs may be that of an equal build side,
-    * with a filter of its own. Then nobody plans again before the wait is over.
+  /** A scan starts that has these filters, whether or not it will wait for them.
+    *
+    * Main query and subqueries are planned apart, and share exchanges: the tap that runs may be that of an equal build side,
+    * with a filter of its own, which nobody plans again once the scan has started.
     */
-  private def followStarted(waiting: JoinRef, waits: Waits): Unit =
-    Option(waits.started.get(waiting)).filter(_ ne waiting).foreach(other => waiting.state.follow(other.state))
+  def scanStarted(executionId: Long, refs: Seq[JoinRef]): Unit =
+    if (refs.nonEmpty) waitsOf(executionId).foreach { waits =>
+      refs.foreach { ref =>
+        // Noted first: of two that start side by side one sees the other.
+        waits.scanned.put(ref.id, ref)
+        Option(waits.started.get(ref)).foreach(follow(executionId, ref, _))
+      }
+    }
 
   /** A build side starts to collect keys. */
   def buildStarted(executionId: Long, ref: JoinRef): Unit = waitsOf(executionId).foreach { waits =>
     waits.started.putIfAbsent(ref, ref)
-    waits.waiting.values.asScala.filter(_ == ref).foreach(followStarted(_, waits))
+    val first = waits.started.get(ref)
+    waits.scanned.values.asScala.filter(_ == first).foreach(follow(executionId, _, first))
+  }
+
+  // Announced, because its own tap, which would do that, may never run, and its scan may run already.
+  private def follow(executionId: Long, ref: JoinRef, other: JoinRef): Unit = if (ref ne other) {
+    ref.state.follow(other.state)
+    Executions.instance.open(executionId).foreach(_.announce(ref.state))
   }
 
   /** A job of the execution failed: what it was to build will not come. */

@@ -234,6 +234,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     failAfter(20.seconds) {
       val id = 987656L
       def waits(r: JoinRef)(meanwhile: => Unit): Unit = {
+        JoinWaits.scanStarted(id, Seq(r))
         val t = new Thread(() => JoinWaits.await(id, Seq(JoinWait(r, 15000L))), "shuffle-exchange-test")
         t.start()
         Thread.sleep(200)
@@ -253,6 +254,25 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
       assert(!other.state.isSettled)
       Executions.instance.close(id)
     }
+  }
+
+  test("an equal build side serves scans that do not wait, whichever of the two starts first") {
+    val id = 987657L
+    val (before, after, no) = (ref("a"), ref("a"), ref("b"))
+    JoinWaits.scanStarted(id, Seq(before, no))
+    val build = ref("a")
+    JoinWaits.buildStarted(id, build)
+    JoinWaits.scanStarted(id, Seq(after))
+    build.state.started(1)
+    assert(!before.state.isSettled && !after.state.isSettled)
+    build.state.offer(0, keys(3), outgrown = false)
+    for (r <- Seq(before, after)) {
+      assert(passes(r.state, 3L) && !passes(r.state, 4L))
+      // Where tasks of this process look for a filter that was not there when their scan started.
+      assert(Executions.instance.joinFilter(id, r.id).contains(r.state))
+    }
+    assert(!no.state.isSettled && !no.state.isFollower)
+    Executions.instance.close(id)
   }
 
   test("bytes that tasks send are a small part of what results may have") {
