@@ -213,3 +213,33 @@ def test_cached_rows_are_all_of_them(spark: SparkSession, compare: Comparer) -> 
             cached.unpersist(blocking=True)
     assert counts[0] > 0
     assert len(set(counts)) == 1, counts
+
+
+def test_groups_without_a_row_are_planned_away_as_in_stock_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Of what the broadcast would be made of no group is left, and adaptive execution drops the join. It also
+    knows by then that a broadcast of the other side would be cheaper, for whose filter that side waits."""
+    ids = range(2_000)
+    tables = {
+        "rows": {"k": [i // 10 for i in ids], "g": [i % 7 for i in ids]},
+        "none": {"j": pa.array([None], pa.int64()), "n": [0]},
+    }
+    for name, columns in tables.items():
+        joins.view(spark, tmp_path, name, pa.table(columns))
+    query = (
+        "WITH c AS (SELECT {} k AS x, count(*) AS v FROM rows GROUP BY k) SELECT a.x, sum(b.v) FROM c a JOIN "
+        "(SELECT x, v FROM c WHERE x IN (SELECT j FROM none WHERE n = 0)) b ON a.x = b.x GROUP BY a.x"
+    )
+    confs = {
+        "spark.sql.autoBroadcastJoinThreshold": "20k",
+        # What is measured is no reason for a broadcast, what is only expected is one.
+        "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    }
+    for hint in ("", "/*+ DYNAMIC_FILTER(rows) */"):
+        with joins.settings(spark, confs, FOREVER):
+            run = joins.run(spark, query.format(hint))
+        assert run.rows == []
+        joins.assert_ready(run, "k")
+        assert "EmptyRelation" in run.plan, str(run)
+        assert run.seconds < 30, str(run)

@@ -145,13 +145,18 @@ object BuildKeyTapExec {
     case _ => None
   }
 
-  /** An exchange with a tap below it. Adaptive execution asserts that nodes have a logical link: it is the child's. */
-  def under(exchange: Exchange, taps: Seq[KeyTap]): Exchange = {
-    val child = exchange.children.head
-    val node = BuildKeyTapExec(taps, child, exchange.isInstanceOf[BroadcastExchangeLike])
-    node.copyTagsFrom(child)
-    exchange.withNewChildren(Seq(node)).asInstanceOf[Exchange]
-  }
+  /** An exchange with a tap below it.
+    *
+    * The tap has no link to a logical plan: adaptive execution would take it for the operator that it is above, and compare plans
+    * with it in that operator's place. Then an aggregate of no groups was not known as empty, and where the exchange was planned
+    * away, the tap stayed in a join's probe side, where nobody came to it while a scan waited for it.
+    */
+  def under(exchange: Exchange, taps: Seq[KeyTap]): Exchange =
+    exchange
+      .withNewChildren(
+        Seq(BuildKeyTapExec(taps, exchange.children.head, exchange.isInstanceOf[BroadcastExchangeLike]))
+      )
+      .asInstanceOf[Exchange]
 
   /** What the session lets a build side collect. */
   def limits(conf: SQLConf): KeyLimits = KeyLimits(

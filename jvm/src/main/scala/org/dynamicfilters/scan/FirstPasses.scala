@@ -164,10 +164,15 @@ final class FirstPasses(
           group.isTested = true
           Decision.ReadFirst(chosen)
         case None =>
-          judge(share, byteShare(group, pages, rows), selects)
+          val touched = byteShare(group, pages, rows)
+          judge(share, touched, selects)
           if (!bytes.canSkipRows(group.block)) Decision.ReadAll
           else if (share > ReadAllShare) plainly
-          else {
+          else if (task.advisor.prefersPlainAfterPass(group.isFirst, touched)) {
+            // Measured, it would be neither of the two ways.
+            group.way = None
+            plainly
+          } else {
             group.isTested = true
             Decision.Read(rows)
           }

@@ -46,6 +46,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
   def prefersLate(first: Boolean, text: => String = ""): Boolean = synchronized {
     if (judged == 0) recall(text)
     val isRetry = ways.decide() % (if (recalled) RetryKnownEvery else RetryEvery) == 0
+    isTrial = isRetry
     val costs = ways.of(first)
     // Of other filters than before at least one: what they leave out is not known.
     if (judged == 0 || neverGivesUp) true
@@ -55,6 +56,26 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
     else if (isCheaper(costs)) !isRetry
     else isRetry && !budget.isOver
   }
+
+  /** Whether to read a row group plainly though its columns were read first: rows that pass are in most of its pages, and to read
+    * such row groups plainly was cheaper.
+    *
+    * The first row group of an execution has a pass whatever was measured before, because a filter may leave out other rows than
+    * the last one did. Of a TopK by a key with two values half of the rows passed, in ranges of two: to read those took half as
+    * long again as all rows, and twice the memory.
+    *
+    * @param byteShare
+    *   see `judge`
+    */
+  def prefersPlainAfterPass(first: Boolean, byteShare: Double): Boolean = synchronized {
+    val costs = ways.of(first)
+    !neverGivesUp && !isTrial && byteShare >= ClearlyGood && costs.late.isKnown && costs.plain.isKnown && !isCheaper(
+      costs
+    )
+  }
+
+  // Whether the last decision was made to measure the dearer way again.
+  private var isTrial = false
 
   private def recall(text: String): Unit = {
     filters = text

@@ -63,6 +63,22 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     assert(!a.prefersLate(first = false))
   }
 
+  test("what a pass has shown to be in all pages is read plainly, where that was cheaper") {
+    val a = scattered()
+    spend(a, late = true, 1000, 1000)
+    assert(!a.prefersPlainAfterPass(first = false, byteShare = 1.0))
+    spend(a, late = false, 100, 100)
+    def plain(share: Double) = a.prefersPlainAfterPass(first = false, share)
+    assert(plain(1.0) && !plain(0.2) && !a.prefersPlainAfterPass(first = true, byteShare = 1.0))
+    // What is measured again is read as the decision says.
+    val late = (1 to 160).filter(_ => a.prefersLate(first = false) && !plain(1.0))
+    assert(late.size == 10)
+    val never = new LateMaterializationAdvisor(giveUpSelectivity = 1)
+    spend(never, late = true, 1000, 1000)
+    spend(never, late = false, 100, 100)
+    assert(!never.prefersPlainAfterPass(first = false, byteShare = 1.0))
+  }
+
   test("the first row group of a split is compared with others of that kind only") {
     val a = scattered()
     (1 to 2).foreach(_ => a.spent(late = true, first = true, 100, 100000))
