@@ -61,8 +61,8 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
     * such row groups plainly was cheaper.
     *
     * The first row group of an execution has a pass whatever was measured before, because a filter may leave out other rows than
-    * the last one did. Of a TopK by a key with two values half of the rows passed, in ranges of two: to read those took half as
-    * long again as all rows, and twice the memory.
+    * the last one did. Of a TopK by a key with two values half of the rows passed, every second one: Spark's reader spent 0.1 s
+    * of 7 on ranges of one row, and the garbage collector 0.2 s on what they take.
     *
     * @param byteShare
     *   see `judge`

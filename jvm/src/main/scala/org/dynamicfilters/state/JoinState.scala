@@ -56,10 +56,17 @@ final class JoinState(
     joined.foreach(_.catchUp())
   }
 
-  /** The one whose keys count: that which it follows, or itself. It may change at any moment. */
+  /** The one whose keys count: that which it follows, or itself. It may change at any moment.
+    *
+    * What it follows may be given up, as where a subquery's stages are cancelled, while its own build side runs.
+    */
   private def root: JoinState = {
     val l = leader
-    if (l == null) this else l.root
+    if (l == null) this
+    else {
+      val of = l.root
+      if (of.isDisabled && !isRegistered) this else of
+    }
   }
 
   private def isRegistered: Boolean = phaseNow.get == Registered

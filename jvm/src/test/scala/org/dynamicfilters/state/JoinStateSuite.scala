@@ -212,6 +212,18 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     }
   }
 
+  test("what follows a filter that is given up has the keys of its own build side, if that has started") {
+    val (leader, own, none) = (state, state, state)
+    leader.started(2)
+    own.follow(leader)
+    none.follow(leader)
+    own.started(1)
+    leader.disable("cancelled")
+    assert(own.isSettled && own.current.isEmpty && none.phase == JoinPhase.Disabled("cancelled"))
+    own.offer(0, keys(3), outgrown = false)
+    assert(passes(own, 3L) && !passes(own, 4L) && none.current.isEmpty)
+  }
+
   test("nothing waits on a thread that does not submit a shuffle") {
     assert(JoinWaits.await(987654, Seq(JoinWait(ref("a"), 10000L))) == JoinWaits.Outcome.NotAllowedHere)
   }
