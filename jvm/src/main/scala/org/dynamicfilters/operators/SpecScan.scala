@@ -99,7 +99,8 @@ trait SpecScan extends FilteredScan {
     JobNames.ofQuery(sparkContext)
     TaskFilters.executionId(sparkContext).foreach(Seam.current.scanStarts(_, conf))
     startUsers()
-    spec.joins.foreach { case (ref, _) => if (ref.state.current.isDefined) ref.state.usedFromStart() }
+    val complete = spec.joins.map(_._1).filter(_.state.current.isDefined)
+    complete.foreach(_.state.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
@@ -111,7 +112,8 @@ trait SpecScan extends FilteredScan {
         filesTotal,
         accumulator,
         splitsTotal,
-        Some(countUnopened)
+        Some(countUnopened),
+        complete.map(_.id).toSet
       )
       spec.driverRun = run
       report.scans += run

@@ -140,7 +140,7 @@ object UselessFilters {
       }
       c.ref match {
         // One that came late may have tested few rows for that.
-        case j: JoinRef if report(ScanCounter.RowsOutput) >= ManyRows && j.state.times.used > 0 && !inTuples(c.name) =>
+        case j: JoinRef if report(ScanCounter.RowsOutput) >= ManyRows && run.fromStart(j.id) && !inTuples(c.name) =>
           val few = report.rowsTested(i) < report(ScanCounter.RowsOutput) * MostTested
           keep(unpaid, j, c.name, few && cameToEnd && !leftOutUnread(report))
         case _ =>

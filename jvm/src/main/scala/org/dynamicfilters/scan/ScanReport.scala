@@ -289,6 +289,8 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
   *   splits that the scan would read without filters, if that is known
   * @param recount
   *   counts, in an execution that has ended, what the scan left unopened; forgotten after that, because it holds the plan
+  * @param fromStart
+  *   filters that were complete when the scan was started
   */
 final class ScanRun(
     val scanId: Long,
@@ -298,7 +300,8 @@ final class ScanRun(
     val filesTotal: Long,
     val accumulator: ScanAccumulator,
     splitsTotal: Option[Long] = None,
-    private var recount: Option[Long => Unit] = None
+    private var recount: Option[Long => Unit] = None,
+    val fromStart: Set[Long] = Set.empty
 ) {
   def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
   def ended(): Unit = recount = None

@@ -58,11 +58,12 @@ final class JoinState(
 
   /** The one whose keys count: that which it follows, or itself. It may change at any moment.
     *
-    * What it follows may be given up, as where a subquery's stages are cancelled, while its own build side runs.
+    * What it follows may be given up, as where a subquery's stages are cancelled, while its own build side runs. And where
+    * planning finds that this one must not be used, it is not used, whatever becomes of the other.
     */
   private def root: JoinState = {
     val l = leader
-    if (l == null) this
+    if (l == null || isDisabled) this
     else {
       val of = l.root
       if (of.isDisabled && !isRegistered) this else of

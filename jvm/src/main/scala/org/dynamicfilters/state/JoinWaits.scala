@@ -4,8 +4,10 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.SparkEnv
+import org.apache.spark.internal.Logging
 
 /** How long a scan is held back for a filter.
   *
@@ -22,7 +24,7 @@ final case class JoinWait(ref: JoinRef, millis: Long, endsAtStart: Boolean = fal
   * which there are many. No task slot is held, and the adaptive loop goes on. On any other thread nothing waits: it could be
   * the very thread that has to submit the build side.
   */
-object JoinWaits {
+object JoinWaits extends Logging {
 
   /** Threads that submit one exchange each (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1 on).
     *
@@ -119,7 +121,7 @@ object JoinWaits {
     * Main query and subqueries are planned apart, and share exchanges: the tap that runs may be that of an equal build side,
     * with a filter of its own, which nobody plans again once the scan has started.
     */
-  def scanStarted(executionId: Long, refs: Seq[JoinRef]): Unit =
+  def scanStarted(executionId: Long, refs: Seq[JoinRef]): Unit = guarded {
     if (refs.nonEmpty) waitsOf(executionId).foreach { waits =>
       refs.foreach { ref =>
         // Noted first: of two that start side by side one sees the other.
@@ -127,13 +129,24 @@ object JoinWaits {
         Option(waits.started.get(ref)).foreach(follow(executionId, ref, _))
       }
     }
+  }
 
   /** A build side starts to collect keys. */
-  def buildStarted(executionId: Long, ref: JoinRef): Unit = waitsOf(executionId).foreach { waits =>
-    waits.started.putIfAbsent(ref, ref)
-    val first = waits.started.get(ref)
-    waits.scanned.values.asScala.filter(_ == first).foreach(follow(executionId, _, first))
+  def buildStarted(executionId: Long, ref: JoinRef): Unit = guarded {
+    waitsOf(executionId).foreach { waits =>
+      waits.started.putIfAbsent(ref, ref)
+      val first = waits.started.get(ref)
+      waits.scanned.values.asScala.filter(_ == first).foreach(follow(executionId, _, first))
+    }
   }
+
+  // Filters are told apart by their plans, and whatever these do, the query goes on.
+  private def guarded(f: => Unit): Unit =
+    try f
+    catch {
+      case NonFatal(_) | _: LinkageError | _: StackOverflowError =>
+        logWarning("Dynamic filters: equal build sides are not looked for")
+    }
 
   // Announced, because its own tap, which would do that, may never run, and its scan may run already.
   private def follow(executionId: Long, ref: JoinRef, other: JoinRef): Unit = if (ref ne other) {

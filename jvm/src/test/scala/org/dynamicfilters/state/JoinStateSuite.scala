@@ -224,6 +224,16 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     assert(passes(own, 3L) && !passes(own, 4L) && none.current.isEmpty)
   }
 
+  test("what follows a filter is given up for itself") {
+    val (leader, follower) = (state, state)
+    leader.started(1)
+    follower.follow(leader)
+    follower.disable("narrowed otherwise")
+    leader.offer(0, keys(3), outgrown = false)
+    assert(passes(leader, 3L) && follower.current.isEmpty)
+    assert(follower.phase == JoinPhase.Disabled("narrowed otherwise"))
+  }
+
   test("nothing waits on a thread that does not submit a shuffle") {
     assert(JoinWaits.await(987654, Seq(JoinWait(ref("a"), 10000L))) == JoinWaits.Outcome.NotAllowedHere)
   }
