@@ -50,6 +50,8 @@ private[exchange] final class LiveJoin(
         }
         serve(m, payload)
       }
+    // It follows one that is given up, and its own build side may run yet.
+    case JoinPhase.Disabled(_) if !state.isDisabled =>
     case JoinPhase.Disabled(reason) =>
       val m = MessageCodec.encode(Message.Withdrawn(executionId, name, reason))
       serve(m, None)

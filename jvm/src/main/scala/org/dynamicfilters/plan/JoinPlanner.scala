@@ -325,8 +325,8 @@ final class JoinPlanner(
       copies: ExchangeCopies,
       mayBeUseless: Boolean
   ): Either[String, SparkPlan] = {
-    def whyUseless(scan: SparkPlan, c: Attribute) =
-      if (mayBeUseless && !asksForFilters(scan)) UselessFilters.why(ref, scan, c.name) else None
+    def whyUseless(scan: SparkPlan, c: Attribute, crossed: Boolean) =
+      if (mayBeUseless && !asksForFilters(scan)) UselessFilters.why(ref, scan, c.name, crossed) else None
     new PushDown(
       "the join key",
       reach(copies),
@@ -339,7 +339,7 @@ final class JoinPlanner(
         def isWorthACopy =
           copies.isInTime(adaptive, wait) && !(learns && UselessFilters.isNotWorthACopy(ref, scan, cs.head.name))
         val place = ScanPlace(crossed, wait)
-        val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
+        val result = whyUseless(scan, cs.head, crossed).toLeft(()).flatMap { _ =>
           if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
           else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs.head, ref, place, conf)

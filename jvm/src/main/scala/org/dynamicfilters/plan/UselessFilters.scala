@@ -66,8 +66,12 @@ object UselessFilters {
   val AllPassed = "all rows passed it when the query ran before"
   val DoesNotPay = "to test rows by it took more than it saved when the query ran before"
 
-  /** A filter in a scan. Hashes of canonical forms: that two are taken for one costs speed only. */
-  private[plan] final case class Use(filter: Int, scan: Int, column: String)
+  /** A filter in a scan. Hashes of canonical forms: that two are taken for one costs speed only.
+    *
+    * @param crossed
+    *   whether it is below an exchange, where what a test of rows is good for counts: a row that is dropped is not shuffled
+    */
+  private[plan] final case class Use(filter: Int, scan: Int, column: String, crossed: Boolean = false)
   private final case class Seen(tables: Seq[Any], times: Int, at: Long, execution: Long)
 
   /** Once may be chance, as of a filter that came late; and who tries a query out should see what filters it has. */
@@ -90,9 +94,9 @@ object UselessFilters {
   private val passing, unpaid, waits = new UselessFilters
 
   /** Why the filter of a join is not worth making for a scan, if it is not. */
-  def why(ref: JoinRef, scan: SparkPlan, column: String): Option[String] =
+  def why(ref: JoinRef, scan: SparkPlan, column: String, crossed: Boolean): Option[String] =
     if (isKnown(passing, ref, scan, column)) Some(AllPassed)
-    else Option.when(isKnown(unpaid, ref, scan, column))(DoesNotPay)
+    else Option.when(isKnown(unpaid, ref, scan, column, crossed = crossed))(DoesNotPay)
 
   /** Whether a scan was held back for the filter of a join in vain when the query ran before: most rows passed it. Then it comes
     * when it comes. Of TPC-DS q65, a scan of `store_sales` was held back half a second for six stores that all sales are of.
@@ -110,10 +114,12 @@ object UselessFilters {
       ref: JoinRef,
       scan: SparkPlan,
       column: String,
-      times: Int = EnoughTimes
+      times: Int = EnoughTimes,
+      crossed: Boolean = false
   ): Boolean =
     of.knows(hash(ref), column) &&
-      (for (s <- plain(scan); t <- tables(ref, s)) yield of.isUseless(useOf(ref, s, column), t, times)).contains(true)
+      (for (s <- plain(scan); t <- tables(ref, s)) yield of.isUseless(useOf(ref, s, column, crossed), t, times))
+        .contains(true)
 
   /** A scan has come to its end in an execution that went well. */
   def ended(scan: DynamicFilterScanExec, run: ScanRun, execution: Long): Unit = {
@@ -124,9 +130,9 @@ object UselessFilters {
     def isKnown(i: Int) = report.isJudged(i) && (report.isDecisive(i) || (cameToEnd && !report.isOverlooked(i)))
     val inTuples = scan.spec.tuples.flatMap(_.parts.map(_.name)).toSet
     lazy val plainScan = plain(scan)
-    def keep(in: UselessFilters, ref: JoinRef, column: String, useless: Boolean): Unit =
+    def keep(in: UselessFilters, ref: JoinRef, column: String, useless: Boolean, crossed: Boolean = false): Unit =
       if (useless || in.knows(hash(ref), column))
-        for (s <- plainScan; t <- tables(ref, s)) in.saw(execution, useOf(ref, s, column), t, useless)
+        for (s <- plainScan; t <- tables(ref, s)) in.saw(execution, useOf(ref, s, column, crossed), t, useless)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
         case j: JoinRef if isKnown(i) && !inTuples(c.name) =>
@@ -142,7 +148,7 @@ object UselessFilters {
         // One that came late may have tested few rows for that.
         case j: JoinRef if report(ScanCounter.RowsOutput) >= ManyRows && run.fromStart(j.id) && !inTuples(c.name) =>
           val few = report.rowsTested(i) < report(ScanCounter.RowsOutput) * MostTested
-          keep(unpaid, j, c.name, few && cameToEnd && !leftOutUnread(report))
+          keep(unpaid, j, c.name, few && cameToEnd && !leftOutUnread(report), c.place.crossesExchange)
         case _ =>
       }
     }
@@ -159,8 +165,8 @@ object UselessFilters {
     case _ => None
   }
 
-  private def useOf(ref: JoinRef, scan: FileSourceScanExec, column: String): Use =
-    Use(hash(ref), scan.canonicalized.hashCode, column)
+  private def useOf(ref: JoinRef, scan: FileSourceScanExec, column: String, crossed: Boolean): Use =
+    Use(hash(ref), scan.canonicalized.hashCode, column, crossed)
 
   private def hash(ref: JoinRef): Int = (ref.hash, ref.facts.sideHash).hashCode
 

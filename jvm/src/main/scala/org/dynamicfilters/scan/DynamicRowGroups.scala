@@ -145,6 +145,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         task.advisor.spent(late, current.isFirst, current.leftCount, now - since)
         measured = true
       }
+      if (current.isPlainAfterPass) measured = true
       // What is read is the same with tests and without: on a busy machine processor time says more.
       if (thread eq Thread.currentThread)
         current.test.foreach(task.testAdvisor.spent(_, current.leftCount, ThreadTime.nanos - processorSince))
@@ -366,6 +367,12 @@ final class RowGroup(
 
   /** Whether the filter's columns were read first; None where that was not in question. */
   var way: Option[Boolean] = None
+
+  /** Whether it was read plainly though its columns were read first: that is neither of the two ways. */
+  var isPlainAfterPass = false
+
+  /** Whether its filter columns are read first to measure that again. */
+  var isTrial = false
 
   /** Whether rows that were read plainly are tested; None where that was not in question. */
   var test: Option[Boolean] = None

@@ -126,9 +126,13 @@ final class FirstPasses(
     if (!bound && spec.isForJoinsOnly) return plainly
     if (!worthwhile(group)) return plainly
     // The second part of a row group is found as the first was: its rows are known one by one.
-    if (group.done.isEmpty && !task.advisor.prefersLate(group.isFirst, text(filters))) {
-      group.way = Some(false)
-      return plainly
+    if (group.done.isEmpty) {
+      val late = task.advisor.prefersLate(group.isFirst, text(filters))
+      group.isTrial = task.advisor.lastIsTrial
+      if (!late) {
+        group.way = Some(false)
+        return plainly
+      }
     }
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, ofRows, pages, splittable, learner)
@@ -168,9 +172,10 @@ final class FirstPasses(
           judge(share, touched, selects)
           if (!bytes.canSkipRows(group.block)) Decision.ReadAll
           else if (share > ReadAllShare) plainly
-          else if (task.advisor.prefersPlainAfterPass(group.isFirst, touched)) {
-            // Measured, it would be neither of the two ways.
+          else if (!group.isTrial && task.advisor.prefersPlainAfterPass(group.isFirst, touched)) {
             group.way = None
+            group.isPlainAfterPass = true
+            if (group.done.isEmpty) report.add(LateMaterialized, -1)
             plainly
           } else {
             group.isTested = true

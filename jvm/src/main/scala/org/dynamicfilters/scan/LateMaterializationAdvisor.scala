@@ -69,12 +69,13 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
     */
   def prefersPlainAfterPass(first: Boolean, byteShare: Double): Boolean = synchronized {
     val costs = ways.of(first)
-    !neverGivesUp && !isTrial && byteShare >= ClearlyGood && costs.late.isKnown && costs.plain.isKnown && !isCheaper(
+    !neverGivesUp && byteShare >= ClearlyGood && costs.late.isKnown && costs.plain.isKnown && !isCheaper(
       costs
     )
   }
 
-  // Whether the last decision was made to measure the dearer way again.
+  /** Whether the last decision was made to measure the dearer way again. Another task may have made it meanwhile. */
+  def lastIsTrial: Boolean = synchronized(isTrial)
   private var isTrial = false
 
   private def recall(text: String): Unit = {

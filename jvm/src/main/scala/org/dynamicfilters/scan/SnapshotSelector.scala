@@ -103,6 +103,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
     private var left = 0
     private var version = -1
     private var (filters, ordinals) = (Array.empty[ValueFilter], Array.empty[Int])
+    private var active = IndexedSeq.empty[Int]
 
     def passes(row: InternalRow): Boolean = {
       if (left == 0 || version != task.filtersVersion) renew()
@@ -120,11 +121,12 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       left = Block
       version = task.filtersVersion
       val now = task.filters()
-      val active =
+      val used =
         if (columns.isEmpty || !judge.isWorthIt()) IndexedSeq.empty
         else columns.filter { case (i, _) => now(i) != ValueFilter.All }
-      filters = active.map { case (i, _) => now(i) }.toArray
-      ordinals = active.map(_._2).toArray
+      active = used.map(_._1)
+      filters = used.map { case (i, _) => now(i) }.toArray
+      ordinals = used.map(_._2).toArray
     }
 
     /** Reports what was seen since it was called last. */
@@ -135,6 +137,8 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       }
       task.report.add(RowsDropped, dropped)
       task.report.add(RowsOutput, -dropped)
+      // Of several filters it is not known which of them dropped a row.
+      active.foreach(task.testCosts.count(_, seen, seen - dropped))
       if (filters.nonEmpty && judge.judge(seen, seen - dropped)) task.report.addReason(BatchSelector.GivenUp)
       seen = 0
       dropped = 0

@@ -48,34 +48,44 @@ final class JoinState(
     */
   def follow(other: JoinState): Unit = {
     val joined = JoinState.Following.synchronized {
-      val (mine, its) = (root, other.root)
-      if ((mine eq its) || mine.isDisabled || (leader != null && !mine.isRegistered)) None
+      // What the other follows may have other keys than it would have, if it was given up for that.
+      val (mine, its) = (top, if (other.isDisabled) other else other.top)
+      if ((mine eq other.top) || isDisabled || mine.isDisabled || (leader != null && !mine.isRegistered)) None
       else if (its.isRegistered && !mine.isRegistered) Some(its.under(mine))
-      else Some(mine.under(its))
+      else Option.when(!mine.hasAllKeys)(mine.under(its))
     }
     joined.foreach(_.catchUp())
   }
 
   /** The one whose keys count: that which it follows, or itself. It may change at any moment.
     *
-    * What it follows may be given up, as where a subquery's stages are cancelled, while its own build side runs. And where
-    * planning finds that this one must not be used, it is not used, whatever becomes of the other.
+    * What it follows may be given up, or never have all keys, as where a subquery's stages are cancelled, while its own build
+    * side runs. And where planning finds that this one must not be used, it is not used, whatever becomes of the other.
     */
   private def root: JoinState = {
     val l = leader
-    if (l == null || isDisabled) this
+    if (l == null || isDisabled || hasAllKeys) this
     else {
       val of = l.root
       if (of.isDisabled && !isRegistered) this else of
     }
   }
 
+  /** The first of those that follow each other, whatever became of them. There are no circles, as only it comes to follow. */
+  private def top: JoinState = {
+    val l = leader
+    if (l == null) this else l.top
+  }
+
+  /** Whether its own build side has told all keys. */
+  private def hasAllKeys: Boolean = is { case Building(_, Reports.All) | Ready(_, _, _, _) => true }
+
+  private def is(p: PartialFunction[JoinPhase, Boolean]): Boolean = p.applyOrElse(phaseNow.get, (_: JoinPhase) => false)
+
   private def isRegistered: Boolean = phaseNow.get == Registered
 
-  private def isDisabled: Boolean = phaseNow.get match {
-    case Disabled(_) => true
-    case _ => false
-  }
+  /** Whether it is given up, and not only what it follows: then it may have keys of its own. */
+  def isDisabled: Boolean = is { case Disabled(_) => true }
 
   private def under(other: JoinState): JoinState = {
     leader = other
@@ -91,7 +101,7 @@ final class JoinState(
 
   /** Its own build side starts: what it followed may never do so. */
   private def lead(): Unit = JoinState.Following.synchronized {
-    val last = root
+    val last = top
     if ((last ne this) && last.isRegistered) {
       leader.followers.remove(this)
       leader = null
@@ -205,10 +215,7 @@ final class JoinState(
   }
 
   /** Whether nothing that partitions report can matter any more: a stage that runs again reports once more. */
-  private def isDone: Boolean = phaseNow.get match {
-    case Ready(_, _, _, _) | Disabled(_) => true
-    case _ => false
-  }
+  private def isDone: Boolean = is { case Ready(_, _, _, _) | Disabled(_) => true }
 
   /** Of how many partitions it keeps the keys. */
   private[state] def kept: Int = partials.size
@@ -225,10 +232,7 @@ final class JoinState(
     case _ =>
   }
 
-  private def isComplete: Boolean = phaseNow.get match {
-    case Building(_, reports) => reports == Reports.All
-    case _ => false
-  }
+  private def isComplete: Boolean = is { case Building(_, reports) => reports == Reports.All }
 
   private def build(): Unit = if (built()) phaseNow.get match {
     case Ready(_, bytes, _, distinct) if shows != null => shows.complete(bytes, distinct)
@@ -299,10 +303,7 @@ final class JoinState(
   }
 
   /** Whether the build side ended before each of its partitions had reported. */
-  def isIncomplete: Boolean = phaseNow.get match {
-    case Building(_, reports) => reports == Reports.Missing
-    case _ => false
-  }
+  def isIncomplete: Boolean = is { case Building(_, reports) => reports == Reports.Missing }
 
   /** Lets everybody go on who waits; the filter may still become ready. */
   def release(): Unit = settle()

@@ -144,8 +144,8 @@ object JoinWaits extends Logging {
   private def guarded(f: => Unit): Unit =
     try f
     catch {
-      case NonFatal(_) | _: LinkageError | _: StackOverflowError =>
-        logWarning("Dynamic filters: equal build sides are not looked for")
+      case e @ (NonFatal(_) | _: LinkageError | _: StackOverflowError) =>
+        logWarning("Dynamic filters: equal build sides are not looked for", e)
     }
 
   // Announced, because its own tap, which would do that, may never run, and its scan may run already.

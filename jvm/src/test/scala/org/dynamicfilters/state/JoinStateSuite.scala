@@ -234,6 +234,36 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     assert(follower.phase == JoinPhase.Disabled("narrowed otherwise"))
   }
 
+  test("filters never follow each other in a circle, whatever becomes of them") {
+    failAfter(20.seconds) {
+      val (a, b, c) = (state, state, state)
+      a.started(1)
+      b.follow(a)
+      b.disable("x")
+      a.follow(b)
+      c.follow(b)
+      a.follow(c)
+      a.offer(0, keys(3), outgrown = false)
+      // What was given up is not followed any further.
+      assert(passes(a, 3L) && !passes(a, 4L) && b.current.isEmpty && c.current.isEmpty && c.isSettled)
+    }
+  }
+
+  test("a filter with all keys of its own has them, whatever becomes of the one that it follows") {
+    val (leader, own, complete) = (state, state, state)
+    leader.started(2)
+    own.follow(leader)
+    own.started(1)
+    own.offer(0, keys(3), outgrown = false)
+    // The other's second partition never reports.
+    leader.buildEnded()
+    assert(passes(own, 3L) && !passes(own, 4L) && leader.current.isEmpty)
+    complete.started(1)
+    complete.offer(0, keys(3), outgrown = false)
+    complete.follow(leader)
+    assert(!complete.isFollower && passes(complete, 3L))
+  }
+
   test("nothing waits on a thread that does not submit a shuffle") {
     assert(JoinWaits.await(987654, Seq(JoinWait(ref("a"), 10000L))) == JoinWaits.Outcome.NotAllowedHere)
   }
