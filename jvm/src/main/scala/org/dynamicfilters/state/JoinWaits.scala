@@ -149,7 +149,9 @@ object JoinWaits extends Logging {
     }
 
   // Announced, because its own tap, which would do that, may never run, and its scan may run already.
-  private def follow(executionId: Long, ref: JoinRef, other: JoinRef): Unit = if (ref ne other) {
+  private def follow(executionId: Long, ref: JoinRef, other: JoinRef): Unit = if (
+    (ref ne other) && !other.state.isDisabled
+  ) {
     ref.state.follow(other.state)
     Executions.instance.open(executionId).foreach(_.announce(ref.state))
   }
