@@ -88,6 +88,9 @@ object UselessFilters {
   /** Of the rows that a scan puts out, those that were tested by a filter that does not pay: it is tried now and then. */
   private val MostTested = 0.25
 
+  /** That pass a filter below an exchange which does not pay: to shuffle the others would cost more than a test. */
+  private val ManyPassed = 0.6
+
   /** Of fewer rows all are tested, which costs nothing. */
   private val ManyRows = 100000L
 
@@ -148,7 +151,15 @@ object UselessFilters {
         // One that came late may have tested few rows for that.
         case j: JoinRef if report(ScanCounter.RowsOutput) >= ManyRows && run.fromStart(j.id) && !inTuples(c.name) =>
           val few = report.rowsTested(i) < report(ScanCounter.RowsOutput) * MostTested
-          keep(unpaid, j, c.name, few && cameToEnd && !leftOutUnread(report), c.place.crossesExchange)
+          // Below an exchange tests are given up by wall time too, which tells little while other processes run.
+          val leavesMany = report.rowsPassed(i) >= report.rowsTested(i) * ManyPassed
+          keep(
+            unpaid,
+            j,
+            c.name,
+            few && (leavesMany || !c.place.crossesExchange) && cameToEnd && !leftOutUnread(report),
+            c.place.crossesExchange
+          )
         case _ =>
       }
     }
