@@ -17,7 +17,7 @@ import org.dynamicfilters.state.JoinRef
   * that asks for the filter overrules it.
   *
   * Where a fifth of a fact table's rows pass, in no order, it is measured whether a test of rows pays (`TestAdvisor` and others).
-  * If it does not, what is left of the filter is planning, the collection of keys and a test now and then: 4 % of TPC-DS q43.
+  * If it does not, what is left of the filter is planning, the collection of keys and a test now and then: 3 % of TPC-DS q43.
   *
   * What was learned excludes no data here (contract 9): a filter that is not made costs a query what it could have saved.
   *
