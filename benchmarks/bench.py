@@ -67,10 +67,7 @@ class TopKBenchmark(Benchmark):
     def _make_data(self) -> None:
         sizes = sorted({*self.options.sizes, self.options.useless_size})
         wanted = dict.fromkeys([*self.options.layouts, self.options.useless_layout])
-        command = [sys.executable, str(HERE / "layouts.py"), "--data", str(self.options.data)]
-        command += ["--sizes", ",".join(map(str, sizes)), "--layouts", ",".join(wanted)]
-        # A process of its own: Spark's settings for writing must not reach the sessions that are measured.
-        subprocess.run(command, check=True)
+        layouts.make_apart(self.options.data, list(wanted), sizes)
 
     # --- fresh processes ---
 

@@ -93,8 +93,7 @@ def main() -> None:
     options = parser.parse_args()
     data = datafiles.DATA / "joins"
     if "topk" in options.parts:
-        # Before the session: Spark's files are written by one of their own, which is stopped after that.
-        layouts.table(layouts.DEFAULT_DATA, "int64", options.log)
+        layouts.make_apart(layouts.DEFAULT_DATA, ["int64"], [options.log])
     spark = runs.session("benchmark of costs", {**runs.LARGE, **runs.STEADY, **runs.shuffles_in_memory()})
     threads = Threads(int(spark._jvm.java.lang.ProcessHandle.current().pid()))  # type: ignore[union-attr]
     costs = []

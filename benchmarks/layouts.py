@@ -19,6 +19,8 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -61,6 +63,17 @@ def table(data: Path, layout: str, millions: int, seed: int = 42) -> Path:
             _link(file, folder / file.name)
         datafiles.complete(folder, _identity(seed))
     return folder
+
+
+def make_apart(data: Path, layouts: Sequence[str], millions: Sequence[int]) -> None:
+    """Makes tables that are not there yet in a process of its own.
+
+    Spark's settings for writing must not reach a session that is measured, nor may it be stopped with the one
+    that writes.
+    """
+    command = [sys.executable, str(Path(__file__).resolve()), "--data", str(data)]
+    command += ["--sizes", ",".join(map(str, millions)), "--layouts", ",".join(layouts)]
+    subprocess.run(command, check=True)
 
 
 def small_table(data: Path, name: str, rows: int, files: int, row_group_rows: int, seed: int = 42) -> Path:

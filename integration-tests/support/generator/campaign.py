@@ -102,11 +102,8 @@ def make(
     if kind == "joins":
         statement = queries.statement(r, tables)
         return statement, settings_.choose(r, statement.sql())
-    if kind == "subqueries":
-        statement = subqueries.statement(r, tables)
-        return statement, settings_.choose(r, statement.sql(), sharing=True)
-    if kind == "shared":
-        statement = shared.statement(r, tables)
+    if kind in ("subqueries", "shared"):
+        statement = (subqueries if kind == "subqueries" else shared).statement(r, tables)
         return statement, settings_.choose(r, statement.sql(), sharing=True)
     if kind == "computed":
         statement = computed.statement(r, tables)

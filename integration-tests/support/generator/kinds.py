@@ -10,6 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+#: Columns by which groups are made and joined as they are: equal values are the same.
+PLAIN_KEYS = ("k_int", "j_int", "k_decimal", "k_string", "k_date")
+
 #: Ranks go from 0 until this.
 RANKS = 1_000
 

@@ -13,11 +13,11 @@ from itertools import count
 
 from . import predicates
 from .data import Table
+from .kinds import PLAIN_KEYS
 from .model import Cte, Item, Join, Select, SetOperation, Source, Statement, Subquery
 from .predicates import Visible
 
 _SECONDS = ("0.0", "0.8", "0.8", "0.8")
-_KEYS = ("k_int", "j_int", "k_decimal", "k_string", "k_date")
 _TESTS = ("count(*) > 0", "count(*) > 1", "count(*) < 3", "max({id}) % 2 = 0", "min({id}) < 40")
 
 
@@ -52,7 +52,7 @@ class Maker:
         self.r = r
         self._number = count()
         self.facts = r.choice([t for t in tables if t.is_large])
-        self.x, self.y = r.sample(_KEYS, 2)
+        self.x, self.y = r.sample(PLAIN_KEYS, 2)
         others = [t for t in tables if t.rows >= 3 and t is not self.facts]
         # Short tables have keys close to each other: joined twice, hardly a row would be left.
         longer = [t for t in others if t.rows >= 100]

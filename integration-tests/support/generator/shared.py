@@ -13,10 +13,10 @@ from itertools import count
 
 from . import predicates
 from .data import Table
+from .kinds import PLAIN_KEYS
 from .model import Cte, Item, Join, Select, SetOperation, Source, Statement, Subquery
 from .predicates import Visible
 
-_PAIRS = ("k_int", "j_int", "k_decimal", "k_string", "k_date")
 _SIDE_HINTS = ("BROADCAST", "MERGE", "SHUFFLE_HASH")
 # What all results and all uses of them have: keys, a number, and a column of few values.
 _NAMES = ("x", "y", "v", "g")
@@ -42,7 +42,7 @@ class _Maker:
         self._number = count()
         self.large = [t for t in tables if t.is_large]
         self.small = [t for t in tables if not t.is_large]
-        self.x, self.y = r.sample(_PAIRS, 2)
+        self.x, self.y = r.sample(PLAIN_KEYS, 2)
         # The same few again and again: equal build sides are what places have in common.
         self.dimensions = [self._dimension() for _ in range(r.choice((1, 2, 2, 3)))]
         self.hinted = r.random() < 0.6
@@ -127,8 +127,10 @@ class _Maker:
         r, small, other = self.r, self.r.choice(self.dimensions), self.alias()
         source = Source(other, small.table.name)
         where = small.where.replace("{}", other)
-        by = self.y if r.random() < 0.15 else self.x
-        name = "y" if by == self.y else "x"
+        keys = [("x", self.x), ("y", self.y)]
+        if r.random() < 0.15:
+            keys.reverse()
+        (name, by), (second, second_by) = keys
         if small.grouped:
             inner = self.alias()
             columns = (f"{inner}.{self.x}", f"{inner}.{self.y}")
@@ -137,8 +139,7 @@ class _Maker:
             source = Source(other, select=of)
         join = Join(kind, source, [f"{alias}.{name} {r.choice(('=', '=', '=', '=', '<=>'))} {other}.{by}"])
         if r.random() < 0.15:
-            rest = "y" if name == "x" else "x"
-            join.on.append(f"{alias}.{rest} = {other}.{self.y if rest == 'y' else self.x}")
+            join.on.append(f"{alias}.{second} = {other}.{second_by}")
         if not small.grouped:
             (select.where if kind == "JOIN" else join.on).append(where)
         if r.random() < 0.2:

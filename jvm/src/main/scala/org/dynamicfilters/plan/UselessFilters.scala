@@ -138,28 +138,19 @@ object UselessFilters {
         for (s <- plainScan; t <- tables(ref, s)) in.saw(execution, useOf(ref, s, column, crossed), t, useless)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
-        case j: JoinRef if isKnown(i) && !inTuples(c.name) =>
-          keep(passing, j, c.name, !report.isDecisive(i))
-        case _ =>
-      }
-      c.ref match {
-        case j: JoinRef if c.place.waits != Wait.No && report.rowsTested(i) >= FewRows =>
-          keep(waits, j, c.name, !leftOutUnread(report) && report.rowsPassed(i) > report.rowsTested(i) * MostRows)
-        case _ =>
-      }
-      c.ref match {
-        // One that came late may have tested few rows for that.
-        case j: JoinRef if report(ScanCounter.RowsOutput) >= ManyRows && run.fromStart(j.id) && !inTuples(c.name) =>
-          val few = report.rowsTested(i) < report(ScanCounter.RowsOutput) * MostTested
-          // Below an exchange tests are given up by wall time too, which tells little while other processes run.
-          val leavesMany = report.rowsPassed(i) >= report.rowsTested(i) * ManyPassed
-          keep(
-            unpaid,
-            j,
-            c.name,
-            few && (leavesMany || !c.place.crossesExchange) && cameToEnd && !leftOutUnread(report),
-            c.place.crossesExchange
-          )
+        case j: JoinRef =>
+          val (tested, passed) = (report.rowsTested(i), report.rowsPassed(i))
+          if (!inTuples(c.name) && isKnown(i)) keep(passing, j, c.name, !report.isDecisive(i))
+          if (c.place.waits != Wait.No && tested >= FewRows)
+            keep(waits, j, c.name, !leftOutUnread(report) && passed > tested * MostRows)
+          // One that came late may have tested few rows for that.
+          if (!inTuples(c.name) && report(ScanCounter.RowsOutput) >= ManyRows && run.fromStart(j.id)) {
+            val few = tested < report(ScanCounter.RowsOutput) * MostTested
+            // Below an exchange tests are given up by wall time too, which tells little while other processes run.
+            val crossed = c.place.crossesExchange
+            val leavesMany = !crossed || passed >= tested * ManyPassed
+            keep(unpaid, j, c.name, few && leavesMany && cameToEnd && !leftOutUnread(report), crossed)
+          }
         case _ =>
       }
     }

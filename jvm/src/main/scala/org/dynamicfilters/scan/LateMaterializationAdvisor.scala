@@ -68,10 +68,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
     *   see `judge`
     */
   def prefersPlainAfterPass(first: Boolean, byteShare: Double): Boolean = synchronized {
-    val costs = ways.of(first)
-    !neverGivesUp && byteShare >= ClearlyGood && costs.late.isKnown && costs.plain.isKnown && !isCheaper(
-      costs
-    )
+    !neverGivesUp && byteShare >= ClearlyGood && costsMore(ways.of(first))
   }
 
   /** Whether the last decision was made to measure the dearer way again. Another task may have made it meanwhile. */
@@ -90,9 +87,10 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
 
   private def isCheaper(costs: WaysMeasured.Both): Boolean = costs.late.perRow < costs.plain.perRow * Margin
 
+  private def costsMore(c: WaysMeasured.Both): Boolean = c.late.isKnown && c.plain.isKnown && !isCheaper(c)
+
   /** Whether the last judgement stopped late materialization; for reports. */
   def gaveUp: Boolean = synchronized {
-    def costsMore(c: WaysMeasured.Both) = c.late.isKnown && c.plain.isKnown && !isCheaper(c)
     val scattered = touched >= ClearlyGood
     !neverGivesUp && (misses >= MissesToGiveUp || scattered && (costsMore(ways.of(first = true)) || costsMore(
       ways.of(first = false)

@@ -49,7 +49,7 @@ final class JoinState(
   def follow(other: JoinState): Unit = {
     val joined = JoinState.Following.synchronized {
       // What the other follows may have other keys than it would have, if it was given up for that.
-      val (mine, its) = (top, other.nearest)
+      val (mine, its) = (top, other.root)
       if ((mine eq other.top) || isDisabled || mine.isDisabled || (leader != null && !mine.isRegistered)) None
       else if (its.isRegistered && !mine.isRegistered) Some(its.under(mine))
       else Option.when(!mine.hasAllKeys)(mine.under(its))
@@ -75,11 +75,6 @@ final class JoinState(
   private def top: JoinState = {
     val l = leader
     if (l == null) this else l.top
-  }
-
-  private def nearest: JoinState = {
-    val l = leader
-    if (l == null || isDisabled) this else l.nearest
   }
 
   /** Whether its own build side has told all keys. */

@@ -134,8 +134,7 @@ object JoinWaits extends Logging {
   /** A build side starts to collect keys. */
   def buildStarted(executionId: Long, ref: JoinRef): Unit = guarded {
     waitsOf(executionId).foreach { waits =>
-      waits.started.putIfAbsent(ref, ref)
-      val first = waits.started.get(ref)
+      val first = waits.started.computeIfAbsent(ref, r => r)
       waits.scanned.values.asScala.filter(_ == first).foreach(follow(executionId, _, first))
     }
   }
