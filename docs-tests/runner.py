@@ -15,6 +15,8 @@ from pathlib import Path
 from environment import variables
 from pages import Block
 
+from spark_dynamic_filters.testing._ports import free_port
+
 SECONDS = 300.0  # for one block; the machine may have other work
 START_SECONDS = 120.0  # for a server
 CONNECT = "15002"
@@ -68,7 +70,7 @@ class Page:
         self._log = folder.parent / f"{folder.name}.log"
         self._interpreter: subprocess.Popen[str] | None = None
         self._servers: list[subprocess.Popen[bytes]] = []
-        self._ports: dict[str, str] = {CONNECT: str(_free_port())}
+        self._ports: dict[str, str] = {CONNECT: str(free_port())}
         self._conf = folder.parent / f"{folder.name}-conf"
         self._conf.mkdir()
         # Pages use the default port, which may be taken here, and the machine has other work.
@@ -151,7 +153,7 @@ class Page:
 
     def _port(self, default: str) -> str:
         """What is used in place of a default port, which may be taken."""
-        return self._ports.setdefault(default, str(_free_port()))
+        return self._ports.setdefault(default, str(free_port()))
 
     def _wait_for_port(self, block: Block, process: subprocess.Popen[bytes], port: str) -> None:
         until = time.monotonic() + START_SECONDS
@@ -199,9 +201,3 @@ def _end_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from spark_dynamic_filters.testing._connect_server import CLIENT_VARIABLES
+from spark_dynamic_filters.testing._ports import free_port
 
 LOG = "application.log"
 
@@ -133,13 +134,6 @@ def _wait_for(port: int) -> None:
                 return
         time.sleep(0.1)
     raise AssertionError("the master did not start within a minute")
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def value(output: str, name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .applications import free_port
+from spark_dynamic_filters.testing._ports import free_port
 
 #: For an application's code: what it prints after `page NAME` is the page, as JSON.
 FETCHING = """

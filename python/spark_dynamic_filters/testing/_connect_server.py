@@ -14,6 +14,7 @@ from pathlib import Path
 
 from .._errors import PLUGIN_CLASS
 from .._jar import jar_path
+from ._ports import free_port
 
 _SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _START_SECONDS = 120.0
@@ -42,7 +43,7 @@ class ConnectServer:
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"sc://127.0.0.1:{self.port}"
         self._log = Path(tempfile.mkdtemp(prefix="spark-connect-")) / "server.log"
         with self._log.open("wb") as log:
@@ -123,9 +124,3 @@ def _environment() -> dict[str, str]:
     environment = {k: v for k, v in os.environ.items() if k not in CLIENT_VARIABLES}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     return environment
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
