@@ -86,7 +86,7 @@ class _Maker:
         """The large table, joined with one or two build sides by one or two keys each."""
         r = self.r
         fact = self.alias()
-        v = Visible(fact, self.facts.columns, ("id",), self.facts.rows)
+        v = Visible.of(self.facts, fact)
         names = [k for k in v.key_columns() if k != "k_boolean"]
         select = Select([], Source(fact, self.facts.name), hints=[f"DYNAMIC_FILTER({fact})"])
         shown = [f"{fact}.id"]
@@ -125,7 +125,7 @@ class _Maker:
     def _part(self, keys: list[str], computes: bool, table: Table | None = None) -> Select:
         r = self.r
         table = table or r.choice(self.others)
-        v = Visible(self.alias(), table.columns, ("id",), table.rows)
+        v = Visible.of(table, self.alias())
         items = [self._key(v, f"{v.alias}.{k}", k, i, computes) for i, k in enumerate(keys)]
         items.append(Item(f"{v.alias}.g", "g"))
         where = [predicates.where(r, v, selective=table.rows > 60)] if r.random() < 0.8 else []
@@ -150,7 +150,7 @@ class _Maker:
         r = self.r
         select = self._part(keys, computes)
         table = r.choice(self.others)
-        v = Visible(self.alias(), table.columns, ("id",), table.rows)
+        v = Visible.of(table, self.alias())
         mine = Visible(select.base.alias, self._columns(select.base.table), ("id",), 0)
         x, y = predicates.pair(r, mine, v)
         join = Join(r.choice(("JOIN", "JOIN", "LEFT SEMI JOIN")), Source(v.alias, table.name))

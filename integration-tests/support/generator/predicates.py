@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from .data import Table
 from .kinds import COLUMNS, RANKS, Kind
 
 
@@ -22,6 +23,11 @@ class Visible:
     columns: dict[str, Kind]
     unique: tuple[str, ...]
     rows: int
+
+    @classmethod
+    def of(cls, table: Table, alias: str) -> Visible:
+        """A table by this name."""
+        return cls(alias, table.columns, ("id",), table.rows)
 
     def key_columns(self) -> list[str]:
         return [name for name in self.columns if name in COLUMNS]

@@ -85,7 +85,7 @@ class Relations:
         chosen = [t for t in self.tables if large is None or t.is_large == large]
         table = self.r.choice(chosen)
         alias = self.alias()
-        return Source(alias, table.name), Visible(alias, table.columns, ("id",), table.rows)
+        return Source(alias, table.name), Visible.of(table, alias)
 
     def relation(self, large: bool | None = None, depth: int = 1) -> tuple[Source, Visible]:
         """A table, a named subquery, or a subquery."""

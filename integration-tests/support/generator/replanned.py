@@ -72,7 +72,7 @@ class Maker:
         return f"{name}{next(self._number)}"
 
     def visible(self, table: Table, alias: str) -> Visible:
-        return Visible(alias, table.columns, ("id",), table.rows)
+        return Visible.of(table, alias)
 
     def having(self) -> str:
         """A condition on groups, with {id} for a column."""

@@ -53,7 +53,7 @@ class _Maker:
     def _dimension(self) -> _Small:
         r = self.r
         table = r.choice(self.small)
-        v = Visible("{}", table.columns, ("id",), table.rows)
+        v = Visible.of(table, "{}")
         key = f"{{}}.{self.x}"
         literal = table.columns[self.x].literal(table.columns[self.x].value(r.randrange(300)))
         where = r.choice(
@@ -69,7 +69,7 @@ class _Maker:
 
     def _rows(self) -> Select:
         r, alias, table = self.r, self.alias(), self.r.choice(self.large)
-        v = Visible(alias, table.columns, ("id",), table.rows)
+        v = Visible.of(table, alias)
         names = (self.x, self.y, "id", "g")
         select = Select(
             [Item(f"{alias}.{n}", to) for n, to in zip(names, _NAMES, strict=True)], Source(alias, table.name)

@@ -105,7 +105,7 @@ class _Maker:
     def star(self) -> _Star:
         r = self.r
         table = r.choice([t for t in self.tables if t.is_large])
-        v = Visible(f"{_MARK}f", table.columns, ("id",), table.rows)
+        v = Visible.of(table, f"{_MARK}f")
         links: list[_Link] = []
         for _ in range(r.choice((1, 1, 2, 2, 3))):
             before = [v, *(x.v for x in links if x.is_seen)]
@@ -121,7 +121,7 @@ class _Maker:
         self._aliases += 1
         small = [t for t in self.tables if not t.is_large]
         chosen = next(t for t in self.tables if t.name == table) if table else r.choice(small)
-        v = Visible(f"{_MARK}d{self._aliases}", chosen.columns, ("id",), chosen.rows)
+        v = Visible.of(chosen, f"{_MARK}d{self._aliases}")
         kind = r.choices([k for k, _ in _KINDS], [w for _, w in _KINDS])[0]
         x, y = predicates.pair(r, other, v)
         on = (

@@ -141,15 +141,18 @@ final class FirstPasses(
       return plainly
     }
     val survivors = found.get
-    group.way = Some(true)
-    if (group.done.isEmpty) report.add(LateMaterialized, 1)
+    def readLate(decision: Decision): Decision = {
+      group.way = Some(true)
+      if (group.done.isEmpty) report.add(LateMaterialized, 1)
+      decision
+    }
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
     if (bound) task.sawRows(group.leftCount, rows.count)
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
 
     if (rows.isEmpty) {
       task.advisor.judge(share, 0, selects)
-      Decision.Prune(ByRows)
+      readLate(Decision.Prune(ByRows))
     } else
       survivors.best.filter(b =>
         !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math
@@ -166,20 +169,19 @@ final class FirstPasses(
           val chosen = RowSet.of(best.rows)
           task.advisor.judge(chosen.count.toDouble / math.max(candidates, 1), byteShare(group, pages, chosen), selects)
           group.isTested = true
-          Decision.ReadFirst(chosen)
+          readLate(Decision.ReadFirst(chosen))
         case None =>
           val touched = byteShare(group, pages, rows)
           judge(share, touched, selects)
-          if (!bytes.canSkipRows(group.block)) Decision.ReadAll
-          else if (share > ReadAllShare) plainly
+          if (!bytes.canSkipRows(group.block)) readLate(Decision.ReadAll)
+          else if (share > ReadAllShare) readLate(plainly)
           else if (!group.isTrial && task.advisor.prefersPlainAfterPass(group.isFirst, touched)) {
             group.way = None
             group.isPlainAfterPass = true
-            if (group.done.isEmpty) report.add(LateMaterialized, -1)
             plainly
           } else {
             group.isTested = true
-            Decision.Read(rows)
+            readLate(Decision.Read(rows))
           }
       }
   }

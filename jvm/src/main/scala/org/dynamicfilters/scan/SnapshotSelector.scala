@@ -102,16 +102,15 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
     private var (seen, dropped) = (0L, 0L)
     private var left = 0
     private var version = -1
-    private var (filters, ordinals) = (Array.empty[ValueFilter], Array.empty[Int])
-    private var active = IndexedSeq.empty[Int]
+    private var used = Array.empty[Used]
 
     def passes(row: InternalRow): Boolean = {
       if (left == 0 || version != task.filtersVersion) renew()
       left -= 1
       seen += 1
       var i = 0
-      while (i < filters.length && filters(i).passesRow(row, ordinals(i))) i += 1
-      val passing = i == filters.length
+      while (i < used.length && used(i).filter.passesRow(row, used(i).ordinal)) i += 1
+      val passing = i == used.length
       if (!passing) dropped += 1
       passing
     }
@@ -121,12 +120,9 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       left = Block
       version = task.filtersVersion
       val now = task.filters()
-      val used =
-        if (columns.isEmpty || !judge.isWorthIt()) IndexedSeq.empty
-        else columns.filter { case (i, _) => now(i) != ValueFilter.All }
-      active = used.map(_._1)
-      filters = used.map { case (i, _) => now(i) }.toArray
-      ordinals = used.map(_._2).toArray
+      used =
+        if (columns.isEmpty || !judge.isWorthIt()) Array.empty
+        else columns.collect { case (i, at) if now(i) != ValueFilter.All => new Used(i, now(i), at) }.toArray
     }
 
     /** Reports what was seen since it was called last. */
@@ -138,8 +134,8 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       task.report.add(RowsDropped, dropped)
       task.report.add(RowsOutput, -dropped)
       // Of several filters it is not known which of them dropped a row.
-      active.foreach(task.testCosts.count(_, seen, seen - dropped))
-      if (filters.nonEmpty && judge.judge(seen, seen - dropped)) task.report.addReason(BatchSelector.GivenUp)
+      used.foreach(u => task.testCosts.count(u.column, seen, seen - dropped))
+      if (used.nonEmpty && judge.judge(seen, seen - dropped)) task.report.addReason(BatchSelector.GivenUp)
       seen = 0
       dropped = 0
     }
@@ -150,4 +146,13 @@ private object SnapshotSelector {
 
   /** Rows between two looks at the filters. */
   private val Block = 1024
+
+  /** A filter that rows are tested by.
+    *
+    * @param column
+    *   of the spec
+    * @param ordinal
+    *   in the rows
+    */
+  private final class Used(val column: Int, val filter: ValueFilter, val ordinal: Int)
 }
