@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import time
 from collections.abc import Iterator
@@ -156,3 +157,49 @@ def test_plan_under_the_id_of_a_query_that_has_ended(spark: SparkSession, spark_
             assert spark.sql(query).rdd.count() == 200
         finally:
             context.setLocalProperty(key, None)
+
+
+def test_cached_plan_of_a_session_with_another_time_zone(
+    spark: SparkSession, spark_mode: str, tmp_path: Path
+) -> None:
+    """Equal plans over text files, whose readers take the time zone from their session: other keys."""
+    if spark_mode == "connect":
+        pytest.skip("a session of the same application")
+    start = dt.datetime(2024, 1, 1)
+    lines = [f"{start + dt.timedelta(minutes=i)},{i % 20}\n" for i in range(400)]
+    (tmp_path / "dim").mkdir()
+    (tmp_path / "dim" / "a.csv").write_text("".join(lines))
+    first = dt.datetime(2023, 12, 20, tzinfo=dt.UTC)
+    times = pa.array([first + dt.timedelta(minutes=i) for i in range(60_000)], pa.timestamp("us", tz="UTC"))
+    sessions = {"UTC": spark, "America/New_York": spark.newSession()}
+    for name in ("f1", "f2"):
+        joins.view(spark, tmp_path, name, pa.table({"k": times, "v": range(60_000), name: range(60_000)}))
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    part = "SELECT f.v FROM {} f JOIN dim d ON f.k = d.j WHERE d.n < 5"
+    try:
+        for name, session in sessions.items():
+            session.conf.set("spark.sql.session.timeZone", name)
+            for table in ("f1", "f2"):
+                session.read.parquet(str(tmp_path / table)).createOrReplaceTempView(table)
+            session.read.schema("j timestamp, n int").csv(str(tmp_path / "dim")).createOrReplaceTempView(
+                "dim"
+            )
+        cacher, reader = sessions.values()
+        query = " UNION ALL ".join(
+            f"SELECT '{t}' AS t, count(*) AS n FROM ({part.format(t)})" for t in ("f1", "f2")
+        )
+        for enabled in (False, True):
+            with (
+                joins.settings(cacher, SHUFFLED, FOREVER),
+                joins.settings(reader, SHUFFLED, FOREVER),
+                sdf.conf(cacher).override(enabled=enabled),
+                sdf.conf(reader).override(enabled=enabled),
+            ):
+                cached = cacher.sql(part.format("f1")).cache()
+                run = joins.run(reader, query)
+                cached.unpersist(blocking=True)
+                assert "InMemoryTableScan" in run.plan, str(run)
+                assert [row.n for row in sorted(run.rows)] == [100, 100], str(run)
+        joins.assert_ready(run, "k")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)

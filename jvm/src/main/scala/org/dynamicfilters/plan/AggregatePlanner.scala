@@ -56,6 +56,7 @@ object AggregatePlanner {
       names = mutable.LinkedHashMap.empty[Seq[String], Unit]
       pushed <- new PushDown(
         "the aggregated column",
+        a.expressions,
         PushDown.Reach.withinStage,
         (scan, columns, _) => {
           val result =

@@ -94,7 +94,8 @@ final class JoinPlanner(
         filteredByEach(
           p.children(probe),
           p.children(build),
-          Seq(JoinKey(m.column, JoinKeys.plain(m.key), m.nullsMatch))
+          Seq(JoinKey(m.column, JoinKeys.plain(m.key), m.nullsMatch)),
+          p.expressions
         )
     done match {
       case Right((sides, _)) =>
@@ -119,7 +120,7 @@ final class JoinPlanner(
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       (probeKeys, buildKeys) = if (filterLeft) (j.leftKeys, j.rightKeys) else (j.rightKeys, j.leftKeys)
       keys = JoinKeys.of(probeKeys, buildKeys)
-      done <- filteredByEach(probe, build, keys)
+      done <- filteredByEach(probe, build, keys, probeKeys)
       (sides, noTuples) = done
     } yield {
       noTuples.foreach(reason =>
@@ -141,13 +142,16 @@ final class JoinPlanner(
 
   /** Filters the probe side by each of the keys, and by the tuples of all.
     *
+    * @param computed
+    *   what the join computes of each row of the probe side
     * @return
     *   both sides, and why tuples of several keys give no filter if they do not; or why no key gives a filter
     */
   private def filteredByEach(
       probe: SparkPlan,
       build: SparkPlan,
-      keys: Seq[JoinKey]
+      keys: Seq[JoinKey],
+      computed: Seq[Expression]
   ): Either[String, (Sides, Option[String])] = {
     var sides = Sides(probe, build)
     // The same for all keys.
@@ -155,7 +159,7 @@ final class JoinPlanner(
     // Tuples need the filter of each of their keys.
     val alone = keys.size == 1 && learns
     def add(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
-      filtered(sides, keys, columns, waits, alone).map { case (done, ref) =>
+      filtered(sides, keys, columns, computed, waits, alone).map { case (done, ref) =>
         sides = done
         ref
       }
@@ -174,6 +178,8 @@ final class JoinPlanner(
     *
     * @param columns
     *   by key of several, the filter of that key alone
+    * @param computed
+    *   see [[filteredByEach]]
     * @param waits
     *   of scans without a hint
     * @param alone
@@ -183,6 +189,7 @@ final class JoinPlanner(
       sides: Sides,
       keys: Seq[JoinKey],
       columns: Seq[JoinRef],
+      computed: Seq[Expression],
       waits: WaitPlanner,
       alone: Boolean
   ): Either[String, (Sides, JoinRef)] = {
@@ -195,7 +202,7 @@ final class JoinPlanner(
         .flatMap(reason => if (running.isDefined) Right(None) else Left(reason))
       parts <- Traverse(keys)(part)
       // First of all, so that a filter that no scan can use costs nothing.
-      _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _, copies)).getOrElse(Right(()))
+      _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _, computed, copies)).getOrElse(Right(()))
       _ <- Repeatable
         .keys(sides.build, AttributeSet.fromAttributeSets(keys.map(_.build.references)))
         .toLeft(())
@@ -214,7 +221,7 @@ final class JoinPlanner(
       _ = running.foreach(takes(_, ref, passed))
       _ = if (!used.add(ref.id) || ref.origin != originOf(keys)) ref.usedByOthers()
       newProbe <- attributes
-        .map(push(sides.probe, _, ref, waits, copies, mayBeUseless = alone && running.isEmpty))
+        .map(push(sides.probe, _, computed, ref, waits, copies, mayBeUseless = alone && running.isEmpty))
         .getOrElse(Right(sides.probe))
         .left
         .flatMap { reason =>
@@ -298,9 +305,15 @@ final class JoinPlanner(
       rowValues.mayBelow
     )
 
-  private def reachable(probe: SparkPlan, columns: Seq[Attribute], copies: ExchangeCopies): Either[String, Unit] =
+  private def reachable(
+      probe: SparkPlan,
+      columns: Seq[Attribute],
+      computed: Seq[Expression],
+      copies: ExchangeCopies
+  ): Either[String, Unit] =
     new PushDown(
       "the join key",
+      computed,
       reach(copies),
       (scan, cs, crossed) => Traverse(cs)(ScanPlanner.accepts(scan, _, crossed)).map(_ => scan)
     )(probe, columns).map(_ => ())
@@ -311,6 +324,7 @@ final class JoinPlanner(
       if (left) (j.left, JoinKeys.of(j.leftKeys, j.rightKeys)) else (j.right, JoinKeys.of(j.rightKeys, j.leftKeys))
     val hinted = new PushDown(
       "the join key",
+      if (left) j.leftKeys else j.rightKeys,
       reach(new ExchangeCopies(if (left) j.right else j.left, shared)),
       (scan, _, _) => Either.cond(asksForFilters(scan), scan, "")
     )
@@ -320,6 +334,7 @@ final class JoinPlanner(
   private def push(
       probe: SparkPlan,
       columns: Seq[Attribute],
+      computed: Seq[Expression],
       ref: JoinRef,
       waits: WaitPlanner,
       copies: ExchangeCopies,
@@ -329,6 +344,7 @@ final class JoinPlanner(
       if (mayBeUseless && !asksForFilters(scan)) UselessFilters.why(ref, scan, c.name, crossed) else None
     new PushDown(
       "the join key",
+      computed,
       reach(copies),
       (scan, cs, crossed) => {
         val wait =

@@ -14,6 +14,6 @@ import org.dynamicfilters.state.BuildSideFacts
 private[plan] final class PlannedBuildSide(side: SparkPlan, exchange: Exchange) extends BuildSideFacts {
   override lazy val sideHash: Int = side.canonicalized.hashCode
   override lazy val tables: Option[Seq[Any]] = TableContents.of(side)
-  override lazy val listed: Seq[Any] = TableContents.known(exchange)
+  override lazy val listed: Seq[Any] = exchange.session +: TableContents.known(exchange)
   override lazy val repeats: Boolean = Repeatable.elsewhere(exchange.children.head)
 }

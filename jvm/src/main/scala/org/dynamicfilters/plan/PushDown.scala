@@ -23,11 +23,14 @@ import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
 
 /** Takes a filter from its producer down to scans, by attribute id, through the operators that let it pass.
   *
-  * An operator lets a filter on column c pass if dropping input rows by c only drops output rows that the filter excludes
-  * too. Everything not listed stops it. A filter on tuples of columns passes where all of them do, together.
+  * An operator lets a filter on column c pass if dropping input rows by c only changes output rows that the filter excludes
+  * too, and nothing up to the producer fails for what they are then ([[ExcludedRows]]). Everything not listed stops it. A filter
+  * on tuples of columns passes where all of them do, together.
   *
   * @param key
   *   what the column is to the producer, for reasons: "the sort key"
+  * @param producer
+  *   what the producer computes of each row
   * @param reach
   *   how far the filter may go
   * @param toScan
@@ -36,41 +39,44 @@ import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
   */
 final class PushDown(
     key: String,
+    producer: Seq[Expression],
     reach: PushDown.Reach,
     toScan: (SparkPlan, Seq[Attribute], Boolean) => Either[String, SparkPlan]
 ) {
   import PushDown._
 
   /** The plan with every scan that the columns come from filtered, or why there is none. */
-  def apply(plan: SparkPlan, columns: Seq[Attribute]): Either[String, SparkPlan] = down(plan, columns, crossed = false)
+  def apply(plan: SparkPlan, columns: Seq[Attribute]): Either[String, SparkPlan] =
+    down(plan, columns, Way(crossed = false, Nil))
 
-  private def down(plan: SparkPlan, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] = plan match {
-    case _: FileSourceScanExec | _: DynamicFilterScanExec | OtherScans(_) => toScan(plan, columns, crossed)
+  private def down(plan: SparkPlan, columns: Seq[Attribute], way: Way): Either[String, SparkPlan] = plan match {
+    case _: FileSourceScanExec | _: DynamicFilterScanExec | OtherScans(_) => toScan(plan, columns, way.crossed)
 
     case p: FilterPassThrough =>
       Traverse(columns)(c => p.sourceOf(c).toRight(stops(plan))).flatMap { sources =>
         val child = plan.children.indexWhere(c => sources.forall(has(c, _)))
         if (child < 0) Left(s"$key is made by ${plan.nodeName.trim}")
         else
-          down(plan.children(child), sources, crossed).map(c => plan.withNewChildren(plan.children.updated(child, c)))
+          down(plan.children(child), sources, way.below(plan))
+            .map(c => plan.withNewChildren(plan.children.updated(child, c)))
       }
 
     case p: ProjectExec =>
       if (!p.projectList.forall(reach.mayPass)) Left("a non-deterministic projection is in the way")
       else {
         // What is made of a row's place above the scan shows which rows the scan dropped.
-        val shows = crossed || !p.projectList.forall(RowValues.areOfRow)
-        Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, shows))
+        val crosses = way.crossing(!p.projectList.forall(RowValues.areOfRow))
+        Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, crosses))
       }
 
     case f: FilterExec =>
-      if (f.condition.deterministic) into(f, columns, crossed) else Left("a non-deterministic filter is in the way")
+      if (f.condition.deterministic) into(f, columns, way) else Left("a non-deterministic filter is in the way")
 
-    case j: BroadcastHashJoinExec => intoJoin(j, columns, crossed)
-    case j: BroadcastNestedLoopJoinExec => intoJoin(j, columns, crossed)
+    case j: BroadcastHashJoinExec => intoJoin(j, columns, way)
+    case j: BroadcastNestedLoopJoinExec => intoJoin(j, columns, way)
     // By name: other shuffled joins (as-of) look for the nearest row, and with rows gone another one is.
-    case j: SortMergeJoinExec if reach.beyondExchange => intoJoin(j, columns, crossed)
-    case j: ShuffledHashJoinExec if reach.beyondExchange => intoJoin(j, columns, crossed)
+    case j: SortMergeJoinExec if reach.beyondExchange => intoJoin(j, columns, way)
+    case j: ShuffledHashJoinExec if reach.beyondExchange => intoJoin(j, columns, way)
 
     case u: UnionExec =>
       val pushed = u.children.map { c =>
@@ -79,7 +85,7 @@ final class PushDown(
           if (position < 0 || c.output(position).dataType != column.dataType)
             Left("the branches of the union differ in type")
           else Right(c.output(position))
-        }.flatMap(down(c, _, crossed))
+        }.flatMap(down(c, _, way.below(u)))
       }
       if (pushed.forall(_.isLeft)) pushed.head
       else Right(u.withNewChildren(u.children.zip(pushed).map { case (c, p) => p.getOrElse(c) }))
@@ -87,7 +93,7 @@ final class PushDown(
     case g: GenerateExec =>
       g.generator match {
         case _: ExplodeBase | _: Inline | _: Stack if g.generator.deterministic && columns.forall(has(g.child, _)) =>
-          into(g, columns, crossed)
+          into(g, columns, way)
         case other => Left(s"the generator ${other.prettyName} is in the way")
       }
 
@@ -95,40 +101,45 @@ final class PushDown(
     case e: EvalPythonExec =>
       if (!e.udfs.forall(_.deterministic)) Left("a Python function that is not deterministic is in the way")
       else if (OperatorRules.seesPartition(e)) Left("a Python function over an iterator of batches is in the way")
-      else if (columns.forall(has(e.child, _))) into(e, columns, crossed)
+      else if (columns.forall(has(e.child, _))) into(e, columns, way)
       else Left(s"$key is computed by a Python function")
 
-    case e: ExpandExec => Traverse(columns)(inEachProjection(e, _)).flatMap(into(e, _, crossed))
+    case e: ExpandExec => Traverse(columns)(inEachProjection(e, _)).flatMap(into(e, _, way))
 
-    case c: CoalesceExec => into(c, columns, crossed)
+    case c: CoalesceExec => into(c, columns, way)
 
-    case s: SortExec if reach.beyondExchange => into(s, columns, crossed)
-    case t: BuildKeyTapExec => into(t, columns, crossed)
+    case s: SortExec if reach.beyondExchange => into(s, columns, way)
+    case t: BuildKeyTapExec => into(t, columns, way)
     case a: BaseAggregateExec if reach.beyondExchange =>
       if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
       else if (reach.showsPlace()) Left(ShowsOrder)
-      // Also in the same stage (of a bucketed table): the order of the groups that stay, and what they hold after a fall-back to
-      // sorting, depend on how many groups there are.
-      else Traverse(columns)(grouping(a, _)).flatMap(into(a, _, crossed = true))
-    case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
-    case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, crossed)
+      else
+        for {
+          grouped <- Traverse(columns)(grouping(a, _))
+          _ <- ExcludedRows.ofGroups(a, way.above, producer).toLeft(())
+          // Also in the same stage (of a bucketed table): the order of the groups that stay, and what they hold after a fall-back
+          // to sorting, depend on how many groups there are.
+          done <- into(a, grouped, way.crossing(true))
+        } yield done
+    case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, way)
+    case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, way)
     case e @ (_: ShuffleExchangeLike | _: BroadcastExchangeLike) if reach.beyondExchange =>
       reach.keepsWhole(e, columns) match {
         case Some(reason) => Left(reason)
-        case None => down(e.children.head, columns, crossed = true).map(c => e.withNewChildren(Seq(c)))
+        case None => down(e.children.head, columns, way.below(e).crossing(true)).map(c => e.withNewChildren(Seq(c)))
       }
     // Only to learn why: what runs already cannot be filtered by planning.
     case q: adaptive.QueryStageExec if reach.beyondExchange =>
-      Left(down(q.plan, columns, crossed).swap.getOrElse(RunsAlready))
+      Left(down(q.plan, columns, way).swap.getOrElse(RunsAlready))
     case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec if reach.beyondExchange =>
-      down(plan.children.head, columns, crossed).map(c => plan.withNewChildren(Seq(c)))
+      down(plan.children.head, columns, way).map(c => plan.withNewChildren(Seq(c)))
     case other => Left(stops(other))
   }
 
   private def has(plan: SparkPlan, column: Attribute): Boolean = plan.output.exists(_.exprId == column.exprId)
 
-  private def into(parent: UnaryExecNode, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] =
-    down(parent.child, columns, crossed).map(c => parent.withNewChildren(Seq(c)))
+  private def into(parent: UnaryExecNode, columns: Seq[Attribute], way: Way): Either[String, SparkPlan] =
+    down(parent.child, columns, way.below(parent)).map(c => parent.withNewChildren(Seq(c)))
 
   /** What a column of a projection is below it. */
   private def source(list: Seq[NamedExpression], column: Attribute): Either[String, Attribute] =
@@ -162,15 +173,15 @@ final class PushDown(
       grouped <- handedOn(g)
     } yield grouped
 
-  private def inPartitions(w: UnaryExecNode, by: Seq[Expression], columns: Seq[Attribute], crossed: Boolean) =
+  private def inPartitions(w: UnaryExecNode, by: Seq[Expression], columns: Seq[Attribute], way: Way) =
     if (columns.forall(c => by.exists { case a: Attribute => a.exprId == c.exprId; case _ => false }))
-      into(w, columns, crossed)
+      ExcludedRows.ofWindow(w, way.above, producer).toLeft(()).flatMap(_ => into(w, columns, way))
     else Left("a window is in the way that is not partitioned by the key")
 
   /** Into the side that the columns belong to, and into the other side by the keys that equal the columns, as far as the
     * join's type lets it.
     */
-  private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], crossed: Boolean): Either[String, SparkPlan] = {
+  private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], way: Way): Either[String, SparkPlan] = {
     val isLeft = columns.forall(has(join.left, _))
     val rules = JoinSemantics.of(join)(isLeft)
     if (!isLeft && !columns.forall(has(join.right, _)))
@@ -180,9 +191,14 @@ final class PushDown(
       )
     else if (!rules.carries) Left(s"a ${JoinSemantics.name(join.joinType)} join is in the way")
     else {
-      val own = intoSide(join, isLeft, columns, crossed)
+      val own = intoSide(join, isLeft, columns, way)
       val equal = if (rules.carriesAcross) columns.flatMap(equalKey(join, isLeft, _)) else Nil
-      val other = Option.when(equal.size == columns.size)(intoSide(join, !isLeft, equal, crossed))
+      val other = Option.when(equal.size == columns.size)(
+        ExcludedRows
+          .ofMatches(join, isLeft, way.above, producer)
+          .toLeft(())
+          .flatMap(_ => intoSide(join, !isLeft, equal, way))
+      )
       (own, other) match {
         case (Right(o), Some(Right(x))) => Right(withSides(join, isLeft, o, x))
         case (Right(o), _) => Right(withSides(join, isLeft, o, if (isLeft) join.right else join.left))
@@ -199,7 +215,7 @@ final class PushDown(
       join: BaseJoinExec,
       left: Boolean,
       columns: Seq[Attribute],
-      crossed: Boolean
+      way: Way
   ): Either[String, SparkPlan] = {
     val build = join match {
       case b: BroadcastHashJoinExec => Some(b.buildSide)
@@ -214,7 +230,7 @@ final class PushDown(
         case s: ShuffledHashJoinExec => s.buildSide == (if (left) BuildLeft else BuildRight)
         case _ => false
       }
-      down(if (left) join.left else join.right, columns, crossed || isHashed)
+      down(if (left) join.left else join.right, columns, way.below(join).crossing(isHashed))
     }
   }
 
@@ -230,6 +246,16 @@ final class PushDown(
 }
 
 object PushDown {
+
+  /** @param crossed
+    *   whether an exchange lies between, or something else for which rows have to be the same in every attempt
+    * @param above
+    *   the operators that the filter has passed, the lowest first
+    */
+  private final case class Way(crossed: Boolean, above: List[SparkPlan]) {
+    def below(p: SparkPlan): Way = copy(above = p :: above)
+    def crossing(crosses: Boolean): Way = copy(crossed = crossed || crosses)
+  }
   val RunsAlready = "the probe side runs already"
 
   /** Why an exchange is not narrowed that Spark computes once for several places, which need more rows than one of them. */

@@ -235,19 +235,25 @@ object ScanPlanner {
       case other => other.asInstanceOf[AnyRef]
     }.toArray)
 
-  /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files. */
+  /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files.
+    *
+    * A predicate may keep rows from those after it that they fail for, or never end for: a regular expression, for one. So after
+    * one that is not evaluated early come only those that have a value for everything. A user's filter is none of these: it is
+    * tested before.
+    */
   private def predicates(scan: FileSourceScanExec): Seq[Expression] = {
     val position = scan.output.take(scan.requiredSchema.length).map(_.exprId).zipWithIndex.toMap
-    scan.dataFilters
-      .filter { p =>
-        p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) &&
+    def isEarly(p: Expression) =
+      p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) &&
         p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
         !p.exists {
           case _: AttributeReference => false
           case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable => true
           case _ => false
         }
-      }
+    NeverFails
+      .orGuarded(scan.dataFilters)(p => isEarly(p) || UserPlanner.isInScan(p))
+      .filter(isEarly)
       .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
   }
 

@@ -77,6 +77,7 @@ object TopKPlanner {
       names = scala.collection.mutable.LinkedHashSet.empty[String]
       pushed <- new PushDown(
         "the sort key",
+        producer.expressions,
         PushDown.Reach.withinStage,
         (scan, columns, _) => {
           val column = columns.head

@@ -35,7 +35,7 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
       val below = visit(f.child)
       conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
         case (child, (u, column)) =>
-          pushed(child, u, column) match {
+          pushed(child, f.condition, u, column) match {
             case Right(filtered) => filtered
             case Left(reason) =>
               note(f, u, column, reason)
@@ -48,11 +48,18 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     case other => other.mapChildren(visit)
   }
 
-  private def pushed(p: SparkPlan, u: DynamicFilterPredicate, column: Attribute): Either[String, SparkPlan] =
-    new PushDown("the column", PushDown.Reach.withinStage, (scan, columns, _) => filtered(scan, u, columns.head))(
-      p,
-      Seq(column)
-    )
+  private def pushed(
+      p: SparkPlan,
+      condition: Expression,
+      u: DynamicFilterPredicate,
+      column: Attribute
+  ): Either[String, SparkPlan] =
+    new PushDown(
+      "the column",
+      Seq(condition),
+      PushDown.Reach.withinStage,
+      (scan, columns, _) => filtered(scan, u, columns.head)
+    )(p, Seq(column))
 
   private def filtered(scan: SparkPlan, u: DynamicFilterPredicate, column: Attribute): Either[String, SparkPlan] =
     ScanPlanner.filtered(scan, column, UserRef(u.generation, u.follows && mayFollow), ScanPlace.near, conf)

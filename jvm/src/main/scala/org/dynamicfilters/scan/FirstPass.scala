@@ -99,11 +99,13 @@ final class FirstPass(
     selection.count = kept
   }
 
-  /** A row on which the predicate fails (an ANSI error) passes: whether that is an error is for Spark's own filter to say. */
+  /** A row on which the predicate fails (an ANSI error, a regular expression that goes too deep) passes: whether that is an
+    * error is for Spark's own filter to say.
+    */
   private def matches(p: BasePredicate, row: InternalRow): Boolean =
     try p.eval(row)
     catch {
-      case e: RuntimeException =>
+      case e @ (_: RuntimeException | _: StackOverflowError) =>
         failures += 1
         lastFailure = e
         true

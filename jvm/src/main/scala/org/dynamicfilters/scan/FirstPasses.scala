@@ -35,10 +35,13 @@ final class FirstPasses(
       .filter { case (i, c) => i == TaskScan.OrderingColumn && !c.either && filterFields.contains(c.ordinal) }
       .flatMap(_._2.ref.topK)
       .filterNot(_.keepsOrder)
-  private val (cheap, costly) =
-    spec.predicates
-      .filter(p => ordinalsOf(p).forall(bytes.isStored) && mayLeaveOutRows(p))
-      .partition(p => ordinalsOf(p).forall(filterFields.contains))
+  private val (cheap, costly) = {
+    val asked = NeverFails
+      .orGuarded(spec.predicates)(ordinalsOf(_).forall(bytes.isStored))
+      .filter(mayLeaveOutRows)
+    val first = NeverFails.orGuarded(asked)(ordinalsOf(_).forall(filterFields.contains))
+    (first, asked.filterNot(p => first.exists(_ eq p)))
+  }
 
   /** Spark adds to a query that the keys of its joins are not NULL. Where few are, a pass over the columns of the other keys
     * finds next to nothing, and decodes them twice: in TPC-DS q70 it took 31 of the 53 ms of all first passes.
@@ -274,7 +277,7 @@ final class FirstPasses(
       // Best windows first, until none is left that could hold a better row.
       val heap = best.get
       val gathered = windows.get
-      val parts = new gathered.Parts(rows.getOrElse(RowSet.all(group.rowCount)))
+      val parts = new gathered.Parts(rows.getOrElse(RowSet.all(group.rowCount)), readsWhole = !indexed)
       var found = RowSet.all(0)
       var complete = true
       var part = parts.next(0)

@@ -37,8 +37,13 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
     }
   }
 
-  /** Hands out the windows with rows, best first, in parts. */
-  final class Parts(candidates: RowSet) {
+  /** Hands out the windows with rows, best first, in parts.
+    *
+    * @param readsWhole
+    *   whether each part reads whole chunks, for want of a page index
+    */
+  final class Parts(candidates: RowSet, readsWhole: Boolean) {
+    private val growth = if (readsWhole) GrowthOfWhole else Growth
     private val order = best.indices.filter(seen(_)).sortBy(best(_))
     private var at = 0
 
@@ -47,9 +52,10 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
       * @param found
       *   rows that passed in the parts before
       * @return
-      *   None at the end. The first part is what a handful of pages holds; the second is as large as the first one's yield
-      *   asks for, or all that is left where that is not much less: each part reads dictionaries anew, and without a page
-      *   index whole chunks
+      *   None at the end. The first part is what a handful of pages holds; later ones are as large as the yield of those
+      *   before asks for, or all that is left where that is not much less: each part reads dictionaries anew, and without a
+      *   page index whole chunks. So all windows up to it are at least `growth` times those before: few rows may be wanting
+      *   for long
       */
     def next(found: Long): Option[Part] =
       if (at >= order.length) None
@@ -60,7 +66,7 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
           else if (found == 0) left
           else {
             val wanted = math.ceil(Surplus * (spec.limit - found) / (found.toDouble / at))
-            if (wanted * 2 >= left) left else math.max(wanted.toInt, FirstPart)
+            if (wanted * 2 >= left) left else math.max(wanted.toInt, at * (growth - 1))
           }
         val windows = order.slice(at, at + size)
         at += windows.length
@@ -90,6 +96,10 @@ object KeyWindows {
   /** Rows of a window; a page has at most 20,000 by default. */
   val Rows = 16384L
   private val FirstPart = 2
+
+  /** Of 10M rows at most ten parts, and four. */
+  private val Growth = 2
+  private val GrowthOfWhole = 8
 
   /** Windows read beyond those that should suffice. */
   private val Surplus = 1.5

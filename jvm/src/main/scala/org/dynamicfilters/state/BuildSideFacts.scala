@@ -14,7 +14,8 @@ trait BuildSideFacts {
   def tables: Option[Seq[Any]]
 
   /** What is known of the files of tables below the tap. Plans are equal that read the same folder, but a cached plan may have
-    * listed it earlier than the query that reads the cache.
+    * listed it earlier than the query that reads the cache. And in what session they are read: that of a cached plan may have
+    * another time zone for text files.
     */
   def listed: Seq[Any]
 

@@ -1,0 +1,145 @@
+"""Rows that a filter excludes and that go on to its producer: nothing fails for what they become.
+
+As others are gone, outer joins find no match for them; groups and windows have lost a part of their rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from support import joins
+from support.joins import FOREVER, STRATEGIES, Comparer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(170)
+
+KEYS = 4_000
+MAY_FAIL = "may fail for rows that nobody needs, which lack a part of what they are made of"
+
+
+@pytest.fixture(scope="module")
+def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Tables: looked with all keys k and v above 0; unfiltered (no files) with k; probe with k and x; bad,
+    the keys k of which x is 0; parts, where each key has a row of type A and 20 of B; dim with all keys j."""
+    folder = tmp_path_factory.mktemp("excluded")
+    keys = pa.array(range(KEYS), pa.int64())
+    mixed = [k * 1_663 % KEYS for k in range(KEYS)]
+    joins.view(spark, folder, "looked", pa.table({"k": keys, "v": [k % 50 + 1 for k in range(KEYS)]}))
+    probe = pa.table({"k": pa.array(mixed, pa.int64()), "x": [0 if k >= KEYS // 2 else 5 for k in mixed]})
+    joins.view(spark, folder, "probe", probe)
+    joins.view(spark, folder, "bad", pa.table({"k": keys[KEYS // 2 :]}))
+    joins.view(spark, folder, "dim", pa.table({"j": keys, "n": keys}))
+    a = pa.table({"k": keys, "type": ["A"] * KEYS, "x": keys})
+    many = [k % KEYS for k in range(20 * KEYS)]
+    b = pa.table(
+        {
+            "k": pa.array(sorted(many, key=lambda k: k * 7 % 31), pa.int64()),
+            "type": ["B"] * len(many),
+            "x": many,
+        }
+    )
+    (folder / "parts").mkdir()
+    pq.write_table(a, folder / "parts" / "a.parquet", row_group_size=200)
+    pq.write_table(b, folder / "parts" / "b.parquet", row_group_size=4_000)
+    spark.read.parquet(str(folder / "parts")).createOrReplaceTempView("parts")
+    spark.range(KEYS).selectExpr("id * 1663 % 4000 AS k").createOrReplaceTempView("unfiltered")
+    return Comparer(spark)
+
+
+OF_MATCHES = {
+    "left": "(SELECT u.k, {} AS q FROM unfiltered u LEFT JOIN looked l ON u.k = l.k)",
+    "filter": "(SELECT u.k, l.v AS q FROM unfiltered u LEFT JOIN looked l ON u.k = l.k WHERE {} > -1)",
+    "right": "(SELECT u.k, {} AS q FROM looked l RIGHT JOIN unfiltered u ON u.k = l.k)",
+    "single": "(SELECT u.k, {} AS q FROM (SELECT u.k, (SELECT max(v) FROM looked l WHERE l.k = u.k) v "
+    "FROM unfiltered u) u)",
+}
+FAILING = "100 DIV coalesce(v, 0)"
+SAFE = "coalesce(v, 0)"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("shape", OF_MATCHES)
+def test_rows_that_lose_their_match(compare: Comparer, shape: str, strategy: str) -> None:
+    query = "SELECT s.k, s.q FROM {} s JOIN dim d ON s.k = d.j WHERE d.n IN (77, 99)"
+    confs = (STRATEGIES[strategy], FOREVER)
+    run = compare(query.format(OF_MATCHES[shape].format(FAILING)), *confs).on
+    assert len(run.rows) == 2, str(run)
+    assert not any("looked" in str(s) for s in run.scans_with("k") if s["rows_dropped"]), str(run)
+
+
+def test_rows_that_lose_their_match_where_nothing_can_fail(compare: Comparer) -> None:
+    query = "SELECT s.k, s.q FROM {} s JOIN dim d ON s.k = d.j WHERE d.n IN (77, 99)"
+    for shape in ("left", "filter", "right"):
+        run = compare(query.format(OF_MATCHES[shape].format(SAFE)), joins.SHUFFLED, FOREVER).on
+        joins.assert_row_groups_pruned(run, "k")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_rows_that_an_anti_join_would_have_dropped(compare: Comparer, strategy: str) -> None:
+    query = (
+        "SELECT s.k, s.q FROM (SELECT /*+ NO_DYNAMIC_FILTER(p) */ p.k, 10 DIV p.x AS q FROM probe p "
+        "WHERE NOT EXISTS (SELECT 1 FROM bad b WHERE b.k = p.k)) s JOIN dim d ON s.k = d.j WHERE d.n < 200"
+    )
+    run = compare(query, STRATEGIES[strategy], FOREVER).on
+    assert len(run.rows) == 200, str(run)
+
+
+OF_GROUPS = {
+    "groups": "(SELECT k, {} AS q FROM parts GROUP BY k)",
+    "window": "(SELECT DISTINCT k, {} AS q FROM (SELECT k, sum(x) OVER w AS sx, "
+    "sum(IF(type = 'A', 1, 0)) OVER w AS sa FROM parts WINDOW w AS (PARTITION BY k)))",
+}
+FAILING_OF = {"groups": "sum(x) / sum(IF(type = 'A', 1, 0))", "window": "sx / sa"}
+SAFE_OF = {"groups": "sum(CAST(x AS INT)) + 0.5D", "window": "sa"}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("shape", OF_GROUPS)
+def test_groups_that_lose_a_part(compare: Comparer, shape: str, strategy: str) -> None:
+    query = f"SELECT count(q), sum(q) FROM {OF_GROUPS[shape]} g JOIN dim d ON g.k = d.j WHERE d.n >= 200"
+    for _ in range(2):
+        run = compare(query.format(FAILING_OF[shape]), STRATEGIES[strategy], FOREVER).on
+        assert run.rows[0][0] == KEYS - 200, str(run)
+    assert any(MAY_FAIL in (f["reason"] or "") for f in run.filters), str(run)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("shape", OF_GROUPS)
+def test_groups_that_lose_a_part_where_nothing_can_fail(compare: Comparer, shape: str) -> None:
+    query = f"SELECT count(q), sum(q) FROM {OF_GROUPS[shape]} g JOIN dim d ON g.k = d.j WHERE d.n < 200"
+    safe = SAFE_OF[shape]
+    if shape == "window":
+        query = query.replace("sum(x) OVER w AS sx, ", "")
+    run = compare(query.format(safe), joins.SHUFFLED, FOREVER).on
+    joins.assert_row_groups_pruned(run, "k")
+
+
+def test_groups_without_functions_show_nothing(compare: Comparer) -> None:
+    query = (
+        "SELECT g.k, 100 DIV (g.k + 1) FROM (SELECT DISTINCT k FROM parts) g JOIN dim d ON g.k = d.j "
+        "WHERE d.n < 200"
+    )
+    joins.assert_row_groups_pruned(compare(query, joins.SHUFFLED, FOREVER).on, "k")
+
+
+def test_predicates_are_not_asked_without_those_that_guard_them(spark: SparkSession, tmp_path: Path) -> None:
+    """A predicate on a struct is not asked early, so nor is a division after it; a comparison is."""
+    rows = [k % 40 for k in range(KEYS)]
+    struct = pa.array([{"x": x} for x in rows])
+    wide = [format(k * 7_919, "x").rjust(200, "a") for k in range(KEYS)]
+    table = pa.table({"k": pa.array(range(KEYS), pa.int64()), "x": rows, "st": struct, "wide": wide})
+    joins.view(spark, tmp_path, "guarded", table, row_group_size=500)
+    query = "SELECT k, wide FROM guarded WHERE st.x > 0 AND {} ORDER BY k DESC LIMIT 20"
+    for predicate in ("100 DIV x > 2", "x > 2"):
+        run = Comparer(spark)(query.format(predicate)).on
+        assert len(run.rows) == 20
+        (scan,) = run.scans
+        assert not any("a predicate failed" in reason for reason in scan["reasons"]), str(run)

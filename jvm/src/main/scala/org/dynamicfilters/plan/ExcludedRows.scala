@@ -1,0 +1,171 @@
+package org.dynamicfilters.plan
+
+import scala.annotation.tailrec
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.joins.BaseJoinExec
+import org.apache.spark.sql.execution.python.EvalPythonExec
+import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitExec}
+import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.scan.NeverFails
+
+/** Rows that a filter excludes and that go on all the same, up to its producer, which drops them: a filter is advice.
+  *
+  * Below the producer they may not be what they are in stock Spark. As others are gone, an outer join finds no match for them,
+  * and a group or a window has lost a part of its rows. An expression that fails for what they have become, and not for what
+  * they were (division by zero, overflow, a function of a user), would fail the query. So where they change, whatever is
+  * computed of the change on its way must have a value for everything ([[NeverFails]]).
+  */
+private[plan] object ExcludedRows {
+
+  /** What is not as in stock Spark. */
+  sealed trait Change {
+    def touches(e: Expression): Boolean = this match {
+      case Change.Rows => true
+      case Change.Columns(ids) => e.references.exists(a => ids(a.exprId))
+    }
+    def isNone: Boolean = this == Change.none
+  }
+  object Change {
+
+    /** Columns of rows that are there in stock Spark, too. */
+    final case class Columns(ids: Set[ExprId]) extends Change
+
+    /** There are rows that stock Spark has not. */
+    case object Rows extends Change
+
+    val none: Change = Columns(Set.empty)
+    def of(columns: Iterable[NamedExpression]): Change = Columns(columns.map(_.exprId).toSet)
+  }
+
+  /** Why the rows of one side of a join must not be left out where those of the other stay.
+    *
+    * @param isLeft
+    *   whether the other side, whose rows lose their matches, is the left one
+    * @param above
+    *   operators above the join, up to the producer's child
+    * @param producer
+    *   what the producer computes of each row
+    */
+  def ofMatches(
+      join: BaseJoinExec,
+      isLeft: Boolean,
+      above: List[SparkPlan],
+      producer: Seq[Expression]
+  ): Option[String] = {
+    val change = join.joinType match {
+      case _: InnerLike | LeftSemi => Change.none
+      case LeftOuter | RightOuter | LeftSingle => Change.of((if (isLeft) join.right else join.left).output)
+      case ExistenceJoin(exists) => Change.of(Seq(exists))
+      case _ => Change.Rows
+    }
+    failure(change, above, producer)
+  }
+
+  /** Why an aggregate's groups must not lose a part of their rows. Of groups without functions nothing shows. */
+  def ofGroups(a: BaseAggregateExec, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
+    if (a.aggregateExpressions.isEmpty) None else after(a, through(a, Change.none), above, producer)
+
+  /** Why a window's partitions must not lose a part of their rows. */
+  def ofWindow(w: SparkPlan, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
+    after(w, through(w, Change.none), above, producer)
+
+  private def after(
+      p: SparkPlan,
+      step: Either[String, Change],
+      above: List[SparkPlan],
+      producer: Seq[Expression]
+  ): Option[String] = step.fold(Some(_), failure(_, above, producer))
+
+  @tailrec
+  private[plan] def failure(change: Change, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
+    if (change.isNone) None
+    else
+      above match {
+        case Nil => firstFailing(change, producer)
+        case p :: rest =>
+          through(p, change) match {
+            case Left(reason) => Some(reason)
+            case Right(next) => failure(next, rest, producer)
+          }
+      }
+
+  private def firstFailing(change: Change, expressions: Seq[Expression]): Option[String] =
+    expressions.find(e => change.touches(e) && !NeverFails(e)).map(fails)
+
+  private def fails(e: Expression): String =
+    s"${ExpressionText.of(e)} may fail for rows that nobody needs, which lack a part of what they are made of"
+
+  /** What becomes of a change in an operator; or what may fail there. */
+  private def through(p: SparkPlan, change: Change): Either[String, Change] = p match {
+    case a: BaseAggregateExec => groups(a, change)
+    case w: WindowExecBase =>
+      // Rows of a window that has lost others.
+      w.windowExpression
+        .find(!NeverFails(_))
+        .map(fails)
+        .orElse(firstFailing(change, w.partitionSpec ++ w.orderSpec)) match {
+        case Some(reason) => Left(reason)
+        case None if w.partitionSpec.exists(change.touches) => Right(Change.Rows)
+        case None => Right(and(change, w.windowExpression))
+      }
+    case w: WindowGroupLimitExec => firstFailing(change, w.expressions).toLeft(Change.Rows)
+    case other => firstFailing(change, other.expressions).toLeft(other).flatMap(into(_, change))
+  }
+
+  private def and(change: Change, more: Iterable[NamedExpression]): Change = change match {
+    case Change.Rows => change
+    case Change.Columns(ids) => Change.Columns(ids ++ more.map(_.exprId))
+  }
+
+  private def into(p: SparkPlan, change: Change): Either[String, Change] = (change, p) match {
+    case (
+          _,
+          _: ProjectExec | _: FilterExec | _: BaseJoinExec | _: UnionExec | _: ExpandExec | _: GenerateExec |
+          _: EvalPythonExec | _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec |
+          _: InputAdapter | _: WholeStageCodegenExec | _: ColumnarToRowExec | _: BuildKeyTapExec | _: TopKTapExec
+        ) =>
+      Right(change match {
+        case Change.Rows => Change.Rows
+        case Change.Columns(ids) => columns(p, ids, change.touches)
+      })
+    case (_, other) => Left(PushDown.stops(other))
+  }
+
+  private def columns(p: SparkPlan, ids: Set[ExprId], touches: Expression => Boolean): Change = p match {
+    case p: ProjectExec => Change.of(p.projectList.filter(touches))
+    case f: FilterExec if touches(f.condition) => Change.Rows
+    case j: BaseJoinExec if j.expressions.exists(touches) => Change.Rows
+    case g: GenerateExec if touches(g.generator) => Change.Rows
+    case u: UnionExec =>
+      val at = u.children.flatMap(c => c.output.indices.filter(i => ids(c.output(i).exprId)))
+      Change.of(at.map(u.output))
+    case e: ExpandExec =>
+      Change.of(e.output.indices.filter(i => e.projections.exists(p => touches(p(i)))).map(e.output))
+    case _ => Change.Columns(ids)
+  }
+
+  private def groups(a: BaseAggregateExec, change: Change): Either[String, Change] = {
+    val functions = a.aggregateExpressions.map(f => f.resultAttribute.exprId -> f.aggregateFunction).toMap
+    val keys = a.groupingExpressions.filterNot(change.touches).map(_.exprId).toSet
+    // Whatever is not of the keys alone.
+    val changed = a.resultExpressions.filterNot(_.references.forall(r => keys(r.exprId)))
+    firstFailing(change, a.groupingExpressions)
+      .orElse(a.aggregateExpressions.find(f => !failsNot(f, change)).map(fails))
+      .orElse(changed.find(!NeverFails(_, functions.get)).map(fails))
+      .toLeft(
+        if (change == Change.Rows || a.groupingExpressions.exists(change.touches)) Change.Rows else Change.of(changed)
+      )
+  }
+
+  /** What a function is of fails only where it is not what it is in stock Spark, the function itself because there is less. */
+  private def failsNot(f: AggregateExpression, change: Change): Boolean =
+    NeverFails.function(f.aggregateFunction) && (f.aggregateFunction.children ++ f.filter)
+      .forall(x => !change.touches(x) || NeverFails(x))
+}

@@ -1,0 +1,116 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.dynamicfilters.scan.NeverFails
+import org.scalatest.funsuite.AnyFunSuite
+
+class NeverFailsSuite extends AnyFunSuite with SparkTests {
+  private lazy val table = write(
+    spark
+      .range(0, 100)
+      .selectExpr(
+        "id AS k",
+        "CAST(id AS INT) AS i",
+        "id AS l",
+        "CAST(id AS DOUBLE) AS f",
+        "CAST(id AS DECIMAL(7, 2)) AS d",
+        "CAST(id AS DECIMAL(38, 2)) AS wide",
+        "CAST(id AS STRING) AS s",
+        "CAST(date_add(DATE '2024-01-01', CAST(id AS INT)) AS DATE) AS t"
+      )
+  )
+
+  private def plan(query: String): SparkPlan = withConf("spark.sql.adaptive.enabled" -> "false") {
+    spark.read.parquet(table).createOrReplaceTempView("never_fails")
+    spark.sql(query).queryExecution.sparkPlan
+  }
+
+  private def projected(e: String): Expression =
+    plan(s"SELECT $e AS x FROM never_fails").collectFirst { case p: ProjectExec => p.projectList.head }.get
+
+  test("expressions that have a value for everything") {
+    Seq("i > 3", "coalesce(l, 0)", "f + 1", "d * 1.2", "d - coalesce(d, 0)", "CASE WHEN i = 1 THEN f END", "upper(s)")
+      .foreach(e => assert(NeverFails(projected(e)), e))
+    Seq("CAST(i AS BIGINT)", "CAST(i AS STRING)", "try_cast(s AS INT)", "year(t)", "f / 2D", "try_divide(l, l)", "-d")
+      .foreach(e => assert(NeverFails(projected(e)), e))
+  }
+
+  test("expressions that may fail") {
+    Seq("i + 1", "l * 2", "100 DIV l", "f / f", "d / d", "wide * 2", "wide + wide", "-l", "abs(i)")
+      .foreach(e => assert(!NeverFails(projected(e)), e))
+    Seq(
+      "CAST(s AS INT)",
+      "CAST(l AS INT)",
+      "CAST(f AS DECIMAL(7, 2))",
+      "s RLIKE '^(a+)+$'",
+      "raise_error(s)",
+      "i + f / f"
+    )
+      .foreach(e => assert(!NeverFails(projected(e)), e))
+  }
+
+  test("without ANSI mode arithmetic and casts have a value, or NULL") {
+    withConf("spark.sql.ansi.enabled" -> "false") {
+      Seq("i + 1", "100 DIV l", "f / f", "wide * 2", "CAST(s AS INT)", "CAST(f AS DECIMAL(7, 2))")
+        .filterNot(_ == "100 DIV l")
+        .foreach(e => assert(NeverFails(projected(e)), e))
+    }
+  }
+
+  private def groupsMayLose(function: String): Boolean = {
+    val aggregates = plan(s"SELECT k, $function AS x FROM never_fails GROUP BY k").collect {
+      case a: BaseAggregateExec => a
+    }
+    assert(aggregates.nonEmpty)
+    aggregates.forall(ExcludedRows.ofGroups(_, Nil, Nil).isEmpty)
+  }
+
+  test("functions of groups that lose a part") {
+    Seq(
+      "count(*)",
+      "min(s)",
+      "sum(i)",
+      "sum(f)",
+      "sum(d)",
+      "avg(d)",
+      "avg(l)",
+      "avg(d) * 1.2",
+      "stddev(f)",
+      "max_by(s, l)"
+    )
+      .foreach(f => assert(groupsMayLose(f), f))
+    Seq("sum(l)", "sum(wide)", "avg(wide)", "sum(i) / count(i)", "sum(d) / sum(d)", "collect_list(i)", "sum(i) + 1")
+      .foreach(f => assert(!groupsMayLose(f), f))
+  }
+
+  test("what is computed of a change above it is followed up to the producer") {
+    def above(query: String): List[SparkPlan] =
+      plan(query).collect { case p @ (_: ProjectExec | _: FilterExec) => p }.toList.reverse
+    def mayFail(change: Set[String], query: String): Boolean = {
+      val operators = above(query)
+      val changed = operators.head.children.head.output.filter(a => change(a.name))
+      ExcludedRows.failure(ExcludedRows.Change.of(changed), operators, Nil).isDefined
+    }
+    val outer = "SELECT 100 DIV c AS x FROM (SELECT /*+ REPARTITION(2) */ coalesce(l, 0) AS c, i FROM never_fails)"
+    assert(mayFail(Set("l"), outer))
+    assert(!mayFail(Set("i"), outer))
+    // A row that stock Spark drops: all of its columns are new there.
+    val dropped = "SELECT 100 DIV i AS x FROM (SELECT /*+ REPARTITION(2) */ * FROM never_fails WHERE l > 3)"
+    assert(mayFail(Set("l"), dropped))
+    assert(!mayFail(Set("f"), dropped))
+  }
+
+  test("after a predicate that is not asked come only those that never fail") {
+    val asked = Seq("l > 3", "100 DIV l > 2", "i > 5", "s RLIKE 'a'").map(projected)
+    def kept(isAsked: Int*) = {
+      val left = NeverFails.orGuarded(asked)(p => isAsked.exists(i => asked(i) eq p))
+      left.map(p => asked.indexWhere(_ eq p))
+    }
+    assert(kept(0, 1, 2, 3) == Seq(0, 1, 2, 3))
+    assert(kept(1, 2, 3) == Seq(2))
+    assert(kept(0, 2, 3) == Seq(0, 2))
+    assert(kept(0, 1, 3) == Seq(0, 1))
+  }
+}
