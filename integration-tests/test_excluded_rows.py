@@ -5,7 +5,6 @@ As others are gone, outer joins find no match for them; groups and windows have 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -128,18 +127,3 @@ def test_groups_without_functions_show_nothing(compare: Comparer) -> None:
         "WHERE d.n < 200"
     )
     joins.assert_row_groups_pruned(compare(query, joins.SHUFFLED, FOREVER).on, "k")
-
-
-def test_predicates_are_not_asked_without_those_that_guard_them(spark: SparkSession, tmp_path: Path) -> None:
-    """A predicate on a struct is not asked early, so nor is a division after it; a comparison is."""
-    rows = [k % 40 for k in range(KEYS)]
-    struct = pa.array([{"x": x} for x in rows])
-    wide = [format(k * 7_919, "x").rjust(200, "a") for k in range(KEYS)]
-    table = pa.table({"k": pa.array(range(KEYS), pa.int64()), "x": rows, "st": struct, "wide": wide})
-    joins.view(spark, tmp_path, "guarded", table, row_group_size=500)
-    query = "SELECT k, wide FROM guarded WHERE st.x > 0 AND {} ORDER BY k DESC LIMIT 20"
-    for predicate in ("100 DIV x > 2", "x > 2"):
-        run = Comparer(spark)(query.format(predicate)).on
-        assert len(run.rows) == 20
-        (scan,) = run.scans
-        assert not any("a predicate failed" in reason for reason in scan["reasons"]), str(run)

@@ -44,6 +44,8 @@ final class FirstPass(
     *   of rows and their row numbers; may be null, like `offer`
     * @param giveUpAbove
     *   where more than this share of the first rows passes the filters, the pass is given up; 1 for never
+    * @param giveUpAboveAll
+    *   the same of those that pass the predicates too
     * @return
     *   row numbers; None if it was given up
     */
@@ -57,13 +59,14 @@ final class FirstPass(
       offerField: Int,
       offer: (ColumnVector, Int, Long) => Unit,
       see: FirstPass.See,
-      giveUpAbove: Double
+      giveUpAbove: Double,
+      giveUpAboveAll: Double
   ): Option[RowSet] = {
     if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
     val passing = new RowSet.Builder
     val active = filters.filter(_.filter != ValueFilter.All)
     val all = rows.fold(rowCount)(_.count)
-    var seen, passed = 0L
+    var seen, passed, passedAll = 0L
     val complete = reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
       val n = batch.numRows
       if (see != null) see(f => batch.column(position(f)), n, numbers)
@@ -71,6 +74,7 @@ final class FirstPass(
       seen += n
       passed += selection.count
       predicate.foreach(p => keepMatching(p, batch, selection))
+      passedAll += selection.count
       val offered = if (offer != null) batch.column(position(offerField)) else null
       var i = 0
       while (i < selection.count) {
@@ -79,7 +83,8 @@ final class FirstPass(
         if (offered != null) offer(offered, r, numbers(r))
         i += 1
       }
-      seen < FirstPass.Sample || seen > all / 2 || passed <= seen * giveUpAbove
+      seen < FirstPass.Sample || seen > all / 2 ||
+      (passed <= seen * giveUpAbove && passedAll <= seen * giveUpAboveAll)
     }
     if (complete) Some(passing.result())
     else {

@@ -224,7 +224,8 @@ final class FirstPasses(
         rows: Option[RowSet],
         best: Option[FirstRows],
         see: FirstPass.See,
-        giveUpAbove: Double
+        giveUpAbove: Double,
+        giveUpAboveAll: Double
     ): Option[RowSet] = {
       // The main reader's page indexes serve to count what the narrow reader is about to read.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
@@ -239,13 +240,17 @@ final class FirstPasses(
         filterFields.headOption.getOrElse(-1),
         offer,
         see,
-        giveUpAbove
+        giveUpAbove,
+        giveUpAboveAll
       )
       ofRows.foreach(_.judge())
       passing
     }
-    // Never given up.
-    def ofPredicates(rows: Option[RowSet]): RowSet = pass(overPredicates, rows, best, see = null, giveUpAbove = 1).get
+    // Spark's own filter asks the predicates again. Where nearly all of the first rows pass, that is all they are asked for,
+    // unless they are to find the best rows.
+    def ofPredicates(rows: Option[RowSet]): RowSet =
+      pass(overPredicates, rows, best, see = null, 1, giveUpAboveAll = if (best.isEmpty) ReadAllShare else 1)
+        .getOrElse(rows.getOrElse(RowSet.all(group.rowCount)))
 
     val second = costly.nonEmpty
     val bound = byField.exists(_.filter != ValueFilter.All) || ofRows.nonEmpty
@@ -262,7 +267,7 @@ final class FirstPasses(
           if (watch != null) watch(column, n, numbers)
           windows.get.see(column(filterFields.head), n, numbers)
         }
-      val found = pass(overFilters, rows, if (second) None else best, see, giveUpAbove) match {
+      val found = pass(overFilters, rows, if (second) None else best, see, giveUpAbove, giveUpAboveAll = 1) match {
         case Some(f) => f
         case None => return None
       }
