@@ -65,7 +65,12 @@ private[plan] object ExcludedRows {
       case ExistenceJoin(exists) => Change.of(Seq(exists))
       case _ => Change.Rows
     }
-    failure(change, above, producer)
+    // Where one match is enough, it may be the next one now that the condition is asked of.
+    val condition = join.joinType match {
+      case LeftExistence(_) => join.condition
+      case _ => None
+    }
+    condition.filter(!NeverFails(_)).map(fails).orElse(failure(change, above, producer))
   }
 
   /** Why an aggregate's groups must not lose a part of their rows. Of groups without functions nothing shows. */
@@ -115,6 +120,10 @@ private[plan] object ExcludedRows {
         case None if w.partitionSpec.exists(change.touches) => Right(Change.Rows)
         case None => Right(and(change, w.windowExpression))
       }
+    // A row that stock Spark has not there may be a second match.
+    case j: BaseJoinExec
+        if j.joinType == LeftSingle && (change == Change.Rows || j.expressions.exists(change.touches)) =>
+      Left(PushDown.stops(j))
     case w: WindowGroupLimitExec => firstFailing(change, w.expressions).toLeft(Change.Rows)
     case other => firstFailing(change, other.expressions).toLeft(other).flatMap(into(_, change))
   }
@@ -129,7 +138,8 @@ private[plan] object ExcludedRows {
           _,
           _: ProjectExec | _: FilterExec | _: BaseJoinExec | _: UnionExec | _: ExpandExec | _: GenerateExec |
           _: EvalPythonExec | _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec |
-          _: InputAdapter | _: WholeStageCodegenExec | _: ColumnarToRowExec | _: BuildKeyTapExec | _: TopKTapExec
+          _: InputAdapter | _: WholeStageCodegenExec | _: TakeOrderedAndProjectExec | _: ColumnarToRowExec |
+          _: BuildKeyTapExec | _: TopKTapExec
         ) =>
       Right(change match {
         case Change.Rows => Change.Rows

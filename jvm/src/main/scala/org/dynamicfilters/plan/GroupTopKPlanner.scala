@@ -25,7 +25,7 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
     case key: AttributeReference if sortsGroups(topK.child, key) =>
       val first = topK.sortOrder.head
       Some(
-        down(topK.child, key)((input, column) =>
+        down(topK.child, key, List(topK))((input, column) =>
           TopKPlanner.tapped(
             input,
             TopKPlanner
@@ -51,25 +51,31 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
     case _ => false
   }
 
-  private def down(plan: SparkPlan, key: Attribute)(
+  /** @param above
+    *   operators above the plan up to the TopK, the lowest first
+    */
+  private def down(plan: SparkPlan, key: Attribute, above: List[SparkPlan])(
       tap: (SparkPlan, Attribute) => Either[String, SparkPlan]
   ): Either[String, SparkPlan] = plan match {
     case p: ProjectExec =>
       if (!p.projectList.forall(_.deterministic)) Left("a non-deterministic projection is in the way")
-      else into(p, renamed(p.projectList, key))(down(_, _)(tap))
+      else into(p, renamed(p.projectList, key))(down(_, _, p :: above)(tap))
     case a: BaseAggregateExec =>
       if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
       else
-        into(a, groupedBy(a, key)) { (child, column) =>
-          if (isAboveAggregate(child)) down(child, column)(tap) else tapOnce(child, column)(tap)
+        // A group past the bound may have lost the rest of its rows.
+        ExcludedRows.ofGroups(a, above, Nil).toLeft(()).flatMap { _ =>
+          into(a, groupedBy(a, key)) { (child, column) =>
+            if (isAboveAggregate(child)) down(child, column, a :: above)(tap) else tapOnce(child, column)(tap)
+          }
         }
-    case s: SortExec => into(s, Some(key))(down(_, _)(tap))
+    case s: SortExec => into(s, Some(key))(down(_, _, s :: above)(tap))
     // Only deterministic ones, see sortsGroups: they give one row for one.
-    case e: EvalPythonExec => into(e, Some(key))(down(_, _)(tap))
+    case e: EvalPythonExec => into(e, Some(key))(down(_, _, e :: above)(tap))
     case e: ShuffleExchangeLike =>
       keepsWhole(e)
         .toLeft(())
-        .flatMap(_ => down(e.children.head, key)(tap).map(c => e.withNewChildren(Seq(c))))
+        .flatMap(_ => down(e.children.head, key, e :: above)(tap).map(c => e.withNewChildren(Seq(c))))
     case _: AQEShuffleReadExec | _: ExchangeQueryStageExec =>
       Either.cond(isTapped(plan), plan, PushDown.RunsAlready)
     case other => Left(PushDown.stops(other))

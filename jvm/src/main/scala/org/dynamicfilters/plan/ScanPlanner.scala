@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   AttributeReference,
   BoundReference,
   Expression,
+  Like,
   PlanExpression,
   Unevaluable,
   UserDefinedExpression
@@ -235,25 +236,24 @@ object ScanPlanner {
       case other => other.asInstanceOf[AnyRef]
     }.toArray)
 
-  /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files.
+  /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files, and with a
+    * value for everything.
     *
-    * A predicate may keep rows from those after it that they fail for, or never end for: a regular expression, for one. So after
-    * one that is not evaluated early come only those that have a value for everything. A user's filter is none of these: it is
-    * tested before.
+    * Others that are not evaluated early, and some that the scan does not know of, may keep rows from a predicate that it fails
+    * for, or never ends for: a regular expression, for one. So may LIKE with many wildcards.
     */
   private def predicates(scan: FileSourceScanExec): Seq[Expression] = {
     val position = scan.output.take(scan.requiredSchema.length).map(_.exprId).zipWithIndex.toMap
-    def isEarly(p: Expression) =
-      p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) &&
+    scan.dataFilters
+      .filter { p =>
+        p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) && NeverFails(p) &&
         p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
         !p.exists {
           case _: AttributeReference => false
-          case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable => true
+          case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable | _: Like => true
           case _ => false
         }
-    NeverFails
-      .orGuarded(scan.dataFilters)(p => isEarly(p) || UserPlanner.isInScan(p))
-      .filter(isEarly)
+      }
       .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
   }
 

@@ -30,31 +30,40 @@ private[dynamicfilters] object NeverFails {
       case _: Attribute | _: BoundReference | _: Literal | _: ScalarSubquery => true
       case MakeDecimal(x, _, _, nullOnOverflow) => (nullOnOverflow || unscaled(x).isDefined) && all(x)
       case Cast(Divide(x, n: Literal, _), _: DecimalType, _, _) if unscaled(x).isDefined => isNotZero(n) && all(x)
-      case c: Cast => (c.evalMode != EvalMode.ANSI || Cast.canUpCast(c.child.dataType, c.dataType)) && all(c.child)
+      case c: Cast => hasAll(c) && all(c.child)
       case WindowExpression(f, spec) => all(f) && all(spec)
       case AggregateExpression(f, _, _, filter, _) => function(f) && f.children.forall(all) && filter.forall(all)
-      case d: Divide => (d.evalMode != EvalMode.ANSI || (isNotZero(d.right) && isWide(d))) && d.children.forall(all)
+      case d: Divide => (wraps(d, d.evalMode) || (isNotZero(d.right) && isWide(d))) && d.children.forall(all)
       case a @ (_: Add | _: Subtract | _: Multiply) =>
         val b = a.asInstanceOf[BinaryArithmetic]
-        (b.evalMode != EvalMode.ANSI || isWide(b)) && b.children.forall(all)
+        (wraps(b, b.evalMode) || isWide(b)) && b.children.forall(all)
       case _: UnaryMinus | _: Abs => isWide(e) && e.children.forall(all)
       case x => isListed(x) && x.children.forall(all)
     }
   }
 
-  /** Predicates, in the order in which Spark asks them, that may be asked while others are not: those before may keep rows from
-    * one that it fails for.
+  /** Whether the type has room for all values of the other; not timestamps for all dates. Else NULL takes their place, if that is
+    * the cast's mode: not in casts to intervals, for one, which fail in every mode but TRY.
     */
-  def orGuarded(predicates: Seq[Expression])(isAsked: Expression => Boolean): Seq[Expression] = {
-    val guarded = predicates.takeWhile(isAsked)
-    guarded ++ predicates.drop(guarded.size).filter(p => isAsked(p) && NeverFails(p))
+  private def hasAll(c: Cast): Boolean = {
+    val from = c.child.dataType
+    c.evalMode == EvalMode.TRY || ((from, c.dataType) match {
+      case (DateType, TimestampType | TimestampNTZType) => false
+      case (TimestampType | TimestampNTZType, DateType) => true
+      case (_, to) if Cast.canUpCast(from, to) => true
+      case (StringType | BooleanType | _: NumericType, BooleanType | _: NumericType) => c.evalMode != EvalMode.ANSI
+      case (StringType, DateType | TimestampType) => c.evalMode != EvalMode.ANSI
+      case _ => false
+    })
   }
 
   private def isListed(e: Expression): Boolean = e match {
     case _: Alias | _: SortOrder | _: And | _: Or | _: Not | _: BinaryComparison | _: In | _: InSet => true
     case _: IsNull | _: IsNotNull | _: IsNaN | _: AtLeastNNonNulls | _: Coalesce | _: If | _: CaseWhen => true
     case _: Greatest | _: Least | _: KnownNotNull | _: KnownFloatingPointNormalized | _: NormalizeNaNAndZero => true
-    case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length => true
+    case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length | _: Like |
+        _: StringTrim | _: Sqrt =>
+      true
     case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff => true
     case _: GetStructField | _: CreateNamedStruct | _: Murmur3Hash | _: XxHash64 | _: UnscaledValue => true
     case _: RankLike | _: RowNumberLike | _: NthValue | _: Lag | _: Lead => true
@@ -70,25 +79,25 @@ private[dynamicfilters] object NeverFails {
     * number.
     */
   def function(f: AggregateFunction): Boolean = f match {
-    case _: Count | _: Min | _: Max | _: MinBy | _: MaxBy | _: First | _: Last | _: CentralMomentAgg => true
-    case s: Sum => s.evalContext.evalMode != EvalMode.ANSI || sums(s.child)
-    case a: Average => a.evalMode != EvalMode.ANSI || a.child.dataType == LongType || sums(a.child)
+    case _: Count | _: Min | _: Max | _: MinBy | _: MaxBy | _: First | _: Last => true
+    case _: StddevPop | _: StddevSamp | _: VariancePop | _: VarianceSamp => true
+    case s: Sum => wraps(s, s.evalContext.evalMode) || sums(s.child)
+    case a: Average => wraps(a, a.evalMode) || sums(a.child)
     case _ => false
   }
 
-  /** Whether a sum has room for 10 digits more than its values have. */
+  /** Whether a sum has room for 10 digits more than its values have. Of longs it need not have: whether a part of those that the
+    * sum is of overflows depends in Spark, too, on the order in which rows and partial sums come.
+    */
   private def sums(e: Expression): Boolean = e.dataType match {
-    case FloatType | DoubleType | ByteType | ShortType | IntegerType => true
+    case FloatType | DoubleType | ByteType | ShortType | IntegerType | LongType => true
     case d: DecimalType => d.precision + 10 <= DecimalType.MAX_PRECISION
-    case LongType =>
-      e match {
-        // Spark makes it where the sum has room.
-        case _: UnscaledValue => true
-        case Cast(x, _, _, _) => Seq(ByteType, ShortType, IntegerType).contains(x.dataType)
-        case _ => false
-      }
     case _ => false
   }
+
+  /** Intervals overflow in every mode. */
+  private def wraps(e: Expression, mode: EvalMode.Value): Boolean =
+    mode != EvalMode.ANSI && e.dataType.isInstanceOf[NumericType]
 
   /** Whether no result of arithmetic is too large for its type: decimals get as many digits as they need, up to 38. */
   private def isWide(e: Expression): Boolean = e.dataType match {
