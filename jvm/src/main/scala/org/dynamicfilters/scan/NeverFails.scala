@@ -81,6 +81,7 @@ private[dynamicfilters] object NeverFails {
   def function(f: AggregateFunction): Boolean = f match {
     case _: Count | _: Min | _: Max | _: MinBy | _: MaxBy | _: First | _: Last => true
     case _: StddevPop | _: StddevSamp | _: VariancePop | _: VarianceSamp => true
+    case _: CollectList | _: CollectSet | _: ApproximatePercentile | _: HyperLogLogPlusPlus => true
     case s: Sum => wraps(s, s.evalContext.evalMode) || sums(s.child)
     case a: Average => wraps(a, a.evalMode) || sums(a.child)
     case _ => false
