@@ -75,18 +75,14 @@ private[plan] object ExcludedRows {
 
   /** Why an aggregate's groups must not lose a part of their rows. Of groups without functions nothing shows. */
   def ofGroups(a: BaseAggregateExec, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
-    if (a.aggregateExpressions.isEmpty) None else after(a, through(a, Change.none), above, producer)
+    if (a.aggregateExpressions.isEmpty) None else ofParts(a, above, producer)
 
   /** Why a window's partitions must not lose a part of their rows. */
   def ofWindow(w: SparkPlan, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
-    after(w, through(w, Change.none), above, producer)
+    ofParts(w, above, producer)
 
-  private def after(
-      p: SparkPlan,
-      step: Either[String, Change],
-      above: List[SparkPlan],
-      producer: Seq[Expression]
-  ): Option[String] = step.fold(Some(_), failure(_, above, producer))
+  private def ofParts(p: SparkPlan, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
+    through(p, Change.none).fold(Some(_), failure(_, above, producer))
 
   @tailrec
   private[plan] def failure(change: Change, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
@@ -115,11 +111,8 @@ private[plan] object ExcludedRows {
       w.windowExpression
         .find(!NeverFails(_))
         .map(fails)
-        .orElse(firstFailing(change, w.partitionSpec ++ w.orderSpec)) match {
-        case Some(reason) => Left(reason)
-        case None if w.partitionSpec.exists(change.touches) => Right(Change.Rows)
-        case None => Right(and(change, w.windowExpression))
-      }
+        .orElse(firstFailing(change, w.partitionSpec ++ w.orderSpec))
+        .toLeft(if (w.partitionSpec.exists(change.touches)) Change.Rows else and(change, w.windowExpression))
     // A row that stock Spark has not there may be a second match.
     case j: BaseJoinExec
         if j.joinType == LeftSingle && (change == Change.Rows || j.expressions.exists(change.touches)) =>
@@ -133,19 +126,16 @@ private[plan] object ExcludedRows {
     case Change.Columns(ids) => Change.Columns(ids ++ more.map(_.exprId))
   }
 
-  private def into(p: SparkPlan, change: Change): Either[String, Change] = (change, p) match {
-    case (
-          _,
-          _: ProjectExec | _: FilterExec | _: BaseJoinExec | _: UnionExec | _: ExpandExec | _: GenerateExec |
-          _: EvalPythonExec | _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec |
-          _: InputAdapter | _: WholeStageCodegenExec | _: TakeOrderedAndProjectExec | _: ColumnarToRowExec |
-          _: BuildKeyTapExec | _: TopKTapExec
-        ) =>
+  private def into(p: SparkPlan, change: Change): Either[String, Change] = p match {
+    case _: ProjectExec | _: FilterExec | _: BaseJoinExec | _: UnionExec | _: ExpandExec | _: GenerateExec |
+        _: EvalPythonExec | _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec |
+        _: InputAdapter | _: WholeStageCodegenExec | _: TakeOrderedAndProjectExec | _: ColumnarToRowExec |
+        _: BuildKeyTapExec | _: TopKTapExec =>
       Right(change match {
         case Change.Rows => Change.Rows
         case Change.Columns(ids) => columns(p, ids, change.touches)
       })
-    case (_, other) => Left(PushDown.stops(other))
+    case other => Left(PushDown.stops(other))
   }
 
   private def columns(p: SparkPlan, ids: Set[ExprId], touches: Expression => Boolean): Change = p match {

@@ -104,8 +104,8 @@ final class FirstPass(
     selection.count = kept
   }
 
-  /** A row on which the predicate fails (an ANSI error, a regular expression that goes too deep) passes: whether that is an
-    * error is for Spark's own filter to say.
+  /** A row on which the predicate fails passes: whether that is an error is for Spark's own filter to say. None that is expected
+    * to fail is asked here ([[NeverFails]]).
     */
   private def matches(p: BasePredicate, row: InternalRow): Boolean =
     try p.eval(row)
