@@ -149,6 +149,14 @@ def test_groups_that_lose_a_part_where_nothing_can_fail(compare: Comparer, shape
     joins.assert_row_groups_pruned(run, "k")
 
 
+@pytest.mark.parametrize("shape", OF_GROUPS)
+def test_divisors_that_are_not_zero(compare: Comparer, shape: str) -> None:
+    query = f"SELECT count(q), sum(q) FROM {OF_GROUPS[shape]} g JOIN dim d ON g.k = d.j WHERE d.n < 200"
+    guarded = {"groups": "sum(x) / nullif(count(x), 0)", "window": "CASE WHEN sa > 0 THEN sx / sa END"}
+    run = compare(query.format(guarded[shape]), joins.SHUFFLED, FOREVER).on
+    joins.assert_row_groups_pruned(run, "k")
+
+
 def test_groups_without_functions_show_nothing(compare: Comparer) -> None:
     query = (
         "SELECT g.k, 100 DIV (g.k + 1) FROM (SELECT DISTINCT k FROM parts) g JOIN dim d ON g.k = d.j "

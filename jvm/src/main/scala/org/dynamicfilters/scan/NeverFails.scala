@@ -16,31 +16,8 @@ private[dynamicfilters] object NeverFails {
   /** @param functionOf
     *   the aggregate function that an attribute is the result of, if that is known
     */
-  def apply(e: Expression, functionOf: ExprId => Option[AggregateFunction] = _ => None): Boolean = {
-    def all(e: Expression): Boolean = NeverFails(e, functionOf)
-
-    // The result of a function over decimals that are held as longs: Spark's DecimalAggregates makes it a decimal again.
-    def unscaled(e: Expression): Option[AggregateFunction] = (e match {
-      case a: Attribute => functionOf(a.exprId)
-      case WindowExpression(f: AggregateExpression, _) => Some(f.aggregateFunction)
-      case _ => None
-    }).filter(_.children.exists(_.isInstanceOf[UnscaledValue]))
-
-    e match {
-      case _: Attribute | _: BoundReference | _: Literal | _: ScalarSubquery => true
-      case MakeDecimal(x, _, _, nullOnOverflow) => (nullOnOverflow || unscaled(x).isDefined) && all(x)
-      case Cast(Divide(x, n: Literal, _), _: DecimalType, _, _) if unscaled(x).isDefined => isNotZero(n) && all(x)
-      case c: Cast => hasAll(c) && all(c.child)
-      case WindowExpression(f, spec) => all(f) && all(spec)
-      case AggregateExpression(f, _, _, filter, _) => function(f) && f.children.forall(all) && filter.forall(all)
-      case d: Divide => (wraps(d, d.evalMode) || (isNotZero(d.right) && isWide(d))) && d.children.forall(all)
-      case a @ (_: Add | _: Subtract | _: Multiply) =>
-        val b = a.asInstanceOf[BinaryArithmetic]
-        (wraps(b, b.evalMode) || isWide(b)) && b.children.forall(all)
-      case _: UnaryMinus | _: Abs => isWide(e) && e.children.forall(all)
-      case x => isListed(x) && x.children.forall(all)
-    }
-  }
+  def apply(e: Expression, functionOf: ExprId => Option[AggregateFunction] = _ => None): Boolean =
+    new NeverFails(functionOf, Guards.none).all(e)
 
   /** Whether the type has room for all values of the other; not timestamps for all dates. Else NULL takes their place, if that is
     * the cast's mode: not in casts to intervals, for one, which fail in every mode but TRY.
@@ -50,6 +27,7 @@ private[dynamicfilters] object NeverFails {
     c.evalMode == EvalMode.TRY || ((from, c.dataType) match {
       case (DateType, TimestampType | TimestampNTZType) => false
       case (TimestampType | TimestampNTZType, DateType) => true
+      case (_: NumericType, FloatType | DoubleType) => true
       case (_, to) if Cast.canUpCast(from, to) => true
       case (StringType | BooleanType | _: NumericType, BooleanType | _: NumericType) => c.evalMode != EvalMode.ANSI
       case (StringType, DateType | TimestampType) => c.evalMode != EvalMode.ANSI
@@ -58,13 +36,18 @@ private[dynamicfilters] object NeverFails {
   }
 
   private def isListed(e: Expression): Boolean = e match {
-    case _: Alias | _: SortOrder | _: And | _: Or | _: Not | _: BinaryComparison | _: In | _: InSet => true
-    case _: IsNull | _: IsNotNull | _: IsNaN | _: AtLeastNNonNulls | _: Coalesce | _: If | _: CaseWhen => true
+    case _: Alias | _: SortOrder | _: Not | _: BinaryComparison | _: In | _: InSet => true
+    case _: IsNull | _: IsNotNull | _: IsNaN | _: AtLeastNNonNulls | _: Coalesce => true
     case _: Greatest | _: Least | _: KnownNotNull | _: KnownFloatingPointNormalized | _: NormalizeNaNAndZero => true
     case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length | _: Like |
-        _: StringTrim | _: Sqrt =>
+        _: String2TrimExpression | _: ConcatWs =>
       true
-    case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff => true
+    case _: Floor | _: Ceil | _: Round | _: BRound => isWide(e.children.head)
+    case _: UnaryMathExpression | _: UnaryLogExpression | _: BinaryMathExpression => true
+    case _: BitwiseAnd | _: BitwiseOr | _: BitwiseXor | _: BitwiseNot => true
+    case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff | _: DateAdd | _: DateSub => true
+    case _: Concat => e.dataType.isInstanceOf[StringType]
+    case _: SortArray | _: Size => true
     case _: GetStructField | _: CreateNamedStruct | _: Murmur3Hash | _: XxHash64 | _: UnscaledValue => true
     case _: RankLike | _: RowNumberLike | _: NthValue | _: Lag | _: Lead => true
     case _: WindowSpecDefinition | _: SpecialFrameBoundary | UnspecifiedFrame | SpecifiedWindowFrame(RowFrame, _, _) =>
@@ -96,10 +79,6 @@ private[dynamicfilters] object NeverFails {
     case _ => false
   }
 
-  /** Intervals overflow in every mode. */
-  private def wraps(e: Expression, mode: EvalMode.Value): Boolean =
-    mode != EvalMode.ANSI && e.dataType.isInstanceOf[NumericType]
-
   /** Whether no result of arithmetic is too large for its type: decimals get as many digits as they need, up to 38. */
   private def isWide(e: Expression): Boolean = e.dataType match {
     case FloatType | DoubleType => true
@@ -107,10 +86,59 @@ private[dynamicfilters] object NeverFails {
     case _ => false
   }
 
-  private def isNotZero(e: Expression): Boolean = e match {
-    case Literal(d: Double, _) => d != 0
-    case Literal(f: Float, _) => f != 0
-    case Literal(d: Decimal, _) => d.toBigDecimal.signum != 0
-    case _ => false
+  /** Intervals overflow in every mode. */
+  private def wraps(e: Expression, mode: EvalMode.Value): Boolean =
+    mode != EvalMode.ANSI && e.dataType.isInstanceOf[NumericType]
+}
+
+private final class NeverFails private (functionOf: ExprId => Option[AggregateFunction], known: Guards) {
+  private val magnitudes = new Magnitudes(functionOf)
+
+  private def all(e: Expression): Boolean = e match {
+    case _: Attribute | _: BoundReference | _: Literal | _: ScalarSubquery => true
+    case MakeDecimal(x, _, _, nullOnOverflow) => (nullOnOverflow || unscaled(x).isDefined) && all(x)
+    case Cast(Divide(x, n: Literal, _), _: DecimalType, _, _) if unscaled(x).isDefined => known.isNotZero(n) && all(x)
+    case c: Cast => NeverFails.hasAll(c) && all(c.child)
+    case WindowExpression(f, spec) => all(f) && all(spec)
+    case AggregateExpression(f, _, _, filter, _) =>
+      NeverFails.function(f) && f.children.forall(all) && filter.forall(all)
+    // The other side is not asked where this one decides.
+    case And(l, r) => all(l) && where(l).all(r)
+    case Or(l, r) => all(l) && whereNot(l).all(r)
+    case If(condition, yes, no) => all(condition) && where(condition).all(yes) && whereNot(condition).all(no)
+    case CaseWhen(branches, otherwise) => cases(branches, otherwise)
+    case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
+    case _: UnaryMinus | _: Abs => (NeverFails.isWide(e) || magnitudes.fits(e)) && e.children.forall(all)
+    case x => NeverFails.isListed(x) && x.children.forall(all)
   }
+
+  private def arithmetic(b: BinaryArithmetic): Boolean = b match {
+    case d: Divide => wraps(d) || (known.isNotZero(d.right) && NeverFails.isWide(d))
+    // The least BIGINT has no opposite.
+    case d: IntegralDivide =>
+      Magnitudes
+        .isInteger(d.left.dataType) && (wraps(d) || (known.isNotZero(d.right) && magnitudes.of(d.left).isDefined))
+    case r: Remainder => !r.dataType.isInstanceOf[DecimalType] && (wraps(r) || known.isNotZero(r.right))
+    case _: Add | _: Subtract | _: Multiply => wraps(b) || NeverFails.isWide(b) || magnitudes.fits(b)
+    case _ => NeverFails.isListed(b)
+  }
+
+  private def where(condition: Expression) = new NeverFails(functionOf, known.where(condition))
+  private def whereNot(condition: Expression) = new NeverFails(functionOf, known.whereNot(condition))
+
+  private def cases(branches: Seq[(Expression, Expression)], otherwise: Option[Expression]): Boolean =
+    branches match {
+      case (condition, value) +: rest =>
+        all(condition) && where(condition).all(value) && whereNot(condition).cases(rest, otherwise)
+      case _ => otherwise.forall(all)
+    }
+
+  // The result of a function over decimals that are held as longs: Spark's DecimalAggregates makes it a decimal again.
+  private def unscaled(e: Expression): Option[AggregateFunction] = (e match {
+    case a: Attribute => functionOf(a.exprId)
+    case WindowExpression(f: AggregateExpression, _) => Some(f.aggregateFunction)
+    case _ => None
+  }).filter(_.children.exists(_.isInstanceOf[UnscaledValue]))
+
+  private def wraps(e: BinaryArithmetic): Boolean = NeverFails.wraps(e, e.evalMode)
 }

@@ -54,9 +54,47 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
   test("without ANSI mode arithmetic and casts have a value, or NULL") {
     withConf("spark.sql.ansi.enabled" -> "false") {
       Seq("i + 1", "100 DIV l", "f / f", "wide * 2", "CAST(s AS INT)", "CAST(f AS DECIMAL(7, 2))")
-        .filterNot(_ == "100 DIV l")
         .foreach(e => assert(NeverFails(projected(e)), e))
     }
+  }
+
+  test("divisions by what is not zero") {
+    Seq("f / nullif(f, 0)", "l / nullif(i, 0)", "CASE WHEN i = 0 THEN 0 ELSE f / i END", "IF(f > 0, 1 / f, NULL)")
+      .foreach(e => assert(NeverFails(projected(e)), e))
+    Seq(
+      "CASE WHEN i IS NULL OR i = 0 THEN NULL ELSE i DIV i END",
+      "CASE WHEN i <= 0 THEN 1D WHEN f = 0 THEN 2D ELSE f / i / f END",
+      "i <> 0 AND f / i > 2",
+      "i = 0 OR f / i > 2",
+      "CASE WHEN d >= 1 AND f < -2 THEN d / d / 2 + 1 / f END",
+      "i % 7",
+      "l % nullif(l, 0)"
+    ).foreach(e => assert(NeverFails(projected(e)), e))
+    Seq(
+      "CASE WHEN i = 0 THEN f / i END",
+      "CASE WHEN i > -1 THEN f / i END",
+      "CASE WHEN i <> 1 THEN f / i END",
+      "CASE WHEN i <> 0 OR f > 1 THEN f / i END",
+      "CASE WHEN i = 0 AND f > 1 THEN 1D ELSE f / i END",
+      "CASE WHEN i >= 0 THEN f ELSE 1 / f END",
+      "i = 0 AND f / i > 2",
+      "f / nullif(f, 1)",
+      "l DIV nullif(l, 0)",
+      "CASE WHEN l + 1 <> 0 THEN l / (l + 1) END"
+    ).foreach(e => assert(!NeverFails(projected(e)), e))
+  }
+
+  test("arithmetic of integers that do not get large") {
+    Seq(
+      "CAST(i AS BIGINT) + 1",
+      "CAST(i AS BIGINT) * i",
+      "year(t) * 100 + month(t)",
+      "i % 10 + 1",
+      "-CAST(i AS BIGINT)"
+    )
+      .foreach(e => assert(NeverFails(projected(e)), e))
+    Seq("-i", "CAST(i AS BIGINT) * i * i", "l % 10 + l", "year(t) * 1000", "abs(l)", "coalesce(i, 1) + 1")
+      .foreach(e => assert(!NeverFails(projected(e)), e))
   }
 
   private def groupsMayLose(function: String): Boolean = {
@@ -79,6 +117,11 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       "avg(d)",
       "avg(l)",
       "avg(d) * 1.2",
+      "count(*) * 2 + count(i)",
+      "coalesce(count(i), 0) - 1",
+      "sum(i) / nullif(count(i), 0)",
+      "round(avg(d), 2)",
+      "sort_array(collect_list(i))",
       "stddev(f)",
       "max_by(s, l)"
     )
@@ -89,7 +132,8 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       "avg(wide)",
       "sum(i) / count(i)",
       "sum(d) / sum(d)",
-      "sum(i) + 1"
+      "sum(i) + 1",
+      "count(*) * count(*)"
     )
       .foreach(f => assert(!groupsMayLose(f), f))
   }
