@@ -1,15 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{
-  Attribute,
-  AttributeReference,
-  BoundReference,
-  Expression,
-  Like,
-  PlanExpression,
-  Unevaluable,
-  UserDefinedExpression
-}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
@@ -155,7 +146,7 @@ object ScanPlanner {
       scan.requiredSchema,
       columns,
       IndexedSeq.empty,
-      predicates(scan),
+      EarlyPredicates.of(scan),
       optionsOf(scan.relation),
       Settings.get(conf, Settings.LateMaterialization),
       if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
@@ -235,34 +226,6 @@ object ScanPlanner {
       case _: HadoopFsRelation => relation
       case other => other.asInstanceOf[AnyRef]
     }.toArray)
-
-  /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files, and with a
-    * value for everything.
-    *
-    * Others that are not evaluated early, and some that the scan does not know of, may keep rows from a predicate that it fails
-    * for, or never ends for: a regular expression, for one. So may LIKE with many wildcards.
-    */
-  private def predicates(scan: FileSourceScanExec): Seq[Expression] = {
-    val position = scan.output.take(scan.requiredSchema.length).map(_.exprId).zipWithIndex.toMap
-    scan.dataFilters
-      .filter { p =>
-        p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) && NeverFails(p) &&
-        p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
-        !p.exists {
-          case _: AttributeReference => false
-          case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable | _: Like => true
-          case _ => false
-        }
-      }
-      .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
-  }
-
-  private def isFlat(a: Attribute): Boolean = a.dataType match {
-    case _: org.apache.spark.sql.types.StructType | _: org.apache.spark.sql.types.ArrayType |
-        _: org.apache.spark.sql.types.MapType =>
-      false
-    case _ => true
-  }
 
   private val ownOptions = Set(MarkerOption, ScanHint.OptionKey)
 
