@@ -247,7 +247,10 @@ final class FirstPasses(
     // unless they are to find the best rows.
     def ofPredicates(rows: Option[RowSet]): RowSet =
       pass(overPredicates, rows, best, see = null, 1, giveUpAboveAll = if (best.isEmpty) ReadAllShare else 1)
-        .getOrElse(rows.getOrElse(RowSet.all(group.rowCount)))
+        .getOrElse {
+          report.addReason("most of a row group's first rows pass the query's predicates: they are asked once")
+          rows.getOrElse(RowSet.all(group.rowCount))
+        }
 
     val second = costly.nonEmpty
     val bound = byField.exists(_.filter != ValueFilter.All) || ofRows.nonEmpty
