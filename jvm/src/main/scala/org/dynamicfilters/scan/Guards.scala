@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
   */
 private[scan] final class Guards private (notZero: Set[Expression]) {
 
-  /** Where the condition is true, or NULL. */
+  /** Where the condition is true. */
   def where(condition: Expression): Guards = new Guards(notZero ++ Guards.ifTrue(condition))
 
   /** Where the condition is false, or NULL. */

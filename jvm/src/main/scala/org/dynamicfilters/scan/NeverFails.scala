@@ -19,13 +19,15 @@ private[dynamicfilters] object NeverFails {
   def apply(e: Expression, functionOf: ExprId => Option[AggregateFunction] = _ => None): Boolean =
     new NeverFails(functionOf, Guards.none).all(e)
 
-  /** Whether the type has room for all values of the other; not timestamps for all dates. Else NULL takes their place, if that is
-    * the cast's mode: not in casts to intervals, for one, which fail in every mode but TRY.
+  /** Whether the type has room for all values of the other; not timestamps for all dates, nor for timestamps of another kind.
+    * Else NULL takes their place, if that is the cast's mode: not in casts to intervals, for one, which fail in every mode but
+    * TRY.
     */
   private def hasAll(c: Cast): Boolean = {
     val from = c.child.dataType
     c.evalMode == EvalMode.TRY || ((from, c.dataType) match {
-      case (DateType, TimestampType | TimestampNTZType) => false
+      case (DateType | TimestampType | TimestampNTZType, TimestampType | TimestampNTZType) => false
+      case (_: ArrayType | _: MapType | _: StructType, _) => false
       case (TimestampType | TimestampNTZType, DateType) => true
       case (_: NumericType, FloatType | DoubleType) => true
       case (_, to) if Cast.canUpCast(from, to) => true
@@ -36,16 +38,18 @@ private[dynamicfilters] object NeverFails {
   }
 
   private def isListed(e: Expression): Boolean = e match {
-    case _: Alias | _: SortOrder | _: Not | _: BinaryComparison | _: In | _: InSet => true
+    case _: Alias | _: SortOrder | _: And | _: Or | _: Not | _: BinaryComparison | _: In | _: InSet => true
     case _: IsNull | _: IsNotNull | _: IsNaN | _: AtLeastNNonNulls | _: Coalesce => true
     case _: Greatest | _: Least | _: KnownNotNull | _: KnownFloatingPointNormalized | _: NormalizeNaNAndZero => true
-    case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length | _: Like |
+    case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length |
         _: String2TrimExpression | _: ConcatWs =>
       true
     case _: Floor | _: Ceil | _: Round | _: BRound => isWide(e.children.head)
     case _: UnaryMathExpression | _: UnaryLogExpression | _: BinaryMathExpression => true
     case _: BitwiseAnd | _: BitwiseOr | _: BitwiseXor | _: BitwiseNot => true
     case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff | _: DateAdd | _: DateSub => true
+    // A pattern may be none.
+    case l: Like => l.right.isInstanceOf[Literal]
     case _: Concat => e.dataType.isInstanceOf[StringType]
     case _: SortArray | _: Size => true
     case _: GetStructField | _: CreateNamedStruct | _: Murmur3Hash | _: XxHash64 | _: UnscaledValue => true
@@ -102,9 +106,7 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case WindowExpression(f, spec) => all(f) && all(spec)
     case AggregateExpression(f, _, _, filter, _) =>
       NeverFails.function(f) && f.children.forall(all) && filter.forall(all)
-    // The other side is not asked where this one decides.
-    case And(l, r) => all(l) && where(l).all(r)
-    case Or(l, r) => all(l) && whereNot(l).all(r)
+    // AND and OR guard nothing: what stands on their right twice is computed first (common subexpressions).
     case If(condition, yes, no) => all(condition) && where(condition).all(yes) && whereNot(condition).all(no)
     case CaseWhen(branches, otherwise) => cases(branches, otherwise)
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
