@@ -3,12 +3,14 @@ package org.dynamicfilters.plan
 import scala.annotation.tailrec
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Count}
+import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitExec}
@@ -28,20 +30,25 @@ private[plan] object ExcludedRows {
   sealed trait Change {
     def touches(e: Expression): Boolean = this match {
       case Change.Rows => true
-      case Change.Columns(ids) => e.references.exists(a => ids(a.exprId))
+      case Change.Columns(ids, _) => e.references.exists(a => ids(a.exprId))
     }
     def isNone: Boolean = this == Change.none
   }
   object Change {
 
-    /** Columns of rows that are there in stock Spark, too. */
-    final case class Columns(ids: Set[ExprId]) extends Change
+    /** Columns of rows that are there in stock Spark, too.
+      *
+      * @param nulls
+      *   those of them that are NULL where they are not as in stock Spark
+      */
+    final case class Columns(ids: Set[ExprId], nulls: Set[ExprId] = Set.empty) extends Change
 
     /** There are rows that stock Spark has not. */
     case object Rows extends Change
 
     val none: Change = Columns(Set.empty)
     def of(columns: Iterable[NamedExpression]): Change = Columns(columns.map(_.exprId).toSet)
+    def nullsIn(columns: Seq[Attribute]): Change = Columns(columns.map(_.exprId).toSet, columns.map(_.exprId).toSet)
   }
 
   /** Why the rows of one side of a join must not be left out where those of the other stay.
@@ -61,7 +68,7 @@ private[plan] object ExcludedRows {
   ): Option[String] = {
     val change = join.joinType match {
       case _: InnerLike | LeftSemi => Change.none
-      case LeftOuter | RightOuter | LeftSingle => Change.of((if (isLeft) join.right else join.left).output)
+      case LeftOuter | RightOuter | LeftSingle => Change.nullsIn((if (isLeft) join.right else join.left).output)
       case ExistenceJoin(exists) => Change.of(Seq(exists))
       case _ => Change.Rows
     }
@@ -75,7 +82,8 @@ private[plan] object ExcludedRows {
 
   /** Why an aggregate's groups must not lose a part of their rows. Of groups without functions nothing shows. */
   def ofGroups(a: BaseAggregateExec, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
-    if (a.aggregateExpressions.isEmpty) None else ofParts(a, above, producer)
+    if (a.aggregateExpressions.isEmpty && a.groupingExpressions.forall(isOfEachRow)) None
+    else ofParts(a, above, producer)
 
   /** Why a window's partitions must not lose a part of their rows. */
   def ofWindow(w: SparkPlan, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
@@ -113,56 +121,105 @@ private[plan] object ExcludedRows {
         .map(fails)
         .orElse(firstFailing(change, w.partitionSpec ++ w.orderSpec))
         .toLeft(if (w.partitionSpec.exists(change.touches)) Change.Rows else and(change, w.windowExpression))
-    // A row that stock Spark has not there may be a second match.
-    case j: BaseJoinExec
-        if j.joinType == LeftSingle && (change == Change.Rows || j.expressions.exists(change.touches)) =>
-      Left(PushDown.stops(j))
+    case j: BaseJoinExec => joined(j, change)
     case w: WindowGroupLimitExec => firstFailing(change, w.expressions).toLeft(Change.Rows)
     case other => firstFailing(change, other.expressions).toLeft(other).flatMap(into(_, change))
   }
 
   private def and(change: Change, more: Iterable[NamedExpression]): Change = change match {
     case Change.Rows => change
-    case Change.Columns(ids) => Change.Columns(ids ++ more.map(_.exprId))
+    case Change.Columns(ids, nulls) => Change.Columns(ids ++ more.map(_.exprId), nulls)
+  }
+
+  /** Nothing fails in a join for more rows, but there may be very many: a value in place of one that has no match, and the key
+    * of a join, may match a large part of the other side. NULL matches nothing.
+    */
+  private def joined(j: BaseJoinExec, change: Change): Either[String, Change] = change match {
+    case _: Change.Columns if !j.expressions.exists(change.touches) => Right(change)
+    case Change.Columns(_, nulls)
+        if j.leftKeys.nonEmpty && (j.leftKeys ++ j.rightKeys).forall(k => !change.touches(k) || isNull(k, nulls)) =>
+      // What is asked of other pairs than in stock Spark.
+      j.expressions.find(!NeverFails(_)).map(fails).toLeft(()).flatMap { _ =>
+        j.joinType match {
+          // A row that stock Spark has not there may be a second match.
+          case LeftSingle => Left(PushDown.stops(j))
+          case _ if j.condition.exists(change.touches) => Right(Change.Rows)
+          case _: InnerLike | LeftSemi => Right(change)
+          case LeftOuter | RightOuter => Right(and(change, j.output))
+          case ExistenceJoin(exists) => Right(and(change, Seq(exists)))
+          case _ => Right(Change.Rows)
+        }
+      }
+    case _ => Left(PushDown.stops(j))
+  }
+
+  @tailrec
+  private def isNull(key: Expression, nulls: Set[ExprId]): Boolean = key match {
+    case a: Attribute => nulls(a.exprId)
+    case Cast(x, _, _, _) => isNull(x, nulls)
+    case KnownFloatingPointNormalized(x) => isNull(x, nulls)
+    case NormalizeNaNAndZero(x) => isNull(x, nulls)
+    case _ => false
   }
 
   private def into(p: SparkPlan, change: Change): Either[String, Change] = p match {
-    case _: ProjectExec | _: FilterExec | _: BaseJoinExec | _: UnionExec | _: ExpandExec | _: GenerateExec |
-        _: EvalPythonExec | _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec |
-        _: InputAdapter | _: WholeStageCodegenExec | _: TakeOrderedAndProjectExec | _: ColumnarToRowExec |
-        _: BuildKeyTapExec | _: TopKTapExec =>
+    // What is too large for a broadcast fails.
+    case b: BroadcastExchangeLike if change == Change.Rows => Left(PushDown.stops(b))
+    case _: ProjectExec | _: FilterExec | _: UnionExec | _: ExpandExec | _: GenerateExec | _: EvalPythonExec |
+        _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec | _: InputAdapter |
+        _: WholeStageCodegenExec | _: TakeOrderedAndProjectExec | _: ColumnarToRowExec | _: BuildKeyTapExec |
+        _: TopKTapExec =>
       Right(change match {
         case Change.Rows => Change.Rows
-        case Change.Columns(ids) => columns(p, ids, change.touches)
+        case c: Change.Columns => columns(p, c)
       })
     case other => Left(PushDown.stops(other))
   }
 
-  private def columns(p: SparkPlan, ids: Set[ExprId], touches: Expression => Boolean): Change = p match {
-    case p: ProjectExec => Change.of(p.projectList.filter(touches))
-    case f: FilterExec if touches(f.condition) => Change.Rows
-    case j: BaseJoinExec if j.expressions.exists(touches) => Change.Rows
-    case g: GenerateExec if touches(g.generator) => Change.Rows
+  private def columns(p: SparkPlan, c: Change.Columns): Change = p match {
+    case p: ProjectExec =>
+      val touched = p.projectList.filter(c.touches)
+      val nulls = touched.filter { case Alias(x, _) => isNull(x, c.nulls); case x => isNull(x, c.nulls) }
+      Change.Columns(touched.map(_.exprId).toSet, nulls.map(_.exprId).toSet)
+    case f: FilterExec if c.touches(f.condition) => Change.Rows
+    case g: GenerateExec if c.touches(g.generator) => Change.Rows
     case u: UnionExec =>
-      val at = u.children.flatMap(c => c.output.indices.filter(i => ids(c.output(i).exprId)))
+      val at = u.children.flatMap(child => child.output.indices.filter(i => c.ids(child.output(i).exprId)))
       Change.of(at.map(u.output))
     case e: ExpandExec =>
-      Change.of(e.output.indices.filter(i => e.projections.exists(p => touches(p(i)))).map(e.output))
-    case _ => Change.Columns(ids)
+      Change.of(e.output.indices.filter(i => e.projections.exists(p => c.touches(p(i)))).map(e.output))
+    case _ => c
   }
 
   private def groups(a: BaseAggregateExec, change: Change): Either[String, Change] = {
     val functions = a.aggregateExpressions.map(f => f.resultAttribute.exprId -> f.aggregateFunction).toMap
-    val keys = a.groupingExpressions.filterNot(change.touches).map(_.exprId).toSet
+    val (same, others) = a.groupingExpressions.partition(k => isOfEachRow(k) && !change.touches(k))
+    val keys = same.map(_.exprId).toSet
+    val otherRows = change == Change.Rows || others.exists(k => isSession(k) || change.touches(k))
     // Whatever is not of the keys alone.
-    val changed = a.resultExpressions.filterNot(_.references.forall(r => keys(r.exprId)))
+    val changed =
+      if (otherRows) a.resultExpressions
+      else a.resultExpressions.filterNot(_.references.forall(r => keys(r.exprId)))
     firstFailing(change, a.groupingExpressions)
       .orElse(a.aggregateExpressions.find(f => !failsNot(f, change)).map(fails))
-      .orElse(changed.find(!NeverFails(_, functions.get)).map(fails))
-      .toLeft(
-        if (change == Change.Rows || a.groupingExpressions.exists(change.touches)) Change.Rows else Change.of(changed)
-      )
+      .orElse(changed.find(!NeverFails(_, functions.get, neverZero(a))).map(fails))
+      .toLeft(if (otherRows) Change.Rows else Change.of(changed))
   }
+
+  /** Whether the key of a group is what it is in each of its rows: else it is that of the first one. */
+  private def isOfEachRow(key: NamedExpression): Boolean =
+    UnsafeRowUtils.isBinaryStable(key.dataType) && !isSession(key)
+
+  /** Sessions begin and end with the rows that they have. */
+  private def isSession(key: NamedExpression): Boolean = key.metadata.contains(SessionWindow.marker)
+
+  /** Groups have rows. */
+  private def neverZero(a: BaseAggregateExec): Seq[Expression] =
+    if (a.groupingExpressions.isEmpty) Nil
+    else
+      a.aggregateExpressions.collect {
+        case f @ AggregateExpression(Count(of), _, _, None, _) if of.forall(!_.nullable) => f.resultAttribute
+      }
 
   /** What a function is of fails only where it is not what it is in stock Spark, the function itself because there is less. */
   private def failsNot(f: AggregateExpression, change: Change): Boolean =

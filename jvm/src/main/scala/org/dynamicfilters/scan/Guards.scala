@@ -27,7 +27,7 @@ private[scan] final class Guards private (notZero: Set[Expression]) {
 }
 
 private[scan] object Guards {
-  val none = new Guards(Set.empty)
+  def apply(notZero: Seq[Expression]): Guards = new Guards(notZero.map(_.canonicalized).toSet)
 
   // A comparison with a literal is NULL only where the expression is.
   private def ifTrue(condition: Expression): Set[Expression] = condition match {

@@ -14,7 +14,10 @@ private[scan] final class Magnitudes(functionOf: ExprId => Option[AggregateFunct
   /** Whether all results of integer arithmetic have room in its type. */
   def fits(e: Expression): Boolean = Magnitudes.greatest(e.dataType).exists(g => of(e).exists(_ <= g))
 
-  /** What an integer, or its opposite, is at most, less than the least BIGINT's; None if it may be that or is no integer. */
+  /** Whether the opposite of all values is a BIGINT too. */
+  def isAboveLeast(e: Expression): Boolean = of(e).exists(_ <= Long.MaxValue)
+
+  /** What an integer, or its opposite, is at most; None if that is not known, or it is no integer. */
   def of(e: Expression): Option[BigInt] = e match {
     case Literal(n: Number, t) if Magnitudes.isInteger(t) => Some(BigInt(n.longValue).abs)
     case c: Cast if Magnitudes.isInteger(c.child.dataType) => of(c.child)

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.ScalarSubquery
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 
 /** Expressions that have a value, or NULL, for every input: no division by zero, no overflow, no function of a user.
   *
@@ -15,9 +16,15 @@ private[dynamicfilters] object NeverFails {
 
   /** @param functionOf
     *   the aggregate function that an attribute is the result of, if that is known
+    * @param notZero
+    *   what is known not to be zero
     */
-  def apply(e: Expression, functionOf: ExprId => Option[AggregateFunction] = _ => None): Boolean =
-    new NeverFails(functionOf, Guards.none).all(e)
+  def apply(
+      e: Expression,
+      functionOf: ExprId => Option[AggregateFunction] = _ => None,
+      notZero: Seq[Expression] = Nil
+  ): Boolean =
+    new NeverFails(functionOf, Guards(notZero)).all(e)
 
   /** Whether the type has room for all values of the other; not timestamps for all dates, nor for timestamps of another kind.
     * Else NULL takes their place, if that is the cast's mode: not in casts to intervals, for one, which fail in every mode but
@@ -37,6 +44,8 @@ private[dynamicfilters] object NeverFails {
     })
   }
 
+  private val Digits = 34
+
   private def isListed(e: Expression): Boolean = e match {
     case _: Alias | _: SortOrder | _: And | _: Or | _: Not | _: BinaryComparison | _: In | _: InSet => true
     case _: IsNull | _: IsNotNull | _: IsNaN | _: AtLeastNNonNulls | _: Coalesce => true
@@ -44,12 +53,17 @@ private[dynamicfilters] object NeverFails {
     case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length |
         _: String2TrimExpression | _: ConcatWs =>
       true
-    case _: Floor | _: Ceil | _: Round | _: BRound => isWide(e.children.head)
+    // Doubles may be too large for a BIGINT.
+    case _: Floor | _: Ceil => e.children.head.dataType.isInstanceOf[DecimalType] && isWide(e.children.head)
+    case Round(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
+    case BRound(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
     case _: UnaryMathExpression | _: UnaryLogExpression | _: BinaryMathExpression => true
     case _: BitwiseAnd | _: BitwiseOr | _: BitwiseXor | _: BitwiseNot => true
-    case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff | _: DateAdd | _: DateSub => true
-    // A pattern may be none.
-    case l: Like => l.right.isInstanceOf[Literal]
+    case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff | _: DateAdd | _: DateSub | _: Hour | _: Minute |
+        _: Second =>
+      true
+    // A pattern may be none; with many wildcards it may take forever.
+    case Like(_, Literal(pattern: UTF8String, _), _) => pattern.toString.count(_ == '%') <= 2
     case _: Concat => e.dataType.isInstanceOf[StringType]
     case _: SortArray | _: Size => true
     case _: GetStructField | _: CreateNamedStruct | _: Murmur3Hash | _: XxHash64 | _: UnscaledValue => true
@@ -68,7 +82,7 @@ private[dynamicfilters] object NeverFails {
   def function(f: AggregateFunction): Boolean = f match {
     case _: Count | _: Min | _: Max | _: MinBy | _: MaxBy | _: First | _: Last => true
     case _: StddevPop | _: StddevSamp | _: VariancePop | _: VarianceSamp => true
-    case _: CollectList | _: CollectSet | _: ApproximatePercentile | _: HyperLogLogPlusPlus => true
+    case _: BitAggregate | _: CollectList | _: CollectSet | _: ApproximatePercentile | _: HyperLogLogPlusPlus => true
     case s: Sum => wraps(s, s.evalContext.evalMode) || sums(s.child)
     case a: Average => wraps(a, a.evalMode) || sums(a.child)
     case _ => false
@@ -110,7 +124,7 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case If(condition, yes, no) => all(condition) && where(condition).all(yes) && whereNot(condition).all(no)
     case CaseWhen(branches, otherwise) => cases(branches, otherwise)
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
-    case _: UnaryMinus | _: Abs => (NeverFails.isWide(e) || magnitudes.fits(e)) && e.children.forall(all)
+    case _: UnaryMinus | _: Abs => (isNegated(e.dataType) || magnitudes.fits(e)) && e.children.forall(all)
     case x => NeverFails.isListed(x) && x.children.forall(all)
   }
 
@@ -119,10 +133,17 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     // The least BIGINT has no opposite.
     case d: IntegralDivide =>
       Magnitudes
-        .isInteger(d.left.dataType) && (wraps(d) || (known.isNotZero(d.right) && magnitudes.of(d.left).isDefined))
+        .isInteger(d.left.dataType) && (wraps(d) || (known.isNotZero(d.right) && magnitudes.isAboveLeast(d.left)))
     case r: Remainder => !r.dataType.isInstanceOf[DecimalType] && (wraps(r) || known.isNotZero(r.right))
     case _: Add | _: Subtract | _: Multiply => wraps(b) || NeverFails.isWide(b) || magnitudes.fits(b)
     case _ => NeverFails.isListed(b)
+  }
+
+  /** Negation rounds decimals to the digits of MathContext.DECIMAL128. */
+  private def isNegated(t: DataType): Boolean = t match {
+    case FloatType | DoubleType => true
+    case d: DecimalType => d.precision <= NeverFails.Digits
+    case _ => false
   }
 
   private def where(condition: Expression) = new NeverFails(functionOf, known.where(condition))
