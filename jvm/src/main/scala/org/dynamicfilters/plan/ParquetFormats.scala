@@ -4,6 +4,7 @@ import scala.util.Try
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.tables.{DeltaTable, FormatName}
@@ -31,6 +32,10 @@ object ParquetFormats {
     case p: ParquetFileFormat if p.getClass.getName == DeltaTable.Package + "DeltaParquetFileFormat" => Right(p)
     case other => Left(s"files of format ${FormatName(other)} are not filtered yet")
   }
+
+  /** What Delta's format notes of a column: a scan's schema has nothing of it. Empty for Spark's own. */
+  def stored(format: FileFormat, column: String): String =
+    if (format.getClass == classOf[ParquetFileFormat]) "" else DeltaTable.notes(format, column)
 
   /** Whether a column of the scan's required schema is made by the format, and not read from files. */
   def isInternal(column: String): Boolean =

@@ -164,7 +164,15 @@ object ScanPlanner {
       for {
         at <- position(scan, column)
         domain <- KeyDomain.of(column.dataType)
-      } yield ScanColumn(ref, domain, column.name, at._1, at._2, place)
+      } yield ScanColumn(
+        ref,
+        domain,
+        column.name,
+        at._1,
+        at._2,
+        place,
+        stored = ParquetFormats.stored(scan.relation.fileFormat, column.name)
+      )
 
   /** Position of a column among those that are read, and among the partition columns; -1 for none. */
   private[plan] def position(scan: FileSourceScanExec, column: Attribute): Either[String, (Int, Int)] =

@@ -58,6 +58,9 @@ private[scan] object Magnitudes {
   /** No table has more rows. */
   private val Rows = BigInt(1) << 53
 
+  /** Of any number of those that tables have, a sum has room in a BIGINT. */
+  val Ints: BigInt = BigInt(1) << 31
+
   /** Days of dates and microseconds of timestamps have 32 and 64 bits. */
   private val Years = BigInt(6000000)
 

@@ -117,7 +117,7 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case MakeDecimal(x, _, _, nullOnOverflow) => (nullOnOverflow || unscaled(x).isDefined) && all(x)
     case Cast(Divide(x, n: Literal, _), _: DecimalType, _, _) if unscaled(x).isDefined => known.isNotZero(n) && all(x)
     case c: Cast => NeverFails.hasAll(c) && all(c.child)
-    case WindowExpression(f, spec) => all(f) && all(spec)
+    case WindowExpression(f, spec) => !sumsLongsInOrder(f) && all(f) && all(spec)
     case AggregateExpression(f, _, _, filter, _) =>
       NeverFails.function(f) && f.children.forall(all) && filter.forall(all)
     // AND and OR guard nothing: what stands on their right twice is computed first (common subexpressions).
@@ -126,6 +126,14 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
     case _: UnaryMinus | _: Abs => (isNegated(e.dataType) || magnitudes.fits(e)) && e.children.forall(all)
     case x => NeverFails.isListed(x) && x.children.forall(all)
+  }
+
+  /** Whether sums of a window may overflow for a part of what they are of; in which order it comes is fixed there. */
+  private def sumsLongsInOrder(f: Expression): Boolean = f match {
+    case AggregateExpression(s: Sum, _, _, _, _) =>
+      s.dataType == LongType && !magnitudes.of(s.child).exists(_ <= Magnitudes.Ints) &&
+      !NeverFails.wraps(s, s.evalContext.evalMode)
+    case _ => false
   }
 
   private def arithmetic(b: BinaryArithmetic): Boolean = b match {

@@ -22,6 +22,8 @@ import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef
   * @param either
   *   whether a row matters as soon as it passes one of the scan's filters that have this flag: they are of one producer, as
   *   the min and the max of an aggregate
+  * @param stored
+  *   what the table's format notes of where files hold the column, if that may be elsewhere than under its name
   */
 final case class ScanColumn(
     ref: FilterRef,
@@ -30,7 +32,8 @@ final case class ScanColumn(
     ordinal: Int,
     partitionOrdinal: Int,
     place: ScanPlace,
-    either: Boolean = false
+    either: Boolean = false,
+    stored: String = ""
 ) {
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
@@ -215,10 +218,10 @@ final class ScanSpec(
 
   /** Key of a column's learned statistics, beside the file: those learned under one way to decode values are not used under
     * another. The field's metadata belongs to it: a field id decides which column of the file is meant, and a default what a
-    * file without the column holds.
+    * file without the column holds. So does the column mapping of a table: a name may mean another column in the next version.
     */
   def statisticsKey(c: ScanColumn): String =
-    s"${if (c.ordinal >= 0) requiredSchema.fields(c.ordinal).metadata.json else ""}|${c.name}|" +
+    s"${if (c.ordinal >= 0) requiredSchema.fields(c.ordinal).metadata.json else ""}${c.stored}|${c.name}|" +
       s"${c.domain.dataType.sql}|${decoding.text};$options"
 
   override def equals(other: Any): Boolean = other match {

@@ -1,5 +1,7 @@
 package org.dynamicfilters.tables
 
+import java.util.UUID
+
 import scala.util.Try
 
 import org.apache.hadoop.fs.Path
@@ -108,6 +110,17 @@ object DeltaTable {
       case Some(o: Option[_]) => o.map(_.asInstanceOf[AnyRef])
       case other => other
     }
+
+  /** What a format of Delta's notes of a column, its name in the files for one.
+    *
+    * @return
+    *   what is noted of no other column where that is not known: nothing that was learned of one is believed of another
+    */
+  def notes(format: AnyRef, column: String): String =
+    call(format, "referenceSchema")
+      .collect { case s: StructType => s }
+      .flatMap(_.fields.find(_.name.equalsIgnoreCase(column)))
+      .fold(UUID.randomUUID.toString)(_.metadata.json)
 
   /** What the files call the column: with column mapping names are the table's own affair. The name itself of a field of any
     * other table.
