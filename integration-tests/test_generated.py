@@ -36,6 +36,7 @@ _REPEATED = {
     "chained": {800: (10, 13)},
     "computed": {1: range(4), 2: range(4)},
     "shared": {1: range(4), 2: range(4)},
+    "failing": {1: range(6), 2: range(6)},
 }
 
 # Of the seeds that run in all modes; a seed stands for nothing that the others have not.
@@ -257,6 +258,44 @@ def test_statements_that_share_results_have_all_that_is_to_be_tested() -> None:
             ">= (SELECT",
         ),
         *("LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT OUTER JOIN", "FULL OUTER JOIN", "<=>", "DYNAMIC_FILTER("),
+    )
+    assert [w for w in wanted if w not in text] == []
+
+
+@pytest.mark.exhaustive
+def test_statements_that_may_fail_have_all_that_is_to_be_tested() -> None:
+    made = [make(seed, 0, _tables(), "failing")[0] for seed in range(1_500)]
+    text = "\n".join(statement.sql() for statement in made)
+    wanted = (
+        *(
+            "100 DIV ",
+            "element_at(",
+            "raise_error(",
+            "CASE WHEN ",
+            "nullif(",
+            "try_divide(",
+            " AND 100 / ",
+            "LIKE",
+        ),
+        *("FILTER (WHERE", "HAVING", "OVER (PARTITION BY", "sum(a.su)", "max_by(a.bl", "CAST(b.c AS DATE)"),
+        *(
+            "LEFT JOIN",
+            "RIGHT JOIN",
+            "LEFT SEMI JOIN",
+            "NOT EXISTS (SELECT",
+            "(EXISTS (SELECT",
+            "(SELECT max(l.y)",
+        ),
+        *(
+            "UNION ALL",
+            "fboth",
+            "ORDER BY k",
+            "max(e.k)",
+            "WITH c AS",
+            "fmid",
+            "NO_DYNAMIC_FILTER(",
+            "a.type = 'A'",
+        ),
     )
     assert [w for w in wanted if w not in text] == []
 

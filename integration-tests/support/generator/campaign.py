@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import chained, computed, data, queries, replanned, shared, subqueries
+from . import chained, computed, data, failing, queries, replanned, shared, subqueries
 from . import settings as settings_
 from .data import Table
 from .model import Statement
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATEMENTS = 40
 
 #: Kinds of statements; `joins` are those of `queries`.
-KINDS = ("joins", "subqueries", "replanned", "chained", "computed", "shared")
+KINDS = ("joins", "subqueries", "replanned", "chained", "computed", "shared", "failing")
 
 
 @dataclass
@@ -109,6 +109,12 @@ def make(
         statement = computed.statement(r, tables)
         settings = settings_.choose(r, statement.sql())
         return statement, settings | (computed.SETTINGS if r.random() < 0.3 else {})
+    if kind == "failing":
+        statement = failing.statement(r, tables)
+        settings = settings_.choose(r, statement.sql(), sharing=True)
+        for more in failing.SETTINGS:
+            settings |= more if r.random() < 0.3 else {}
+        return statement, settings
     module = replanned if kind == "replanned" else chained
     return module.statement(r, tables), settings_.for_replanning(r)
 
@@ -162,7 +168,7 @@ class Campaign:
             with self.runner.settings({"spark.dynamicFilters.enabled": "false"}):
                 tables = data.write(self.runner.spark, folder, seed)
             tags = {}
-            with self._more(tables) as all_tables:
+            with self._more(tables, folder, seed) as all_tables:
                 for number in numbers:
                     if until is not None and time.monotonic() > until:
                         break
@@ -186,8 +192,10 @@ class Campaign:
             Fault(self.kind, seed, number, outcome, statement, values, statement, tables)
         )
 
-    def _more(self, tables: list[Table]) -> AbstractContextManager[list[Table]]:
-        """The tables, and views of them that a kind asks for."""
+    def _more(self, tables: list[Table], folder: Path, seed: int) -> AbstractContextManager[list[Table]]:
+        """The tables, and views of them that a kind asks for; or others in their place."""
+        if self.kind == "failing":
+            return failing.tables(self.runner.spark, folder, seed)
         if self.kind == "subqueries":
             return data.cached(self.runner.spark, tables)
         return data.older(self.runner.spark, tables) if self.kind == "chained" else nullcontext(tables)
