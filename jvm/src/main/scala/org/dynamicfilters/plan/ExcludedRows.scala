@@ -55,6 +55,8 @@ private[plan] object ExcludedRows {
     *
     * @param isLeft
     *   whether the other side, whose rows lose their matches, is the left one
+    * @param isFiltered
+    *   whether the filter is for that side, too
     * @param above
     *   operators above the join, up to the producer's child
     * @param producer
@@ -63,6 +65,7 @@ private[plan] object ExcludedRows {
   def ofMatches(
       join: BaseJoinExec,
       isLeft: Boolean,
+      isFiltered: Boolean,
       above: List[SparkPlan],
       producer: Seq[Expression]
   ): Option[String] = {
@@ -77,7 +80,12 @@ private[plan] object ExcludedRows {
       case LeftExistence(_) => join.condition
       case _ => None
     }
-    condition.filter(!NeverFails(_)).map(fails).orElse(failure(change, above, producer))
+    // All rows that an anti join would have dropped, and their matches in the next join.
+    val many = if (change == Change.Rows && !isFiltered) above.collectFirst { case j: BaseJoinExec => j } else None
+    many
+      .map(PushDown.stops)
+      .orElse(condition.filter(!NeverFails(_)).map(fails))
+      .orElse(failure(change, above, producer))
   }
 
   /** Why an aggregate's groups must not lose a part of their rows. Of groups without functions nothing shows. */
@@ -131,26 +139,30 @@ private[plan] object ExcludedRows {
     case Change.Columns(ids, nulls) => Change.Columns(ids ++ more.map(_.exprId), nulls)
   }
 
-  /** Nothing fails in a join for more rows, but there may be very many: a value in place of one that has no match, and the key
-    * of a join, may match a large part of the other side. NULL matches nothing.
+  /** In a join there may be very many more rows: a value in place of one that has no match, and the key of a join, may match a
+    * large part of the other side. NULL matches nothing.
     */
-  private def joined(j: BaseJoinExec, change: Change): Either[String, Change] = change match {
-    case _: Change.Columns if !j.expressions.exists(change.touches) => Right(change)
-    case Change.Columns(_, nulls)
-        if j.leftKeys.nonEmpty && (j.leftKeys ++ j.rightKeys).forall(k => !change.touches(k) || isNull(k, nulls)) =>
-      // What is asked of other pairs than in stock Spark.
-      j.expressions.find(!NeverFails(_)).map(fails).toLeft(()).flatMap { _ =>
-        j.joinType match {
-          // A row that stock Spark has not there may be a second match.
-          case LeftSingle => Left(PushDown.stops(j))
-          case _ if j.condition.exists(change.touches) => Right(Change.Rows)
-          case _: InnerLike | LeftSemi => Right(change)
-          case LeftOuter | RightOuter => Right(and(change, j.output))
-          case ExistenceJoin(exists) => Right(and(change, Seq(exists)))
-          case _ => Right(Change.Rows)
-        }
-      }
-    case _ => Left(PushDown.stops(j))
+  private def joined(j: BaseJoinExec, change: Change): Either[String, Change] =
+    if (!j.expressions.exists(change.touches)) Right(change)
+    // A row that stock Spark has not there may be a second match.
+    else if (j.joinType == LeftSingle || matchesMore(j, change)) Left(PushDown.stops(j))
+    else
+      // The condition is asked of other pairs than in stock Spark.
+      j.expressions
+        .find(!NeverFails(_))
+        .map(fails)
+        .toLeft(j.joinType match {
+          case _ if change == Change.Rows || j.condition.exists(change.touches) => Change.Rows
+          case _: InnerLike | LeftSemi => change
+          case LeftOuter | RightOuter => and(change, j.output)
+          case ExistenceJoin(exists) => and(change, Seq(exists))
+          case _ => Change.Rows
+        })
+
+  private def matchesMore(j: BaseJoinExec, change: Change): Boolean = change match {
+    case Change.Rows => false
+    case Change.Columns(_, nulls) =>
+      j.leftKeys.isEmpty || (j.leftKeys ++ j.rightKeys).exists(k => change.touches(k) && !isNull(k, nulls))
   }
 
   @tailrec

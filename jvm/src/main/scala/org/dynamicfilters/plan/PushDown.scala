@@ -195,7 +195,7 @@ final class PushDown(
       val equal = if (rules.carriesAcross) columns.flatMap(equalKey(join, isLeft, _)) else Nil
       val other = Option.when(equal.size == columns.size)(
         ExcludedRows
-          .ofMatches(join, isLeft, way.above, producer)
+          .ofMatches(join, isLeft, own.isRight, way.above, producer)
           .toLeft(())
           .flatMap(_ => intoSide(join, !isLeft, equal, way))
       )
