@@ -152,6 +152,7 @@ def test_groups_that_lose_a_part_where_nothing_can_fail(compare: Comparer, shape
 @pytest.mark.parametrize("shape", OF_GROUPS)
 def test_divisors_that_are_not_zero(compare: Comparer, shape: str) -> None:
     query = f"SELECT count(q), sum(q) FROM {OF_GROUPS[shape]} g JOIN dim d ON g.k = d.j WHERE d.n < 200"
+    query = query.replace("sum(x) OVER", "max(x) OVER")
     guarded = {"groups": "sum(x) / nullif(count(x), 0)", "window": "CASE WHEN sa > 0 THEN sx / sa END"}
     run = compare(query.format(guarded[shape]), joins.SHUFFLED, FOREVER).on
     joins.assert_row_groups_pruned(run, "k")
