@@ -5,6 +5,7 @@ Run with `TABLE_FORMAT=delta`, on a Spark line that Delta has a package for.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -277,3 +278,28 @@ def test_commands_that_take_no_subquery(spark: SparkSession, deleted: str) -> No
         settings = joins.settings(spark, {"spark.dynamicFilters.enabled": enabled})
         with settings, pytest.raises(Exception, match=r"(?i)subquer"):
             spark.sql(f"DELETE FROM {deleted} WHERE id IN (SELECT id FROM {deleted} WHERE id < 3)")
+
+
+def test_names_that_mean_other_columns_in_another_version(
+    spark: SparkSession, assert_same_result: Same
+) -> None:
+    """What was learned of a column of the files is not believed of another, whatever name it has had."""
+    spark.sql("DROP TABLE IF EXISTS renamed")
+    mapping = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    spark.sql(f"CREATE TABLE renamed (a BIGINT, b BIGINT) USING delta {mapping}")
+    for i in range(4):
+        rows = f"SELECT /*+ COALESCE(1) */ {i * 1000} + id, {3000 - i * 1000} - id FROM range(1000)"
+        spark.sql(f"INSERT INTO renamed {rows}")
+    for old, new in (("a", "c"), ("b", "a"), ("c", "b")):
+        spark.sql(f"ALTER TABLE renamed RENAME COLUMN {old} TO {new}")
+    # Younger files are not remembered.
+    time.sleep(3)
+    queries = [
+        f"SELECT {column} FROM renamed VERSION AS OF {version} ORDER BY {column} {order} LIMIT 3"
+        for _ in range(2)
+        for version in (4, 7)
+        for column in ("a", "b")
+        for order in ("", "DESC")
+    ]
+    results = [assert_same_result(query, ordered=True) for query in queries]
+    assert any(s["files_pruned"] for r in results for s in r.scans), results[-1].analysis

@@ -54,6 +54,14 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
     spark.range(KEYS).selectExpr("id * 1663 % 4000 AS k", "id % 3 + 1 AS y").createOrReplaceTempView(
         "unfiltered"
     )
+    spark.range(3).selectExpr("id AS key", "id AS z").createOrReplaceTempView("few")
+    times = pa.array([k % 7 * 10**11 for k in range(KEYS)], pa.timestamp("us", "UTC"))
+    joins.view(spark, folder, "upper", pa.table({"k": keys, "ts": times, "c": ["ABC"] * KEYS}))
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW both AS SELECT /*+ COALESCE(1) */ * FROM (SELECT * FROM upper UNION ALL "
+        f"SELECT id % {KEYS}, timestamp_seconds(id % {KEYS} % 7 * 100000 + 200 + 40 * (id DIV {KEYS})), "
+        f"'abc' FROM range(0, {6 * KEYS}, 1, 1))"
+    )
     return Comparer(spark)
 
 
@@ -83,6 +91,55 @@ def test_rows_that_lose_their_match_where_nothing_can_fail(compare: Comparer) ->
     for shape in ("left", "filter", "right"):
         run = compare(query.format(OF_MATCHES[shape].format(SAFE)), joins.SHUFFLED, FOREVER).on
         joins.assert_row_groups_pruned(run, "k")
+
+
+LOST = "(SELECT u.k, u.y, coalesce(l.v, 0) AS n FROM unfiltered u LEFT JOIN looked l ON u.k = l.k)"
+OF_LOST_MATCHES = {
+    # Spark computes y / n first, as it is asked for twice.
+    "shared": "SELECT k, CASE WHEN n > 0 AND y / n > 10 THEN 'x' WHEN n > 0 AND y / n > 5 THEN 'y' END AS q "
+    f"FROM {LOST}",
+    "ceiling": f"SELECT k, ceil(IF(n = 0, 1e300D, 1D)) AS q FROM {LOST}",
+    # Asked of pairs that stock Spark has not.
+    "condition": f"SELECT l.k, x.z AS q FROM {LOST} l LEFT JOIN few x ON l.n = x.key AND l.k DIV x.z > -1",
+    "many": f"SELECT l.k, x.z AS q FROM {LOST} l JOIN few x ON l.n = x.key",
+    "no_column": "SELECT u.k, raise_error('lost') AS q FROM unfiltered u LEFT ANTI JOIN looked l "
+    "ON u.k = l.k GROUP BY u.k",
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("case", OF_LOST_MATCHES)
+def test_what_is_made_of_rows_that_lose_their_match(compare: Comparer, case: str, strategy: str) -> None:
+    query = f"SELECT s.k, s.q FROM ({OF_LOST_MATCHES[case]}) s JOIN dim d ON s.k = d.j WHERE d.n IN (77, 99)"
+    run = compare(query, STRATEGIES[strategy], FOREVER).on
+    assert not any(s["rows_pruned"] for s in run.scans if "looked" in s["table_name"]), str(run)
+
+
+def test_lost_matches_of_joins_above_have_none(compare: Comparer) -> None:
+    """Where the key of the next join is NULL then, and nothing else, it is not in the way."""
+    query = (
+        "SELECT s.k, s.z FROM (SELECT u.k, x.z FROM unfiltered u LEFT JOIN looked l ON u.k = l.k "
+        "JOIN few x ON l.v = x.key) s JOIN dim d ON s.k = d.j WHERE d.n < 100"
+    )
+    joins.assert_row_groups_pruned(compare(query, joins.SHUFFLED, FOREVER).on, "k")
+
+
+OF_FIRST_ROWS = {
+    "session": "SELECT k, 100 DIV (unix_seconds(session_window.end) - unix_seconds(session_window.start) "
+    "- 500) AS q FROM both GROUP BY k, session_window(ts, '5 minutes')",
+    "collation": "SELECT k, 100 DIV (ascii(c) - 97) AS q FROM "
+    "(SELECT k, c COLLATE UTF8_LCASE AS c FROM both) GROUP BY k, c",
+    "sum_in_order": "SELECT k, sum(CASE WHEN c = 'ABC' THEN -1 WHEN unix_seconds(ts) % 100000 = 200 THEN "
+    "9223372036854775807 WHEN unix_seconds(ts) % 100000 = 240 THEN 1 ELSE 0 END) "
+    "OVER (PARTITION BY k ORDER BY ts) AS q FROM both",
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("case", OF_FIRST_ROWS)
+def test_keys_and_sums_that_depend_on_all_rows(compare: Comparer, case: str, strategy: str) -> None:
+    keys = "s JOIN dim d ON s.k = d.j WHERE d.n IN (77, 99)"
+    compare(f"SELECT count(q), max(q) FROM ({OF_FIRST_ROWS[case]}) {keys}", STRATEGIES[strategy], FOREVER)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
