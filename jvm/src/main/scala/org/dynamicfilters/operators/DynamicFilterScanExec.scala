@@ -117,7 +117,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
                 new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
               }
           } catch {
-            case e: RuntimeException =>
+            case NonFatal(e) =>
               logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
               None
           }
