@@ -3,7 +3,7 @@ package org.dynamicfilters.plan
 import scala.annotation.tailrec
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Count}
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete, Count, Partial}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
@@ -225,13 +225,19 @@ private[plan] object ExcludedRows {
   /** Sessions begin and end with the rows that they have. */
   private def isSession(key: NamedExpression): Boolean = key.metadata.contains(SessionWindow.marker)
 
-  /** Groups have rows. */
+  /** Groups have rows: how many is not zero, unless only some are counted. Of that the final aggregate knows nothing: Spark takes
+    * the FILTER clause away there.
+    */
   private def neverZero(a: BaseAggregateExec): Seq[Expression] =
     if (a.groupingExpressions.isEmpty) Nil
-    else
-      a.aggregateExpressions.collect {
-        case f @ AggregateExpression(Count(of), _, _, None, _) if of.forall(!_.nullable) => f.resultAttribute
+    else {
+      val begun = a.collect { case below: BaseAggregateExec =>
+        below.aggregateExpressions.filter(f => f.mode == Partial || f.mode == Complete)
+      }.flatten
+      begun.collect {
+        case f @ AggregateExpression(Count(of), _, false, None, _) if of.forall(!_.nullable) => f.resultAttribute
       }
+    }
 
   /** What a function is of fails only where it is not what it is in stock Spark, the function itself because there is less. */
   private def failsNot(f: AggregateExpression, change: Change): Boolean =

@@ -138,10 +138,9 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
 
   private def arithmetic(b: BinaryArithmetic): Boolean = b match {
     case d: Divide => wraps(d) || (known.isNotZero(d.right) && NeverFails.isWide(d))
+    case d: IntegralDivide if !Magnitudes.isInteger(d.left.dataType) => false
     // The least BIGINT has no opposite.
-    case d: IntegralDivide =>
-      Magnitudes
-        .isInteger(d.left.dataType) && (wraps(d) || (known.isNotZero(d.right) && magnitudes.isAboveLeast(d.left)))
+    case d: IntegralDivide => wraps(d) || (known.isNotZero(d.right) && magnitudes.isAboveLeast(d.left))
     case r: Remainder => !r.dataType.isInstanceOf[DecimalType] && (wraps(r) || known.isNotZero(r.right))
     case _: Add | _: Subtract | _: Multiply => wraps(b) || NeverFails.isWide(b) || magnitudes.fits(b)
     case _ => NeverFails.isListed(b)

@@ -139,6 +139,8 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       "sum(i) / count(i)",
       "sum(d) / sum(d)",
       "sum(i) + 1",
+      "sum(i) / count(*) FILTER (WHERE i > 3)",
+      "sum(i) / count(DISTINCT i)",
       "count(*) * count(*)"
     )
       .foreach(f => assert(!groupsMayLose(f), f))
