@@ -165,10 +165,8 @@ class Campaign:
         """
         folder = self.folder / f"seed-{seed}"
         try:
-            with self.runner.settings({"spark.dynamicFilters.enabled": "false"}):
-                tables = data.write(self.runner.spark, folder, seed)
             tags = {}
-            with self._more(tables, folder, seed) as all_tables:
+            with self._tables(folder, seed) as all_tables:
                 for number in numbers:
                     if until is not None and time.monotonic() > until:
                         break
@@ -192,10 +190,12 @@ class Campaign:
             Fault(self.kind, seed, number, outcome, statement, values, statement, tables)
         )
 
-    def _more(self, tables: list[Table], folder: Path, seed: int) -> AbstractContextManager[list[Table]]:
-        """The tables, and views of them that a kind asks for; or others in their place."""
+    def _tables(self, folder: Path, seed: int) -> AbstractContextManager[list[Table]]:
+        """The tables of a seed, and views of them that a kind asks for."""
         if self.kind == "failing":
             return failing.tables(self.runner.spark, folder, seed)
+        with self.runner.settings({"spark.dynamicFilters.enabled": "false"}):
+            tables = data.write(self.runner.spark, folder, seed)
         if self.kind == "subqueries":
             return data.cached(self.runner.spark, tables)
         return data.older(self.runner.spark, tables) if self.kind == "chained" else nullcontext(tables)

@@ -139,7 +139,7 @@ def tables(spark: SparkSession, folder: Path, seed: int) -> Iterator[list[Table]
     }
     _write_parts(folder / "fparts", layout, parts, r.random() < 0.5)
     for name, table in made.items():
-        (folder / name).mkdir()
+        (folder / name).mkdir(parents=True)
         pq.write_table(table, folder / name / "part-0.parquet", row_group_size=40)
     rows = {"fparts": sum(t.num_rows for t in parts.values())} | {n: t.num_rows for n, t in made.items()}
     for name in rows:
@@ -178,7 +178,7 @@ def _rows(r: random.Random, keys: list[int], kind: str, first: int) -> pa.Table:
 
 
 def _write_parts(path: Path, layout: str, parts: dict[str, pa.Table], first: bool) -> None:
-    path.mkdir()
+    path.mkdir(parents=True)
     if layout == "one":
         # In one task, rows of one type before those of the other.
         table = pa.concat_tables([parts[t] for t in (("A", "B") if first else ("B", "A"))])

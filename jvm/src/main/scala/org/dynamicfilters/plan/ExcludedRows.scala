@@ -167,6 +167,7 @@ private[plan] object ExcludedRows {
 
   @tailrec
   private def isNull(key: Expression, nulls: Set[ExprId]): Boolean = key match {
+    case Alias(x, _) => isNull(x, nulls)
     case a: Attribute => nulls(a.exprId)
     case Cast(x, _, _, _) => isNull(x, nulls)
     case KnownFloatingPointNormalized(x) => isNull(x, nulls)
@@ -191,7 +192,7 @@ private[plan] object ExcludedRows {
   private def columns(p: SparkPlan, c: Change.Columns): Change = p match {
     case p: ProjectExec =>
       val touched = p.projectList.filter(c.touches)
-      val nulls = touched.filter { case Alias(x, _) => isNull(x, c.nulls); case x => isNull(x, c.nulls) }
+      val nulls = touched.filter(isNull(_, c.nulls))
       Change.Columns(touched.map(_.exprId).toSet, nulls.map(_.exprId).toSet)
     case f: FilterExec if c.touches(f.condition) => Change.Rows
     case g: GenerateExec if c.touches(g.generator) => Change.Rows

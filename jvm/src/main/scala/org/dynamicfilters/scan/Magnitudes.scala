@@ -7,9 +7,9 @@ import org.apache.spark.sql.types._
 /** How large integers get: whether arithmetic of them overflows.
   *
   * @param functionOf
-  *   the aggregate function that an attribute is the result of, if that is known
+  *   the aggregate function that an expression is the result of, if that is known
   */
-private[scan] final class Magnitudes(functionOf: ExprId => Option[AggregateFunction]) {
+private[scan] final class Magnitudes(functionOf: Expression => Option[AggregateFunction]) {
 
   /** Whether all results of integer arithmetic have room in its type. */
   def fits(e: Expression): Boolean = Magnitudes.greatest(e.dataType).exists(g => of(e).exists(_ <= g))
@@ -21,8 +21,7 @@ private[scan] final class Magnitudes(functionOf: ExprId => Option[AggregateFunct
   def of(e: Expression): Option[BigInt] = e match {
     case Literal(n: Number, t) if Magnitudes.isInteger(t) => Some(BigInt(n.longValue).abs)
     case c: Cast if Magnitudes.isInteger(c.child.dataType) => of(c.child)
-    case a: Attribute if functionOf(a.exprId).exists(_.isInstanceOf[Count]) => Some(Magnitudes.Rows)
-    case WindowExpression(AggregateExpression(_: Count, _, _, _, _), _) => Some(Magnitudes.Rows)
+    case x if functionOf(x).exists(_.isInstanceOf[Count]) => Some(Magnitudes.Rows)
     case a: Add => both(a)(_ + _)
     case s: Subtract => both(s)(_ + _)
     case m: Multiply => both(m)(_ * _)

@@ -44,6 +44,7 @@ private[dynamicfilters] object NeverFails {
     })
   }
 
+  /** Of MathContext.DECIMAL128, to which negation rounds decimals. */
   private val Digits = 34
 
   private def isListed(e: Expression): Boolean = e match {
@@ -98,9 +99,9 @@ private[dynamicfilters] object NeverFails {
   }
 
   /** Whether no result of arithmetic is too large for its type: decimals get as many digits as they need, up to 38. */
-  private def isWide(e: Expression): Boolean = e.dataType match {
+  private def isWide(e: Expression, digits: Int = DecimalType.MAX_PRECISION - 1): Boolean = e.dataType match {
     case FloatType | DoubleType => true
-    case d: DecimalType => d.precision < DecimalType.MAX_PRECISION
+    case d: DecimalType => d.precision <= digits
     case _ => false
   }
 
@@ -110,7 +111,7 @@ private[dynamicfilters] object NeverFails {
 }
 
 private final class NeverFails private (functionOf: ExprId => Option[AggregateFunction], known: Guards) {
-  private val magnitudes = new Magnitudes(functionOf)
+  private val magnitudes = new Magnitudes(aggregated)
 
   private def all(e: Expression): Boolean = e match {
     case _: Attribute | _: BoundReference | _: Literal | _: ScalarSubquery => true
@@ -124,7 +125,8 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case If(condition, yes, no) => all(condition) && where(condition).all(yes) && whereNot(condition).all(no)
     case CaseWhen(branches, otherwise) => cases(branches, otherwise)
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
-    case _: UnaryMinus | _: Abs => (isNegated(e.dataType) || magnitudes.fits(e)) && e.children.forall(all)
+    case _: UnaryMinus | _: Abs =>
+      (NeverFails.isWide(e, NeverFails.Digits) || magnitudes.fits(e)) && e.children.forall(all)
     case x => NeverFails.isListed(x) && x.children.forall(all)
   }
 
@@ -146,13 +148,6 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case _ => NeverFails.isListed(b)
   }
 
-  /** Negation rounds decimals to the digits of MathContext.DECIMAL128. */
-  private def isNegated(t: DataType): Boolean = t match {
-    case FloatType | DoubleType => true
-    case d: DecimalType => d.precision <= NeverFails.Digits
-    case _ => false
-  }
-
   private def where(condition: Expression) = new NeverFails(functionOf, known.where(condition))
   private def whereNot(condition: Expression) = new NeverFails(functionOf, known.whereNot(condition))
 
@@ -163,12 +158,16 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
       case _ => otherwise.forall(all)
     }
 
-  // The result of a function over decimals that are held as longs: Spark's DecimalAggregates makes it a decimal again.
-  private def unscaled(e: Expression): Option[AggregateFunction] = (e match {
+  /** The function that the expression is the result of. */
+  private def aggregated(e: Expression): Option[AggregateFunction] = e match {
     case a: Attribute => functionOf(a.exprId)
     case WindowExpression(f: AggregateExpression, _) => Some(f.aggregateFunction)
     case _ => None
-  }).filter(_.children.exists(_.isInstanceOf[UnscaledValue]))
+  }
+
+  // The result of a function over decimals that are held as longs: Spark's DecimalAggregates makes it a decimal again.
+  private def unscaled(e: Expression): Option[AggregateFunction] =
+    aggregated(e).filter(_.children.exists(_.isInstanceOf[UnscaledValue]))
 
   private def wraps(e: BinaryArithmetic): Boolean = NeverFails.wraps(e, e.evalMode)
 }

@@ -30,7 +30,7 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
   }
 
   /** The table's column, with what the table's format notes of it; a scan's schema has not all of that. */
-  def field(name: String): Option[StructField] = schema.fields.find(_.name.equalsIgnoreCase(name))
+  def field(name: String): Option[StructField] = fieldOf(schema, name)
 
   /** Reads the bounds of a column from the log, by a Spark job.
     *
@@ -119,8 +119,11 @@ object DeltaTable {
   def notes(format: AnyRef, column: String): String =
     call(format, "referenceSchema")
       .collect { case s: StructType => s }
-      .flatMap(_.fields.find(_.name.equalsIgnoreCase(column)))
+      .flatMap(fieldOf(_, column))
       .fold(UUID.randomUUID.toString)(_.metadata.json)
+
+  private def fieldOf(schema: StructType, name: String): Option[StructField] =
+    schema.fields.find(_.name.equalsIgnoreCase(name))
 
   /** What the files call the column: with column mapping names are the table's own affair. The name itself of a field of any
     * other table.
