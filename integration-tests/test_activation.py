@@ -116,17 +116,31 @@ except Exception as error:
     assert "\tat " not in out
 
 
-def test_keys_that_spark_takes_unasked(all_types_path: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def two_sessions(all_types_path: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a process says that configures one session, with an extension of others, stops it, configures
+    another one and sets keys in it that are nobody's."""
+    # The set stands for Delta's extension: it is a function of one argument, and does nothing when applied.
     code = """
+others = {"spark.sql.extensions": "scala.collection.mutable.HashSet"}
+table = lambda: spark.read.parquet(sys.argv[1]).orderBy("id").limit(5)
+spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet | others)).getOrCreate()
+print("EXTENSIONS", spark.conf.get("spark.sql.extensions"))
+print("FIRST", sdf.analyze(table()).fired(), flush=True)
+spark.stop()
 spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet)).getOrCreate()
+print("SECOND", sdf.analyze(table()).fired(), flush=True)
 for key in ("spark.dynamicFilters.enable", "spark.dynamicfilters.enabled", "spark.dynamicAllocation.enable"):
     spark.conf.set(key, "false")
 for _ in range(3):
-    spark.read.parquet(sys.argv[1]).orderBy("id").limit(5).collect()
+    table().collect()
 spark.stop()
 """
-    out = _run(code, all_types_path, tmp_path, errors=True)
-    told = re.findall(r"WARN \w+: Dynamic filters: (.*) It has no effect", out)
+    return _run(code, all_types_path, tmp_path_factory.mktemp("sessions"), errors=True)
+
+
+def test_keys_that_spark_takes_unasked(two_sessions: str) -> None:
+    told = re.findall(r"WARN \w+: Dynamic filters: (.*) It has no effect", two_sessions)
     meant = "no such setting; did you mean spark.dynamicFilters.enabled?"
     assert sorted(told) == [
         f"spark.dynamicFilters.enable: {meant}",
@@ -134,27 +148,14 @@ spark.stop()
     ]
 
 
-def test_plugin_keeps_other_extensions(all_types_path: Path, tmp_path: Path) -> None:
-    # Stands for Delta's: a set is a function of one argument, and does nothing when it is applied.
-    code = """
-quiet |= {"spark.sql.extensions": "scala.collection.mutable.HashSet"}
-spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet)).getOrCreate()
-print("EXTENSIONS", spark.conf.get("spark.sql.extensions"))
-"""
-    out = _run(code + SHOW, all_types_path, tmp_path)
-    extensions = next(line for line in out.splitlines() if line.startswith("EXTENSIONS"))
+def test_plugin_keeps_other_extensions(two_sessions: str) -> None:
+    extensions = next(line for line in two_sessions.splitlines() if line.startswith("EXTENSIONS"))
     assert "scala.collection.mutable.HashSet" in extensions
-    assert "FIRED True" in out
+    assert "FIRST True" in two_sessions
 
 
-def test_session_after_session(all_types_path: Path, tmp_path: Path) -> None:
-    code = """
-for _ in range(2):
-    spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet)).getOrCreate()
-    print("FIRED", sdf.analyze(spark.read.parquet(sys.argv[1]).orderBy("id").limit(5)).fired(), flush=True)
-    spark.stop()
-"""
-    assert _run(code, all_types_path, tmp_path).count("FIRED True") == 2
+def test_session_after_session(two_sessions: str) -> None:
+    assert "SECOND True" in two_sessions
 
 
 def test_missing_plugin_and_disabled_plan(

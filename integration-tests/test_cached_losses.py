@@ -56,9 +56,11 @@ spark.stop()
 """
 
 
-@pytest.mark.exhaustive
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize(
+    "blocks",
+    [pytest.param(False, marks=pytest.mark.large), pytest.param(True, marks=pytest.mark.exhaustive)],
+)
 def test_lost_map_outputs(tmp_path: Path, blocks: bool) -> None:
     # The filter comes after the first attempt: the second one must not use it. Blocks may be lost, too.
     out = run_application(_LOST.replace("BLOCKS", str(blocks)), tmp_path, seconds=200)

@@ -43,6 +43,8 @@ COLUMNS = {
 }
 #: Of those whose order is the files', the log's statistics tell every file from the others.
 TOLD = ["id", "i", "n", "nulls", "d", "f", "dt", "ts", "ntz", "emoji"]
+#: Not of files with deleted rows: their statistics may be of a part of the rows.
+TOLD_IF_WHOLE = ["f", "emoji"]
 
 
 def _table(spark: SparkSession, name: str, *, by: str = "", **properties: str) -> str:
@@ -115,13 +117,18 @@ def _scan(result: SameResult, table: str) -> dict[str, Any]:
     return found[-1]
 
 
+def _is_told(column: str, whole: bool) -> bool:
+    return column in TOLD and (whole or column not in TOLD_IF_WHOLE)
+
+
 @pytest.mark.parametrize("column", COLUMNS)
 def test_topk(spark: SparkSession, assert_same_result: Same, plain: str, deleted: str, column: str) -> None:
-    for table, orders in ((plain, ["DESC"]), (deleted, ["ASC NULLS LAST", "DESC NULLS FIRST"])):
+    best = "ASC NULLS LAST"
+    for table, orders in ((plain, [best, "DESC"]), (deleted, [best, "DESC NULLS FIRST"])):
         for order in orders:
             query = f"SELECT * FROM {table} ORDER BY {column} {order}, id LIMIT 7"
             result = _check(spark, assert_same_result, query, ordered=True)
-            if column in TOLD and (order == "ASC NULLS LAST" or column in ("id", "i", "d", "dt", "ts")):
+            if _is_told(column, table == plain) and (order == best or column in ("id", "i", "d", "dt", "ts")):
                 scan = _scan(result, table)
                 assert scan["files_pruned"] >= FILES - 4, (query, scan)
                 # Not one of the others was opened.
@@ -138,7 +145,7 @@ def test_join(spark: SparkSession, assert_same_result: Same, plain: str, deleted
         for strategy in (joins.BROADCAST, joins.SHUFFLED):
             with joins.settings(spark, strategy):
                 result = _check(spark, assert_same_result, query)
-            if column in TOLD and column not in ("n", "nulls", "f"):
+            if _is_told(column, table == plain) and column not in ("n", "nulls", "f"):
                 scan = _scan(result, table)
                 assert scan["files_pruned"] >= FILES - 4, (query, scan)
 

@@ -94,6 +94,8 @@ def test_rows_that_lose_their_match_where_nothing_can_fail(compare: Comparer) ->
 
 
 LOST = "(SELECT u.k, u.y, coalesce(l.v, 0) AS n FROM unfiltered u LEFT JOIN looked l ON u.k = l.k)"
+GREAT = "IF(y > 0, 9000000000000000000, 1)"
+TWICE = "(SELECT k, y FROM unfiltered UNION ALL SELECT k, y FROM unfiltered)"
 OF_LOST_MATCHES = {
     # Spark computes y / n first, as it is asked for twice.
     "shared": "SELECT k, CASE WHEN n > 0 AND y / n > 10 THEN 'x' WHEN n > 0 AND y / n > 5 THEN 'y' END AS q "
@@ -102,6 +104,13 @@ OF_LOST_MATCHES = {
     # Asked of pairs that stock Spark has not.
     "condition": f"SELECT l.k, x.z AS q FROM {LOST} l LEFT JOIN few x ON l.n = x.key AND l.k DIV x.z > -1",
     "many": f"SELECT l.k, x.z AS q FROM {LOST} l JOIN few x ON l.n = x.key",
+    "many_rows": "SELECT l.k, x.z AS q FROM (SELECT u.k, u.y FROM unfiltered u LEFT JOIN looked l ON u.k = l.k "
+    "WHERE l.k IS NULL) l JOIN few x ON l.y = x.key",
+    # Of rows, or values, that stock Spark has not in any order.
+    "sum_of_rows": f"SELECT k, sum(n) AS q FROM (SELECT u.k, {GREAT} AS n FROM {TWICE} u "
+    "LEFT ANTI JOIN looked l ON u.k = l.k) GROUP BY k",
+    "sum_of_values": f"SELECT u.k, sum(coalesce(l.v, {GREAT})) AS q FROM {TWICE} u "
+    "LEFT JOIN looked l ON u.k = l.k GROUP BY u.k",
     "no_column": "SELECT u.k, raise_error('lost') AS q FROM unfiltered u LEFT ANTI JOIN looked l "
     "ON u.k = l.k GROUP BY u.k",
 }

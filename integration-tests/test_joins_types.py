@@ -345,3 +345,27 @@ def test_key_that_is_widened_between_its_exchange_and_the_join(
         assert min(row.k for row in run.rows) == -20
         if adaptive == "on":
             joins.assert_pruned(run, "k")
+
+
+@pytest.mark.core
+@pytest.mark.processes
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_one_filter_of_columns_of_two_types(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
+    """What one process has decoded for a column of INT is not used for one of BIGINT, which has more keys."""
+    rows, large = range(20_000), 1 << 40
+    of_int = pa.table({"a": pa.array(rows, pa.int32()), "v": list(rows)})
+    of_bigint = pa.table({"b": [i if i % 2 else large + i for i in rows], "v": list(rows)})
+    joins.view(spark, tmp_path, "of_int", of_int)
+    joins.view(spark, tmp_path, "of_bigint", of_bigint)
+    joins.view(spark, tmp_path, "of_both", of_bigint.append_column("a", of_int["a"]))
+    keys = [*range(5_000, 5_100), *range(large + 5_000, large + 5_100)]
+    joins.view(spark, tmp_path, "keys", pa.table({"k": keys, "n": [k % 10 for k in keys]}))
+    build = "(SELECT k FROM keys WHERE n < 3) d"
+    compare = Comparer(spark)
+    for query in (
+        f"SELECT 'int', v FROM of_int JOIN {build} ON a = d.k "
+        f"UNION ALL SELECT 'bigint', v FROM of_bigint JOIN {build} ON b = d.k",
+        f"SELECT v FROM of_both JOIN {build} ON a = d.k WHERE b IN (SELECT k FROM {build})",
+    ):
+        run = compare(query, STRATEGIES[strategy], joins.FOREVER).on
+        joins.assert_row_groups_pruned(run, "b")

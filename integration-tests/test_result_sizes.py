@@ -8,7 +8,8 @@ import pytest
 
 from support.applications import run_application, value
 
-pytestmark = pytest.mark.timeout(170)
+# Applications of their own: the mode of the suite makes no difference.
+pytestmark = [pytest.mark.timeout(170), pytest.mark.exhaustive]
 
 _PREAMBLE = """
 import os, time
@@ -31,7 +32,6 @@ def write(name, table, files=1, **options):
 """
 
 
-@pytest.mark.exhaustive
 def test_keys_do_not_make_the_results_of_a_broadcast_too_large(tmp_path: Path) -> None:
     # Six keys and their tuples: with them the results of a build side of 73 % were too large once.
     code = """

@@ -10,7 +10,8 @@ import pytest
 
 from support.applications import LOG, run_application, value
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.core]
+# Applications of their own: the mode of the suite makes no difference.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.core, pytest.mark.exhaustive]
 
 _CODE = """
 import os, time
@@ -80,7 +81,6 @@ def test_the_first_run_of_an_application_knows_what_another_learned(tmp_path: Pa
     assert _run(tmp_path, str(stats))[0]["unopened"] == 7
 
 
-@pytest.mark.exhaustive
 def test_a_directory_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory", encoding="utf-8")
     _, repeated = _run(tmp_path, str(tmp_path / "file"))

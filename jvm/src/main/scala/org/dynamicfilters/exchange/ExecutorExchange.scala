@@ -1,7 +1,7 @@
 package org.dynamicfilters.exchange
 
 import java.util.UUID
-import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong, AtomicReference}
 
 import scala.util.control.NonFatal
 
@@ -19,22 +19,28 @@ object ExecutorExchange extends Logging {
     case object Connecting extends State
     final case class Connected(wire: RpcAccess.DriverWire) extends State
 
-    /** There is no use in trying again: the driver has no such endpoint, or is not heard. */
+    /** The driver has no such endpoint, or is not heard. Only who cannot do without it tries again. */
     case object Failed extends State
+
+    /** For good: the process ends. */
+    case object Ended extends State
   }
 
   private val counters = ExchangeCounters.instance
+  private val isToldOf = new AtomicBoolean
   private val state = new AtomicReference[State](State.Stopped)
   private lazy val worker = new Worker("executor", MostWaiting, counters)
   private val MostWaiting = 10000
 
   /** Idempotent, and returns at once. In the driver's own process it does nothing: its tasks share everything already. */
   def start(): Unit =
-    if (state.get == State.Stopped && !RpcAccess.isDriver && state.compareAndSet(State.Stopped, State.Connecting)) {
-      // Before there is a connection tasks may mark what is new: the worker sends it after that.
-      Executions.instance.connect(Some(link))
-      if (!worker.later(0)(connect())) state.set(State.Failed)
-    }
+    if (state.get == State.Stopped && !RpcAccess.isDriver) connectFrom(State.Stopped)
+
+  private def connectFrom(before: State): Unit = if (state.compareAndSet(before, State.Connecting)) {
+    // Before there is a connection tasks may mark what is new: the worker sends it after that.
+    Executions.instance.connect(Some(link))
+    if (!worker.later(0)(connect())) state.compareAndSet(State.Connecting, State.Failed)
+  }
 
   private lazy val link = new ExecutorLink(
     Executions.instance,
@@ -65,16 +71,17 @@ object ExecutorExchange extends Logging {
           override def live(): String = LiveCounts.text(LiveCounts.ofProcess)
         }
       )
-      state.set(State.Connected(wire))
+      if (!state.compareAndSet(State.Connecting, State.Connected(wire))) wire.stop()
     } catch {
       case NonFatal(e) =>
         counters.add(ExchangeCounter.sendFailed)
-        state.set(State.Failed)
+        state.compareAndSet(State.Connecting, State.Failed)
         Executions.instance.connect(None)
-        logWarning(
-          "Dynamic filters: this executor shares nothing with others, the driver's endpoint does not answer",
-          e
-        )
+        if (!isToldOf.getAndSet(true))
+          logWarning(
+            "Dynamic filters: this executor shares nothing with others, the driver's endpoint does not answer",
+            e
+          )
     }
   }
 
@@ -94,7 +101,7 @@ object ExecutorExchange extends Logging {
     } else {
       val deadline = System.nanoTime() + (if (mayDoWithout) AskMillis else InsistMillis) * 1000000
       var schedule = once(request, table, deadline)
-      while (schedule.isEmpty && System.nanoTime() < deadline && state.get != State.Failed) {
+      while (schedule.isEmpty && System.nanoTime() < deadline && mayAnswer(mayDoWithout)) {
         Thread.sleep(AgainMillis)
         schedule = once(request, table, deadline)
       }
@@ -104,6 +111,17 @@ object ExecutorExchange extends Logging {
       }
       schedule
     }
+  }
+
+  // Without an answer the job fails: then a connection that could not be made once is made anew.
+  private def mayAnswer(mayDoWithout: Boolean): Boolean = state.get match {
+    case State.Ended => false
+    case State.Failed if mayDoWithout => false
+    case State.Failed =>
+      Thread.sleep(ReconnectMillis)
+      connectFrom(State.Failed)
+      true
+    case _ => true
   }
 
   private def once(
@@ -169,12 +187,13 @@ object ExecutorExchange extends Logging {
   /** As long as Spark itself waits for a driver that does not answer. */
   private val InsistMillis = 120000L
   private val AgainMillis = 20L
+  private val ReconnectMillis = 1000L
   private val SilentMillis = 30000L
   private val silentUntil = new AtomicLong(Long.MinValue)
 
   def stop(): Unit = {
     Executions.instance.connect(None)
-    state.getAndSet(State.Failed) match {
+    state.getAndSet(State.Ended) match {
       case State.Connected(wire) =>
         worker.stop()
         try wire.stop()

@@ -1,5 +1,7 @@
 package org.dynamicfilters.operators
 
+import java.util.concurrent.TimeUnit
+
 import org.apache.spark.SparkException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
@@ -39,7 +41,7 @@ trait FilteredScan extends UnaryExecNode {
     execution.foreach(JoinWaits.scanStarted(_, joinFilters.map(_._1)))
     if (waits.nonEmpty && execution.isDefined) {
       val made = MadeExchanges.of(execution.get)
-      JoinWaits.await(execution.get, waits, made.look(this, _)) match {
+      JoinWaits.await(execution.get, waits, made.look(this, _), longestInBroadcast) match {
         // What fills a cached table goes on: others read that too. So does whatever is not known to be of this query.
         case JoinWaits.Outcome.QueryEnded if made.isOwn(this) =>
           throw new SparkException("The query ended while a scan was held back for its dynamic filters")
@@ -47,9 +49,18 @@ trait FilteredScan extends UnaryExecNode {
       }
     }
   }
+
+  // Spark ends a query whose broadcast takes longer than its time, the wait included.
+  private def longestInBroadcast: Long = {
+    val seconds = conf.broadcastTimeout
+    if (seconds > 0) TimeUnit.SECONDS.toMillis(seconds) / FilteredScan.PartOfBroadcast else Long.MaxValue
+  }
 }
 
 object FilteredScan {
+
+  /** A broadcast below which a scan is held back has nine tenths of its time left for its work. */
+  private val PartOfBroadcast = 10
 
   /** In plans as text. */
   val Name = "DynamicFilterScan"

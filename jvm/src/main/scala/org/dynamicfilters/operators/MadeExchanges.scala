@@ -176,27 +176,30 @@ private[operators] object MadeExchanges {
       .attach(executionId, MadeExchanges)(new MadeExchanges(executionId))
       .getOrElse(new MadeExchanges(executionId))
 
-  /** What is below a plan as it is now: in stages and in subqueries.
+  /** All of a plan as it is now, in stages and in subqueries, each node once: a chain of cached tables that are used twice each
+    * would have exponentially many.
     *
     * @param cached
     *   whether plans of cached tables are, which have exchanges of their own
+    * @param initial
+    *   whether what an adaptive plan was at first is: what has gone from one that turned out empty may still run
     */
-  private def below(p: SparkPlan, cached: Boolean): Seq[SparkPlan] = p.subqueries ++ (p match {
-    case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
-    case q: QueryStageExec => Seq(q.plan)
-    case r: ReusedExchangeExec => Seq(r.child)
-    case c: InMemoryTableScanExec if cached => Seq(c.relation.cachedPlan)
-    case other => other.children
-  })
-
-  /** Adaptive plans within a plan. What has gone from one that turned out empty may still run: initial plans have it. */
-  private def plans(p: SparkPlan, cached: Boolean): Iterator[AdaptiveSparkPlanExec] = {
-    val here = p match {
-      case a: AdaptiveSparkPlanExec => Iterator(a) ++ plans(a.initialPlan, cached)
-      case _ => Iterator.empty
-    }
-    here ++ below(p, cached).iterator.flatMap(plans(_, cached))
+  private def all(plan: SparkPlan, cached: Boolean, initial: Boolean): Iterator[SparkPlan] = {
+    val seen = Collections.newSetFromMap(new IdentityHashMap[SparkPlan, java.lang.Boolean])
+    def below(p: SparkPlan): Seq[SparkPlan] = p.subqueries ++ (p match {
+      case a: AdaptiveSparkPlanExec => Option.when(initial)(a.initialPlan) ++: Seq(a.executedPlan)
+      case q: QueryStageExec => Seq(q.plan)
+      case r: ReusedExchangeExec => Seq(r.child)
+      case c: InMemoryTableScanExec if cached => Seq(c.relation.cachedPlan)
+      case other => other.children
+    })
+    def from(p: SparkPlan): Iterator[SparkPlan] =
+      if (seen.add(p)) Iterator(p) ++ below(p).iterator.flatMap(from) else Iterator.empty
+    from(plan)
   }
+
+  private def plans(p: SparkPlan, cached: Boolean): Iterator[AdaptiveSparkPlanExec] =
+    all(p, cached, initial = true).collect { case a: AdaptiveSparkPlanExec => a }
 
   /** Whether a scan is in a stage of a plan. Spark notes a stage before it runs, or, where exchanges are not to be used again,
     * has it in its plan.
@@ -214,9 +217,9 @@ private[operators] object MadeExchanges {
     */
   private def hasTap(p: SparkPlan, ref: JoinRef): Boolean = {
     def isOf(tap: KeyTap) = (tap.ref eq ref) || (tap.ref.hash == ref.hash && !tap.ref.state.hasBegun)
-    (p match {
+    all(p, cached = true, initial = false).exists {
       case t: BuildKeyTapExec => t.taps.exists(isOf)
       case _ => false
-    }) || below(p, cached = true).exists(hasTap(_, ref))
+    }
   }
 }

@@ -50,20 +50,21 @@ trait SpecScan extends FilteredScan {
        |Filters: ${spec.describe}
        |""".stripMargin
 
-  /** Join filters that are complete now, by column, then by tuple of columns. */
-  @transient protected lazy val ready: IndexedSeq[Option[ValueFilter]] = spec.columns.map { c =>
-    c.ref match {
-      case j: JoinRef => j.state.current.map(_.convert(c.domain))
-      case _ => None
-    }
-  } ++ spec.tuples.map(_.ref.state.current)
+  /** Join filters that are complete now, by column, then by tuple of columns. Of their build sides' types: columns of several
+    * types may have one filter, and a process keeps what has travelled once.
+    */
+  @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = spec.filterRefs.map {
+    case j: JoinRef => j.state.current
+    case _ => None
+  }
 
-  /** These, and users' filters, which travel with the spec. */
+  /** These, and users' filters, which travel with the spec, of the types of the scan's columns. */
   protected def known: IndexedSeq[Option[ValueFilter]] = ready.zipWithIndex.map {
-    case (None, i) if i < spec.columns.size =>
-      spec.columns(i).ref match {
-        case u: UserRef => Some(u.generation.filterFor(spec.columns(i).domain))
-        case _ => None
+    case (f, i) if i < spec.columns.size =>
+      val column = spec.columns(i)
+      column.ref match {
+        case u: UserRef => Some(u.generation.filterFor(column.domain))
+        case _ => f.map(_.convert(column.domain))
       }
     case (f, _) => f
   }

@@ -31,10 +31,18 @@ private[plan] object EarlyPredicates {
       .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
   }
 
-  /** True wherever the predicate is, without LIKE: `a LIKE '%b%c'` is true of nothing but what contains b and ends with c. */
+  /** True wherever the predicate is, without LIKE: `a LIKE '%b%c'` is true of nothing but what contains b and ends with c.
+    *
+    * LIKE is asked of decoded text, the others of bytes: bytes that are no UTF-8 are like a U+FFFD of a pattern, and not equal.
+    */
   private[plan] def weakened(p: Expression): Option[Expression] = p match {
     case Like(e, Literal(pattern: UTF8String, StringType), escape) if e.dataType == StringType =>
-      parts(pattern.toString, escape).map(_(e)).reduceOption(And(_, _))
+      Some(pattern.toString)
+        .filter(!_.contains('\uFFFD'))
+        .toSeq
+        .flatMap(parts(_, escape))
+        .map(_(e))
+        .reduceOption(And(_, _))
     case And(l, r) => (weakened(l) ++ weakened(r)).reduceOption(And(_, _))
     case Or(l, r) => for { a <- weakened(l); b <- weakened(r) } yield Or(a, b)
     case _ => Some(p)

@@ -56,7 +56,7 @@ private[plan] object ExcludedRows {
     * @param isLeft
     *   whether the other side, whose rows lose their matches, is the left one
     * @param isFiltered
-    *   whether the filter is for that side, too
+    *   whether the filter is for all rows of that side, too
     * @param above
     *   operators above the join, up to the producer's child
     * @param producer
@@ -80,36 +80,53 @@ private[plan] object ExcludedRows {
       case LeftExistence(_) => join.condition
       case _ => None
     }
-    // All rows that an anti join would have dropped, and their matches in the next join.
-    val many = if (change == Change.Rows && !isFiltered) above.collectFirst { case j: BaseJoinExec => j } else None
-    many
-      .map(PushDown.stops)
-      .orElse(condition.filter(!NeverFails(_)).map(fails))
-      .orElse(failure(change, above, producer))
+    condition.filter(!NeverFails(_)).map(fails).orElse(failure(change, above, producer, isFiltered))
   }
 
-  /** Why an aggregate's groups must not lose a part of their rows. Of groups without functions nothing shows. */
-  def ofGroups(a: BaseAggregateExec, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
+  /** Why an aggregate's groups must not lose a part of their rows. Of groups without functions nothing shows.
+    *
+    * @param isFiltered
+    *   whether the filter is for all of their rows
+    */
+  def ofGroups(
+      a: BaseAggregateExec,
+      isFiltered: Boolean,
+      above: List[SparkPlan],
+      producer: Seq[Expression]
+  ): Option[String] =
     if (a.aggregateExpressions.isEmpty && a.groupingExpressions.forall(isOfEachRow)) None
-    else ofParts(a, above, producer)
+    else ofParts(a, isFiltered, above, producer)
 
-  /** Why a window's partitions must not lose a part of their rows. */
-  def ofWindow(w: SparkPlan, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
-    ofParts(w, above, producer)
+  /** Why a window's partitions must not lose a part of their rows.
+    *
+    * @param isFiltered
+    *   whether the filter is for all of their rows
+    */
+  def ofWindow(
+      w: SparkPlan,
+      isFiltered: Boolean,
+      above: List[SparkPlan],
+      producer: Seq[Expression]
+  ): Option[String] = ofParts(w, isFiltered, above, producer)
 
-  private def ofParts(p: SparkPlan, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
-    through(p, Change.none).fold(Some(_), failure(_, above, producer))
+  private def ofParts(p: SparkPlan, isFiltered: Boolean, above: List[SparkPlan], producer: Seq[Expression]) =
+    through(p, Change.none, isFiltered).fold(Some(_), failure(_, above, producer, isFiltered))
 
   @tailrec
-  private[plan] def failure(change: Change, above: List[SparkPlan], producer: Seq[Expression]): Option[String] =
+  private[plan] def failure(
+      change: Change,
+      above: List[SparkPlan],
+      producer: Seq[Expression],
+      isFiltered: Boolean
+  ): Option[String] =
     if (change.isNone) None
     else
       above match {
         case Nil => firstFailing(change, producer)
         case p :: rest =>
-          through(p, change) match {
+          through(p, change, isFiltered) match {
             case Left(reason) => Some(reason)
-            case Right(next) => failure(next, rest, producer)
+            case Right(next) => failure(next, rest, producer, isFiltered)
           }
       }
 
@@ -120,7 +137,7 @@ private[plan] object ExcludedRows {
     s"${ExpressionText.of(e)} may fail for rows that nobody needs, which lack a part of what they are made of"
 
   /** What becomes of a change in an operator; or what may fail there. */
-  private def through(p: SparkPlan, change: Change): Either[String, Change] = p match {
+  private def through(p: SparkPlan, change: Change, isFiltered: Boolean): Either[String, Change] = p match {
     case a: BaseAggregateExec => groups(a, change)
     case w: WindowExecBase =>
       // Rows of a window that has lost others.
@@ -129,7 +146,7 @@ private[plan] object ExcludedRows {
         .map(fails)
         .orElse(firstFailing(change, w.partitionSpec ++ w.orderSpec))
         .toLeft(if (w.partitionSpec.exists(change.touches)) Change.Rows else and(change, w.windowExpression))
-    case j: BaseJoinExec => joined(j, change)
+    case j: BaseJoinExec => joined(j, change, isFiltered)
     case w: WindowGroupLimitExec => firstFailing(change, w.expressions).toLeft(Change.Rows)
     case other => firstFailing(change, other.expressions).toLeft(other).flatMap(into(_, change))
   }
@@ -140,12 +157,13 @@ private[plan] object ExcludedRows {
   }
 
   /** In a join there may be very many more rows: a value in place of one that has no match, and the key of a join, may match a
-    * large part of the other side. NULL matches nothing.
+    * large part of the other side. NULL matches nothing. So may all rows that stock Spark would have dropped below, unless
+    * the filter is for these rows, too.
     */
-  private def joined(j: BaseJoinExec, change: Change): Either[String, Change] =
+  private def joined(j: BaseJoinExec, change: Change, isFiltered: Boolean): Either[String, Change] =
     if (!j.expressions.exists(change.touches)) Right(change)
     // A row that stock Spark has not there may be a second match.
-    else if (j.joinType == LeftSingle || matchesMore(j, change)) Left(PushDown.stops(j))
+    else if (j.joinType == LeftSingle || matchesMore(j, change, isFiltered)) Left(PushDown.stops(j))
     else
       // The condition is asked of other pairs than in stock Spark.
       j.expressions
@@ -159,8 +177,8 @@ private[plan] object ExcludedRows {
           case _ => Change.Rows
         })
 
-  private def matchesMore(j: BaseJoinExec, change: Change): Boolean = change match {
-    case Change.Rows => false
+  private def matchesMore(j: BaseJoinExec, change: Change, isFiltered: Boolean): Boolean = change match {
+    case Change.Rows => !isFiltered
     case Change.Columns(_, nulls) =>
       j.leftKeys.isEmpty || (j.leftKeys ++ j.rightKeys).exists(k => change.touches(k) && !isNull(k, nulls))
   }
@@ -241,7 +259,8 @@ private[plan] object ExcludedRows {
     }
 
   /** What a function is of fails only where it is not what it is in stock Spark, the function itself because there is less. */
-  private def failsNot(f: AggregateExpression, change: Change): Boolean =
-    NeverFails.function(f.aggregateFunction) && (f.aggregateFunction.children ++ f.filter)
-      .forall(x => !change.touches(x) || NeverFails(x))
+  private def failsNot(f: AggregateExpression, change: Change): Boolean = {
+    val touched = (f.aggregateFunction.children ++ f.filter).filter(change.touches)
+    NeverFails.function(f.aggregateFunction, isOfPart = touched.isEmpty) && touched.forall(NeverFails(_))
+  }
 }

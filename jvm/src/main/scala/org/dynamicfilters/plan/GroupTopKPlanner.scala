@@ -64,7 +64,7 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
       if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
       else
         // A group past the bound may have lost the rest of its rows.
-        ExcludedRows.ofGroups(a, above, Nil).toLeft(()).flatMap { _ =>
+        ExcludedRows.ofGroups(a, isFiltered = true, above, Nil).toLeft(()).flatMap { _ =>
           into(a, groupedBy(a, key)) { (child, column) =>
             if (isAboveAggregate(child)) down(child, column, a :: above)(tap) else tapOnce(child, column)(tap)
           }

@@ -45,6 +45,9 @@ final class PushDown(
 ) {
   import PushDown._
 
+  // How often a part of the rows was left unfiltered: a branch of a union, or a join's rows beside their matches.
+  private var unfiltered = 0
+
   /** The plan with every scan that the columns come from filtered, or why there is none. */
   def apply(plan: SparkPlan, columns: Seq[Attribute]): Either[String, SparkPlan] =
     down(plan, columns, Way(crossed = false, Nil))
@@ -87,6 +90,7 @@ final class PushDown(
           else Right(c.output(position))
         }.flatMap(down(c, _, way.below(u)))
       }
+      if (pushed.exists(_.isLeft)) unfiltered += 1
       if (pushed.forall(_.isLeft)) pushed.head
       else Right(u.withNewChildren(u.children.zip(pushed).map { case (c, p) => p.getOrElse(c) }))
 
@@ -116,10 +120,9 @@ final class PushDown(
       else
         for {
           grouped <- Traverse(columns)(grouping(a, _))
-          _ <- ExcludedRows.ofGroups(a, way.above, producer).toLeft(())
           // Also in the same stage (of a bucketed table): the order of the groups that stay, and what they hold after a fall-back
           // to sorting, depend on how many groups there are.
-          done <- into(a, grouped, way.crossing(true))
+          done <- checked(ExcludedRows.ofGroups(a, _, way.above, producer))(into(a, grouped, way.crossing(true)))
         } yield done
     case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, way)
     case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, way)
@@ -175,8 +178,21 @@ final class PushDown(
 
   private def inPartitions(w: UnaryExecNode, by: Seq[Expression], columns: Seq[Attribute], way: Way) =
     if (columns.forall(c => by.exists { case a: Attribute => a.exprId == c.exprId; case _ => false }))
-      ExcludedRows.ofWindow(w, way.above, producer).toLeft(()).flatMap(_ => into(w, columns, way))
+      checked(ExcludedRows.ofWindow(w, _, way.above, producer))(into(w, columns, way))
     else Left("a window is in the way that is not partitioned by the key")
+
+  /** What is pushed, unless there is a reason why not.
+    *
+    * @param reason
+    *   told whether all rows of the operator are filtered
+    */
+  private def checked(reason: Boolean => Option[String])(
+      pushed: => Either[String, SparkPlan]
+  ): Either[String, SparkPlan] =
+    reason(true).toLeft(()).flatMap { _ =>
+      val before = unfiltered
+      pushed.filterOrElse(_ => unfiltered == before || reason(false).isEmpty, reason(false).getOrElse(""))
+    }
 
   /** Into the side that the columns belong to, and into the other side by the keys that equal the columns, as far as the
     * join's type lets it.
@@ -191,18 +207,22 @@ final class PushDown(
       )
     else if (!rules.carries) Left(s"a ${JoinSemantics.name(join.joinType)} join is in the way")
     else {
+      val before = unfiltered
       val own = intoSide(join, isLeft, columns, way)
+      val isFiltered = own.isRight && unfiltered == before
       val equal = if (rules.carriesAcross) columns.flatMap(equalKey(join, isLeft, _)) else Nil
       val other = Option.when(equal.size == columns.size)(
         ExcludedRows
-          .ofMatches(join, isLeft, own.isRight, way.above, producer)
+          .ofMatches(join, isLeft, isFiltered, way.above, producer)
           .toLeft(())
           .flatMap(_ => intoSide(join, !isLeft, equal, way))
       )
       (own, other) match {
         case (Right(o), Some(Right(x))) => Right(withSides(join, isLeft, o, x))
         case (Right(o), _) => Right(withSides(join, isLeft, o, if (isLeft) join.right else join.left))
-        case (_, Some(Right(x))) => Right(withSides(join, isLeft, if (isLeft) join.left else join.right, x))
+        case (_, Some(Right(x))) =>
+          if (!rules.mayLose) unfiltered += 1
+          Right(withSides(join, isLeft, if (isLeft) join.left else join.right, x))
         case (Left(reason), _) => Left(reason)
       }
     }

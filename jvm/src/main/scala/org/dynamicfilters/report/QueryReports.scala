@@ -221,14 +221,13 @@ final class QueryReport(val executionId: Long) {
 
   def add(f: FilterRecord): Unit = synchronized(if (!filters.contains(f)) filters += f)
 
-  /** The execution has ended. What joins' filters hold is not kept for the report, only what it shows. */
+  /** The execution has ended. What filters hold, keys and plans with their broadcasts, is not kept for the report, only what it
+    * shows.
+    */
   def ended(state: String): Unit = synchronized {
     this.state = state
     scans.foreach(_.ended())
-    filters.mapInPlace {
-      case j: JoinRun => EndedFilter(j.view(executionId, running = false))
-      case other => other
-    }
+    filters.mapInPlace(f => EndedFilter(f.view(executionId, running = false)))
   }
 
   /** Whether it has ended, and well: what no task came to was skipped then. */

@@ -161,9 +161,15 @@ private object IcebergSplits extends Logging {
         case LongType if b.remaining == 4 => b.getInt.toLong
         case _ => b.getLong
       }
-      domain.fromInternal(value)
+      value match {
+        case s: UTF8String if s.contains(Replacement) => null
+        case v => domain.fromInternal(v)
+      }
     }
   }
+
+  /** Stands for bytes that are no UTF-8, which may be less or greater. */
+  private val Replacement = UTF8String.fromString("\uFFFD")
 }
 
 /** What was planned last, so that a query that is asked again does not read the manifests again. A snapshot never changes. */

@@ -79,12 +79,15 @@ private[dynamicfilters] object NeverFails {
 
   /** An aggregate function, whatever values, and how many, it is of. Not so many that a sum of integers overflows for their
     * number.
+    *
+    * @param isOfPart
+    *   whether the values are a part of those that stock Spark has
     */
-  def function(f: AggregateFunction): Boolean = f match {
+  def function(f: AggregateFunction, isOfPart: Boolean = true): Boolean = f match {
     case _: Count | _: Min | _: Max | _: MinBy | _: MaxBy | _: First | _: Last => true
     case _: StddevPop | _: StddevSamp | _: VariancePop | _: VarianceSamp => true
     case _: BitAggregate | _: CollectList | _: CollectSet | _: ApproximatePercentile | _: HyperLogLogPlusPlus => true
-    case s: Sum => wraps(s, s.evalContext.evalMode) || sums(s.child)
+    case s: Sum => wraps(s, s.evalContext.evalMode) || (sums(s.child) && (isOfPart || !isOfLongs(s)))
     case a: Average => wraps(a, a.evalMode) || sums(a.child)
     case _ => false
   }
@@ -97,6 +100,10 @@ private[dynamicfilters] object NeverFails {
     case d: DecimalType => d.precision + 10 <= DecimalType.MAX_PRECISION
     case _ => false
   }
+
+  /** Whether the sum is of numbers so large that few of them may overflow. */
+  private def isOfLongs(s: Sum, magnitudes: Magnitudes = new Magnitudes(_ => None)): Boolean =
+    s.dataType == LongType && !magnitudes.of(s.child).exists(_ <= Magnitudes.Ints)
 
   /** Whether no result of arithmetic is too large for its type: decimals get as many digits as they need, up to 38. */
   private def isWide(e: Expression, digits: Int = DecimalType.MAX_PRECISION - 1): Boolean = e.dataType match {
@@ -133,8 +140,7 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
   /** Whether sums of a window may overflow for a part of what they are of; in which order it comes is fixed there. */
   private def sumsLongsInOrder(f: Expression): Boolean = f match {
     case AggregateExpression(s: Sum, _, _, _, _) =>
-      s.dataType == LongType && !magnitudes.of(s.child).exists(_ <= Magnitudes.Ints) &&
-      !NeverFails.wraps(s, s.evalContext.evalMode)
+      NeverFails.isOfLongs(s, magnitudes) && !NeverFails.wraps(s, s.evalContext.evalMode)
     case _ => false
   }
 

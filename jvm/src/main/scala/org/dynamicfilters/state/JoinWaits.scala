@@ -42,16 +42,27 @@ object JoinWaits extends Logging {
     def most(sizeOf: (String, Int) => Int): Int = sizeOf(size._1, size._2) / (4 * ofOne)
   }
 
-  private val pools = Seq(
-    Pool("shuffle-exchange", "spark.sql.shuffleExchange.maxThreadThreshold" -> 1024, ofOne = 1),
+  private val shuffles = Pool("shuffle-exchange", "spark.sql.shuffleExchange.maxThreadThreshold" -> 1024, ofOne = 1)
+  private val broadcasts =
     Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, ofOne = 2)
-  )
+  private val pools = Seq(shuffles, broadcasts)
 
   /** Filters of an execution's scans that have started, those that scans wait for, and the build sides that have started. */
   private final class Waits extends AutoCloseable {
     val scanned, waiting = new ConcurrentHashMap[Long, JoinRef]()
     val started = new ConcurrentHashMap[JoinRef, JoinRef]()
     @volatile var ended = false
+    private val held = new ConcurrentHashMap[Thread, Held]()
+
+    /** When this thread began to hold its stage back: scans below one exchange are prepared one right after the other, and
+      * all of them together wait no longer than one may.
+      */
+    def heldSince(): Long = {
+      val now = System.nanoTime()
+      Option(held.get(Thread.currentThread)).filter(now - _.until < SameStageNanos).fold(now)(_.since)
+    }
+
+    def heldUntilNow(since: Long): Unit = held.put(Thread.currentThread, Held(since, System.nanoTime()))
 
     /** The execution ended. Whoever still waits stops, and learns why. */
     override def close(): Unit = {
@@ -61,6 +72,12 @@ object JoinWaits extends Logging {
   }
 
   private object Waits
+
+  /** As `System.nanoTime`. */
+  private final case class Held(since: Long, until: Long)
+
+  /** From the wait of one scan to that of the next below the same exchange, more than enough. */
+  private val SameStageNanos = TimeUnit.SECONDS.toNanos(1)
 
   private def waitsOf(executionId: Long): Option[Waits] = Executions.instance.attach(executionId, Waits)(new Waits)
 
@@ -84,28 +101,36 @@ object JoinWaits extends Logging {
     *
     * @param look
     *   called now and then with a filter whose build side has not begun; see [[JoinState.await]]
+    * @param inBroadcast
+    *   the longest wait below a broadcast, in milliseconds: it is a part of the time that Spark gives a broadcast
     */
-  def await(executionId: Long, waits: Seq[JoinWait], look: JoinRef => Boolean = _ => true): Outcome =
+  def await(
+      executionId: Long,
+      waits: Seq[JoinWait],
+      look: JoinRef => Boolean = _ => true,
+      inBroadcast: Long = Long.MaxValue
+  ): Outcome =
     pool match {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
         try
           if (pool.waiting.incrementAndGet() > pool.most(configured)) Outcome.TooManyWaiting
-          else wait(executionId, waits, look)
+          else wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
         finally pool.waiting.decrementAndGet()
     }
 
-  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean): Outcome =
+  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, longest: Long): Outcome =
     waitsOf(executionId) match {
       // Its id says nothing of whose scan this is: threads inherit it, and what fills a cached table goes on with it.
       case None => Outcome.Over
       case Some(waits) =>
-        val from = System.nanoTime()
+        val from = waits.heldSince()
         wanted.foreach { w =>
           waits.waiting.put(w.ref.id, w.ref)
-          val deadline = from + TimeUnit.MILLISECONDS.toNanos(math.min(w.millis, Longest))
+          val deadline = from + TimeUnit.MILLISECONDS.toNanos(Seq(w.millis, longest, Longest).min)
           if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart, () => look(w.ref))
         }
+        waits.heldUntilNow(from)
         if (waits.ended) Outcome.QueryEnded else Outcome.Over
     }
 

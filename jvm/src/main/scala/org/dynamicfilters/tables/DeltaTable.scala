@@ -9,6 +9,7 @@ import org.apache.spark.sql.{Dataset, Row}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.execution.datasources.FileIndex
 import org.apache.spark.sql.functions.{col, from_json, lit}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{LongType, StringType, StructField, StructType}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
@@ -64,11 +65,12 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
       val rows = if (fileCount.isDefined) files.collect() else files.take(most + 1)
       Option.when(rows.length <= most) {
         val (whole, others) = rows.partition(_.getBoolean(5))
-        def bounds(of: Array[Row]): Map[String, ColumnBounds] = of.iterator.map { r =>
+        def bounds(of: Array[Row], isWhole: Boolean): Map[String, ColumnBounds] = of.iterator.map { r =>
           def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
-          absolute(r.getString(0)) -> text.bounds(Option(r.getString(2)), Option(r.getString(3)), number(4), number(1))
+          val (min, max) = (Option(r.getString(2)), Option(r.getString(3)))
+          absolute(r.getString(0)) -> text.bounds(min, max, number(4), number(1), isWhole)
         }.toMap
-        LoggedBounds(bounds(whole), bounds(others))
+        LoggedBounds(bounds(whole, isWhole = true), bounds(others, isWhole = false))
       }
     }
 
@@ -81,6 +83,9 @@ object DeltaTable {
   /** Where Delta's classes are. They are known by name only. */
   val Package = "org.apache.spark.sql.delta."
 
+  /** Of Delta: whether what its log says of values in files is used. */
+  private val StatisticsAreUsed = "spark.databricks.delta.stats.skipping"
+
   /** Of queries, and of commands. Not those of a change data feed: they read deleted rows, which tight bounds leave out. */
   private val indexes = Set(
     Package + "stats.PreparedDeltaFileIndex",
@@ -90,10 +95,11 @@ object DeltaTable {
   /** The version that a scan reads.
     *
     * @return
-    *   None of any other location, and of a Delta version with other names
+    *   None of any other location, of a Delta version with other names, and in a session that does not use statistics
     */
   def of(location: FileIndex): Option[DeltaTable] =
-    if (!indexes.contains(location.getClass.getName)) None
+    if (!indexes.contains(location.getClass.getName) || !SQLConf.get.getConfString(StatisticsAreUsed, "true").toBoolean)
+      None
     else
       for {
         snapshot <- call(location, "preparedScan")

@@ -9,10 +9,11 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
 /** Makes bounds of what Delta's log says of a file's column as text.
   *
-  * Its traps: timestamps are cut to milliseconds; strings are cut to a prefix, with a character after the greatest one that old
-  * versions chose too small, and what is no UTF-8 in them is replaced; decimals may have gone through a double; writers differ
-  * in whether NaN counts as a greatest value; a column's type may have been widened since the text was written; with deleted
-  * rows a number of NULLs other than none or all says nothing; dates before 1582 may be of another calendar, or BC.
+  * Its traps: timestamps are cut to milliseconds, and offsets of their zones to minutes; strings are cut to a prefix, with a
+  * character after the greatest one that is not the greatest where bytes are no UTF-8, and what is none in the prefix is
+  * replaced; decimals may have gone through a double; writers differ in whether NaN counts as a greatest value; a column's
+  * type may have been widened since the text was written; with deleted rows a number of NULLs other than none or all says
+  * nothing; dates before 1582 may be of another calendar, or BC.
   *
   * @see
   *   Delta's protocol, "Per-file Statistics"
@@ -24,10 +25,19 @@ final class StatisticsText private (domain: KeyDomain) {
     *   number of NULLs
     * @param rows
     *   of the file, deleted ones included
+    * @param isWhole
+    *   whether no rows were deleted from the file. If it had no statistics by then, Delta has taken them from its footer
+    *   (`StatsCollectionUtils.computeStats`), and left row groups out that have no bounds there: for a NaN, or a long string
     */
-  def bounds(min: Option[String], max: Option[String], nulls: Option[Long], rows: Option[Long]): ColumnBounds =
+  def bounds(
+      min: Option[String],
+      max: Option[String],
+      nulls: Option[Long],
+      rows: Option[Long],
+      isWhole: Boolean = true
+  ): ColumnBounds =
     if (nulls.isDefined && nulls == rows) ColumnBounds.onlyNulls
-    else if (beforeGregorian(min, max))
+    else if (beforeGregorian(min, max) || (!isWhole && mayLackBounds))
       ColumnBounds(null, null, mayHaveNulls = !nulls.contains(0L), mayHaveValues = true)
     else
       ColumnBounds(
@@ -38,7 +48,7 @@ final class StatisticsText private (domain: KeyDomain) {
       )
 
   private def least(text: String): Option[AnyRef] = value(text).map {
-    case micros: Long if isTimestamp => key(math.subtractExact(micros, MillisInMicros))
+    case micros: Long if isTimestamp => key(math.subtractExact(micros, lost(micros)))
     case d: Decimal => widened(d, RoundingMode.FLOOR).map(key).orNull
     case v => key(v)
   }
@@ -47,7 +57,8 @@ final class StatisticsText private (domain: KeyDomain) {
     case FloatType | DoubleType => None
     case _ =>
       value(text).map {
-        case micros: Long if isTimestamp => key(math.addExact(micros, MillisInMicros))
+        case micros: Long if isTimestamp => key(math.addExact(micros, lost(micros)))
+        case s: UTF8String => afterAll(s).map(key).orNull
         case d: Decimal => widened(d, RoundingMode.CEILING).map(key).orNull
         case v => key(v)
       }
@@ -63,6 +74,28 @@ final class StatisticsText private (domain: KeyDomain) {
       val end = wide.setScale(d.scale, to)
       Option.when(end.precision <= d.precision)(Decimal(end, d.precision, d.scale))
     }
+
+  /** How far a timestamp may be from its text, in microseconds. */
+  private def lost(micros: Long): Long =
+    if (domain.dataType == TimestampType && micros < WholeMinutes * MicrosInDay) MinuteInMicros else MillisInMicros
+
+  /** After all strings that begin with the prefix: Delta puts Unicode's greatest character behind it, and a byte of what was
+    * cut away may be greater than all of Unicode.
+    */
+  private def afterAll(s: UTF8String): Option[UTF8String] =
+    if (!s.endsWith(Greatest)) Some(s)
+    else {
+      val bytes = s.getBytes.dropRight(Greatest.numBytes)
+      bytes.lastOption.map { last =>
+        bytes(bytes.length - 1) = (last + 1).toByte
+        UTF8String.fromBytes(bytes)
+      }
+    }
+
+  private val mayLackBounds = domain.dataType match {
+    case StringType | FloatType | DoubleType => true
+    case _ => false
+  }
 
   private val isTimestamp = domain.dataType == TimestampType || domain.dataType == TimestampNTZType
 
@@ -95,6 +128,12 @@ final class StatisticsText private (domain: KeyDomain) {
 
 object StatisticsText {
   private val MillisInMicros = 1000L
+  private val MinuteInMicros = 60000000L
+
+  /** 1972-01-08: since the day before, when Liberia gave its own up, all offsets of zones are whole minutes. */
+  private val WholeMinutes = 737L
+
+  private val Greatest = UTF8String.fromString("\uDBFF\uDFFF")
 
   /** Stands for bytes that are no UTF-8, which may be less or greater; old versions put it at the end of what they cut. */
   private val Replacement = "\uFFFD"

@@ -31,6 +31,26 @@ class EarlyPredicatesSuite extends AnyFunSuite {
     assert(fewer > 10000)
   }
 
+  test("bytes that are no UTF-8 are like what LIKE takes them for") {
+    val random = new scala.util.Random(8)
+    val pieces = Seq("a", "b", "\u00e9", "\uFFFD").map(_.getBytes("UTF-8")) ++
+      Seq(0xc3, 0xa9, 0xff, 0xef, 0xbf).map(b => Array(b.toByte))
+    val letters = Seq("a", "b", "%", "_", "\u00e9", "\uFFFD")
+    var decoded = 0
+    (0 until 3000).foreach { _ =>
+      val p = like(Seq.fill(random.nextInt(6))(letters(random.nextInt(letters.size))).mkString)
+      (0 until 20).foreach { _ =>
+        val bytes = Seq.fill(random.nextInt(6))(pieces(random.nextInt(pieces.size))).flatten.toArray
+        val row = InternalRow(UTF8String.fromBytes(bytes))
+        if (Predicate.createInterpreted(p).eval(row)) {
+          decoded += 1
+          assert(EarlyPredicates.weakened(p).forall(Predicate.createInterpreted(_).eval(row)), s"$p of ${bytes.toSeq}")
+        }
+      }
+    }
+    assert(decoded > 1000)
+  }
+
   test("no LIKE is left where it holds for more than its parts, nor is anything made of its opposite") {
     assert(EarlyPredicates.weakened(like("%_%")).isEmpty)
     assert(EarlyPredicates.weakened(Or(like("a%b%"), like("%"))).isEmpty)

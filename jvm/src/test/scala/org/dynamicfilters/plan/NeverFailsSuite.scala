@@ -106,7 +106,7 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       case a: BaseAggregateExec => a
     }
     assert(aggregates.nonEmpty)
-    aggregates.forall(ExcludedRows.ofGroups(_, Nil, Nil).isEmpty)
+    aggregates.forall(ExcludedRows.ofGroups(_, isFiltered = true, Nil, Nil).isEmpty)
   }
 
   test("functions of groups that lose a part") {
@@ -152,7 +152,7 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
     def mayFail(change: Set[String], query: String): Boolean = {
       val operators = above(query)
       val changed = operators.head.children.head.output.filter(a => change(a.name))
-      ExcludedRows.failure(ExcludedRows.Change.of(changed), operators, Nil).isDefined
+      ExcludedRows.failure(ExcludedRows.Change.of(changed), operators, Nil, isFiltered = true).isDefined
     }
     val outer = "SELECT 100 DIV c AS x FROM (SELECT /*+ REPARTITION(2) */ coalesce(l, 0) AS c, i FROM never_fails)"
     assert(mayFail(Set("l"), outer))

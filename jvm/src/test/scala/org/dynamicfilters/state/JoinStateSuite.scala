@@ -282,6 +282,33 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits {
     }
   }
 
+  test("scans below one exchange are held back no longer than one of them, and a tenth of a broadcast's time") {
+    failAfter(20.seconds) {
+      def seconds(name: String, scans: Int, inBroadcast: Long): Double = {
+        val id = 987658L
+        @volatile var took = 0L
+        def one(): Unit = {
+          val outcome = JoinWaits.await(id, Seq(JoinWait(ref("a"), 1000L)), inBroadcast = inBroadcast)
+          assert(outcome == JoinWaits.Outcome.Over)
+        }
+        val work: Runnable = () => {
+          val from = System.nanoTime()
+          (1 to scans).foreach(_ => one())
+          took = System.nanoTime() - from
+        }
+        val t = new Thread(work, name)
+        t.start()
+        t.join(15000)
+        Executions.instance.close(id)
+        assert(!t.isAlive && took > 0)
+        took / 1e9
+      }
+      val together = seconds("shuffle-exchange-test", 4, 100L)
+      assert(together >= 0.9 && together < 2)
+      assert(seconds("broadcast-exchange-test", 4, 100L) < 0.6)
+    }
+  }
+
   test("an equal build side that has started, or starts, serves whoever waits") {
     failAfter(20.seconds) {
       val id = 987656L

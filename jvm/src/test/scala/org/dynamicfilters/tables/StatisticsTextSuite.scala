@@ -49,8 +49,9 @@ class StatisticsTextSuite extends AnyFunSuite {
   }
 
   test("timestamps are cut to milliseconds, and in a zone") {
-    val b = bounds(TimestampType, "1969-12-31T23:59:59.999Z", "1970-01-01T01:00:00.001+01:00")
-    assert(b == ColumnBounds(Long.box(-2000), Long.box(2000), false, true))
+    val b = bounds(TimestampType, "1999-12-31T23:59:59.999Z", "2000-01-01T01:00:00.001+01:00")
+    val start = 946684800000000L
+    assert(b == ColumnBounds(Long.box(start - 2000), Long.box(start + 2000), false, true))
     val local = bounds(TimestampNTZType, "1970-01-01T00:00:00.005", "1970-01-01T00:00:00.005")
     assert(local == ColumnBounds(Long.box(4000), Long.box(6000), false, true))
     assert(bounds(TimestampType, "1970-01-01T00:00:00", "1970-01-01 00:00:00") == ColumnBounds(null, null, false, true))
@@ -63,9 +64,31 @@ class StatisticsTextSuite extends AnyFunSuite {
     assert(bounds(FloatType, "-0.0", "1").min == domain(FloatType).fromInternal(0.0f))
   }
 
-  test("strings are cut to a prefix; the character that old versions put after it is not the greatest") {
+  test("offsets of zones are cut to minutes, while there were others") {
+    // Los Angeles, 7:52:58 behind; Amsterdam, 19:32 ahead.
+    val b = bounds(TimestampType, "1900-01-01T00:19:00.000+00:19", "1900-01-01T00:00:00.000-07:52")
+    val (real, last) =
+      (java.time.Instant.parse("1899-12-31T23:59:28Z"), java.time.Instant.parse("1900-01-01T07:52:58Z"))
+    assert(b.min.asInstanceOf[Long] <= real.getEpochSecond * 1000000)
+    assert(b.max.asInstanceOf[Long] >= last.getEpochSecond * 1000000)
+    val local = bounds(TimestampNTZType, "1900-01-01T00:00:00.005", "1900-01-01T00:00:00.005")
+    assert(local.max.asInstanceOf[Long] - local.min.asInstanceOf[Long] == 2000)
+  }
+
+  test("of a file with deleted rows what a footer may lack says nothing") {
+    def deleted(t: DataType, min: String, max: String) =
+      text(t).get.bounds(Some(min), Some(max), Some(0), Some(10), isWhole = false)
+    assert(deleted(StringType, "a", "b") == ColumnBounds(null, null, false, true))
+    assert(deleted(DoubleType, "1", "2") == ColumnBounds(null, null, false, true))
+    assert(deleted(LongType, "1", "2") == bounds(LongType, "1", "2"))
+  }
+
+  test("strings are cut to a prefix, and no character after it is the greatest") {
     val b = bounds(StringType, "abc", "abd\uDBFF\uDFFF")
-    assert(b == ColumnBounds(UTF8String.fromString("abc"), UTF8String.fromString("abd\uDBFF\uDFFF"), false, true))
+    assert(b == ColumnBounds(UTF8String.fromString("abc"), UTF8String.fromString("abe"), false, true))
+    val above = bounds(StringType, "a", "a\u00FF\uDBFF\uDFFF").max.asInstanceOf[UTF8String]
+    assert(above.compareTo(UTF8String.fromBytes(Array[Byte](97, -61, -65, -1, -1, -1, -1, -1, -1))) > 0)
+    assert(bounds(StringType, "", "\uDBFF\uDFFF").max == null)
     assert(bounds(StringType, "abc", "abd\uFFFD").max == null)
     assert(bounds(StringType, "a\uFFFDc", "b").min == null)
   }
