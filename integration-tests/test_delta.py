@@ -310,3 +310,42 @@ def test_names_that_mean_other_columns_in_another_version(
     ]
     results = [assert_same_result(query, ordered=True) for query in queries]
     assert any(s["files_pruned"] for r in results for s in r.scans), results[-1].analysis
+
+
+@pytest.mark.parametrize(
+    ("zone", "time"), [("America/Los_Angeles", "1850-01-01"), ("Africa/Monrovia", "1970-06-01")]
+)
+def test_times_of_zones_that_were_no_whole_minutes_away(
+    spark: SparkSession, assert_same_result: Same, zone: str, time: str
+) -> None:
+    """The log has hours and minutes of a zone's offset only."""
+    with joins.settings(spark, {"spark.sql.session.timeZone": zone}):
+        spark.sql("DROP TABLE IF EXISTS old_times")
+        spark.sql("CREATE TABLE old_times (id BIGINT, ts TIMESTAMP) USING delta")
+        for start in (time, "1990-01-01", "2000-01-01"):
+            times = f"TIMESTAMP'{start} 00:00:00' + make_dt_interval(0, 0, 0, id)"
+            spark.sql(f"INSERT INTO old_times SELECT /*+ COALESCE(1) */ id, {times} FROM range(601)")
+        for last in (0, 600):
+            one = f"SELECT TIMESTAMP'{time} 00:00:00' + make_dt_interval(0, 0, 0, id) AS k"
+            keys = f"{one} FROM range({last}, {last + 1})"
+            query = f"SELECT /*+ BROADCAST(b) */ t.id FROM old_times t JOIN ({keys}) b ON t.ts = b.k"
+            result = _check(spark, assert_same_result, query)
+            assert _scan(result, "old_times")["files_pruned"] >= 2, result.analysis
+        _check(spark, assert_same_result, "SELECT id FROM old_times ORDER BY ts LIMIT 1", ordered=True)
+
+
+def test_strings_that_are_no_utf_8(spark: SparkSession, assert_same_result: Same) -> None:
+    """Bytes behind the prefix that the log has are greater than the character that stands for them."""
+    spark.sql("DROP TABLE IF EXISTS odd_bytes")
+    spark.sql("CREATE TABLE odd_bytes (id BIGINT, t STRING) USING delta")
+    for i, odd in enumerate(("X'FF41'", "X'F841'", "'x'")):
+        text = f"concat(repeat('a', 32), IF(id = 7, CAST({odd} AS STRING), CAST(id AS STRING)))"
+        spark.sql(f"INSERT INTO odd_bytes SELECT /*+ COALESCE(1) */ id + {i * 1000}, {text} FROM range(300)")
+    spark.sql("INSERT INTO odd_bytes SELECT /*+ COALESCE(1) */ id + 9000, concat('b', id) FROM range(300)")
+    keys = "SELECT t AS k FROM odd_bytes WHERE id IN (7, 1007)"
+    query = f"SELECT /*+ BROADCAST(b) */ o.id FROM odd_bytes o JOIN ({keys}) b ON o.t = b.k"
+    result = _check(spark, assert_same_result, query)
+    assert _scan(result, "odd_bytes")["files_pruned"] >= 1, result.analysis
+    for order in ("", "DESC"):
+        query = f"SELECT id FROM odd_bytes WHERE id < 9000 ORDER BY t {order}, id LIMIT 2"
+        _check(spark, assert_same_result, query, ordered=True)

@@ -104,8 +104,8 @@ OF_LOST_MATCHES = {
     # Asked of pairs that stock Spark has not.
     "condition": f"SELECT l.k, x.z AS q FROM {LOST} l LEFT JOIN few x ON l.n = x.key AND l.k DIV x.z > -1",
     "many": f"SELECT l.k, x.z AS q FROM {LOST} l JOIN few x ON l.n = x.key",
-    "many_rows": "SELECT l.k, x.z AS q FROM (SELECT u.k, u.y FROM unfiltered u LEFT JOIN looked l ON u.k = l.k "
-    "WHERE l.k IS NULL) l JOIN few x ON l.y = x.key",
+    "many_rows": "SELECT l.k, x.z AS q FROM (SELECT u.k, u.y FROM unfiltered u LEFT JOIN looked l "
+    "ON u.k = l.k WHERE l.k IS NULL) l JOIN few x ON l.y = x.key",
     # Of rows, or values, that stock Spark has not in any order.
     "sum_of_rows": f"SELECT k, sum(n) AS q FROM (SELECT u.k, {GREAT} AS n FROM {TWICE} u "
     "LEFT ANTI JOIN looked l ON u.k = l.k) GROUP BY k",

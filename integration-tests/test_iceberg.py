@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import spark_dynamic_filters as sdf
@@ -198,6 +199,43 @@ def test_partitioned_table(spark: SparkSession, compare: Comparer) -> None:
     assert (
         _scan(compare("SELECT id FROM ice.db.parts ORDER BY id DESC LIMIT 3").on, files)["files_pruned"] > 0
     )
+
+
+def test_bounds_of_texts_that_are_no_utf_8(spark: SparkSession, compare: Comparer) -> None:
+    """Manifests have other characters in place of such bytes, which are less or greater than these."""
+    spark.sql("DROP TABLE IF EXISTS ice.db.bytes")
+    spark.sql(f"CREATE TABLE ice.db.bytes (id BIGINT, t STRING) USING iceberg TBLPROPERTIES ({SPLITS})")
+    for i, (odd, others) in enumerate((("X'80'", "é"), ("X'FF'", "é"), ("X'7AFF'", "é"), ("'z'", "a"))):
+        text = f"IF(id = 9, CAST({odd} AS STRING), concat('{others}', id))"
+        values = f"SELECT /*+ COALESCE(1) */ id + {i * 1000}, {text}"
+        spark.sql(f"INSERT INTO ice.db.bytes {values} FROM range(300)")
+    spark.sql("CACHE TABLE odd AS SELECT CAST(X'FF' AS STRING) k UNION ALL SELECT CAST(X'80' AS STRING)")
+    compare("SELECT id FROM ice.db.bytes WHERE id < 2000 ORDER BY t LIMIT 1")
+    compare("SELECT id FROM ice.db.bytes ORDER BY t DESC LIMIT 1")
+    compare("SELECT hex(min(t)), hex(max(t)) FROM ice.db.bytes WHERE id < 2000")
+    run = compare("SELECT id FROM ice.db.bytes JOIN odd ON t = k", joins.BROADCAST, joins.FOREVER)
+    assert [r.id for r in run.on.rows] == [1009, 9] or [r.id for r in run.on.rows] == [9, 1009]
+    # Of the last file nothing is odd.
+    assert _scan(run.on, 4)["files_pruned"] == 1, str(run.on)
+
+
+def test_files_that_hold_another_value_of_what_they_are_partitioned_by(
+    spark: SparkSession, compare: Comparer, tmp_path: Path
+) -> None:
+    for i in range(6):
+        (tmp_path / f"p={i * 10}").mkdir()
+        rows = pa.table({"id": range(i * 100, i * 100 + 100), "p": pa.array([0] * 100, pa.int32())})
+        pq.write_table(rows, tmp_path / f"p={i * 10}" / "f.parquet")
+    spark.sql("DROP TABLE IF EXISTS ice.db.added")
+    partitioned = f"USING iceberg PARTITIONED BY (p) TBLPROPERTIES ({SPLITS})"
+    spark.sql(f"CREATE TABLE ice.db.added (id BIGINT, p INT) {partitioned}")
+    spark.sql(f"CALL ice.system.add_files(table => 'db.added', source_table => '`parquet`.`{tmp_path}`')")
+    run = compare("SELECT id, p FROM ice.db.added ORDER BY p DESC, id LIMIT 3").on
+    assert run.rows[0].p == 50
+    assert _scan(run, 6)["files_pruned"] == 5, str(run)
+    keys = "(SELECT h * 10 AS j FROM b WHERE n < 40 AND h BETWEEN 1 AND 2)"
+    compare(f"SELECT id FROM ice.db.added JOIN {keys} ON p = j", joins.FOREVER)
+    compare("SELECT min(p), max(p), count(*) FROM ice.db.added WHERE id >= 0")
 
 
 def test_users_filter(spark: SparkSession, compare: Comparer) -> None:

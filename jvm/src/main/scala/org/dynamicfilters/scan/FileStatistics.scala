@@ -15,7 +15,13 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
   * @param bytes
   *   compressed size of all its columns
   */
-final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: ColumnBounds)
+final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: ColumnBounds) {
+
+  /** Whether Parquet may assign it to a split. A footer has sizes of row groups beside those of their columns, by which Parquet
+    * goes and which its metadata does not show: they need not be the same. So it may be any split that has a part of it.
+    */
+  def mayBeOf(start: Long, end: Long): Boolean = middle - bytes / 2 < end && middle + (bytes + 1) / 2 > start
+}
 
 object LearnedRowGroup {
   def of(block: BlockMetaData, bounds: ColumnBounds): LearnedRowGroup =
@@ -82,7 +88,7 @@ final class FileStatistics(maxRowGroups: Int) {
         groups <- c.splits
           .get((start, end))
           .orElse(c.splits.collectFirst {
-            case ((s, e), g) if s <= start && e >= end => g.filter(r => r.middle >= start && r.middle < end)
+            case ((s, e), g) if s <= start && e >= end => g.filter(_.mayBeOf(start, end))
           })
       } yield groups
     }

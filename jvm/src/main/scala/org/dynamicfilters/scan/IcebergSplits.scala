@@ -75,7 +75,8 @@ private object IcebergSplits extends Logging {
         fields
           .find(Reflect.call(_, "name") == c.name)
           .filter(f => has(scan, StructField(c.name, c.domain.dataType)) && isStored(f, c.domain.dataType))
-          .map(f => new Column(Reflect.call(f, "fieldId").asInstanceOf[Integer], c.domain))
+          .map(f => Reflect.call(f, "fieldId").asInstanceOf[Integer] -> c.domain)
+          .collect { case (id, domain) if id < FirstReservedId => new Column(id, domain) }
       }
       Option(Reflect.call(scan, "scan")).filter(_ => columns.exists(_.isDefined)).map { inner =>
         val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct
@@ -100,7 +101,7 @@ private object IcebergSplits extends Logging {
       val known = mutable.HashMap.empty[String, IndexedSeq[ColumnBounds]]
       files.asScala.foreach { task =>
         val file = Reflect.call(task, "file")
-        known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.of(file))))
+        known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.of(task, file))))
       }
       known.toMap
     } finally files.close()
@@ -129,7 +130,38 @@ private object IcebergSplits extends Logging {
   private final class Column(id: Integer, domain: KeyDomain) {
     def key: (Integer, KeyDomain) = (id, domain)
 
-    def of(file: AnyRef): ColumnBounds = {
+    def of(task: AnyRef, file: AnyRef): ColumnBounds = {
+      val spec = Reflect.call(task, "spec")
+      if (Reflect.call(spec, "identitySourceIds").asInstanceOf[java.util.Set[Integer]].contains(id))
+        ofPartition(Reflect.call(spec, "fields").asInstanceOf[JCollection[AnyRef]].asScala.toSeq, file)
+      else ofFile(file)
+    }
+
+    /** Of what a table is partitioned by Iceberg reads the partition's value, whatever the file has. */
+    private def ofPartition(fields: Seq[AnyRef], file: AnyRef): ColumnBounds = {
+      val at = fields.indexWhere { f =>
+        Reflect.call(f, "sourceId") == id && Reflect.call(Reflect.call(f, "transform"), "isIdentity") == true
+      }
+      Reflect.call(
+        Reflect.call(file, "partition"),
+        "get",
+        classOf[Int] -> Integer.valueOf(at),
+        classOf[Class[_]] -> classOf[AnyRef]
+      ) match {
+        case null => ColumnBounds.onlyNulls
+        case n: Number if !isFloating =>
+          val key = domain.fromInternal(if (isOfInts) n.intValue else n.longValue)
+          ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
+        case s: CharSequence if domain.dataType == StringType =>
+          val key = domain.fromInternal(UTF8String.fromString(s.toString))
+          ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
+        case _ => ColumnBounds.unknown
+      }
+    }
+
+    private def isOfInts = domain.dataType == IntegerType || domain.dataType == DateType
+
+    private def ofFile(file: AnyRef): ColumnBounds = {
       def in(map: String): Option[AnyRef] =
         Option(Reflect.call(file, map).asInstanceOf[JMap[Integer, AnyRef]]).flatMap(m => Option(m.get(id)))
       def count(map: String): Option[Long] = in(map).map(_.asInstanceOf[java.lang.Long].longValue)
@@ -167,6 +199,9 @@ private object IcebergSplits extends Logging {
       }
     }
   }
+
+  /** Columns from here on are Iceberg's own, such as `_row_id`: what a file has not of them is no NULL. */
+  private val FirstReservedId = Integer.MAX_VALUE - 200
 
   /** Stands for bytes that are no UTF-8, which may be less or greater. */
   private val Replacement = UTF8String.fromString("\uFFFD")
