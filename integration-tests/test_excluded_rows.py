@@ -109,6 +109,8 @@ OF_LOST_MATCHES = {
     # Of rows, or values, that stock Spark has not in any order.
     "sum_of_rows": f"SELECT k, sum(n) AS q FROM (SELECT u.k, {GREAT} AS n FROM {TWICE} u "
     "LEFT ANTI JOIN looked l ON u.k = l.k) GROUP BY k",
+    "all_in_memory": "SELECT k, size(collect_list(y)) AS q FROM (SELECT u.k, u.y FROM unfiltered u "
+    "LEFT ANTI JOIN looked l ON u.k = l.k) GROUP BY k",
     "sum_of_values": f"SELECT u.k, sum(coalesce(l.v, {GREAT})) AS q FROM {TWICE} u "
     "LEFT JOIN looked l ON u.k = l.k GROUP BY u.k",
     "no_column": "SELECT u.k, raise_error('lost') AS q FROM unfiltered u LEFT ANTI JOIN looked l "

@@ -161,9 +161,10 @@ private[plan] object ExcludedRows {
     * the filter is for these rows, too.
     */
   private def joined(j: BaseJoinExec, change: Change, isFiltered: Boolean): Either[String, Change] =
-    if (!j.expressions.exists(change.touches)) Right(change)
+    if (change == Change.Rows && !isFiltered) Left(PushDown.stops(j))
+    else if (!j.expressions.exists(change.touches)) Right(change)
     // A row that stock Spark has not there may be a second match.
-    else if (j.joinType == LeftSingle || matchesMore(j, change, isFiltered)) Left(PushDown.stops(j))
+    else if (j.joinType == LeftSingle || matchesMore(j, change)) Left(PushDown.stops(j))
     else
       // The condition is asked of other pairs than in stock Spark.
       j.expressions
@@ -177,8 +178,8 @@ private[plan] object ExcludedRows {
           case _ => Change.Rows
         })
 
-  private def matchesMore(j: BaseJoinExec, change: Change, isFiltered: Boolean): Boolean = change match {
-    case Change.Rows => !isFiltered
+  private def matchesMore(j: BaseJoinExec, change: Change): Boolean = change match {
+    case Change.Rows => false
     case Change.Columns(_, nulls) =>
       j.leftKeys.isEmpty || (j.leftKeys ++ j.rightKeys).exists(k => change.touches(k) && !isNull(k, nulls))
   }
@@ -232,7 +233,7 @@ private[plan] object ExcludedRows {
       if (otherRows) a.resultExpressions
       else a.resultExpressions.filterNot(_.references.forall(r => keys(r.exprId)))
     firstFailing(change, a.groupingExpressions)
-      .orElse(a.aggregateExpressions.find(f => !failsNot(f, change)).map(fails))
+      .orElse(a.aggregateExpressions.find(f => !failsNot(f, change, isOfPart = !otherRows)).map(fails))
       .orElse(changed.find(!NeverFails(_, functions.get, neverZero(a))).map(fails))
       .toLeft(if (otherRows) Change.Rows else Change.of(changed))
   }
@@ -258,9 +259,13 @@ private[plan] object ExcludedRows {
       }
     }
 
-  /** What a function is of fails only where it is not what it is in stock Spark, the function itself because there is less. */
-  private def failsNot(f: AggregateExpression, change: Change): Boolean = {
+  /** What a function is of fails only where it is not what it is in stock Spark, the function itself because there is less.
+    *
+    * @param isOfPart
+    *   whether a group has no rows that it has not in stock Spark
+    */
+  private def failsNot(f: AggregateExpression, change: Change, isOfPart: Boolean): Boolean = {
     val touched = (f.aggregateFunction.children ++ f.filter).filter(change.touches)
-    NeverFails.function(f.aggregateFunction, isOfPart = touched.isEmpty) && touched.forall(NeverFails(_))
+    NeverFails.function(f.aggregateFunction, isOfPart && touched.isEmpty) && touched.forall(NeverFails(_))
   }
 }

@@ -194,7 +194,7 @@ private object IcebergSplits extends Logging {
         case _ => b.getLong
       }
       value match {
-        case s: UTF8String if s.contains(Replacement) => null
+        case s: UTF8String if s.contains(Replacement) || s.endsWith(AfterReplacement) => null
         case v => domain.fromInternal(v)
       }
     }
@@ -205,6 +205,9 @@ private object IcebergSplits extends Logging {
 
   /** Stands for bytes that are no UTF-8, which may be less or greater. */
   private val Replacement = UTF8String.fromString("\uFFFD")
+
+  /** What Iceberg makes of it at the end of an upper bound that it has cut there. */
+  private val AfterReplacement = UTF8String.fromString("\uFFFE")
 }
 
 /** What was planned last, so that a query that is asked again does not read the manifests again. A snapshot never changes. */

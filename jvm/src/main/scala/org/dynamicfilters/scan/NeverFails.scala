@@ -86,7 +86,9 @@ private[dynamicfilters] object NeverFails {
   def function(f: AggregateFunction, isOfPart: Boolean = true): Boolean = f match {
     case _: Count | _: Min | _: Max | _: MinBy | _: MaxBy | _: First | _: Last => true
     case _: StddevPop | _: StddevSamp | _: VariancePop | _: VarianceSamp => true
-    case _: BitAggregate | _: CollectList | _: CollectSet | _: ApproximatePercentile | _: HyperLogLogPlusPlus => true
+    case _: BitAggregate | _: ApproximatePercentile | _: HyperLogLogPlusPlus => true
+    // There may be too many for the memory.
+    case _: CollectList | _: CollectSet => isOfPart
     case s: Sum => wraps(s, s.evalContext.evalMode) || (sums(s.child) && (isOfPart || !isOfLongs(s)))
     case a: Average => wraps(a, a.evalMode) || sums(a.child)
     case _ => false
