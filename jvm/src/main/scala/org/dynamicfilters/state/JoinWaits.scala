@@ -76,8 +76,10 @@ object JoinWaits extends Logging {
   /** As `System.nanoTime`. */
   private final case class Held(since: Long, until: Long)
 
-  /** From the wait of one scan to that of the next below the same exchange, more than enough. */
-  private val SameStageNanos = TimeUnit.SECONDS.toNanos(1)
+  /** From the wait of one scan to that of the next below the same exchange. Another exchange may come to the same thread, but
+    * not before a stage has run in between.
+    */
+  private val SameStageNanos = TimeUnit.MILLISECONDS.toNanos(10)
 
   private def waitsOf(executionId: Long): Option[Waits] = Executions.instance.attach(executionId, Waits)(new Waits)
 
