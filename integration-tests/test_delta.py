@@ -318,7 +318,7 @@ def test_names_that_mean_other_columns_in_another_version(
 def test_times_of_zones_that_were_no_whole_minutes_away(
     spark: SparkSession, assert_same_result: Same, zone: str, time: str
 ) -> None:
-    """The log has hours and minutes of a zone's offset only."""
+    """The log may have hours and minutes of a zone's offset only."""
     with joins.settings(spark, {"spark.sql.session.timeZone": zone}):
         spark.sql("DROP TABLE IF EXISTS old_times")
         spark.sql("CREATE TABLE old_times (id BIGINT, ts TIMESTAMP) USING delta")

@@ -9,7 +9,7 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
 /** Makes bounds of what Delta's log says of a file's column as text.
   *
-  * Its traps: timestamps are cut to milliseconds, and offsets of their zones to minutes; strings are cut to a prefix, with a
+  * Its traps: timestamps are cut to milliseconds, by some writers with offsets in minutes; strings are cut to a prefix, with a
   * character after the greatest one that is not the greatest where bytes are no UTF-8, and what is none in the prefix is
   * replaced; decimals may have gone through a double; writers differ in whether NaN counts as a greatest value; a column's
   * type may have been widened since the text was written; with deleted rows a number of NULLs other than none or all says
@@ -75,7 +75,9 @@ final class StatisticsText private (domain: KeyDomain) {
       Option.when(end.precision <= d.precision)(Decimal(end, d.precision, d.scale))
     }
 
-  /** How far a timestamp may be from its text, in microseconds. */
+  /** How far a timestamp may be from its text, in microseconds. Delta 4.4 writes an offset's seconds, and such a text is not
+    * read; the pattern `XXX` of other writers leaves them out.
+    */
   private def lost(micros: Long): Long =
     if (domain.dataType == TimestampType && micros < WholeMinutes * MicrosInDay) MinuteInMicros else MillisInMicros
 
