@@ -6,7 +6,6 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters, ScanSnapshots}
 import org.dynamicfilters.state.{JoinRef, RunningStages, TaskFilters}
 
@@ -18,21 +17,20 @@ case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) ex
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = announced(child.executeColumnar())
 
   private def announced[T: ClassTag](rows: RDD[T]): RDD[T] = {
-    val ready: Seq[Option[ValueFilter]] = filters.map(_.ref match {
-      case j: JoinRef =>
-        val filter = j.state.current
-        if (filter.isDefined) j.state.usedFromStart()
-        filter
-      case _ => None
-    })
+    val refs = filters.map(_.ref)
+    val ready = FilteredScan.complete(refs)
+    refs.zip(ready).foreach {
+      case (j: JoinRef, Some(_)) => j.state.usedFromStart()
+      case _ =>
+    }
     val scanned =
       new ConsumerTaskRDD(
         rows,
         filters,
-        filters.map(_.ref.currentRun),
+        refs.map(_.currentRun),
         ReadyFilters(sparkContext, ready),
         if (filters.exists(_.place.crossesExchange))
-          Some(ScanSnapshots(sparkContext, filters.map(_.ref), ready(_).isDefined))
+          Some(ScanSnapshots(sparkContext, refs, ready(_).isDefined))
         else None
       )
     TaskFilters

@@ -7,9 +7,10 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{FileSourceScanExec, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, JoinWait, JoinWaits, TaskFilters}
+import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, TaskFilters}
 
 /** A scan under dynamic filters. To the operators above it is the scan itself. */
 trait FilteredScan extends UnaryExecNode {
@@ -61,6 +62,12 @@ object FilteredScan {
 
   /** A broadcast below which a scan is held back has nine tenths of its time left for its work. */
   private val PartOfBroadcast = 10
+
+  /** Filters of joins that are complete now, of their build sides' types; none of others. */
+  def complete(refs: IndexedSeq[FilterRef]): IndexedSeq[Option[ValueFilter]] = refs.map {
+    case j: JoinRef => j.state.current
+    case _ => None
+  }
 
   /** In plans as text. */
   val Name = "DynamicFilterScan"

@@ -53,10 +53,7 @@ trait SpecScan extends FilteredScan {
   /** Join filters that are complete now, by column, then by tuple of columns. Of their build sides' types: columns of several
     * types may have one filter, and a process keeps what has travelled once.
     */
-  @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = spec.filterRefs.map {
-    case j: JoinRef => j.state.current
-    case _ => None
-  }
+  @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = FilteredScan.complete(spec.filterRefs)
 
   /** These, and users' filters, which travel with the spec, of the types of the scan's columns. */
   protected def known: IndexedSeq[Option[ValueFilter]] = ready.zipWithIndex.map {

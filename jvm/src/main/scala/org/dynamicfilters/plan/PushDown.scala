@@ -191,7 +191,7 @@ final class PushDown(
   ): Either[String, SparkPlan] =
     reason(true).toLeft(()).flatMap { _ =>
       val before = unfiltered
-      pushed.filterOrElse(_ => unfiltered == before || reason(false).isEmpty, reason(false).getOrElse(""))
+      pushed.flatMap(done => (if (unfiltered == before) None else reason(false)).toLeft(done))
     }
 
   /** Into the side that the columns belong to, and into the other side by the keys that equal the columns, as far as the

@@ -99,13 +99,31 @@ private object IcebergSplits extends Logging {
     val files = Reflect.call(withBounds, "planFiles").asInstanceOf[java.lang.Iterable[AnyRef] with AutoCloseable]
     try {
       val known = mutable.HashMap.empty[String, IndexedSeq[ColumnBounds]]
+      // A task reads its partition spec from JSON when it is asked for it, and many tasks have the same.
+      val constants = mutable.HashMap.empty[AnyRef, Map[AnyRef, Int]]
       files.asScala.foreach { task =>
         val file = Reflect.call(task, "file")
-        known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.of(task, file))))
+        def at = constants.getOrElseUpdate(Reflect.call(file, "specId"), constantFields(Reflect.call(task, "spec")))
+        known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.of(file, at))))
       }
       known.toMap
     } finally files.close()
   }
+
+  /** By their ids, the columns that a table is partitioned by as they are: where a file's partition has their values. Iceberg
+    * reads these, whatever the file has.
+    */
+  private def constantFields(partitionSpec: AnyRef): Map[AnyRef, Int] =
+    Reflect
+      .call(partitionSpec, "fields")
+      .asInstanceOf[JCollection[AnyRef]]
+      .asScala
+      .zipWithIndex
+      .collect {
+        case (f, at) if Reflect.call(Reflect.call(f, "transform"), "isIdentity") == true =>
+          Reflect.call(f, "sourceId") -> at
+      }
+      .toMap
 
   private def location(file: AnyRef): String = Reflect.call(file, "location").toString
 
@@ -130,31 +148,21 @@ private object IcebergSplits extends Logging {
   private final class Column(id: Integer, domain: KeyDomain) {
     def key: (Integer, KeyDomain) = (id, domain)
 
-    def of(task: AnyRef, file: AnyRef): ColumnBounds = {
-      val spec = Reflect.call(task, "spec")
-      if (Reflect.call(spec, "identitySourceIds").asInstanceOf[java.util.Set[Integer]].contains(id))
-        ofPartition(Reflect.call(spec, "fields").asInstanceOf[JCollection[AnyRef]].asScala.toSeq, file)
-      else ofFile(file)
-    }
+    /** @param constants
+      *   of the file's partition spec
+      */
+    def of(file: AnyRef, constants: Map[AnyRef, Int]): ColumnBounds =
+      constants.get(id).fold(ofFile(file))(at => ofConstant(Reflect.call(file, "partition"), at))
 
-    /** Of what a table is partitioned by Iceberg reads the partition's value, whatever the file has. */
-    private def ofPartition(fields: Seq[AnyRef], file: AnyRef): ColumnBounds = {
-      val at = fields.indexWhere { f =>
-        Reflect.call(f, "sourceId") == id && Reflect.call(Reflect.call(f, "transform"), "isIdentity") == true
+    private def ofConstant(partition: AnyRef, at: Int): ColumnBounds = {
+      def only(value: Any) = {
+        val key = domain.fromInternal(value)
+        ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
       }
-      Reflect.call(
-        Reflect.call(file, "partition"),
-        "get",
-        classOf[Int] -> Integer.valueOf(at),
-        classOf[Class[_]] -> classOf[AnyRef]
-      ) match {
+      Reflect.call(partition, "get", classOf[Int] -> Integer.valueOf(at), classOf[Class[_]] -> classOf[AnyRef]) match {
         case null => ColumnBounds.onlyNulls
-        case n: Number if !isFloating =>
-          val key = domain.fromInternal(if (isOfInts) n.intValue else n.longValue)
-          ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
-        case s: CharSequence if domain.dataType == StringType =>
-          val key = domain.fromInternal(UTF8String.fromString(s.toString))
-          ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
+        case n: Number if !isFloating => only(if (isOfInts) n.intValue else n.longValue)
+        case s: CharSequence if domain.dataType == StringType => only(UTF8String.fromString(s.toString))
         case _ => ColumnBounds.unknown
       }
     }

@@ -121,7 +121,7 @@ object JoinWaits extends Logging {
         finally pool.waiting.decrementAndGet()
     }
 
-  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, longest: Long): Outcome =
+  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, atMost: Long): Outcome =
     waitsOf(executionId) match {
       // Its id says nothing of whose scan this is: threads inherit it, and what fills a cached table goes on with it.
       case None => Outcome.Over
@@ -129,7 +129,7 @@ object JoinWaits extends Logging {
         val from = waits.heldSince()
         wanted.foreach { w =>
           waits.waiting.put(w.ref.id, w.ref)
-          val deadline = from + TimeUnit.MILLISECONDS.toNanos(Seq(w.millis, longest, Longest).min)
+          val deadline = from + TimeUnit.MILLISECONDS.toNanos(Seq(w.millis, atMost, Longest).min)
           if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart, () => look(w.ref))
         }
         waits.heldUntilNow(from)

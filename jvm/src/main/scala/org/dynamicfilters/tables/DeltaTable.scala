@@ -65,12 +65,12 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
       val rows = if (fileCount.isDefined) files.collect() else files.take(most + 1)
       Option.when(rows.length <= most) {
         val (whole, others) = rows.partition(_.getBoolean(5))
-        def bounds(of: Array[Row], isWhole: Boolean): Map[String, ColumnBounds] = of.iterator.map { r =>
+        def bounds(of: Array[Row]): Map[String, ColumnBounds] = of.iterator.map { r =>
           def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
           val (min, max) = (Option(r.getString(2)), Option(r.getString(3)))
-          absolute(r.getString(0)) -> text.bounds(min, max, number(4), number(1), isWhole)
+          absolute(r.getString(0)) -> text.bounds(min, max, number(4), number(1), isWhole = r.getBoolean(5))
         }.toMap
-        LoggedBounds(bounds(whole, isWhole = true), bounds(others, isWhole = false))
+        LoggedBounds(bounds(whole), bounds(others))
       }
     }
 

@@ -76,7 +76,7 @@ final class StatisticsText private (domain: KeyDomain) {
     }
 
   /** How far a timestamp may be from its text, in microseconds. Delta 4.4 writes an offset's seconds, and such a text is not
-    * read; the pattern `XXX` of other writers leaves them out.
+    * read; other writers may leave them out.
     */
   private def lost(micros: Long): Long =
     if (domain.dataType == TimestampType && micros < WholeMinutes * MicrosInDay) MinuteInMicros else MillisInMicros

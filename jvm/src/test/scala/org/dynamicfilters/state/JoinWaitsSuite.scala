@@ -1,0 +1,97 @@
+package org.dynamicfilters.state
+
+import org.scalatest.concurrent.TimeLimits
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.SpanSugar._
+
+class JoinWaitsSuite extends AnyFunSuite with TimeLimits with JoinFilters {
+  test("nothing waits on a thread that does not submit a shuffle") {
+    assert(JoinWaits.await(987654, Seq(JoinWait(ref("a"), 10000L))) == JoinWaits.Outcome.NotAllowedHere)
+  }
+
+  test("whoever waits when the query ends learns that it ended") {
+    failAfter(20.seconds) {
+      val id = 987655L
+      val r = ref("a")
+      @volatile var outcome: JoinWaits.Outcome = null
+      val t = new Thread(() => outcome = JoinWaits.await(id, Seq(JoinWait(r, 15000L))), "shuffle-exchange-test")
+      t.start()
+      Thread.sleep(200)
+      Executions.instance.close(id)
+      t.join(10000)
+      assert(outcome == JoinWaits.Outcome.QueryEnded && JoinWaits.waitingNow == 0)
+    }
+  }
+
+  test("scans below one exchange are held back no longer than one of them, and a tenth of a broadcast's time") {
+    failAfter(20.seconds) {
+      def seconds(name: String, scans: Int, inBroadcast: Long): Double = {
+        val id = 987658L
+        @volatile var took = 0L
+        def one(): Unit = {
+          val outcome = JoinWaits.await(id, Seq(JoinWait(ref("a"), 1000L)), inBroadcast = inBroadcast)
+          assert(outcome == JoinWaits.Outcome.Over)
+        }
+        val work: Runnable = () => {
+          val from = System.nanoTime()
+          (1 to scans).foreach(_ => one())
+          took = System.nanoTime() - from
+        }
+        val t = new Thread(work, name)
+        t.start()
+        t.join(15000)
+        Executions.instance.close(id)
+        assert(!t.isAlive && took > 0)
+        took / 1e9
+      }
+      val together = seconds("shuffle-exchange-test", 4, 100L)
+      assert(together >= 0.9 && together < 2)
+      assert(seconds("broadcast-exchange-test", 4, 100L) < 0.6)
+    }
+  }
+
+  test("an equal build side that has started, or starts, serves whoever waits") {
+    failAfter(20.seconds) {
+      val id = 987656L
+      def waits(r: JoinRef)(meanwhile: => Unit): Unit = {
+        JoinWaits.scanStarted(id, Seq(r))
+        val t = new Thread(() => JoinWaits.await(id, Seq(JoinWait(r, 15000L))), "shuffle-exchange-test")
+        t.start()
+        Thread.sleep(200)
+        meanwhile
+        t.join(10000)
+        assert(!t.isAlive && passes(r.state, 3L) && !passes(r.state, 4L))
+      }
+      def start(r: JoinRef): Unit = {
+        JoinWaits.buildStarted(id, r)
+        r.state.started(1)
+        r.state.offer(0, keys(3), outgrown = false)
+      }
+      waits(ref("a"))(start(ref("a")))
+      waits(ref("a"))(())
+      val other = ref("a")
+      start(ref("b"))
+      assert(!other.state.isSettled)
+      Executions.instance.close(id)
+    }
+  }
+
+  test("an equal build side serves scans that do not wait, whichever of the two starts first") {
+    val id = 987657L
+    val (before, after, no) = (ref("a"), ref("a"), ref("b"))
+    JoinWaits.scanStarted(id, Seq(before, no))
+    val build = ref("a")
+    JoinWaits.buildStarted(id, build)
+    JoinWaits.scanStarted(id, Seq(after))
+    build.state.started(1)
+    assert(!before.state.isSettled && !after.state.isSettled)
+    build.state.offer(0, keys(3), outgrown = false)
+    for (r <- Seq(before, after)) {
+      assert(passes(r.state, 3L) && !passes(r.state, 4L))
+      // Where tasks of this process look for a filter that was not there when their scan started.
+      assert(Executions.instance.joinFilter(id, r.id).contains(r.state))
+    }
+    assert(!no.state.isSettled && !no.state.isFollower)
+    Executions.instance.close(id)
+  }
+}
