@@ -238,6 +238,24 @@ def test_files_that_hold_another_value_of_what_they_are_partitioned_by(
     compare("SELECT min(p), max(p), count(*) FROM ice.db.added WHERE id >= 0")
 
 
+@pytest.mark.parametrize("kind", ["INT", "DECIMAL(5, 1)"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_table_of_several_file_formats(
+    spark: SparkSession, compare: Comparer, strategy: str, kind: str
+) -> None:
+    """Iceberg reads it in rows, and what a filter leaves of it would be read in batches."""
+    spark.sql("DROP TABLE IF EXISTS ice.db.mixed")
+    spark.sql(f"CREATE TABLE ice.db.mixed (q {kind}, id BIGINT) USING iceberg PARTITIONED BY (q)")
+    for q, file_format in enumerate(["orc", "parquet"]):
+        spark.sql(f"ALTER TABLE ice.db.mixed SET TBLPROPERTIES ('write.format.default' = '{file_format}')")
+        spark.sql(f"INSERT INTO ice.db.mixed SELECT CAST({q} AS {kind}), id FROM range(100)")
+    query = "SELECT x.id, b.n FROM ice.db.mixed x JOIN (SELECT {} AS j, max(n) AS n FROM b) b ON x.q = b.j"
+    for q in range(2):
+        run = compare(query.format(f"CAST({q} AS {kind})"), STRATEGIES[strategy], joins.FOREVER).on
+        joins.assert_ready(run, "q")
+        assert _scan(run, files=2)["files_pruned"] == 1, str(run)
+
+
 def test_users_filter(spark: SparkSession, compare: Comparer) -> None:
     with sdf.create_filter(spark, "mine", "bigint") as f:
         f.update(sdf.between(100, 110))

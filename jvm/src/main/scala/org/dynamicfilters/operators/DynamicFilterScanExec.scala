@@ -4,7 +4,6 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
 import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
@@ -52,77 +51,63 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     // Also where its RDD is not used: this waits for the scan's own subqueries (dynamic partition pruning).
     val plain = child.executeColumnar()
     val accumulator = startRun()
-    chosen(accumulator) match {
+    own(accumulator) match {
       case None => tracked(plain, accumulator)
-      case Some(files) =>
-        val (rows, time) = (child.longMetric("numOutputRows"), child.longMetric("scanTime"))
-        val batches = tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator)
-        new MappedRDD(batches, (_, it: Iterator[ColumnarBatch]) => new CountedBatches(it, rows, time))
+      case Some(files) => FileRows.batches(scan, tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator))
     }
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
     val plain = child.execute()
     val accumulator = startRun()
-    chosen(accumulator) match {
+    own(accumulator) match {
       case None => tracked(plain, accumulator)
-      case Some(files) =>
-        val rows = child.longMetric("numOutputRows")
-        val schema = child.schema
-        new MappedRDD(
-          tracked(files, accumulator),
-          { (index, it: Iterator[InternalRow]) =>
-            // As FileSourceScanExec does: the vectorized reader returns rows that are not unsafe.
-            val toUnsafe = UnsafeProjection.create(schema)
-            toUnsafe.initialize(index)
-            it.map { row =>
-              rows += 1
-              toUnsafe(row)
-            }
-          }
-        )
+      case Some(files) => FileRows.rows(scan, tracked(files, accumulator))
     }
   }
 
-  /** The scan's splits as chosen on the driver; None keeps Spark's own. Bucketed scans keep their partitions. */
-  private def chosen(accumulator: ScanAccumulator): Option[ChosenFileScanRDD] =
-    if (scan.bucketedScan || keepsPartitions) None
-    else
-      scan.inputRDD match {
-        case files: FileScanRDD =>
-          try {
-            val splits = files.filePartitions.flatMap(_.files)
-            useStored()
-            new FooterReads(scan.relation, spec, FileStatistics.instance).learn(
-              splits,
-              hadoopConf,
-              FooterReads.budget(splits.iterator.map(_.length).sum, sparkContext.defaultParallelism)
-            )
-            SplitChooser
-              .choose(
-                files.filePartitions,
-                spec,
-                known,
-                FileStatistics.instance,
-                sparkContext.defaultParallelism,
-                ask(splits),
-                fromTable(splits),
-                ChunkSizes.wanted(scan.requiredSchema)
-              )
-              .map { choice =>
-                countLeft(choice, accumulator)
-                def sent = spec.reader.flatMap(_.sent).getOrElse(ConfBroadcasts.of(sparkContext, hadoopConf))
-                val conf = if (choice.isLearned) sent else null
-                val left = choice.checked.map(sparkContext.broadcast(_)).orNull
-                new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
-              }
-          } catch {
-            case NonFatal(e) =>
-              logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
-              None
-          }
-        case _ => None
-      }
+  /** What is read in place of the RDD of Spark's scan; None for that one. */
+  private def own(accumulator: ScanAccumulator): Option[RDD[InternalRow]] = scan.inputRDD match {
+    case files: FileScanRDD =>
+      // Bucketed scans keep their partitions.
+      val choice = if (scan.bucketedScan || keepsPartitions) None else chosen(files, accumulator)
+      choice.orElse(FileRuns.of(files))
+    case _ => None
+  }
+
+  /** The scan's splits as chosen on the driver; None keeps Spark's own. */
+  private def chosen(files: FileScanRDD, accumulator: ScanAccumulator): Option[RDD[InternalRow]] =
+    try {
+      val splits = files.filePartitions.flatMap(_.files)
+      useStored()
+      new FooterReads(scan.relation, spec, FileStatistics.instance).learn(
+        splits,
+        hadoopConf,
+        FooterReads.budget(splits.iterator.map(_.length).sum, sparkContext.defaultParallelism)
+      )
+      SplitChooser
+        .choose(
+          files.filePartitions,
+          spec,
+          known,
+          FileStatistics.instance,
+          SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes),
+          ask(splits),
+          fromTable(splits),
+          ChunkSizes.wanted(scan.requiredSchema)
+        )
+        .map { choice =>
+          countLeft(choice, accumulator)
+          def sent = spec.reader.flatMap(_.sent).getOrElse(ConfBroadcasts.of(sparkContext, hadoopConf))
+          val conf = if (choice.isLearned) sent else null
+          val left = choice.checked.map(sparkContext.broadcast(_)).orNull
+          new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
+        }
+    } catch {
+      case NonFatal(e) =>
+        logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
+        None
+    }
 
   /** What earlier applications learned of the files, where the session has a directory for it. */
   private def useStored(): Unit = {
@@ -224,20 +209,4 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   )
 
   override protected def withNewChildInternal(newChild: SparkPlan): DynamicFilterScanExec = copy(child = newChild)
-}
-
-/** Keeps the wrapped scan's own metrics when its RDD is not the one that runs. */
-private final class CountedBatches(batches: Iterator[ColumnarBatch], rows: SQLMetric, time: SQLMetric)
-    extends Iterator[ColumnarBatch] {
-  override def hasNext: Boolean = {
-    val start = System.nanoTime()
-    val more = batches.hasNext
-    time += (System.nanoTime() - start) / 1000000
-    more
-  }
-  override def next(): ColumnarBatch = {
-    val batch = batches.next()
-    rows += batch.numRows
-    batch
-  }
 }

@@ -8,6 +8,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
 import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -58,11 +59,27 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
     case _ => None
   }
 
-  override protected def doExecute(): RDD[InternalRow] = scanned(_.execute())
+  override protected def doExecute(): RDD[InternalRow] = scanned { p =>
+    val rows = p.execute()
+    inRuns.fold(rows) { case (scan, files) => FileRows.rows(scan, files) }
+  }
 
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] =
     // Some sources say by partition whether they are columnar, and one without partitions is not.
-    scanned(p => if (p.supportsColumnar) p.executeColumnar() else sparkContext.emptyRDD[ColumnarBatch])
+    scanned { p =>
+      val batches = if (p.supportsColumnar) p.executeColumnar() else sparkContext.emptyRDD[ColumnarBatch]
+      inRuns.fold(batches) { case (scan, files) => FileRows.batches(scan, files.asInstanceOf[RDD[ColumnarBatch]]) }
+    }
+
+  // Files of one partition that are left out in a row.
+  private def inRuns: Option[(FileSourceScanExec, RDD[InternalRow])] = child match {
+    case f: FileSourceScanExec =>
+      f.inputRDD match {
+        case files: FileScanRDD => FileRuns.of(files).map(f -> _)
+        case _ => None
+      }
+    case _ => None
+  }
 
   private def scanned[T: ClassTag](execute: SparkPlan => RDD[T]): RDD[T] = {
     val rows = execute(source.fold(child)(_.filtered))

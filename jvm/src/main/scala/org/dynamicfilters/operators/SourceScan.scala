@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.plans.physical.{SinglePartition, UnknownPartitioning}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
-import org.apache.spark.sql.connector.read.{InputPartition, Scan, SupportsRuntimeV2Filtering}
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory, Scan, SupportsRuntimeV2Filtering}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.TableAccess
@@ -41,17 +41,16 @@ private[operators] final class SourceScan(
     try {
       // Before the source is told: then it still has all of its files.
       val bounds = if (SourceScan.mayChoose(scan)) SplitBounds.of(scan.scan, spec) else None
+      // As Spark's own: of all files. Iceberg reads a table of Parquet and ORC in rows, and what a filter leaves of it may be
+      // Parquet only, of which its factory would make batches.
+      val factory = scan.readerFactory
       val predicates = SourceScan.taken(scan).flatMap(predicatesOf)
       if (predicates.nonEmpty) {
         scan.scan.asInstanceOf[SupportsRuntimeV2Filtering].filter(predicates.toArray)
         // What Spark's own pruning leaves out besides is not known: it is done later.
         if (scan.runtimeFilters.isEmpty) allFiles = bounds.flatMap(_.files)
       }
-      bounds match {
-        case Some(b) => withScan(chosen(b))
-        case None if predicates.nonEmpty => withScan(scan.scan)
-        case None => scan
-      }
+      if (bounds.isEmpty && predicates.isEmpty) scan else withScan(chosen(bounds, factory))
     } catch {
       case e @ (NonFatal(_) | _: LinkageError) =>
         logWarning("Dynamic filters: the source did not take its filters, it is read without them", e)
@@ -65,18 +64,21 @@ private[operators] final class SourceScan(
     predicate <- V2Predicates.of(c.name, complete)
   } yield predicate
 
-  private def chosen(bounds: SplitBounds): Scan = {
+  private def chosen(bounds: Option[SplitBounds], ofSource: PartitionReaderFactory): Scan = {
     val columnar = scan.supportsColumnar
+    val factory = if (bounds.isEmpty) ofSource else new PartsReaderFactory(ofSource, spec.scanId, columnar)
+    def splits(planned: Seq[InputPartition]) = bounds.fold(planned)(choose(_, planned))
     scan.scan match {
-      case s: SupportsRuntimeV2Filtering => new ChosenFilteredScan(s, spec.scanId, columnar, choose(bounds, _))
-      case s => new ChosenScan(s, spec.scanId, columnar, choose(bounds, _))
+      case s: SupportsRuntimeV2Filtering => new ChosenFilteredScan(s, columnar, splits, factory)
+      case s => new ChosenScan(s, columnar, splits, factory)
     }
   }
 
   private def choose(bounds: SplitBounds, splits: Seq[InputPartition]): Seq[SourceSplit] = {
     val parts = splits.map(bounds.parts)
     files = allFiles.getOrElse(parts.flatten.map(_.file).filter(_ != 0).distinct.size.toLong)
-    val choice = SourceChooser.choose(parts, spec, known, keepsPartitions, scan.session.sparkContext.defaultParallelism)
+    val tasks = SplitChooser.Tasks(scan.session.sparkContext.defaultParallelism, scan.conf.filesOpenCostInBytes)
+    val choice = SourceChooser.choose(parts, spec, known, keepsPartitions, tasks)
     left = choice.left
     // One partition stays one.
     if (scan.outputPartitioning == SinglePartition) Seq(new SourceSplit(choice.splits.flatMap(_.parts).toIndexedSeq))

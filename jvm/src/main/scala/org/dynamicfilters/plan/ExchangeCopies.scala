@@ -46,7 +46,9 @@ final class ExchangeCopies(build: SparkPlan, shared: SharedExchanges) {
     case _: ShuffleExchangeLike =>
       val pays = isSelective && isMostlyOneScan(exchange, columns) && !shared.isMade(exchange) &&
         // Joined with itself, it has no other keys: the condition is its own.
-        !shared.isIn(exchange, build)
+        !shared.isIn(exchange, build) &&
+        // Computed once, a sum of floating point numbers equals itself in all places.
+        Repeatable.elsewhere(exchange)
       made |= pays
       pays
     case _ => false

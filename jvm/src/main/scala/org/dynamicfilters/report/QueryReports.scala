@@ -226,7 +226,7 @@ final class QueryReport(val executionId: Long) {
     */
   def ended(state: String): Unit = synchronized {
     this.state = state
-    scans.foreach(_.ended())
+    scans.foreach(_.ended(executionId))
     filters.mapInPlace(f => EndedFilter(f.view(executionId, running = false)))
   }
 

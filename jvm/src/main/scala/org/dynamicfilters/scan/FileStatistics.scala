@@ -1,6 +1,7 @@
 package org.dynamicfilters.scan
 
 import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -66,9 +67,15 @@ final class FileStatistics(maxRowGroups: Int) {
   private val files = new java.util.LinkedHashMap[FileId, OfFile](64, 0.75f, true)
   private var rowGroups = 0
   private val arrived = new ConcurrentLinkedQueue[LearnedSplit]()
+  private val waiting = new AtomicInteger
 
-  /** Takes what a task learned; returns at once. */
-  def offer(split: LearnedSplit): Unit = arrived.add(split)
+  /** Takes what a task learned, mostly without a lock. Where nobody asks, as an application that executes the same plans again
+    * and again plans nothing, it does not wait for that.
+    */
+  def offer(split: LearnedSplit): Unit = {
+    arrived.add(split)
+    if (waiting.incrementAndGet() >= MostWaiting) synchronized(absorb())
+  }
 
   /** @return
     *   the row groups of the split [start, end) if all of them are known
@@ -130,6 +137,7 @@ final class FileStatistics(maxRowGroups: Int) {
   private def absorb(): Unit = {
     var s = arrived.poll()
     while (s != null) {
+      waiting.decrementAndGet()
       val file = files.computeIfAbsent(FileId(s.path, s.identity), _ => new OfFile)
       val column = file.columns.getOrElseUpdate(s.column, new Column)
       val old = column.splits.put((s.start, s.end), s.rowGroups)
@@ -147,9 +155,12 @@ final class FileStatistics(maxRowGroups: Int) {
     }
   }
 
+  /** Splits that wait, for tests. */
+  private[scan] def waitingNow: Int = waiting.get
+
   /** Row groups held, for tests. */
   def size: Int = synchronized { absorb(); rowGroups }
-  def clear(): Unit = synchronized { arrived.clear(); files.clear(); rowGroups = 0 }
+  def clear(): Unit = synchronized { absorb(); files.clear(); rowGroups = 0 }
 }
 
 object FileStatistics {
@@ -166,6 +177,9 @@ object FileStatistics {
         sizes.valuesIterator.map(_.weight).sum
   }
   val SettledMillis = 2000L
+
+  /** Splits that wait for somebody to ask: of a few bytes to some kilobytes each. */
+  private[scan] val MostWaiting = 1000
 
   /** Whether a file was written so long before it was opened that one with the same length and time is the same file. */
   def isSettled(file: FileIdentity, askedAt: Long): Boolean =

@@ -101,7 +101,7 @@ final class ChosenFileScanRDD(
         if (part.fromTable(i) != null) task.believe(file, part.fromTable(i))
       }
     }
-    scan.compute(part.files, context)
+    FileRuns.compute(scan, part.files, context)
   }
 
   private def withLeft(part: ChosenSplits, context: TaskContext): ChosenSplits =
@@ -115,6 +115,32 @@ final class ChosenFileScanRDD(
         part.fromTable ++ mine.map(all.fromTable(_))
       )
     }
+}
+
+/** Reads many files, of which some may have no rows.
+  *
+  * `FileScanRDD` goes from a file without rows to the next by a call of itself (Spark 4.1 to 4.3). Rows of its own predicates
+  * alone seldom leave it so many such files in a row, but filters leave out all but one of ten thousand: a stack that overflows
+  * ends the process. So it gets a few files at a time.
+  */
+private[dynamicfilters] object FileRuns {
+  private[scan] val MostFiles = 200
+
+  /** Spark's own partitions, where one of them has more. On the driver. */
+  def of(scan: FileScanRDD): Option[RDD[InternalRow]] =
+    Option.when(scan.filePartitions.exists(_.files.length > MostFiles))(new FileRunsRDD(scan))
+
+  def compute(scan: FileScanRDD, part: FilePartition, context: TaskContext): Iterator[InternalRow] =
+    if (part.files.length <= MostFiles) scan.compute(part, context)
+    else
+      part.files.grouped(MostFiles).flatMap(files => scan.compute(FilePartition(part.index, files), context))
+}
+
+private final class FileRunsRDD(scan: FileScanRDD) extends RDD[InternalRow](scan.sparkContext, Nil) {
+  override protected def getPartitions: Array[Partition] = scan.partitions
+  override protected def getPreferredLocations(split: Partition): Seq[String] = scan.preferredLocations(split)
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] =
+    FileRuns.compute(scan, split.asInstanceOf[FilePartition], context)
 }
 
 /** Splits of one task with what is known of them, null where nothing is.

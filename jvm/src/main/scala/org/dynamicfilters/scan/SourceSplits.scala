@@ -42,12 +42,14 @@ final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartitio
   *   whether the source's splits are read in batches
   * @param choose
   *   makes the splits of what the source has planned
+  * @param factory
+  *   reads them
   */
 class ChosenScan(
     inner: Scan,
-    scanId: Long,
     columnar: Boolean,
-    choose: Seq[InputPartition] => Seq[SourceSplit]
+    choose: Seq[InputPartition] => Seq[InputPartition],
+    factory: PartitionReaderFactory
 ) extends Scan {
   override def readSchema(): StructType = inner.readSchema()
   override def description(): String = inner.description()
@@ -58,18 +60,17 @@ class ChosenScan(
   override def toBatch: Batch = new Batch {
     private val batch = inner.toBatch
     override def planInputPartitions(): Array[InputPartition] = choose(batch.planInputPartitions().toSeq).toArray
-    override def createReaderFactory(): PartitionReaderFactory =
-      new PartsReaderFactory(batch.createReaderFactory(), scanId, columnar)
+    override def createReaderFactory(): PartitionReaderFactory = factory
   }
 }
 
 /** The same of a source that takes filters at run time: Spark gives it those of its own partition pruning. */
 final class ChosenFilteredScan(
     inner: SupportsRuntimeV2Filtering,
-    scanId: Long,
     columnar: Boolean,
-    choose: Seq[InputPartition] => Seq[SourceSplit]
-) extends ChosenScan(inner, scanId, columnar, choose)
+    choose: Seq[InputPartition] => Seq[InputPartition],
+    factory: PartitionReaderFactory
+) extends ChosenScan(inner, columnar, choose, factory)
     with SupportsRuntimeV2Filtering {
   override def filterAttributes(): Array[NamedReference] = inner.filterAttributes()
   override def filter(predicates: Array[Predicate]): Unit = inner.filter(predicates)
@@ -80,7 +81,7 @@ final class ChosenFilteredScan(
 }
 
 /** Reads the parts of a split one after the other, and leaves those out that filters exclude by then. */
-private final class PartsReaderFactory(inner: PartitionReaderFactory, scanId: Long, columnar: Boolean)
+final class PartsReaderFactory(inner: PartitionReaderFactory, scanId: Long, columnar: Boolean)
     extends PartitionReaderFactory {
   override def supportColumnarReads(partition: InputPartition): Boolean = columnar
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =

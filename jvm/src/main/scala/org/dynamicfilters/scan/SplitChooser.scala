@@ -36,6 +36,15 @@ object SplitChooser {
     def isLearned: Boolean = checked.isDefined || splits.exists(_.known.exists(_ != null))
   }
 
+  /** How tasks are made.
+    *
+    * @param atLeast
+    *   as many, if there are splits enough
+    * @param openCost
+    *   bytes that could be read in the time that it takes to open a file (`spark.sql.files.openCostInBytes`)
+    */
+  final case class Tasks(atLeast: Int, openCost: Long)
+
   /** Asks the file system for files, and then tells of each whether it is as listed, None where there is no answer. */
   type Ask = Seq[PartitionedFile] => PartitionedFile => Option[Boolean]
 
@@ -44,8 +53,6 @@ object SplitChooser {
 
   /** @param ready
     *   by column of the spec, the filters that are complete
-    * @param minParallelism
-    *   tasks to make, if there are splits enough
     * @param ask
     *   called once at most
     * @param wanted
@@ -58,7 +65,7 @@ object SplitChooser {
       spec: ScanSpec,
       ready: IndexedSeq[Option[ValueFilter]],
       statistics: FileStatistics,
-      minParallelism: Int,
+      tasks: Tasks,
       ask: Ask,
       fromTable: FromTable = _ => _ => None,
       wanted: String => Boolean = _ => true
@@ -76,6 +83,10 @@ object SplitChooser {
       def bytes = statistics.bytes(f.urlEncodedPath, FileIdentity.listed(f), f.start, f.start + f.length)(wanted)
       new Split(f, spec, certain, learned, if (learned.exists(_.isDefined)) bytes else None)
     }
+    def weight(f: PartitionedFile) = f.length + tasks.openCost
+    // Of the largest task that Spark packed: no task gets more.
+    lazy val largest = partitions.map(_.files.map(weight).sum).maxOption.getOrElse(0L)
+    def pack(splits: Seq[Split], limit: Long) = Packing.pack(splits, limit)(s => weight(s.file))
     def excluding(bounds: IndexedSeq[ColumnBounds])(i: Int) = ready(i).exists(!_.couldPass(bounds(i)))
     def passing(bounds: IndexedSeq[ColumnBounds])(i: Int) = ready(i).exists(_.allPass(bounds(i).ofValues))
     def excludes(bounds: IndexedSeq[ColumnBounds]) = spec.columns.indices.exists(excluding(bounds))
@@ -91,11 +102,11 @@ object SplitChooser {
     if (left.isEmpty && changed == 0 && kept.forall(_.isUnknown)) None
     else {
       val packed =
-        if (orders.nonEmpty) pack(BestFirst.sort(kept, orders)(_.bounds(_)), largest(partitions))
+        if (orders.nonEmpty) pack(BestFirst.sort(kept, orders)(_.bounds(_)), largest)
         else if (left.isEmpty) packedBySpark
         else {
-          val total = kept.map(_.file.length).sum
-          pack(kept, math.min(largest(partitions), total / math.max(minParallelism, 1) + 1))
+          val total = kept.map(s => weight(s.file)).sum
+          pack(kept, math.min(largest, total / math.max(tasks.atLeast, 1) + 1))
         }
       def chosen(splits: Seq[Split], i: Int) =
         new ChosenSplits(
@@ -105,9 +116,10 @@ object SplitChooser {
         )
       val asked = left.filter(answers.contains)
       val checked = Option.when(asked.nonEmpty)(chosen(asked, 0))
-      // Another execution needs a task for these.
-      val tasks = if (packed.isEmpty && checked.isDefined) Seq(Seq.empty[Split]) else packed
-      val splits = tasks.zipWithIndex.map { case (task, i) => chosen(task, i) }
+      // Another execution needs tasks for these.
+      val least = math.min((asked.size + LeftOfATask - 1) / LeftOfATask, math.max(tasks.atLeast, 1))
+      val all = packed ++ Seq.fill(least - packed.size)(Seq.empty[Split])
+      val splits = all.zipWithIndex.map { case (task, i) => chosen(task, i) }
       Some(
         Choice(
           splits.toArray,
@@ -150,9 +162,6 @@ object SplitChooser {
       if (learned.forall(_.isEmpty)) null else new LearnedColumns(learned.map(_.orNull).toArray, bytes)
   }
 
-  /** Bytes of the largest task that Spark packed: no task gets more. */
-  private def largest(partitions: Seq[FilePartition]): Long =
-    partitions.map(_.files.map(_.length).sum).maxOption.getOrElse(0L)
-
-  private def pack(splits: Seq[Split], limit: Long): Seq[Seq[Split]] = Packing.pack(splits, limit)(_.file.length)
+  /** Splits that were left out, and of which a task asks the file system again in another execution. */
+  private val LeftOfATask = 100
 }

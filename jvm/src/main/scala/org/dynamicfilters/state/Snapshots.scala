@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
 
-import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 
 /** What a snapshot holds of one filter. */
 sealed trait SnapshotFilter
@@ -161,7 +161,7 @@ final class Snapshots(
     synchronized {
       for (f <- ownedBy; filters <- now) {
         val number = numberOf(filters)
-        if (number != f.schedule.last.number && from > f.schedule.last.from)
+        if (number != f.schedule.last.number && from > f.schedule.last.from && mayAdd(f.schedule, number))
           f.schedule :+= ScheduleEntry(from, number)
       }
       fixed.get(partition).fold(Snapshots.onlyFirst)(_.schedule)
@@ -179,6 +179,22 @@ final class Snapshots(
     case None => take(partition, attempt, executionId, isFirst)
     case Some(from) => adopt(partition, attempt, from, executionId)
   }
+
+  // All filters of a schedule go with every answer, and stay as long as the table: ten generations of 5 MB would be a gigabyte.
+  // So a partition goes on from what is large to nothing newer; partitions that start later have that.
+  private def mayAdd(schedule: Vector[ScheduleEntry], number: Int): Boolean = {
+    val sent = schedule.map(_.number).filter(_ > 0)
+    sent.isEmpty || (sent :+ number).distinct.iterator.map(sizeOf).sum <= Snapshots.MostBytes
+  }
+
+  private val sizes = mutable.HashMap.empty[Int, Long]
+  private def sizeOf(number: Int): Long = sizes.getOrElseUpdate(
+    number,
+    snapshots(number).filters.iterator.map {
+      case SnapshotFilter.Values(f, _) => FilterCodec.sizeOf(f)
+      case _ => 0L
+    }.sum
+  )
 
   private def worthTesting(): IndexedSeq[Boolean] = synchronized {
     questions += 1
@@ -228,6 +244,9 @@ object Snapshots {
   private final class Named(table: Snapshots) extends WeakReference[Snapshots](table, gone) {
     val id: Long = table.id
   }
+
+  /** Of filters that one partition is read with, one after the other. */
+  private[state] val MostBytes = 64 * 1024L
 
   /** How many snapshots the newest filters are compared with. */
   private val Recent = 4

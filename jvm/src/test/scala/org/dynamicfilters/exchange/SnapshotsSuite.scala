@@ -193,4 +193,24 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(coordinator.asked(Array[Byte](1, 2, 3)).isEmpty)
     assert(coordinator.asked(MessageCodec.encode(Message.Ended(7))).isEmpty)
   }
+
+  test("a partition goes on from small filters to newer ones, from a large one to none") {
+    def members(n: Int): ValueFilter =
+      UserForms.values(domain, Iterator.range(0, 3 * n, 3).map(i => Long.box(i.toLong)), nulls = false, n)
+    val one = new OneFilter
+    assert(one.take(0) == Unknown)
+    assert(one.table.take(1, 100, execution) == Snapshots.onlyFirst)
+    for (i <- 1 to 5) {
+      one.now = Some(upTo(10 - i))
+      assert(one.table.adopt(1, 100, ReadPlace(i, 0), execution).size == 1 + i)
+    }
+    assert(one.table.take(2, 200, execution).size == 1)
+    one.now = Some(members(100000))
+    val large = one.table.adopt(2, 200, ReadPlace(1, 0), execution)
+    assert(large.size == 1, "with what it has it would be too much")
+    val start = one.table.take(3, 300, execution)
+    assert(start.map(_.number) == Vector(one.table.size - 1), "partitions that start have what is newest")
+    one.now = Some(members(100001))
+    assert(one.table.adopt(3, 300, ReadPlace(1, 0), execution) == start)
+  }
 }

@@ -92,4 +92,11 @@ class FileStatisticsSuite extends AnyFunSuite {
     val same = (1 to 5).map(i => group(i.toLong, bounds(1, 1)))
     assert(same.sortWith((a, b) => BestFirst.before(a.bounds, b.bounds, spec(true, true))) == same)
   }
+
+  test("what was learned does not pile up where nobody asks for it") {
+    val s = new FileStatistics(100)
+    (1 to 10 * FileStatistics.MostWaiting).foreach(_ => s.offer(split("a", 0, 1000, group(1, bounds(1, 2)))))
+    assert(s.waitingNow < FileStatistics.MostWaiting)
+    assert(s.size == 2)
+  }
 }

@@ -69,9 +69,11 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
     // It is that of the scan's own reader, whose columns it names.
     assert(conf.iterator.asScala.map(e => e.getKey -> e.getValue).toMap == before)
     val none = IndexedSeq.fill(scan.spec.columns.length)(None)
-    val order = SplitChooser.choose(partitions, scan.spec, none, statistics, 2, _ => _ => None).map { choice =>
-      choice.splits.toSeq.flatMap(_.files.files).map(f => f.toPath.getName.slice(5, 10).toInt)
-    }
+    val order =
+      SplitChooser.choose(partitions, scan.spec, none, statistics, SplitChooser.Tasks(2, 0), _ => _ => None).map {
+        choice =>
+          choice.splits.toSeq.flatMap(_.files.files).map(f => f.toPath.getName.slice(5, 10).toInt)
+      }
     (scan, statistics, order.getOrElse(Nil))
   }
 

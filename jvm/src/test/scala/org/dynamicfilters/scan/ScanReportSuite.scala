@@ -90,4 +90,22 @@ class ScanReportSuite extends AnyFunSuite {
   test("it takes few bytes, as each task sends one") {
     assert(encoded(report).length < 800)
   }
+
+  test("of an execution that has ended the numbers of files stay, not the files") {
+    val all = new ScanAccumulator(_ => ())
+    all.add(report)
+    val other = new ScanReport(2, "1")
+    other.opened("other")
+    all.add(other)
+    val before = all.value(1)
+    all.endedExecution(1)
+    val after = all.value(1)
+    assert(after.filesLeft.isEmpty && after.filesOpened.isEmpty && after.filesRead.isEmpty && after.unknown.isEmpty)
+    for (toEnd <- Seq(true, false)) {
+      assert(after.filesPruned(total = 5, toEnd) == before.filesPruned(total = 5, toEnd))
+      assert(after.filesUnopened(total = 5, toEnd) == before.filesUnopened(total = 5, toEnd))
+    }
+    assert(after.counts.toSeq == before.counts.toSeq)
+    assert(all.value(2).filesOpened.size == 1)
+  }
 }

@@ -59,6 +59,7 @@ class SplitChooserSuite extends AnyFunSuite {
     statistics
   }
 
+  private val tasks = SplitChooser.Tasks(1, 0)
   private def names(fs: Iterable[PartitionedFile]) = fs.map(_.urlEncodedPath.takeRight(1)).mkString
   private def read(c: SplitChooser.Choice) = names(c.splits.toSeq.flatMap(_.files.files))
   private def known(c: SplitChooser.Choice) = names(c.splits.toSeq.flatMap { s =>
@@ -74,7 +75,7 @@ class SplitChooserSuite extends AnyFunSuite {
         spec,
         IndexedSeq(below10),
         learned(spec, inFiles),
-        1,
+        tasks,
         { fs =>
           asked :+= names(fs)
           f => Map("2" -> true, "3" -> false).get(names(Seq(f)))
@@ -91,16 +92,16 @@ class SplitChooserSuite extends AnyFunSuite {
   test("nobody is asked where partition values decide, or nothing") {
     val spec = specOf(ofPartitions)
     val choice =
-      SplitChooser.choose(partitions, spec, IndexedSeq(below10), new FileStatistics(10), 1, _ => fail("asked")).get
+      SplitChooser.choose(partitions, spec, IndexedSeq(below10), new FileStatistics(10), tasks, _ => fail("asked")).get
     assert(names(choice.left.map(_._1)) == "234" && choice.changed == 0 && !choice.isLearned)
     val none = specOf(inFiles)
     assert(
       SplitChooser
-        .choose(partitions, none, IndexedSeq(below10), new FileStatistics(10), 1, _ => fail("asked"))
+        .choose(partitions, none, IndexedSeq(below10), new FileStatistics(10), tasks, _ => fail("asked"))
         .isEmpty
     )
     val all = SplitChooser
-      .choose(partitions, none, IndexedSeq(None), learned(none, inFiles), 1, _ => fail("asked"))
+      .choose(partitions, none, IndexedSeq(None), learned(none, inFiles), tasks, _ => fail("asked"))
       .get
     assert(read(all) == "01234" && known(all) == "01234")
   }
@@ -109,7 +110,7 @@ class SplitChooserSuite extends AnyFunSuite {
     val spec = specOf(inFiles)
     val older = Seq(FilePartition(0, files.map(f => f.copy(modificationTime = 6L)).toArray))
     assert(
-      SplitChooser.choose(older, spec, IndexedSeq(below10), learned(spec, inFiles), 1, _ => fail("asked")).isEmpty
+      SplitChooser.choose(older, spec, IndexedSeq(below10), learned(spec, inFiles), tasks, _ => fail("asked")).isEmpty
     )
   }
 
@@ -122,7 +123,7 @@ class SplitChooserSuite extends AnyFunSuite {
       )
     }
     val choice = SplitChooser
-      .choose(partitions, spec, IndexedSeq(below10), new FileStatistics(10), 1, _ => fail("asked"), _ => log)
+      .choose(partitions, spec, IndexedSeq(below10), new FileStatistics(10), tasks, _ => fail("asked"), _ => log)
       .get
     assert(names(choice.left.map(_._1)) == "34" && read(choice) == "012" && known(choice) == "")
     assert(
@@ -130,5 +131,51 @@ class SplitChooserSuite extends AnyFunSuite {
     )
     // Another execution of the plan need not read them either.
     assert(choice.checked.isEmpty)
+  }
+
+  test("small files count with what it takes to open them, so that there are as many tasks as in stock Spark") {
+    val spec = specOf(inFiles)
+    // As Spark packs them, the large one by itself.
+    val small =
+      (0 until 1000).map(i => files(i % 5).copy(length = 10, filePath = SparkPath.fromPathString(s"file:/s/$i")))
+    val large = files.head.copy(length = 5000)
+    val packed = Seq(large) +: small.grouped(50).toSeq
+    def choose(openCost: Long) = SplitChooser.choose(
+      packed.zipWithIndex.map { case (fs, i) => FilePartition(i, fs.toArray) },
+      spec,
+      IndexedSeq(below10),
+      new FileStatistics(10),
+      SplitChooser.Tasks(2, openCost),
+      _ => fail("asked"),
+      _ => f => Option.when(f.length == 5000)(ColumnBounds.exact(int.fromInternal(50)))
+    )
+    val choice = choose(100).get
+    assert(choice.left.size == 1 && choice.splits.map(_.files.files.length).max <= 50)
+    assert(choice.splits.length == 20)
+  }
+
+  test("what was left out is dealt to several tasks, of which each asks for it in another execution") {
+    val spec = specOf(inFiles)
+    val many = (0 until 1000).map(i => files(4).copy(filePath = SparkPath.fromPathString(s"file:/s/$i")))
+    val statistics = new FileStatistics(100000)
+    many.foreach { f =>
+      val groups = Array(LearnedRowGroup(50, 10, 100, ColumnBounds.exact(int.fromInternal(20))))
+      statistics.offer(
+        LearnedSplit(f.urlEncodedPath, FileIdentity(100, 7), spec.statisticsKey(inFiles), 0, 100, groups)
+      )
+    }
+    def tasksOf(parallelism: Int) = SplitChooser
+      .choose(
+        Seq(FilePartition(0, many.toArray)),
+        spec,
+        IndexedSeq(below10),
+        statistics,
+        SplitChooser.Tasks(parallelism, 0),
+        _ => _ => Some(true)
+      )
+      .get
+      .splits
+      .length
+    assert(Seq(1, 4, 100).map(tasksOf) == Seq(1, 4, 10))
   }
 }

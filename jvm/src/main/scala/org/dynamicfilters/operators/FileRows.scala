@@ -1,0 +1,49 @@
+package org.dynamicfilters.operators
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.vectorized.ColumnarBatch
+
+/** What `FileSourceScanExec` does with what its RDD reads, where another RDD is read in its place: its own metrics count. */
+private[operators] object FileRows {
+
+  def batches(scan: FileSourceScanExec, files: RDD[ColumnarBatch]): RDD[ColumnarBatch] = {
+    val (rows, time) = (scan.longMetric("numOutputRows"), scan.longMetric("scanTime"))
+    new MappedRDD(files, (_, it: Iterator[ColumnarBatch]) => new CountedBatches(it, rows, time))
+  }
+
+  def rows(scan: FileSourceScanExec, files: RDD[InternalRow]): RDD[InternalRow] = {
+    val rows = scan.longMetric("numOutputRows")
+    val schema = scan.schema
+    new MappedRDD(
+      files,
+      { (index, it: Iterator[InternalRow]) =>
+        // The vectorized reader returns rows that are not unsafe.
+        val toUnsafe = UnsafeProjection.create(schema)
+        toUnsafe.initialize(index)
+        it.map { row =>
+          rows += 1
+          toUnsafe(row)
+        }
+      }
+    )
+  }
+}
+
+private final class CountedBatches(batches: Iterator[ColumnarBatch], rows: SQLMetric, time: SQLMetric)
+    extends Iterator[ColumnarBatch] {
+  override def hasNext: Boolean = {
+    val start = System.nanoTime()
+    val more = batches.hasNext
+    time += (System.nanoTime() - start) / 1000000
+    more
+  }
+  override def next(): ColumnarBatch = {
+    val batch = batches.next()
+    rows += batch.numRows
+    batch
+  }
+}
