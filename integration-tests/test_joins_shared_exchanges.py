@@ -90,7 +90,9 @@ def test_what_was_most_rows_is_computed_once_the_next_time(compare: Comparer) ->
 
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize(
-    ("value", "copied"), [("sum(x)", False), ("first(x)", False), ("sum(v)", True)], ids=["sum", "first", "exact"]
+    ("value", "copied"),
+    [("sum(x)", False), ("first(x)", False), ("sum(v)", True)],
+    ids=["sum", "first", "exact"],
 )
 def test_values_by_the_order_of_rows_are_computed_once(
     compare: Comparer, adaptive: str, value: str, copied: bool
