@@ -97,8 +97,8 @@ def test_what_was_most_rows_is_computed_once_the_next_time(compare: Comparer) ->
 def test_values_by_the_order_of_rows_are_computed_once(
     compare: Comparer, adaptive: str, value: str, copied: bool
 ) -> None:
-    """They equal themselves in stock Spark, which computes them once. Scans that leave out other files deal them to
-    their tasks otherwise, and a sum of floating point numbers had other last digits in the other place."""
+    """They equal themselves in stock Spark, which computes them once. Scans that leave out other files deal
+    them to their tasks otherwise: a sum of floating point numbers had other last digits in another place."""
     query = (
         f"WITH s AS (SELECT k, g, {value} AS x FROM (SELECT *, 0.1D * id AS x FROM p) GROUP BY k, g) "
         "SELECT a.k, a.g FROM s a JOIN s b ON a.k = b.k AND a.x = b.x "
