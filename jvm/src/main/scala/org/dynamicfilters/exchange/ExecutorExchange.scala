@@ -1,5 +1,6 @@
 package org.dynamicfilters.exchange
 
+import java.lang.ref.SoftReference
 import java.util.UUID
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong, AtomicReference}
 
@@ -172,12 +173,18 @@ object ExecutorExchange extends Logging {
         contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))
     }
 
-  /** A value that is made by whoever asks first, while the others wait; again, if it could not be made. */
-  private final class Once[A](make: => Option[A]) {
-    private var made: Option[A] = None
+  /** A value that is made by whoever asks first, while the others wait; again, if it could not be made, or when memory was short:
+    * filters of partitions that have been read are not needed any more.
+    */
+  private final class Once[A <: AnyRef](make: => Option[A]) {
+    private var made: SoftReference[A] = _
     def value: Option[A] = synchronized {
-      if (made.isEmpty) made = make
-      made
+      val known = Option(made).flatMap(r => Option(r.get))
+      known.orElse {
+        val now = make
+        made = now.map(new SoftReference(_)).orNull
+        now
+      }
     }
   }
 

@@ -1,5 +1,7 @@
 package org.dynamicfilters.lifecycle
 
+import java.util.IdentityHashMap
+
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
@@ -154,18 +156,25 @@ object QueryListener {
 
 /** Walks physical plans, into adaptive plans, stages, commands and subqueries. */
 private object Plans {
+
+  /** Each operator once: a subquery is an inner child, too, which made 2^n visits of the n-th of nested ones. */
   def foreach(plan: SparkPlan)(f: SparkPlan => Unit): Unit = {
-    f(plan)
-    plan match {
-      case a: AdaptiveSparkPlanExec => foreach(a.executedPlan)(f)
-      case s: QueryStageExec => foreach(s.plan)(f)
-      case _ =>
+    val seen = new IdentityHashMap[SparkPlan, Unit]
+    def visit(p: SparkPlan): Unit = if (!seen.containsKey(p)) {
+      seen.put(p, ())
+      f(p)
+      p match {
+        case a: AdaptiveSparkPlanExec => visit(a.executedPlan)
+        case s: QueryStageExec => visit(s.plan)
+        case _ =>
+      }
+      p.children.foreach(visit)
+      p.subqueries.foreach(visit)
+      p match {
+        case _: ExecutedCommandExec | _: DataWritingCommandExec =>
+        case other => other.innerChildren.foreach { case inner: SparkPlan => visit(inner); case _ => }
+      }
     }
-    plan.children.foreach(foreach(_)(f))
-    plan.subqueries.foreach(foreach(_)(f))
-    plan match {
-      case _: ExecutedCommandExec | _: DataWritingCommandExec =>
-      case other => other.innerChildren.foreach { case p: SparkPlan => foreach(p)(f); case _ => }
-    }
+    visit(plan)
   }
 }

@@ -60,7 +60,8 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       val outdated = DynamicFilterPredicate.pinnedIn(normalized).exists { p =>
         !UserFilters.current(p.sessionId, p.name).exists(p.pin.contains)
       }
-      if (outdated) planAnew(query)
+      // A batch of a stream is planned just before it is executed, and with what its state needs.
+      if (outdated && query.getClass == classOf[QueryExecution]) planAnew(query)
       begun.add(id)
     }
   }

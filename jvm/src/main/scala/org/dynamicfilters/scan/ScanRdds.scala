@@ -58,7 +58,10 @@ private object ScanTaskRDD {
     * function that takes columns, `x.iloc[0]`).
     */
   private def hasRows(batch: Any): Boolean = batch match {
-    case b: ColumnarBatch => b.numRows > 0
+    case b: ColumnarBatch =>
+      val any = b.numRows > 0
+      if (!any) b.closeIfFreeable()
+      any
     case _ => true
   }
 }

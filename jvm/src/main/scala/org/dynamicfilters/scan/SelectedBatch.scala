@@ -32,7 +32,9 @@ private final class SelectedVector(of: ColumnVector, rows: Array[Int]) extends C
   private lazy val children = scala.collection.mutable.HashMap.empty[Int, ColumnVector]
 
   override def close(): Unit = ()
-  override def closeIfFreeable(): Unit = ()
+
+  // What Spark does with a batch when it has taken the rows: vectors of Arrow are closed then, Spark's own are not.
+  override def closeIfFreeable(): Unit = of.closeIfFreeable()
   // At most as many as all rows have; callers want to know whether there are any.
   override def hasNull: Boolean = of.hasNull
   override def numNulls: Int = of.numNulls

@@ -206,11 +206,15 @@ final class Snapshots(
     val recent = snapshots.takeRight(Snapshots.Recent)
     recent.findLast(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i)))) match {
       case Some(known) => known.number
+      // All of them stay as long as the table: partitions that start go on with the last one.
+      case None if bytes > Snapshots.MostBytesOfTable => snapshots.last.number
       case None =>
         snapshots += Snapshot(snapshots.size, now)
+        bytes += sizeOf(snapshots.size - 1)
         snapshots.size - 1
     }
   }
+  private var bytes = 0L
 
   def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
 
@@ -247,6 +251,9 @@ object Snapshots {
 
   /** Of filters that one partition is read with, one after the other. */
   private[state] val MostBytes = 64 * 1024L
+
+  /** The same of all partitions of an RDD. */
+  private[dynamicfilters] val MostBytesOfTable = 256 * 1024 * 1024L
 
   /** How many snapshots the newest filters are compared with. */
   private val Recent = 4

@@ -36,10 +36,12 @@ object TaskFilters {
     Option(sc.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
 
   /** Whether the task may tell other executors what it learns, and hear of them: Spark puts the session's settings into tasks. */
-  def shares(context: TaskContext): Boolean = context.getLocalProperty(Settings.ExchangeEnabled.key) != "false"
+  def shares(context: TaskContext): Boolean = shares(context.getLocalProperty(Settings.ExchangeEnabled.key))
 
   /** The same of the queries of this thread of the driver. */
-  def shares(sc: SparkContext): Boolean = sc.getLocalProperty(Settings.ExchangeEnabled.key) != "false"
+  def shares(sc: SparkContext): Boolean = shares(sc.getLocalProperty(Settings.ExchangeEnabled.key))
+
+  private def shares(value: String): Boolean = !"false".equalsIgnoreCase(value)
 
   /** Starts a computation of a TopK's input in the running task.
     *
