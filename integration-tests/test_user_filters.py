@@ -115,6 +115,10 @@ def test_an_update_is_seen_whatever_the_plan_keeps(spark: SparkSession, t: str, 
         "union": f"SELECT count(*) AS n FROM (SELECT seq FROM {t} WHERE {condition} UNION ALL "
         f"SELECT id FROM {t} WHERE {condition})",
         "rows of the query": f"SELECT count(*) AS n FROM VALUES (1), (2), (3) v(seq) WHERE {condition}",
+        "rows of a subquery": "SELECT (SELECT count(*) FROM VALUES (1), (2), (3) v(seq) "
+        f"WHERE {condition}) AS n",
+        "recursion": "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3 "
+        "AND dynamic_filter('wanted', n)) SELECT count(*) AS n FROM r",
         "window": f"SELECT n FROM (SELECT count(*) OVER () AS n FROM {t} WHERE {condition} LIMIT 1)",
     }
     # Interpreted expressions bring the plans of their subqueries into tasks.
@@ -130,6 +134,19 @@ def test_an_update_is_seen_whatever_the_plan_keeps(spark: SparkSession, t: str, 
                         rows = df.toPandas().n if run == "toPandas" else [r.n for r in getattr(df, run)()]
                         wanted = values * 2 if name == "union" else values
                         assert sum(rows) == wanted, (name, run, adaptive, code)
+
+
+def test_an_update_is_seen_where_a_source_keeps_the_condition(
+    spark: SparkSession, f: sdf.UserFilter, tmp_path: Path
+) -> None:
+    """Spark's file sources of DataSource V2 take conditions on partitions out of the plan."""
+    table = spark.range(8).selectExpr("id", "id % 4 AS part")
+    table.write.partitionBy("part").parquet(str(tmp_path / "parts"))
+    with joins.settings(spark, {"spark.sql.sources.useV1SourceList": ""}):
+        df = spark.read.parquet(str(tmp_path / "parts")).where(f.matches("part")).select("id")
+        for part in (1, 2):
+            f.update(sdf.isin([part]))
+            assert sorted(r.id for r in df.collect()) == [part, part + 4]
 
 
 def test_cached_data_belongs_to_its_generation(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:

@@ -201,12 +201,16 @@ def test_columns(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
         "dynamic_filter(seq, seq)",
         "dynamic_filter(NULL, seq)",
         "dynamic_filter(5, seq)",
+        "dynamic_filter(date_format(current_date(), 'yyyy'), seq)",
     ):
         with pytest.raises(Exception, match="takes a filter's name"):
             table.where(text).schema  # noqa: B018
 
 
-@pytest.mark.parametrize("kind", ["array<int>", "struct<a:int>", "variant", "char(3)", "no_such_type", ""])
+@pytest.mark.parametrize(
+    "kind",
+    ["array<int>", "struct<a:int>", "variant", "char(3)", "interval year to month", "no_such_type", ""],
+)
 def test_types(spark: SparkSession, kind: str) -> None:
     with pytest.raises(sdf.FilterTypeMismatch, match="filter 'odd' of type"):
         sdf.create_filter(spark, "odd", kind)
@@ -220,6 +224,8 @@ def test_arguments(spark: SparkSession, f: sdf.UserFilter) -> None:
         sdf.create_filter(spark, wrong, "bigint")
     with pytest.raises(TypeError, match="type"):
         sdf.create_filter(spark, "x", wrong)
+    with pytest.raises(TypeError, match="the class int"):
+        sdf.create_filter(spark, "x", int)
     with pytest.raises(TypeError, match="update"):
         f.update(wrong)
     assert f.generation == 1

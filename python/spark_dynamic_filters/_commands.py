@@ -169,8 +169,6 @@ def _write_values(to: Any, values: tuple[Any, ...]) -> None:
 
 
 def _write_value(to: Any, value: Any) -> None:
-    if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        value = value.item()
     if isinstance(value, bool):
         to.flag = value
     elif isinstance(value, int):

@@ -125,8 +125,9 @@ class ConfGroup:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            # Only names that are no real attributes come here; protocols such as pickling ask for __names__.
-            if name.startswith("__"):
+            # Only names that are no real attributes come here; protocols such as pickling ask for __names__,
+            # and copying for attributes that are not set yet.
+            if name.startswith("__") or name in ConfGroup.__slots__:
                 raise AttributeError(name)
             if name not in below(self._group):
                 raise unknown(self._full(name))
@@ -135,6 +136,9 @@ class ConfGroup:
             return self.get(name)
 
         def __setattr__(self, name: str, value: Any) -> None:
+            if name in ConfGroup.__slots__:  # a copy is made
+                object.__setattr__(self, name, value)
+                return
             if below(self._full(name)):
                 raise unknown(self._full(name))
             self.set(name, value)

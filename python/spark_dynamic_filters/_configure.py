@@ -19,11 +19,11 @@ Target = Literal["classic", "connect in this process", "connect elsewhere"]
 def configure(builder: Builder) -> Builder:
     """Makes sessions of `builder` use dynamic filters.
 
-    Adds the bundled jar to `spark.jars` and the plugin to `spark.plugins`. Whatever the builder or
-    `spark-defaults.conf` already has in those settings stays. For a Spark Connect server in this process
-    (`.remote("local[*]")`) the session extension is added instead, because PySpark overwrites
-    `spark.plugins` there. For a server elsewhere (`.remote("sc://...")`) nothing is added: the plugin
-    belongs to the server. Calling it twice changes nothing.
+    Adds the bundled jar to `spark.jars` and the plugin to `spark.plugins`. Whatever the builder,
+    `spark-defaults.conf` or `--conf` in PYSPARK_SUBMIT_ARGS already has in those settings stays. For a
+    Spark Connect server in this process (`.remote("local[*]")`) the session extension is added instead,
+    because PySpark overwrites `spark.plugins` there. For a server elsewhere (`.remote("sc://...")`)
+    nothing is added: the plugin belongs to the server. Calling it twice changes nothing.
 
     Args:
         builder: a `SparkSession.builder` whose master or remote is already set.
@@ -121,17 +121,24 @@ def _has_our_jar(jars: list[str]) -> bool:
 
 
 def _refuse_replaced_jars(jar: str) -> None:
-    """spark-submit prefers `--jars` to `spark.jars`, so a `--jars` in this variable would silently drop our
-    jar.
+    """spark-submit prefers what is in this variable to the builder's `spark.jars`: jars there would silently
+    drop ours.
     """
-    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
-    given = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--jars"]
-    given += [word.split("=", 1)[1] for word in words if word.startswith("--jars=")]
+    given = _submit_options("--jars")
+    option = "--jars" if given else "--conf spark.jars"
+    given = given or [value for key, value in _submitted().items() if key == "spark.jars"]
     if given and not _has_our_jar(_items(",".join(given))):
         raise ValueError(
-            f"PYSPARK_SUBMIT_ARGS: its --jars {shown(given[-1])} would replace the plugin's jar; add to it "
+            f"PYSPARK_SUBMIT_ARGS: its {option} {shown(given[-1])} would replace the plugin's jar; add to it "
             f",{shown(jar, 120)}"
         )
+
+
+def _submit_options(*names: str) -> list[str]:
+    """What options of `PYSPARK_SUBMIT_ARGS` say."""
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    given = [words[i + 1] for i, word in enumerate(words[:-1]) if word in names]
+    return given + [word.split("=", 1)[1] for word in words if word.split("=", 1)[0] in names and "=" in word]
 
 
 class _Inherited:
@@ -141,7 +148,7 @@ class _Inherited:
 
     def __init__(self) -> None:
         self.jvm_runs = _jvm_runs()
-        self._values = _running_jvm_conf() if self.jvm_runs else _spark_defaults()
+        self._values = _running_jvm_conf() if self.jvm_runs else {**_spark_defaults(), **_submitted()}
 
     def get(self, key: str) -> str:
         return self._values.get(key, "")
@@ -184,6 +191,12 @@ def _running_jvm_has_plugin() -> bool:
     except Py4JJavaError:
         return False
     return True
+
+
+def _submitted() -> dict[str, str]:
+    """Settings of `PYSPARK_SUBMIT_ARGS`."""
+    pairs = (given.split("=", 1) for given in _submit_options("--conf", "-c"))
+    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
 
 
 def _spark_defaults() -> dict[str, str]:

@@ -226,6 +226,8 @@ def _plain(what: str, values: Any) -> tuple[Any, ...]:
         raise InvalidArgument(
             f"{what}: expected several values, as a list or set, got {type(values).__name__}"
         )
+    if type(values).__module__ == "numpy":
+        values = _in_microseconds(values)
     for conversion in ("to_pylist", "tolist"):  # pyarrow; numpy and pandas
         convert = getattr(values, conversion, None)
         if callable(convert):
@@ -239,10 +241,19 @@ def _plain(what: str, values: Any) -> tuple[Any, ...]:
 def _value(value: Any) -> Any:
     module = type(value).__module__
     if module == "numpy" and hasattr(value, "item"):
-        return value.item()  # a numpy number among Python's own
+        return _in_microseconds(value).item()  # a numpy number among Python's own
     if module.startswith("pandas.") and type(value).__name__ in ("NAType", "NaTType"):
         return None
     return value
+
+
+def _in_microseconds(values: Any) -> Any:
+    """numpy's times with the digits that Spark and Python have. Of nanoseconds, pandas' unit, numpy makes
+    integers."""
+    kind = getattr(values, "dtype", None)
+    if kind is not None and kind.kind in "mM" and kind.str[3:] in ("[ns]", "[ps]", "[fs]", "[as]"):
+        return values.astype(f"{kind.str[1:3]}[us]")
+    return values
 
 
 def _shown(values: tuple[Any, ...]) -> str:

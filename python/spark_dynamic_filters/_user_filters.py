@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import uuid
 from dataclasses import dataclass, fields
@@ -31,7 +32,8 @@ class FilterSnapshot:
         form: all | nothing | range | in | bitmap | bloom, joined by "+".
         expression: the condition as in a SQL text, on a column of the filter's name; "hidden" under
             `spark.dynamicFilters.report.showValues=false`.
-        values: how many values were put in; None for a form that does not list values.
+        values: how many values were put in; None for a form that does not list them. Values without a
+            gap are a range.
         size_bytes: of the encoded filter.
     """
 
@@ -206,11 +208,14 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
         raise ValueError("create_filter: the name is empty")
     if not _commands.is_text(name):
         raise InvalidArgument(f"create_filter: the name has half a character: {shown(repr(name))}")
-    text = type if isinstance(type, str) else getattr(type, "simpleString", lambda: None)()
+    is_class = isinstance(type, builtins.type)
+    text = (
+        type if isinstance(type, str) else None if is_class else getattr(type, "simpleString", lambda: None)()
+    )
     if not isinstance(text, str):
         raise InvalidArgument(
             "create_filter: the type is a string as in SQL or a pyspark DataType, "
-            f"got {type.__class__.__name__}"
+            + (f"got the class {type.__name__}" if is_class else f"got {type.__class__.__name__}")
         )
     # The quieter way to find that the plugin is missing.
     conf(spark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import typing
 
 import pytest
@@ -71,6 +72,11 @@ def test_looks_like_its_settings() -> None:
     assert {"enabled", "topk", "join", "override"} <= set(dir(conf))
     assert repr(conf.topk) == "Conf(topk: enabled=True, maxLimit=100000)"
     assert "enabled=True" in repr(conf)
+
+
+def test_may_be_copied() -> None:
+    conf = sdf.conf(FakeSession())
+    assert repr(copy.copy(conf.topk)) == repr(conf.topk)
 
 
 def test_missing_plugin() -> None:

@@ -99,14 +99,27 @@ def test_builder_of_the_connect_client() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", ["--jars /lib/other.jar pyspark-shell", "--jars=/lib/other.jar pyspark-shell"]
+    "form",
+    [
+        "--jars /lib/other.jar pyspark-shell",
+        "--jars=/lib/other.jar pyspark-shell",
+        "--conf spark.jars=/lib/other.jar pyspark-shell",
+    ],
 )
 def test_submit_arguments_that_would_drop_the_jar(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", form)
-    with pytest.raises(ValueError, match=f"PYSPARK_SUBMIT_ARGS.*--jars /lib/other.jar .*add to it ,{JAR}"):
+    with pytest.raises(ValueError, match=f"PYSPARK_SUBMIT_ARGS.*jars /lib/other.jar .*add to it ,{JAR}"):
         sdf.configure(SparkSession.builder)
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars /lib/other.jar,{JAR} pyspark-shell")
     sdf.configure(SparkSession.builder)
+
+
+def test_settings_of_submit_arguments_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = "--conf spark.plugins=com.example.P -c spark.sql.extensions=com.example.E pyspark-shell"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+    assert _options(sdf.configure(SparkSession.builder))["spark.plugins"] == f"com.example.P,{PLUGIN_CLASS}"
+    local = _options(sdf.configure(SparkSession.builder.remote("local[2]")))
+    assert local["spark.sql.extensions"] == f"com.example.E,{EXTENSIONS_CLASS}"
 
 
 def test_client_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,8 @@ def test_none_is_null() -> None:
         (1 << 63, "decimal", str(1 << 63)),
         (1.5, "number", 1.5),
         (np.float32(0.5), "number", 0.5),
+        (np.datetime64("1970-01-02"), "date_days", 1),
+        (np.timedelta64(5_000, "ns"), "duration_micros", 5),
         (Decimal("-1.50"), "decimal", "-1.50"),
         ("ä", "text", "ä"),
         (b"\0\xff", "data", b"\0\xff"),
@@ -121,6 +123,16 @@ def test_times_without_zone_are_told_both_ways(monkeypatch: pytest.MonkeyPatch) 
         time.tzset()
     assert encoded.local.wall_micros == 7_200_000_007
     assert encoded.local.instant_micros == 7
+
+
+def test_numpys_nanoseconds_are_times() -> None:
+    times = pd.Series([pd.Timestamp("2020-01-02 03:04:05.000006"), pd.NaT]).to_numpy()
+    assert times.dtype.name.startswith("datetime64")
+    for values in (times.astype("datetime64[ns]"), list(times.astype("datetime64[ns]"))):
+        encoded = _form(sdf.isin(values)).values
+        assert encoded.nulls
+        assert [v.WhichOneof("value") for v in encoded.others] == ["local"]
+        assert encoded.others[0].local.wall_micros == 1_577_934_245_000_006
 
 
 def test_what_no_form_takes() -> None:

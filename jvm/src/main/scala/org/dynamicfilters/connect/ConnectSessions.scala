@@ -11,11 +11,14 @@ import org.dynamicfilters.user.UserFilterCommands
 /** Spark Connect's sessions that have filters of their own: these go when the session is closed. */
 object ConnectSessions {
 
-  /** By Connect's name of a session, Spark's. */
-  private val ids = new ConcurrentHashMap[String, String]()
+  /** By Connect's name of a user and of a session, Spark's. */
+  private val ids = new ConcurrentHashMap[(String, String), String]()
 
   def used(planner: SparkConnectPlanner): Unit =
-    ids.put(planner.sessionHolder.sessionId, SparkAccess.sessionId(planner.session))
+    ids.put(
+      (planner.sessionHolder.userId, planner.sessionHolder.sessionId),
+      SparkAccess.sessionId(planner.session)
+    )
 
   /** Whether Connect tells that a session was closed. By name: a classic driver need not have Connect's classes. */
   def isClosed(event: SparkListenerEvent): Boolean =
@@ -24,7 +27,7 @@ object ConnectSessions {
   /** Of an event for which [[isClosed]] holds. */
   def closed(event: SparkListenerEvent): Unit = event match {
     case e: SparkListenerConnectSessionClosed =>
-      Option(ids.remove(e.sessionId)).foreach(UserFilterCommands.sessionEnded)
+      Option(ids.remove((e.userId, e.sessionId))).foreach(UserFilterCommands.sessionEnded)
     case _ =>
   }
 }

@@ -62,8 +62,10 @@ final class Coordinator(
     override def close(): Unit = Coordinator.this.synchronized {
       isOpen = false
       val message = MessageCodec.encode(Message.Ended(id))
-      (peers ++ joins.valuesIterator.flatMap(_.peersServed) ++ users.valuesIterator.flatMap(_.peersServed))
-        .foreach(send(_, message))
+      val told =
+        (peers ++ joins.valuesIterator.flatMap(_.peersServed) ++ users.valuesIterator.flatMap(_.peersServed)).toSeq
+      // Spark's listeners wait for this.
+      if (told.nonEmpty && !schedule.later(0)(told.foreach(send(_, message)))) told.foreach(send(_, message))
       joins.valuesIterator.foreach(_.release())
       users.valuesIterator.foreach(_.release())
     }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
-import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, V2CommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.operators.PinnedQueryExec
@@ -33,26 +33,29 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
     case p => !p.exists(_.isInstanceOf[QueryStageExec])
   }
 
-  private def usesFilters(plan: SparkPlan): Boolean =
-    plan.exists { p =>
-      p.expressions.exists(_.exists {
-        case _: DynamicFilterPredicate => true
-        case s: ExecSubqueryExpression => usesFilters(s.plan)
-        case _ => false
-      }) || (p match {
-        case _: PinnedQueryExec => true
-        case a: AdaptiveSparkPlanExec => usesFilters(a.inputPlan)
-        case r: ReusedExchangeExec => usesFilters(r.child)
-        case c: InMemoryTableScanExec => usesFilters(c.relation.cachedPlan)
-        case _ => false
-      })
+  private def usesFilters(plan: SparkPlan): Boolean = anywhere(plan) { p =>
+    p.isInstanceOf[PinnedQueryExec] || p.expressions.exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
+  }
+
+  /** Where no trace of a filter need be left: the optimizer evaluates conditions on rows that stand in the query itself, a source
+    * of DataSource V2 keeps what it was told (Spark's own: conditions on partitions), a recursion has logical plans.
+    */
+  private def mayHaveUsed(plan: SparkPlan): Boolean =
+    UserFilters.of(SparkAccess.sessionId(session)).nonEmpty && anywhere(plan) {
+      case _: LocalTableScanExec | _: BatchScanExec | _: UnionLoopExec => true
+      case _ => false
     }
 
-  /** The optimizer evaluates conditions on rows that stand in the query itself: no trace of the filter is left. */
-  private def mayHaveUsed(plan: SparkPlan): Boolean =
-    plan.exists {
-      case _: LocalTableScanExec => true
-      case a: AdaptiveSparkPlanExec => mayHaveUsed(a.inputPlan)
+  /** Whether an operator is one of those, in subqueries and cached plans, too. */
+  private def anywhere(plan: SparkPlan)(isOne: SparkPlan => Boolean): Boolean = plan.exists { p =>
+    isOne(p) || p.expressions.exists(_.exists {
+      case s: ExecSubqueryExpression => anywhere(s.plan)(isOne)
       case _ => false
-    } && UserFilters.of(SparkAccess.sessionId(session)).nonEmpty
+    }) || (p match {
+      case a: AdaptiveSparkPlanExec => anywhere(a.inputPlan)(isOne)
+      case r: ReusedExchangeExec => anywhere(r.child)(isOne)
+      case c: InMemoryTableScanExec => anywhere(c.relation.cachedPlan)(isOne)
+      case _ => false
+    })
+  }
 }

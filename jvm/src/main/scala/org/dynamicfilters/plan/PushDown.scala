@@ -139,7 +139,7 @@ final class PushDown(
     case other => Left(stops(other))
   }
 
-  private def has(plan: SparkPlan, column: Attribute): Boolean = plan.output.exists(_.exprId == column.exprId)
+  private def has(plan: SparkPlan, column: Attribute): Boolean = plan.outputSet.contains(column)
 
   private def into(parent: UnaryExecNode, columns: Seq[Attribute], way: Way): Either[String, SparkPlan] =
     down(parent.child, columns, way.below(parent)).map(c => parent.withNewChildren(Seq(c)))

@@ -3,6 +3,8 @@ package org.dynamicfilters.plan
 import java.util.{LinkedHashMap, Map => JMap}
 import java.util.concurrent.TimeUnit
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.scan.{ScanCounter, ScanReport, ScanRun, Wait}
@@ -28,7 +30,16 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
   import UselessFilters._
 
   private val seen = new LinkedHashMap[Use, Seen](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[Use, Seen]): Boolean = size > MostUses
+    override def removeEldestEntry(eldest: JMap.Entry[Use, Seen]): Boolean = size > MostUses && {
+      count(eldest.getKey, -1)
+      true
+    }
+  }
+  // Uses by filter and column: each planning asks for each filter.
+  private val known = mutable.HashMap.empty[(Int, String), Int]
+
+  private def count(use: Use, more: Int): Unit = known.updateWith((use.filter, use.column)) { before =>
+    Some(before.getOrElse(0) + more).filter(_ > 0)
   }
 
   /** @param tables
@@ -44,11 +55,11 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
     *   whether all rows of all row groups were known to pass
     */
   def saw(execution: Long, use: Use, tables: Seq[Any], useless: Boolean): Unit = synchronized {
-    if (!useless) seen.remove(use)
+    if (!useless) { if (seen.remove(use) != null) count(use, -1) }
     else {
       val before = Option(seen.get(use)).filter(isValid(_, tables))
       val times = before.fold(1)(s => if (s.execution == execution) s.times else s.times + 1)
-      seen.put(use, Seen(tables, times, nanos(), execution))
+      if (seen.put(use, Seen(tables, times, nanos(), execution)) == null) count(use, 1)
     }
   }
 
@@ -56,7 +67,7 @@ private[plan] final class UselessFilters(nanos: () => Long = () => System.nanoTi
 
   /** Whether anything is known of the filter in whatever scan: cheaper to tell than the form of one scan. */
   def knows(filter: => Int, column: String): Boolean = synchronized {
-    seen.keySet.stream.anyMatch(u => u.column == column && u.filter == filter)
+    known.nonEmpty && known.contains((filter, column))
   }
 }
 

@@ -61,7 +61,12 @@ object ChunkSizes {
         case _ => Seq(pathOf(parent :+ name))
       }
     }
-    val read = schema.fields.toSeq.flatMap(paths(Nil, _))
-    leaf => read.exists(p => leaf == p || leaf.startsWith(p + "."))
+    val read = schema.fields.iterator.flatMap(paths(Nil, _)).toSet
+    // The leaf, or what it is in. Asked of each column of each split.
+    leaf =>
+      read(leaf) || Iterator
+        .iterate(leaf.indexOf('.'))(at => leaf.indexOf('.', at + 1))
+        .takeWhile(_ >= 0)
+        .exists(at => read(leaf.substring(0, at)))
   }
 }

@@ -9,6 +9,7 @@ import java.util.concurrent.{
   ThreadPoolExecutor,
   TimeUnit
 }
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.util.control.NonFatal
 
@@ -51,7 +52,8 @@ final class FileChecks {
     * @param scanned
     *   all files of the scan, to find out of how many files of their folders they are
     * @param millis
-    *   files without an answer by then are asked for by the tasks that would read them
+    *   files without an answer by then are asked for by the tasks that would read them. All scans of a query together wait
+    *   for twice as long, as Spark may start them one after the other
     */
   def askAll(
       files: Seq[PartitionedFile],
@@ -63,18 +65,24 @@ final class FileChecks {
     if (wanted.nonEmpty) {
       val inFolder = scanned.map(_.urlEncodedPath).distinct.toSeq.groupMapReduce(folderOf)(_ => 1)(_ + _)
       val requests = new ConcurrentLinkedQueue[() => Unit]()
-      val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis)
-      wanted.groupBy(f => folderOf(f.urlEncodedPath)).foreach { case (folder, fs) =>
-        // Here, because it depends on the user that the thread works for.
-        val system = fs.head.toPath.getFileSystem(conf)
-        val files = inFolder.getOrElse(folder, 0)
-        if (fs.length >= MinToList && fs.length * MostListedPerFile >= files)
-          requests.add(() => list(system, fs, files.toLong * MostListedPerFile, deadline))
-        else fs.foreach(f => requests.add(() => one(system, f)))
-      }
-      all(requests, deadline)
+      val start = System.nanoTime()
+      val deadline = start + math.min(TimeUnit.MILLISECONDS.toNanos(millis), left(millis))
+      if (deadline > start) try {
+        wanted.groupBy(f => folderOf(f.urlEncodedPath)).foreach { case (folder, fs) =>
+          // Here, because it depends on the user that the thread works for.
+          val system = fs.head.toPath.getFileSystem(conf)
+          val files = inFolder.getOrElse(folder, 0)
+          if (fs.length >= MinToList && fs.length * MostListedPerFile >= files)
+            requests.add(() => list(system, fs, files.toLong * MostListedPerFile, deadline))
+          else fs.foreach(f => requests.add(() => one(system, f)))
+        }
+        all(requests, deadline)
+      } finally waited.addAndGet(System.nanoTime() - start)
     }
   }
+
+  private def left(millis: Long): Long = 2 * TimeUnit.MILLISECONDS.toNanos(millis) - waited.get
+  private val waited = new AtomicLong
 
   private def one(system: FileSystem, file: PartitionedFile): Unit = {
     val answer =

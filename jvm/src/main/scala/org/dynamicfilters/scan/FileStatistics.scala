@@ -66,6 +66,7 @@ final class FileStatistics(maxRowGroups: Int) {
   import FileStatistics._
   private val files = new java.util.LinkedHashMap[FileId, OfFile](64, 0.75f, true)
   private var rowGroups = 0
+  private var changes = 0L
   private val arrived = new ConcurrentLinkedQueue[LearnedSplit]()
   private val waiting = new AtomicInteger
 
@@ -114,6 +115,9 @@ final class FileStatistics(maxRowGroups: Int) {
       }
     }
 
+  /** Another one whenever more is known. */
+  def version: Long = synchronized { absorb(); changes }
+
   /** What is known of files below one of the roots, least recently used first.
     *
     * @param roots
@@ -123,8 +127,15 @@ final class FileStatistics(maxRowGroups: Int) {
     */
   def below(roots: Seq[String], most: Int): Seq[FileRecord] = synchronized {
     absorb()
+    // Of a table of partitions each folder is one.
+    val folders = roots.iterator.map(_.stripSuffix("/")).toSet
+    def isBelow(path: String) =
+      Iterator
+        .iterate(path.length)(at => path.lastIndexOf('/', at - 1))
+        .takeWhile(_ > 0)
+        .exists(at => folders(path.substring(0, at)))
     val found = files.asScala.iterator.collect {
-      case (id, of) if roots.exists(r => id.path == r || id.path.startsWith(r.stripSuffix("/") + "/")) =>
+      case (id, of) if isBelow(id.path) =>
         val splits =
           for ((column, c) <- of.columns.toSeq; ((start, end), groups) <- c.splits)
             yield LearnedSplit(id.path, id.identity, column, start, end, groups)
@@ -142,10 +153,21 @@ final class FileStatistics(maxRowGroups: Int) {
       val column = file.columns.getOrElseUpdate(s.column, new Column)
       val old = column.splits.put((s.start, s.end), s.rowGroups)
       old match {
-        case Some(groups) => column.splits((s.start, s.end)) = FileStatistics.sharper(groups, s.rowGroups)
-        case None => rowGroups += s.rowGroups.length + 1
+        case Some(groups) =>
+          val both = sharper(groups, s.rowGroups)
+          column.splits((s.start, s.end)) = both
+          rowGroups += weightOf(both) - weightOf(groups)
+          if (!groups.sameElements(both)) changes += 1
+        case None =>
+          rowGroups += weightOf(s.rowGroups)
+          changes += 1
       }
-      s.sizes.foreach(z => if (file.sizes.put((s.start, s.end), z).isEmpty) rowGroups += z.weight)
+      s.sizes.foreach { z =>
+        if (file.sizes.put((s.start, s.end), z).isEmpty) {
+          rowGroups += z.weight
+          changes += 1
+        }
+      }
       s = arrived.poll()
     }
     val eldest = files.entrySet.iterator
@@ -173,9 +195,14 @@ object FileStatistics {
     val sizes = mutable.HashMap.empty[(Long, Long), ChunkSizes]
 
     def weight: Int =
-      columns.valuesIterator.map(_.splits.valuesIterator.map(_.length + 1).sum).sum +
+      columns.valuesIterator.map(_.splits.valuesIterator.map(weightOf).sum).sum +
         sizes.valuesIterator.map(_.weight).sum
   }
+
+  /** A row group counts once, and once more for each 100 bytes of its bounds: of texts these may be kilobytes. */
+  private def weightOf(groups: Array[LearnedRowGroup]): Int =
+    groups.length + 1 + (groups.iterator.map(g => ReportRoom.bytesOf(g.bounds)).sum / 100).toInt
+
   val SettledMillis = 2000L
 
   /** Splits that wait for somebody to ask: of a few bytes to some kilobytes each. */

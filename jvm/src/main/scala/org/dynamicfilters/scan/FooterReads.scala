@@ -37,7 +37,12 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
     */
   def learn(files: Seq[PartitionedFile], conf: Configuration, millis: Long): Unit =
     plainFormat.filter(_ => columns.nonEmpty && millis > 0).foreach { format =>
-      val unknown = FooterReads.spread(files.filterNot(isKnown).distinctBy(_.urlEncodedPath).toIndexedSeq)
+      val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis)
+      val unknown = FooterReads
+        .spread(files.distinctBy(_.urlEncodedPath).toIndexedSeq)
+        .filterNot(isKnown)
+        .take(FooterReads.MostFiles)
+        .toIndexedSeq
       if (unknown.length > 1)
         try {
           val read = format.buildReaderWithPartitionValues(
@@ -59,7 +64,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
               user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(read, f) })
             }
           }
-          FileChecks.all(requests, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis))
+          FileChecks.all(requests, deadline)
         } catch {
           case e @ (NonFatal(_) | _: LinkageError) =>
             logWarning("Dynamic filters: footers cannot be read on the driver, files are read in Spark's order", e)
@@ -74,9 +79,10 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
 
   private def isKnown(f: PartitionedFile): Boolean = columns.forall { c =>
     statistics
-      .find(f.urlEncodedPath, FileIdentity.listed(f), spec.statisticsKey(c), f.start, f.start + f.length)
+      .find(f.urlEncodedPath, FileIdentity.listed(f), keys(c), f.start, f.start + f.length)
       .isDefined
   }
+  private lazy val keys = columns.map(c => c -> spec.statisticsKey(c)).toMap
 
   private def one(read: PartitionedFile => Iterator[InternalRow], split: PartitionedFile): Unit = {
     val askedAt = System.currentTimeMillis()
@@ -96,9 +102,8 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
         stored.foreach { case (c, column) =>
           val groups = blocks.map(b => LearnedRowGroup.of(b, column.bounds(b)))
           val sizes = if (column eq stored.head._2) ChunkSizes.of(blocks) else None
-          val key = spec.statisticsKey(c)
           statistics
-            .offer(LearnedSplit(split.urlEncodedPath, identity, key, 0, split.fileSize, groups.toArray, sizes))
+            .offer(LearnedSplit(split.urlEncodedPath, identity, keys(c), 0, split.fileSize, groups.toArray, sizes))
         }
       }
     finally
@@ -140,8 +145,11 @@ object FooterReads {
   /** The files such that the first few of them are far from each other: of files in the order of their values, the best is soon
     * nearly known. 0, 1/2, 1/4, 3/4, 1/8, ... of the way.
     */
-  private[scan] def spread[A](files: IndexedSeq[A]): IndexedSeq[A] = {
+  private[scan] def spread[A](files: IndexedSeq[A]): Iterator[A] = {
     val bits = 32 - Integer.numberOfLeadingZeros(math.max(files.length - 1, 1))
-    (0 until (1 << bits)).map(Integer.reverse(_) >>> (32 - bits)).filter(files.indices.contains).map(files)
+    Iterator.range(0, 1 << bits).map(Integer.reverse(_) >>> (32 - bits)).filter(files.indices.contains(_)).map(files)
   }
+
+  /** More are not read in the time that there is. */
+  private val MostFiles = 4096
 }

@@ -1,7 +1,9 @@
 package org.dynamicfilters.scan
 
+import java.lang.reflect.Method
 import java.nio.{ByteBuffer, ByteOrder}
 import java.util.{Collection => JCollection, Map => JMap}
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -224,6 +226,7 @@ private object Planned {
 
   private val MostScans = 16
   private val MostFiles = 20000
+  private val MostFilesInAll = 50000
   private val kept = new java.util.LinkedHashMap[AnyRef, Bounds](16, 0.75f, true) {
     override def removeEldestEntry(eldest: JMap.Entry[AnyRef, Bounds]): Boolean = size > MostScans
   }
@@ -231,7 +234,15 @@ private object Planned {
   def apply(key: AnyRef)(plan: => Bounds): Bounds =
     kept.synchronized(Option(kept.get(key))).getOrElse {
       val made = plan
-      if (made.size <= MostFiles) kept.synchronized(kept.put(key, made))
+      if (made.size <= MostFiles) kept.synchronized {
+        kept.put(key, made)
+        val eldest = kept.entrySet.iterator
+        var files = kept.values.asScala.map(_.size).sum
+        while (files > MostFilesInAll) {
+          files -= eldest.next().getValue.size
+          eldest.remove()
+        }
+      }
       made
     }
 }
@@ -244,12 +255,22 @@ private object Reflect {
 
   def call(target: AnyRef, name: String, arguments: (Class[_], AnyRef)*): AnyRef = {
     val types = arguments.map(_._1)
-    val method = classes(target.getClass)
+    val method = methods.get(target.getClass).computeIfAbsent((name, types), _ => find(target.getClass, name, types))
+    method.invoke(target, arguments.map(_._2): _*)
+  }
+
+  private def find(c: Class[_], name: String, types: Seq[Class[_]]): Method = {
+    val method = classes(c)
       .flatMap(_.getDeclaredMethods)
       .find(m => m.getName == name && !m.isSynthetic && m.getParameterTypes.toSeq == types)
-      .getOrElse(throw new NoSuchMethodException(s"${target.getClass.getName}.$name"))
+      .getOrElse(throw new NoSuchMethodException(s"${c.getName}.$name"))
     method.setAccessible(true)
-    method.invoke(target, arguments.map(_._2): _*)
+    method
+  }
+
+  // A dozen calls a file; the JVM copies all methods of a class for whoever looks for one.
+  private val methods = new ClassValue[ConcurrentHashMap[(String, Seq[Class[_]]), Method]] {
+    override protected def computeValue(c: Class[_]) = new ConcurrentHashMap[(String, Seq[Class[_]]), Method]()
   }
 
   def make(c: Class[_], arguments: (Class[_], AnyRef)*): AnyRef = {

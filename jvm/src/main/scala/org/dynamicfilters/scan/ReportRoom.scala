@@ -55,7 +55,7 @@ object ReportRoom {
 
   def bytesOf(split: UnopenedSplit): Long = OfSplit + 2L * split.path.length
 
-  private def bytesOf(bounds: ColumnBounds): Long = bytesOf(bounds.min) + bytesOf(bounds.max)
+  private[scan] def bytesOf(bounds: ColumnBounds): Long = bytesOf(bounds.min) + bytesOf(bounds.max)
 
   private def bytesOf(end: AnyRef): Long = end match {
     case s: UTF8String => s.numBytes.toLong

@@ -120,7 +120,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
           StatisticsCodec.decode(bytes).filterOrElse(_.table == place.table, "it is of another table") match {
             case Left(why) => logWarning(s"Dynamic filters: statistics in $file are not used: $why")
             case Right(known) =>
-              last = bytes
+              last = digestOf(bytes)
               synchronized { domains = known.domains ++ domains }
               known.files.foreach(offer)
           }
@@ -139,15 +139,21 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
     }
 
     private def save(): Unit = {
-      val files = statistics.below(place.roots, MostRowGroups)
+      val state = (statistics.version, domains)
+      val files = if (saved.contains(state)) Nil else statistics.below(place.roots, MostRowGroups)
       if (files.nonEmpty) {
-        val bytes = StatisticsCodec.encode(TableFiles(place.table, domains, files))
-        if (bytes.length <= MostBytes && !Arrays.equals(bytes, last)) {
+        val bytes = StatisticsCodec.encode(TableFiles(place.table, state._2, files))
+        val digest = digestOf(bytes)
+        if (bytes.length <= MostBytes && !Arrays.equals(digest, last)) {
           write(bytes)
-          last = bytes
+          last = digest
         }
       }
+      saved = Some(state)
     }
+
+    // What was known when it was written last.
+    private var saved: Option[(Long, Map[String, KeyDomain])] = None
 
     /** Whoever reads at the same time finds the old file or the new one; where a file system cannot do that, the checksum tells
       * what is half written.
@@ -217,10 +223,10 @@ object StoredStatistics {
   private val MostTables = 1000
 
   /** A file's name that no table's path breaks out of. */
-  private[scan] def nameOf(table: String): String = {
-    val digest = MessageDigest.getInstance("SHA-256").digest(table.getBytes("UTF-8"))
-    digest.iterator.take(16).map(b => f"${b & 0xff}%02x").mkString + ".statistics"
-  }
+  private[scan] def nameOf(table: String): String =
+    digestOf(table.getBytes("UTF-8")).iterator.take(16).map(b => f"${b & 0xff}%02x").mkString + ".statistics"
+
+  private def digestOf(bytes: Array[Byte]): Array[Byte] = MessageDigest.getInstance("SHA-256").digest(bytes)
 
   val instance = new StoredStatistics(FileStatistics.instance)
 }

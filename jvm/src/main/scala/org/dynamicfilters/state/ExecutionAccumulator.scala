@@ -10,6 +10,7 @@ import org.apache.spark.util.AccumulatorV2
   */
 abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
   @transient private var entries = Map.empty[(Long, String), A]
+  @transient private var executions: Set[Long] = _
 
   // Null for a moment where a task is being decoded; the heartbeat's thread asks then, and an exception would end it.
   protected final def kept: Map[(Long, String), A] = Option(entries).getOrElse(Map.empty)
@@ -31,12 +32,23 @@ abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
   protected def merged(before: Option[A], a: A): A
 
   override def isZero: Boolean = kept.isEmpty
-  override def reset(): Unit = entries = Map.empty
+  override def reset(): Unit = {
+    entries = Map.empty
+    executions = null
+  }
+
+  // Spark's scheduler merges each task's, of thousands of executors: only a new execution is looked for among them.
   override def add(a: A): Unit = synchronized {
     val key = keyOf(a)
     entries = kept + (key -> merged(kept.get(key), a))
-    val executions = kept.keysIterator.map(_._1).toSet
-    if (executions.size > ExecutionAccumulator.Kept) entries = kept.filterNot(_._1._1 == executions.min)
+    if (executions == null || !executions(key._1)) {
+      executions = kept.keysIterator.map(_._1).toSet
+      if (executions.size > ExecutionAccumulator.Kept) {
+        val oldest = executions.min
+        entries = kept.filterNot(_._1._1 == oldest)
+        executions -= oldest
+      }
+    }
   }
   override def merge(other: AccumulatorV2[A, B]): Unit = other match {
     case o: ExecutionAccumulator[A, B] => o.kept.values.foreach(add)

@@ -100,12 +100,15 @@ final case class SnapshotUse(
   * @param giveUpSelectivity
   *   where more than this share of the tested rows passed, or tests are over their [[Budget]], partitions that have not
   *   started do not test theirs; 1 never gives up
+  * @param mostBytes
+  *   of all filters that are kept, encoded; one more may come
   */
 final class Snapshots(
     val first: IndexedSeq[SnapshotFilter],
     newest: (Option[Long], Int => Boolean) => IndexedSeq[SnapshotFilter],
     val topKs: IndexedSeq[TopKSpec] = IndexedSeq.empty,
-    giveUpSelectivity: Double = 1.0
+    giveUpSelectivity: Double = 1.0,
+    mostBytes: Long = Snapshots.MostBytesOfTable
 ) {
   val id: Long = Snapshots.ids.incrementAndGet()
 
@@ -192,7 +195,8 @@ final class Snapshots(
     number,
     snapshots(number).filters.iterator.map {
       case SnapshotFilter.Values(f, _) => FilterCodec.sizeOf(f)
-      case _ => 0L
+      case SnapshotFilter.Bound(b) => TaskTopK.bytesOf(b.key)
+      case SnapshotFilter.Unknown => 0L
     }.sum
   )
 
@@ -207,7 +211,7 @@ final class Snapshots(
     recent.findLast(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i)))) match {
       case Some(known) => known.number
       // All of them stay as long as the table: partitions that start go on with the last one.
-      case None if bytes > Snapshots.MostBytesOfTable => snapshots.last.number
+      case None if bytes > mostBytes => snapshots.last.number
       case None =>
         snapshots += Snapshot(snapshots.size, now)
         bytes += sizeOf(snapshots.size - 1)
@@ -253,7 +257,7 @@ object Snapshots {
   private[state] val MostBytes = 64 * 1024L
 
   /** The same of all partitions of an RDD. */
-  private[dynamicfilters] val MostBytesOfTable = 256 * 1024 * 1024L
+  private val MostBytesOfTable = 256 * 1024 * 1024L
 
   /** How many snapshots the newest filters are compared with. */
   private val Recent = 4

@@ -1,5 +1,6 @@
 package org.dynamicfilters.state
 
+import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
 
 /** One task attempt's part in a TopK: it counts the rows that the attempt hands on and knows which rows it still needs.
@@ -143,6 +144,15 @@ object TaskTopK {
   /** Rows counted before the lock is taken. */
   private[state] val BufferRows = 1024
 
+  /** The same of long keys: a thousand texts of 2 MB are 2 GB, where stock Spark keeps the one that is the maximum. */
+  private[state] val BufferBytes = 1024 * 1024L
+
+  private[state] def bytesOf(key: AnyRef): Long = key match {
+    case s: UTF8String => 32L + s.numBytes
+    case b: Array[Byte] => 32L + b.length
+    case _ => 32L
+  }
+
   /** An attempt shares its keys at most this often ... */
   private[state] val ShareEveryNanos = 5L * 1000 * 1000
 
@@ -282,8 +292,11 @@ final class ObjectTaskTopK(
   def count(key: AnyRef): Unit = {
     buffer(buffered) = key
     buffered += 1
-    if (buffered == buffer.length) flush()
+    bytes += TaskTopK.bytesOf(key)
+    // At most as many as the best ones have, so that these are not merged again and again for a few new ones.
+    if (buffered == buffer.length || bytes > math.max(TaskTopK.BufferBytes, bestBytes)) flush()
   }
+  private var bytes, bestBytes = 0L
 
   override protected def ownWorst: Option[AnyRef] =
     if (nulls >= limit) Some(null)
@@ -306,6 +319,8 @@ final class ObjectTaskTopK(
       best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
       java.util.Arrays.fill(buffer, 0, buffered, null)
       buffered = 0
+      bytes = 0
+      bestBytes = best.iterator.map(TaskTopK.bytesOf).sum
     }
     any
   }

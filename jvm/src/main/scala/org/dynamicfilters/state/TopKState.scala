@@ -35,6 +35,8 @@ trait ContributionSink {
   * @param onChange
   *   called, by the thread that brought it, when there may be something new for the rest of the cluster
   *
+  * Where different keys are looked for and not rows, all partitions have one list ([[DifferentKeys]]).
+  *
   * Memory: at most `limit` keys a running partition, and `limit` in all for those that have ended. Thread-safe; readers of
   * `bound` take no lock.
   */
@@ -46,6 +48,9 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   private val owners = mutable.HashMap.empty[Int, Long]
   private val lists = mutable.HashMap.empty[Int, Array[AnyRef]]
   private var held = 0L
+  private val different = Option.when(spec.distinct)(new DifferentKeys(spec, spec.limit))
+  private val differentUnsent = Option.when(spec.distinct && onChange.isDefined)(new DifferentKeys(spec, spec.limit))
+  private var contributor = (0, 0L)
   // Partitions whose contribution the rest of the cluster does not know yet.
   private val unsent = mutable.HashSet.empty[Int]
 
@@ -68,13 +73,31 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   /** As [[put]], of several partitions at once. */
   def putAll(parts: Seq[Contribution]): Outcome = {
     val outcome = synchronized {
-      val taken = parts.count(take)
-      if (taken == 0) Outcome.Superseded
-      else if (held < spec.limit) Outcome.NotFull
-      else tighten()
+      if (different.isDefined) addDifferent(different.get, parts)
+      else {
+        val taken = parts.count(take)
+        if (taken == 0) Outcome.Superseded
+        else if (held < spec.limit) Outcome.NotFull
+        else tighten()
+      }
     }
     if (outcome != Outcome.Superseded) onChange.foreach(_(this))
     outcome
+  }
+
+  // Keys that any attempt has seen exist.
+  private def addDifferent(known: DifferentKeys, parts: Seq[Contribution]): Outcome = {
+    parts.foreach { c =>
+      val news = known.add(c.keys)
+      contributor = (c.partition, c.attempt)
+      if (news.nonEmpty) differentUnsent.foreach(_.add(news))
+    }
+    held = known.size.toLong
+    if (held < spec.limit) Outcome.NotFull
+    else if (isTighter(known.worst, contributor._1)) {
+      replace(TopKBound(current.generation + 1, known.worst, contributor._1))
+      Outcome.Tightened
+    } else Outcome.NotTighter
   }
 
   private def take(c: Contribution): Boolean =
@@ -92,23 +115,17 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
 
   /** What the rest of the cluster does not know yet and could need: contributions with keys that are not beyond the bound. */
   def takeUnsent(): Seq[Contribution] = synchronized {
-    val bound = current
-    val news = unsent.iterator
-      .flatMap { p =>
-        lists.get(p).map { keys =>
-          val n =
-            if (bound.isNone) keys.length
-            else {
-              val worse = keys.indexWhere(spec.order.compare(_, bound.key) > 0)
-              if (worse < 0) keys.length else worse
-            }
-          Contribution(p, owners(p), java.util.Arrays.copyOf(keys, n))
-        }
-      }
-      .filter(_.keys.nonEmpty)
-      .toVector
+    val ofPartitions = unsent.iterator.flatMap(p => lists.get(p).map(Contribution(p, owners(p), _))).toVector
     unsent.clear()
-    news
+    val ofAll =
+      for (d <- differentUnsent.toSeq; keys <- DifferentKeys.inParts(d.take()))
+        yield Contribution(contributor._1, contributor._2, keys)
+    (ofPartitions ++ ofAll).map(c => c.copy(keys = withinBound(c.keys))).filter(_.keys.nonEmpty)
+  }
+
+  private def withinBound(keys: Array[AnyRef]): Array[AnyRef] = {
+    val worse = if (current.isNone) -1 else keys.indexWhere(spec.order.compare(_, current.key) > 0)
+    java.util.Arrays.copyOf(keys, if (worse < 0) keys.length else worse)
   }
 
   /** Takes over a bound that others found, if it is tighter. */
@@ -122,10 +139,10 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
 
   private def isTighter(key: AnyRef, partition: Int): Boolean = current.isNone || {
     val c = spec.order.compare(key, current.key)
-    c < 0 || (c == 0 && partition < current.partition)
+    c < 0 || (c == 0 && !spec.distinct && partition < current.partition)
   }
 
-  /** Merges the sorted contributions up to the `limit`-th row, or up to the `limit`-th different key. */
+  /** Merges the sorted contributions up to the `limit`-th row. */
   private def tighten(): Outcome = {
     val heads = new PriorityQueue[Cursor](
       lists.size,
@@ -139,16 +156,13 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     var last: Cursor = null
     var lastKey: AnyRef = null
     var taken = 0
-    while (taken < spec.limit && !heads.isEmpty) {
+    while (taken < spec.limit) {
       last = heads.poll()
-      val isAnother = taken == 0 || !spec.distinct || spec.order.compare(last.key, lastKey) != 0
       lastKey = last.key
       last.at += 1
       if (last.at < last.keys.length) heads.add(last)
-      if (isAnother) taken += 1
+      taken += 1
     }
-    // Several partitions may hold the same keys.
-    if (taken < spec.limit) return Outcome.NotFull
     cursors.foreach(c => if (c.at < c.keys.length) set(c.partition, java.util.Arrays.copyOf(c.keys, c.at)))
     if (isTighter(lastKey, last.partition)) {
       replace(TopKBound(current.generation + 1, lastKey, last.partition))

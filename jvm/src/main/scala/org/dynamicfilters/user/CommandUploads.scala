@@ -7,8 +7,8 @@ import scala.collection.mutable
 import com.google.protobuf.ByteString
 import org.dynamicfilters.proto.CommandPart
 
-/** Puts commands together that come in pieces. Bounded: so many commands a session at once, so many bytes a command; what is
-  * not finished in time is dropped, as is the oldest of too many. Thread-safe.
+/** Puts commands together that come in pieces. Bounded: so many bytes a command, and as many at once in a session as so many of
+  * the largest have; what is not finished in time is dropped, as is what waits longest of too many. Thread-safe.
   *
   * @param clock
   *   nanoseconds
@@ -71,9 +71,10 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
   }
 
   private def started(sessionId: String, part: CommandPart): Upload = {
-    // Room for the new one.
-    while (uploads.keysIterator.count(_._1 == sessionId) >= most)
-      uploads.keysIterator.find(_._1 == sessionId).foreach(uploads.remove)
+    def own = uploads.filter(_._1._1 == sessionId)
+    // Room for the new one. Threads that send small commands side by side do not drop each other's.
+    while (own.valuesIterator.map(_.total).sum + part.getTotal > most * maxBytes)
+      own.minByOption(_._2.lastUsed).foreach { case (key, _) => uploads.remove(key) }
     new Upload(part.getTotal, part.getCrc32)
   }
 

@@ -6,6 +6,7 @@ import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
+import org.apache.spark.sql.types.YearMonthIntervalType
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.proto.{CreateUserFilter, UpdateUserFilter, UserFilterCommand}
 import org.dynamicfilters.settings.Settings
@@ -58,6 +59,7 @@ object UserFilterCommands {
     val dataType =
       try CatalystSqlParser.parseDataType(c.getDataType)
       catch { case NonFatal(_) => throw wrong("there is no such type; write it as in SQL, for example bigint") }
+    if (dataType.isInstanceOf[YearMonthIntervalType]) throw wrong("clients have no values of it")
     val domain = KeyDomain.of(dataType).fold(why => throw wrong(why), identity)
     UserFilters.create(session, c.getName, domain, c.getToken)
   }

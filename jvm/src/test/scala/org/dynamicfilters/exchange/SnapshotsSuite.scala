@@ -15,12 +15,13 @@ class SnapshotsSuite extends AnyFunSuite {
   private val execution = Some(7L)
 
   /** A table of one filter, which is `now`. */
-  private final class OneFilter(giveUp: Double = 1.0) {
+  private final class OneFilter(giveUp: Double = 1.0, mostBytes: Long = Long.MaxValue) {
     var now: Option[ValueFilter] = None
     val table = new Snapshots(
       IndexedSeq(Unknown),
       (_, tested) => IndexedSeq(now.fold[SnapshotFilter](Unknown)(Values(_, tested(0)))),
-      giveUpSelectivity = giveUp
+      giveUpSelectivity = giveUp,
+      mostBytes = mostBytes
     )
     private var attempts = 0L
     private def filterOf(e: ScheduleEntry) = table.snapshot(e.number).filters.head
@@ -212,5 +213,18 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(start.map(_.number) == Vector(one.table.size - 1), "partitions that start have what is newest")
     one.now = Some(members(100001))
     assert(one.table.adopt(3, 300, ReadPlace(1, 0), execution) == start)
+  }
+
+  test("partitions that start when there are many filters already go on with the last one") {
+    val one = new OneFilter(mostBytes = 100)
+    val taken = (1 to 20).map { i =>
+      one.now = Some(upTo(100 - i))
+      one.take(i)
+    }
+    assert(taken.head == Values(upTo(99), tested = true))
+    assert(
+      taken.distinct.size < 10 && taken.distinct.size > 1 && taken.distinct == taken.distinct.sortBy(taken.indexOf(_))
+    )
+    assert(one.take(20) == taken.last && one.table.size == taken.distinct.size + 1)
   }
 }

@@ -3,7 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarBatch, ColumnarMap}
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, Selection, ValueFilter}
 import org.scalatest.funsuite.AnyFunSuite
@@ -141,5 +141,40 @@ class BatchSelectorSuite extends AnyFunSuite {
     assert(both(_.getArray(1).getInt(0)) == Seq(1, 3))
     assert(both(_.getDecimal(2, 30, 2).toString) == Seq("1.01", "3.01"))
     assert(both(_.getInterval(3).months) == Seq(1, 3))
+  }
+
+  test("a source's vectors are freed when Spark has taken a view's rows, Spark's own are kept") {
+    var freed = 0
+
+    /** Its rows' numbers. As Arrow's, it is closed when its rows have been taken. */
+    class Arrow extends ColumnVector(LongType) {
+      override def close(): Unit = freed += 1
+      override def hasNull: Boolean = false
+      override def numNulls: Int = 0
+      override def isNullAt(row: Int): Boolean = false
+      override def getLong(row: Int): Long = row.toLong
+      override def getBoolean(row: Int): Boolean = ???
+      override def getByte(row: Int): Byte = ???
+      override def getShort(row: Int): Short = ???
+      override def getInt(row: Int): Int = ???
+      override def getFloat(row: Int): Float = ???
+      override def getDouble(row: Int): Double = ???
+      override def getArray(row: Int): ColumnarArray = ???
+      override def getMap(row: Int): ColumnarMap = ???
+      override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = ???
+      override def getUTF8String(row: Int): UTF8String = ???
+      override def getBinary(row: Int): Array[Byte] = ???
+      override def getChild(ordinal: Int): ColumnVector = ???
+    }
+    val arrow = new Arrow
+    val f = new Fixture(giveUp = 1)
+    f.filter = atMost(3)
+    val some = f.test(new ColumnarBatch(Array(arrow), 10))
+    assert(some.numRows == 4 && freed == 0)
+    some.closeIfFreeable()
+    assert(freed == 1)
+    val own = batch(10)
+    f.test(own).closeIfFreeable()
+    assert(texts(f.test(own)).size == 4)
   }
 }

@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import java.io.FileNotFoundException
+import java.net.URI
 import java.nio.file.{Files, Path}
 import java.nio.file.attribute.FileTime
 import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
@@ -9,6 +11,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileStatus, Path => HadoopPath, RawLocalFileSystem}
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
@@ -123,5 +126,30 @@ class FileChecksSuite extends AnyFunSuite with Eventually with BeforeAndAfterAll
     eventually(timeout(Span(20, Seconds)), interval(Span(100, Millis))) {
       assert(!Thread.getAllStackTraces.keySet.asScala.exists(_.getName == Worker.Prefix + "files"))
     }
+  }
+
+  test("all scans of a query together wait for twice as long as one") {
+    conf.set("fs.slow.impl", classOf[SlowFileSystem].getName)
+    val checks = new FileChecks
+    val start = System.nanoTime()
+    (1 to 5).foreach { scan =>
+      val files = (0 until 30).map { i =>
+        val path = SparkPath.fromUrlString(s"slow://host/$scan/$i/part")
+        PartitionedFile(InternalRow.empty, path, 0, 10, Array.empty[String], 50000L, 10L)
+      }
+      checks.askAll(files, files.iterator, conf, 500)
+    }
+    val waited = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start)
+    assert(waited >= 900 && waited < 2000)
+  }
+}
+
+/** Takes its time to say that there is no such file. */
+final class SlowFileSystem extends RawLocalFileSystem {
+  override def initialize(name: URI, conf: Configuration): Unit = setConf(conf)
+  override def getUri: URI = URI.create("slow://host")
+  override def getFileStatus(path: HadoopPath): FileStatus = {
+    Thread.sleep(300)
+    throw new FileNotFoundException(path.toString)
   }
 }

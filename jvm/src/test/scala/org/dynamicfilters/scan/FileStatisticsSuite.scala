@@ -1,6 +1,7 @@
 package org.dynamicfilters.scan
 
-import org.apache.spark.sql.types.IntegerType
+import org.apache.spark.sql.types.{ArrayType, IntegerType, StringType, StructType}
+import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 import org.dynamicfilters.state.TopKSpec
 import org.scalatest.funsuite.AnyFunSuite
@@ -98,5 +99,44 @@ class FileStatisticsSuite extends AnyFunSuite {
     (1 to 10 * FileStatistics.MostWaiting).foreach(_ => s.offer(split("a", 0, 1000, group(1, bounds(1, 2)))))
     assert(s.waitingNow < FileStatistics.MostWaiting)
     assert(s.size == 2)
+  }
+
+  test("long bounds count for what they take") {
+    val text = KeyDomain.of(StringType).toOption.get
+    val long = text.fromInternal(UTF8String.fromString("x" * 1000))
+    val s = new FileStatistics(100)
+    val g = LearnedRowGroup(50, 10, 100, ColumnBounds(long, long, mayHaveNulls = false, mayHaveValues = true))
+    (1 to 10).foreach(i => s.offer(split(s"f$i", 0, 1000, g)))
+    assert(s.size == 4 * 22)
+    assert(find(s, "f6", 0, 1000).isEmpty && find(s, "f7", 0, 1000).isDefined)
+  }
+
+  test("it is known whether more is known") {
+    val s = new FileStatistics(100)
+    val versions = Seq(bounds(1, 2), bounds(1, 2), ColumnBounds.unknown, bounds(1, 3)).map { b =>
+      s.offer(split("f", 0, 1000, group(50, b)))
+      s.version
+    }
+    assert(versions(0) > 0 && versions.distinct.size == 2 && versions(2) == versions(0))
+  }
+
+  test("files of a table are those in its folders") {
+    val s = new FileStatistics(100)
+    Seq("t/p=1/a", "t/p=1/x/b", "t/p=10/c", "t", "u/a").foreach(p =>
+      s.offer(split(p, 0, 1000, group(50, bounds(1, 2))))
+    )
+    def below(roots: String*) = s.below(roots, 100).map(_.path).toSet
+    assert(below("t/p=1", "v") == Set("t/p=1/a", "t/p=1/x/b"))
+    assert(below("t/") == Set("t/p=1/a", "t/p=1/x/b", "t/p=10/c", "t"))
+    assert(below("u/a") == Set("u/a") && below("").isEmpty)
+  }
+
+  test("a scan reads the leaves of its columns, and no others") {
+    val schema = new StructType()
+      .add("A", IntegerType)
+      .add("s", new StructType().add("x", IntegerType).add("y", ArrayType(IntegerType)))
+    val wanted = ChunkSizes.wanted(schema)
+    assert(Seq("a", "s.x", "s.y", "s.y.list.element").forall(wanted))
+    assert(!Seq("s", "ab", "a1.b", "s.z", "s.xy", "b", "").exists(wanted))
   }
 }

@@ -3,7 +3,7 @@ package org.dynamicfilters.state
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
 
 import org.apache.spark.util.AccumulatorV2
-import org.dynamicfilters.scan.ScanAccumulator
+import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport}
 import org.scalatest.funsuite.AnyFunSuite
 
 class AccumulatorsSuite extends AnyFunSuite {
@@ -28,5 +28,19 @@ class AccumulatorsSuite extends AnyFunSuite {
       assert(early.copy().isZero, c)
       assert(sent(early).value.isEmpty, c)
     }
+  }
+
+  test("of the executions of a plan the newest are kept, whoever counted in them") {
+    val all = new ScanAccumulator(_ => ())
+    for (execution <- 1L to 20L; executor <- 1 to 3; _ <- 1 to 2) {
+      val r = new ScanReport(execution, executor.toString)
+      r.add(ScanCounter.Rows, 1)
+      all.add(r)
+    }
+    assert(all.value.keySet == (5L to 20L).toSet)
+    assert(all.value.values.forall(_(ScanCounter.Rows) == 6))
+    all.reset()
+    all.add(new ScanReport(3, "1"))
+    assert(all.value.keySet == Set(3L))
   }
 }

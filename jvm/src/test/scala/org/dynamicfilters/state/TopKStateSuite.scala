@@ -1,6 +1,7 @@
 package org.dynamicfilters.state
 
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter, Values}
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
@@ -185,5 +186,32 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       assert(kept.sorted.take(50) == all.sorted.take(50))
       assert(t.bound.key == int.fromInternal(all.sorted.apply(49)))
     } finally pool.shutdownNow()
+  }
+
+  test("partitions that know the same keys share one list of them, full or not") {
+    def state(limit: Int) = new TopKState(
+      TopKSpec(int, limit, ascending = true, nullsFirst = true, tiesFree = false, distinct = true),
+      Some(_ => ())
+    )
+    val keys = null +: (1 to 99).map(i => int.fromInternal(i))
+    for (limit <- Seq(50, 1000)) {
+      val t = state(limit)
+      (0 until 2000).foreach(p => t.put(p, 1, keys.take(limit).toArray))
+      assert(t.keysHeld == math.min(limit, 100))
+      assert(t.takeUnsent().map(_.keys.toSeq) == Seq(keys.take(limit)))
+      assert(t.put(5, 9, keys.take(limit).toArray) == (if (limit == 50) Outcome.NotTighter else Outcome.NotFull))
+      assert(t.takeUnsent().isEmpty, "nothing is new")
+      assert(t.bound.key == (if (limit == 50) int.fromInternal(49) else null))
+    }
+  }
+
+  test("long keys are not kept by the thousand until they are sorted") {
+    val text = KeyDomain.of(StringType).toOption.get
+    val t = new TopKState(TopKSpec(text, 1, ascending = false, nullsFirst = false, tiesFree = true))
+    val task = TaskTopK(t, 0, 1).asInstanceOf[ObjectTaskTopK]
+    val long = "x" * (300 * 1024)
+    (10 until 20).foreach(i => task.count(UTF8String.fromString(s"$i$long")))
+    // After a few of them it knew the best one, without being asked.
+    assert(!task.wants(UTF8String.fromString("1")) && task.wants(UTF8String.fromString("3")))
   }
 }

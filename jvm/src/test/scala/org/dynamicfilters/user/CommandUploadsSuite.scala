@@ -70,9 +70,19 @@ class CommandUploadsSuite extends AnyFunSuite {
     u.add("s", parts("a").head)
     now += 101
     assert(u.live == 0)
-    Seq("a", "b", "c").foreach(id => u.add("s", parts(id).head))
+    val large = Array.tabulate(1000)(_.toByte)
+    Seq("a", "b", "c").foreach { id =>
+      u.add("s", parts(id, large).head)
+      now += 1
+    }
     assert(u.live == 2)
-    assert(refused(u.add("s", parts("a")(1))).contains("missing"))
-    assert(u.add("s", parts("c")(1)).isEmpty)
+    assert(refused(u.add("s", parts("a", large)(1))).contains("missing"))
+    assert(u.add("s", parts("c", large)(1)).isEmpty)
+  }
+
+  test("small commands that are sent side by side are all taken") {
+    val u = uploads
+    val results = (0 to 2).flatMap(i => (1 to 40).flatMap(n => u.add("s", parts(n.toString)(i))))
+    assert(results.map(_.toByteArray.toSeq) == Seq.fill(40)(whole.toSeq))
   }
 }

@@ -1,0 +1,81 @@
+package org.dynamicfilters.state
+
+import scala.collection.mutable
+
+/** The best different keys of a TopK that looks for keys and not for rows.
+  *
+  * All partitions have one list: a key that two of them have, or two attempts of one, is the same key, so nothing is ever
+  * replaced. With a list for each partition a thousand tasks that knew the same thousand keys were a million keys, merged anew
+  * for each of them.
+  *
+  * @param limit
+  *   keys that are kept
+  */
+private[state] final class DifferentKeys(spec: TopKSpec, limit: Int) {
+  private var keys = TaskTopK.none
+
+  def size: Int = keys.length
+
+  /** The worst of those that are kept. */
+  def worst: AnyRef = keys(keys.length - 1)
+
+  /** Adds keys.
+    *
+    * @param more
+    *   best first, as often as they come
+    * @return
+    *   those that are new and among the best, best first
+    */
+  def add(more: Array[AnyRef]): Array[AnyRef] = {
+    val merged = new Array[AnyRef](math.min(limit.toLong, keys.length.toLong + more.length).toInt)
+    val news = new Array[AnyRef](more.length)
+    var (k, m, n, found) = (0, 0, 0, 0)
+    while (m < merged.length && (k < keys.length || n < more.length)) {
+      val c = if (k >= keys.length) 1 else if (n >= more.length) -1 else spec.order.compare(keys(k), more(n))
+      if (c <= 0) {
+        merged(m) = keys(k)
+        k += 1
+        m += 1
+      } else if (m == 0 || spec.order.compare(merged(m - 1), more(n)) != 0) {
+        merged(m) = more(n)
+        m += 1
+        news(found) = more(n)
+        found += 1
+        n += 1
+      } else n += 1
+    }
+    if (found > 0) keys = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
+    java.util.Arrays.copyOf(news, found)
+  }
+
+  /** All keys, and forgets them. */
+  def take(): Array[AnyRef] = {
+    val all = keys
+    keys = TaskTopK.none
+    all
+  }
+}
+
+private[state] object DifferentKeys {
+
+  /** Of keys that are sent together; a message takes 4 MiB. */
+  private val PartBytes = 256 * 1024L
+
+  /** The keys in parts that can be sent by themselves, in their order. */
+  def inParts(keys: Array[AnyRef]): Seq[Array[AnyRef]] =
+    if (keys.isEmpty) Nil
+    else {
+      // Where each part begins.
+      val starts = mutable.ArrayBuffer(0)
+      var bytes = 0L
+      keys.indices.foreach { i =>
+        val more = TaskTopK.bytesOf(keys(i))
+        if (i > starts.last && bytes + more > PartBytes) {
+          starts += i
+          bytes = 0
+        }
+        bytes += more
+      }
+      starts.zip(starts.drop(1) :+ keys.length).map { case (from, until) => keys.slice(from, until) }.toSeq
+    }
+}
