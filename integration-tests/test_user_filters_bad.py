@@ -201,7 +201,6 @@ def test_columns(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
         "dynamic_filter(seq, seq)",
         "dynamic_filter(NULL, seq)",
         "dynamic_filter(5, seq)",
-        "dynamic_filter(date_format(current_date(), 'yyyy'), seq)",
     ):
         with pytest.raises(Exception, match="takes a filter's name"):
             table.where(text).schema  # noqa: B018

@@ -1,7 +1,5 @@
 package org.dynamicfilters.user
 
-import scala.util.Try
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry.FunctionBuilder
@@ -68,8 +66,7 @@ object DynamicFilterFunctions {
   }
 
   private def nameOf(function: String, e: Expression): String = {
-    // Today's date is foldable, but is known only later.
-    val value = if (e.foldable && e.dataType.isInstanceOf[StringType]) Try(e.eval()).getOrElse(null) else null
+    val value = if (e.foldable && e.dataType.isInstanceOf[StringType]) e.eval() else null
     if (value == null)
       throw new UserFilterException(
         Code.InvalidUse,
