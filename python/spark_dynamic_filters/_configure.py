@@ -121,15 +121,13 @@ def _has_our_jar(jars: list[str]) -> bool:
 
 
 def _refuse_replaced_jars(jar: str) -> None:
-    """spark-submit prefers what is in this variable to the builder's `spark.jars`: jars there would silently
-    drop ours.
+    """spark-submit prefers `--jars` to `spark.jars`, so a `--jars` in this variable would silently drop our
+    jar.
     """
     given = _submit_options("--jars")
-    option = "--jars" if given else "--conf spark.jars"
-    given = given or [value for key, value in _submitted().items() if key == "spark.jars"]
     if given and not _has_our_jar(_items(",".join(given))):
         raise ValueError(
-            f"PYSPARK_SUBMIT_ARGS: its {option} {shown(given[-1])} would replace the plugin's jar; add to it "
+            f"PYSPARK_SUBMIT_ARGS: its --jars {shown(given[-1])} would replace the plugin's jar; add to it "
             f",{shown(jar, 120)}"
         )
 

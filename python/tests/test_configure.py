@@ -103,12 +103,11 @@ def test_builder_of_the_connect_client() -> None:
     [
         "--jars /lib/other.jar pyspark-shell",
         "--jars=/lib/other.jar pyspark-shell",
-        "--conf spark.jars=/lib/other.jar pyspark-shell",
     ],
 )
 def test_submit_arguments_that_would_drop_the_jar(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", form)
-    with pytest.raises(ValueError, match=f"PYSPARK_SUBMIT_ARGS.*jars /lib/other.jar .*add to it ,{JAR}"):
+    with pytest.raises(ValueError, match=f"PYSPARK_SUBMIT_ARGS.*--jars /lib/other.jar .*add to it ,{JAR}"):
         sdf.configure(SparkSession.builder)
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars /lib/other.jar,{JAR} pyspark-shell")
     sdf.configure(SparkSession.builder)

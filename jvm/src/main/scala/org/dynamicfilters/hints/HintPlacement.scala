@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTable
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.dynamicfilters.settings.Settings
 
@@ -25,6 +26,8 @@ object HintPlacement extends Rule[LogicalPlan] {
 
   private def place(plan: LogicalPlan, hint: Option[ScanHint], enabled: Boolean): LogicalPlan = plan match {
     case h: DynamicFilterHint => place(h.child, ScanHint.both(hint, Some(h.hint)), enabled)
+    // It hands options that it does not know to the driver, which may refuse them; nor are such scans filtered early.
+    case l: DataSourceV2Relation if l.table.isInstanceOf[JDBCTable] => l
     case l @ (_: LogicalRelation | _: DataSourceV2Relation) => if (enabled) hint.fold(l)(marked(l, _)) else l
     case other =>
       val below = other.mapChildren(place(_, hint, enabled))

@@ -40,7 +40,11 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
         case _ =>
       }
-    catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
+    // What else is thrown at a listener ends Spark's context.
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError | _: StackOverflowError) =>
+        logWarning("Dynamic filters: a query is missing from the report", e)
+    }
 
   private val jobs = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
 

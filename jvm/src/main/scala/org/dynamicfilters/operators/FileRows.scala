@@ -2,7 +2,7 @@ package org.dynamicfilters.operators
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -26,7 +26,10 @@ private[operators] object FileRows {
         toUnsafe.initialize(index)
         it.map { row =>
           rows += 1
-          toUnsafe(row)
+          row match {
+            case unsafe: UnsafeRow => unsafe
+            case other => toUnsafe(other)
+          }
         }
       }
     )

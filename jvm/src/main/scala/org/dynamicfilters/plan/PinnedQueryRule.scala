@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
-import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, V2CommandExec}
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan, V2CommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.operators.PinnedQueryExec
@@ -37,12 +37,13 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
     p.isInstanceOf[PinnedQueryExec] || p.expressions.exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
   }
 
-  /** Where no trace of a filter need be left: the optimizer evaluates conditions on rows that stand in the query itself, a source
-    * of DataSource V2 keeps what it was told (Spark's own: conditions on partitions), a recursion has logical plans.
+  /** Where no trace of a filter need be left: the optimizer evaluates conditions on rows that stand in the query itself, Spark's
+    * file sources of DataSource V2 keep conditions on partitions, a recursion has logical plans.
     */
   private def mayHaveUsed(plan: SparkPlan): Boolean =
     UserFilters.of(SparkAccess.sessionId(session)).nonEmpty && anywhere(plan) {
-      case _: LocalTableScanExec | _: BatchScanExec | _: UnionLoopExec => true
+      case _: LocalTableScanExec | _: UnionLoopExec => true
+      case b: BatchScanExec => b.scan.isInstanceOf[FileScan]
       case _ => false
     }
 

@@ -39,8 +39,9 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
     plainFormat.filter(_ => columns.nonEmpty && millis > 0).foreach { format =>
       val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis)
       val unknown = FooterReads
-        .spread(files.distinctBy(_.urlEncodedPath).toIndexedSeq)
+        .spread(files.toIndexedSeq)
         .filterNot(isKnown)
+        .distinctBy(_.urlEncodedPath)
         .take(FooterReads.MostFiles)
         .toIndexedSeq
       if (unknown.length > 1)

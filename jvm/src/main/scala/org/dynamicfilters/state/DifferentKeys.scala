@@ -24,11 +24,10 @@ private[state] final class DifferentKeys(spec: TopKSpec, limit: Int) {
     * @param more
     *   best first, as often as they come
     * @return
-    *   those that are new and among the best, best first
+    *   whether some are new and among the best
     */
-  def add(more: Array[AnyRef]): Array[AnyRef] = {
+  def add(more: Array[AnyRef]): Boolean = {
     val merged = new Array[AnyRef](math.min(limit.toLong, keys.length.toLong + more.length).toInt)
-    val news = new Array[AnyRef](more.length)
     var (k, m, n, found) = (0, 0, 0, 0)
     while (m < merged.length && (k < keys.length || n < more.length)) {
       val c = if (k >= keys.length) 1 else if (n >= more.length) -1 else spec.order.compare(keys(k), more(n))
@@ -39,21 +38,16 @@ private[state] final class DifferentKeys(spec: TopKSpec, limit: Int) {
       } else if (m == 0 || spec.order.compare(merged(m - 1), more(n)) != 0) {
         merged(m) = more(n)
         m += 1
-        news(found) = more(n)
         found += 1
         n += 1
       } else n += 1
     }
     if (found > 0) keys = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
-    java.util.Arrays.copyOf(news, found)
+    found > 0
   }
 
-  /** All keys, and forgets them. */
-  def take(): Array[AnyRef] = {
-    val all = keys
-    keys = TaskTopK.none
-    all
-  }
+  /** Best first; never changed. */
+  def all: Array[AnyRef] = keys
 }
 
 private[state] object DifferentKeys {

@@ -1,6 +1,7 @@
 package org.dynamicfilters.state
 
 import java.lang.ref.{ReferenceQueue, WeakReference}
+import java.util.IdentityHashMap
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -143,6 +144,7 @@ final class Snapshots(
       known(partition).getOrElse {
         // Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built.
         val now = newest(executionId, worthTesting())
+        measure(now)
         synchronized(known(partition).getOrElse {
           val schedule = Vector(ScheduleEntry(ReadPlace.start, numberOf(now)))
           fixed(partition) = new Fixed(schedule, Some(attempt))
@@ -161,6 +163,7 @@ final class Snapshots(
   def adopt(partition: Int, attempt: Long, from: ReadPlace, executionId: Option[Long]): Vector[ScheduleEntry] = {
     def ownedBy = fixed.get(partition).filter(_.owner.contains(attempt))
     val now = if (synchronized(ownedBy.isDefined)) Some(newest(executionId, worthTesting())) else None
+    now.foreach(measure)
     synchronized {
       for (f <- ownedBy; filters <- now) {
         val number = numberOf(filters)
@@ -187,18 +190,24 @@ final class Snapshots(
   // So a partition goes on from what is large to nothing newer; partitions that start later have that.
   private def mayAdd(schedule: Vector[ScheduleEntry], number: Int): Boolean = {
     val sent = schedule.map(_.number).filter(_ > 0)
-    sent.isEmpty || (sent :+ number).distinct.iterator.map(sizeOf).sum <= Snapshots.MostBytes
+    sent.isEmpty || bytesOf((sent :+ number).distinct.iterator.flatMap(snapshots(_).filters)) <= Snapshots.MostBytes
   }
 
-  private val sizes = mutable.HashMap.empty[Int, Long]
-  private def sizeOf(number: Int): Long = sizes.getOrElseUpdate(
-    number,
-    snapshots(number).filters.iterator.map {
-      case SnapshotFilter.Values(f, _) => FilterCodec.sizeOf(f)
-      case SnapshotFilter.Bound(b) => TaskTopK.bytesOf(b.key)
-      case SnapshotFilter.Unknown => 0L
-    }.sum
-  )
+  // Of each filter, whose object is the same in all snapshots that have it. Looked up before the lock is taken.
+  private val sizes = new IdentityHashMap[AnyRef, java.lang.Long]
+  private def measure(filters: IndexedSeq[SnapshotFilter]): Unit = filters.foreach {
+    case SnapshotFilter.Values(f, _) =>
+      if (!sizes.synchronized(sizes.containsKey(f))) {
+        val size = FilterCodec.sizeOf(f)
+        sizes.synchronized(sizes.put(f, size))
+      }
+    case _ =>
+  }
+  private def bytesOf(filters: Iterator[SnapshotFilter]): Long = filters.distinct.map {
+    case SnapshotFilter.Values(f, _) => sizes.synchronized(Option(sizes.get(f))).fold(0L)(_.longValue)
+    case SnapshotFilter.Bound(b) => TaskTopK.bytesOf(b.key)
+    case SnapshotFilter.Unknown => 0L
+  }.sum
 
   private def worthTesting(): IndexedSeq[Boolean] = synchronized {
     questions += 1
@@ -211,14 +220,20 @@ final class Snapshots(
     recent.findLast(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i)))) match {
       case Some(known) => known.number
       // All of them stay as long as the table: partitions that start go on with the last one.
-      case None if bytes > mostBytes => snapshots.last.number
+      case None if topKs.isEmpty && bytes > mostBytes => snapshots.last.number
       case None =>
         snapshots += Snapshot(snapshots.size, now)
-        bytes += sizeOf(snapshots.size - 1)
+        val known = snapshots.init.reverseIterator.take(Snapshots.Recent).flatMap(_.filters).toSeq
+        bytes += bytesOf(now.iterator.filterNot(f => known.exists(isOneObject(f, _))))
         snapshots.size - 1
     }
   }
   private var bytes = 0L
+
+  private def isOneObject(a: SnapshotFilter, b: SnapshotFilter): Boolean = (a, b) match {
+    case (SnapshotFilter.Values(f, _), SnapshotFilter.Values(g, _)) => f eq g
+    case _ => false
+  }
 
   def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
 

@@ -49,7 +49,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   private val lists = mutable.HashMap.empty[Int, Array[AnyRef]]
   private var held = 0L
   private val different = Option.when(spec.distinct)(new DifferentKeys(spec, spec.limit))
-  private val differentUnsent = Option.when(spec.distinct && onChange.isDefined)(new DifferentKeys(spec, spec.limit))
+  private var hasNews = false
   private var contributor = (0, 0L)
   // Partitions whose contribution the rest of the cluster does not know yet.
   private val unsent = mutable.HashSet.empty[Int]
@@ -88,9 +88,8 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   // Keys that any attempt has seen exist.
   private def addDifferent(known: DifferentKeys, parts: Seq[Contribution]): Outcome = {
     parts.foreach { c =>
-      val news = known.add(c.keys)
+      hasNews |= known.add(c.keys)
       contributor = (c.partition, c.attempt)
-      if (news.nonEmpty) differentUnsent.foreach(_.add(news))
     }
     held = known.size.toLong
     if (held < spec.limit) Outcome.NotFull
@@ -117,9 +116,10 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   def takeUnsent(): Seq[Contribution] = synchronized {
     val ofPartitions = unsent.iterator.flatMap(p => lists.get(p).map(Contribution(p, owners(p), _))).toVector
     unsent.clear()
-    val ofAll =
-      for (d <- differentUnsent.toSeq; keys <- DifferentKeys.inParts(d.take()))
-        yield Contribution(contributor._1, contributor._2, keys)
+    // All of them: what was lost on the way before comes with it.
+    val news = different.filter(_ => hasNews).toSeq.flatMap(d => DifferentKeys.inParts(d.all))
+    hasNews = false
+    val ofAll = news.map(Contribution(contributor._1, contributor._2, _))
     (ofPartitions ++ ofAll).map(c => c.copy(keys = withinBound(c.keys))).filter(_.keys.nonEmpty)
   }
 

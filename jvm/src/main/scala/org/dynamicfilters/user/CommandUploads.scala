@@ -73,7 +73,8 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
   private def started(sessionId: String, part: CommandPart): Upload = {
     def own = uploads.filter(_._1._1 == sessionId)
     // Room for the new one. Threads that send small commands side by side do not drop each other's.
-    while (own.valuesIterator.map(_.total).sum + part.getTotal > most * maxBytes)
+    def size(u: Upload) = math.max(u.total, CommandUploads.LeastBytes)
+    while (own.valuesIterator.map(size).sum + part.getTotal > most * maxBytes)
       own.minByOption(_._2.lastUsed).foreach { case (key, _) => uploads.remove(key) }
     new Upload(part.getTotal, part.getCrc32)
   }
@@ -99,5 +100,9 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
 }
 
 private object CommandUploads {
+
+  /** What each counts for: many of them may be announced to be short. */
+  val LeastBytes = 64L * 1024
+
   val DoneKept = 1000
 }

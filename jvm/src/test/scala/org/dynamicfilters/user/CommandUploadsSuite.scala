@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class CommandUploadsSuite extends AnyFunSuite {
   private var now = 0L
-  private def uploads = new CommandUploads(maxBytes = 1000, most = 2, idleNanos = 100, () => now)
+  private def uploads = new CommandUploads(maxBytes = 1 << 20, most = 2, idleNanos = 100, () => now)
 
   private val whole = Array.tabulate(25)(i => (i * 7).toByte)
   private def parts(id: String, data: Array[Byte] = whole, piece: Int = 10): Seq[CommandPart] = {
@@ -53,7 +53,7 @@ class CommandUploadsSuite extends AnyFunSuite {
     assert(refused(u.add("s", wrong.last)).contains("damaged"))
     u.add("s", parts("c").head)
     assert(refused(u.add("s", parts("c")(1).toBuilder.setTotal(26).build())).contains("belong together"))
-    assert(refused(u.add("s", parts("d").head.toBuilder.setTotal(1001).build())).contains("1000"))
+    assert(refused(u.add("s", parts("d").head.toBuilder.setTotal((1 << 20) + 1).build())).contains("1048576"))
     assert(refused(u.add("s", parts("e").head.toBuilder.setTotal(5).build())).contains("belong together"))
     assert(u.live == 0)
   }
@@ -70,19 +70,19 @@ class CommandUploadsSuite extends AnyFunSuite {
     u.add("s", parts("a").head)
     now += 101
     assert(u.live == 0)
-    val large = Array.tabulate(1000)(_.toByte)
+    val large = Array.tabulate(1 << 20)(_.toByte)
     Seq("a", "b", "c").foreach { id =>
-      u.add("s", parts(id, large).head)
+      u.add("s", parts(id, large, 100000).head)
       now += 1
     }
     assert(u.live == 2)
-    assert(refused(u.add("s", parts("a", large)(1))).contains("missing"))
-    assert(u.add("s", parts("c", large)(1)).isEmpty)
+    assert(refused(u.add("s", parts("a", large, 100000)(1))).contains("missing"))
+    assert(u.add("s", parts("c", large, 100000)(1)).isEmpty)
   }
 
   test("small commands that are sent side by side are all taken") {
     val u = uploads
-    val results = (0 to 2).flatMap(i => (1 to 40).flatMap(n => u.add("s", parts(n.toString)(i))))
-    assert(results.map(_.toByteArray.toSeq) == Seq.fill(40)(whole.toSeq))
+    val results = (0 to 2).flatMap(i => (1 to 30).flatMap(n => u.add("s", parts(n.toString)(i))))
+    assert(results.map(_.toByteArray.toSeq) == Seq.fill(30)(whole.toSeq))
   }
 }
