@@ -209,9 +209,7 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
     if not _commands.is_text(name):
         raise InvalidArgument(f"create_filter: the name has half a character: {shown(repr(name))}")
     is_class = isinstance(type, builtins.type)
-    text = (
-        type if isinstance(type, str) else None if is_class else getattr(type, "simpleString", lambda: None)()
-    )
+    text = type if is_class or isinstance(type, str) else getattr(type, "simpleString", lambda: None)()
     if not isinstance(text, str):
         raise InvalidArgument(
             "create_filter: the type is a string as in SQL or a pyspark DataType, "

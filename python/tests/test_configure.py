@@ -99,11 +99,7 @@ def test_builder_of_the_connect_client() -> None:
 
 
 @pytest.mark.parametrize(
-    "form",
-    [
-        "--jars /lib/other.jar pyspark-shell",
-        "--jars=/lib/other.jar pyspark-shell",
-    ],
+    "form", ["--jars /lib/other.jar pyspark-shell", "--jars=/lib/other.jar pyspark-shell"]
 )
 def test_submit_arguments_that_would_drop_the_jar(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", form)

@@ -8,7 +8,6 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
 import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
-import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -73,11 +72,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
 
   // Files of one partition that are left out in a row.
   private def inRuns: Option[(FileSourceScanExec, RDD[InternalRow])] = child match {
-    case f: FileSourceScanExec =>
-      f.inputRDD match {
-        case files: FileScanRDD => FileRuns.of(files).map(f -> _)
-        case _ => None
-      }
+    case f: FileSourceScanExec => FileRuns.of(f.inputRDD).map(f -> _)
     case _ => None
   }
 

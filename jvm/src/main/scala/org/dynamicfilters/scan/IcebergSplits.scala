@@ -227,9 +227,7 @@ private object Planned {
   private val MostScans = 16
   private val MostFiles = 20000
   private val MostFilesInAll = 50000
-  private val kept = new java.util.LinkedHashMap[AnyRef, Bounds](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[AnyRef, Bounds]): Boolean = size > MostScans
-  }
+  private val kept = new java.util.LinkedHashMap[AnyRef, Bounds](16, 0.75f, true)
 
   def apply(key: AnyRef)(plan: => Bounds): Bounds =
     kept.synchronized(Option(kept.get(key))).getOrElse {
@@ -238,7 +236,7 @@ private object Planned {
         kept.put(key, made)
         val eldest = kept.entrySet.iterator
         var files = kept.values.asScala.map(_.size).sum
-        while (files > MostFilesInAll) {
+        while (kept.size > MostScans || files > MostFilesInAll) {
           files -= eldest.next().getValue.size
           eldest.remove()
         }

@@ -130,8 +130,9 @@ private[dynamicfilters] object FileRuns {
   private[scan] val MostFiles = 200
 
   /** Spark's own partitions, where one of them has more. On the driver. */
-  def of(scan: FileScanRDD): Option[RDD[InternalRow]] =
-    Option.when(scan.filePartitions.exists(_.files.length > MostFiles))(new FileRunsRDD(scan))
+  def of(scan: RDD[InternalRow]): Option[RDD[InternalRow]] = Some(scan).collect {
+    case files: FileScanRDD if files.filePartitions.exists(_.files.length > MostFiles) => new FileRunsRDD(files)
+  }
 
   def compute(scan: FileScanRDD, part: FilePartition, context: TaskContext): Iterator[InternalRow] =
     if (part.files.length <= MostFiles) scan.compute(part, context)

@@ -28,7 +28,8 @@ private[state] final class DifferentKeys(spec: TopKSpec, limit: Int) {
     */
   def add(more: Array[AnyRef]): Boolean = {
     val merged = new Array[AnyRef](math.min(limit.toLong, keys.length.toLong + more.length).toInt)
-    var (k, m, n, found) = (0, 0, 0, 0)
+    var (k, m, n) = (0, 0, 0)
+    var isNews = false
     while (m < merged.length && (k < keys.length || n < more.length)) {
       val c = if (k >= keys.length) 1 else if (n >= more.length) -1 else spec.order.compare(keys(k), more(n))
       if (c <= 0) {
@@ -38,12 +39,12 @@ private[state] final class DifferentKeys(spec: TopKSpec, limit: Int) {
       } else if (m == 0 || spec.order.compare(merged(m - 1), more(n)) != 0) {
         merged(m) = more(n)
         m += 1
-        found += 1
+        isNews = true
         n += 1
       } else n += 1
     }
-    if (found > 0) keys = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
-    found > 0
+    if (isNews) keys = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
+    isNews
   }
 
   /** Best first; never changed. */

@@ -1,11 +1,12 @@
 package org.dynamicfilters.state
 
 import java.lang.ref.{ReferenceQueue, WeakReference}
-import java.util.IdentityHashMap
+import java.util.{Collections, IdentityHashMap}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 
@@ -190,24 +191,19 @@ final class Snapshots(
   // So a partition goes on from what is large to nothing newer; partitions that start later have that.
   private def mayAdd(schedule: Vector[ScheduleEntry], number: Int): Boolean = {
     val sent = schedule.map(_.number).filter(_ > 0)
-    sent.isEmpty || bytesOf((sent :+ number).distinct.iterator.flatMap(snapshots(_).filters)) <= Snapshots.MostBytes
+    sent.isEmpty || {
+      val filters = Collections.newSetFromMap(new IdentityHashMap[ValueFilter, java.lang.Boolean])
+      for (n <- sent :+ number; SnapshotFilter.Values(f, _) <- snapshots(n).filters) filters.add(f)
+      filters.asScala.iterator.map(sizes.get).sum <= Snapshots.MostBytes
+    }
   }
 
-  // Of each filter, whose object is the same in all snapshots that have it. Looked up before the lock is taken.
-  private val sizes = new IdentityHashMap[AnyRef, java.lang.Long]
+  // Of each filter, encoded; there is one object of it in all snapshots that have it. Known before the lock is taken.
+  private val sizes = Collections.synchronizedMap(new IdentityHashMap[ValueFilter, Long])
   private def measure(filters: IndexedSeq[SnapshotFilter]): Unit = filters.foreach {
-    case SnapshotFilter.Values(f, _) =>
-      if (!sizes.synchronized(sizes.containsKey(f))) {
-        val size = FilterCodec.sizeOf(f)
-        sizes.synchronized(sizes.put(f, size))
-      }
+    case SnapshotFilter.Values(f, _) => if (!sizes.containsKey(f)) sizes.put(f, FilterCodec.sizeOf(f))
     case _ =>
   }
-  private def bytesOf(filters: Iterator[SnapshotFilter]): Long = filters.distinct.map {
-    case SnapshotFilter.Values(f, _) => sizes.synchronized(Option(sizes.get(f))).fold(0L)(_.longValue)
-    case SnapshotFilter.Bound(b) => TaskTopK.bytesOf(b.key)
-    case SnapshotFilter.Unknown => 0L
-  }.sum
 
   private def worthTesting(): IndexedSeq[Boolean] = synchronized {
     questions += 1
@@ -223,17 +219,10 @@ final class Snapshots(
       case None if topKs.isEmpty && bytes > mostBytes => snapshots.last.number
       case None =>
         snapshots += Snapshot(snapshots.size, now)
-        val known = snapshots.init.reverseIterator.take(Snapshots.Recent).flatMap(_.filters).toSeq
-        bytes += bytesOf(now.iterator.filterNot(f => known.exists(isOneObject(f, _))))
         snapshots.size - 1
     }
   }
-  private var bytes = 0L
-
-  private def isOneObject(a: SnapshotFilter, b: SnapshotFilter): Boolean = (a, b) match {
-    case (SnapshotFilter.Values(f, _), SnapshotFilter.Values(g, _)) => f eq g
-    case _ => false
-  }
+  private def bytes = sizes.synchronized(sizes.values.asScala.sum)
 
   def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
 

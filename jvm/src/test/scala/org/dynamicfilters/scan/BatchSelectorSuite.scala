@@ -148,23 +148,24 @@ class BatchSelectorSuite extends AnyFunSuite {
 
     /** Its rows' numbers. As Arrow's, it is closed when its rows have been taken. */
     class Arrow extends ColumnVector(LongType) {
+      private def unread: Nothing = throw new UnsupportedOperationException("it has BIGINT")
       override def close(): Unit = freed += 1
       override def hasNull: Boolean = false
       override def numNulls: Int = 0
       override def isNullAt(row: Int): Boolean = false
       override def getLong(row: Int): Long = row.toLong
-      override def getBoolean(row: Int): Boolean = ???
-      override def getByte(row: Int): Byte = ???
-      override def getShort(row: Int): Short = ???
-      override def getInt(row: Int): Int = ???
-      override def getFloat(row: Int): Float = ???
-      override def getDouble(row: Int): Double = ???
-      override def getArray(row: Int): ColumnarArray = ???
-      override def getMap(row: Int): ColumnarMap = ???
-      override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = ???
-      override def getUTF8String(row: Int): UTF8String = ???
-      override def getBinary(row: Int): Array[Byte] = ???
-      override def getChild(ordinal: Int): ColumnVector = ???
+      override def getBoolean(row: Int): Boolean = unread
+      override def getByte(row: Int): Byte = unread
+      override def getShort(row: Int): Short = unread
+      override def getInt(row: Int): Int = unread
+      override def getFloat(row: Int): Float = unread
+      override def getDouble(row: Int): Double = unread
+      override def getArray(row: Int): ColumnarArray = unread
+      override def getMap(row: Int): ColumnarMap = unread
+      override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = unread
+      override def getUTF8String(row: Int): UTF8String = unread
+      override def getBinary(row: Int): Array[Byte] = unread
+      override def getChild(ordinal: Int): ColumnVector = unread
     }
     val arrow = new Arrow
     val f = new Fixture(giveUp = 1)
