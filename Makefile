@@ -166,8 +166,9 @@ $(WHEEL): $(JAR) $(PYTHON_SOURCES) | $(VENV)
 	rm -rf build/lib build/bdist.* python/spark_dynamic_filters/jars
 	mkdir -p python/spark_dynamic_filters/jars dist
 	cp $(JAR) python/spark_dynamic_filters/jars/
+	cp VERSION python/spark_dynamic_filters/
 	.venv/bin/python -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist
-	rm -rf python/spark_dynamic_filters/jars
+	rm -rf python/spark_dynamic_filters/jars python/spark_dynamic_filters/VERSION
 	touch $@
 
 # Generated Python is committed: users need neither protoc nor this version of it, whose output runs with protobuf 4.25 to 7.
@@ -182,7 +183,7 @@ stubs:
 
 # With POM and sources, into the Maven repository of this user, or the one that MAVEN_REPOSITORY names.
 publish-local:
-	SBT_JAVA_OPTS="$(if $(MAVEN_REPOSITORY),-Dmaven.repository=$(abspath $(MAVEN_REPOSITORY)))" tools/sbt jvm/publish
+	MAVEN_REPOSITORY="$(MAVEN_REPOSITORY)" tools/sbt jvm/publish
 
 # ---- documentation
 
@@ -321,5 +322,6 @@ test-iceberg test-avro test-delta: test-%: $(WHEEL)
 
 clean:
 	rm -rf .venv .venv-* build dist .data .pytest_cache .ruff_cache jvm/target target project/target project/project
-	rm -rf spark-warehouse artifacts metastore_db derby.log python/*.egg-info python/spark_dynamic_filters/jars
+	rm -rf spark-warehouse artifacts metastore_db derby.log python/*.egg-info
+	rm -rf python/spark_dynamic_filters/jars python/spark_dynamic_filters/VERSION
 	find python integration-tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,6 +5,7 @@ Run with `TABLE_FORMAT=iceberg`, on a Spark line that Iceberg has a package for.
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -291,10 +292,16 @@ def test_metadata_tables_and_hints(spark: SparkSession, compare: Comparer) -> No
 
 
 def test_random_numbers_see_the_same_partitions(spark: SparkSession, compare: Comparer) -> None:
-    # In stock Spark two halves of a random split have no row in common.
-    frame = spark.sql("SELECT x.id FROM ice.db.p x JOIN b ON x.k = b.j")
+    # In stock Spark two halves of a random split have no row in common, but only where a table has one
+    # manifest: Iceberg reads several side by side, and lists files as they come.
+    name = "ice.db.halves"
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.sql(f"CREATE TABLE {name} (k BIGINT, id BIGINT) USING iceberg TBLPROPERTIES ({SPLITS})")
+    spark.sql(f"INSERT INTO {name} SELECT /*+ REPARTITION_BY_RANGE({FILES}, id) */ k, id FROM p")
+    query = f"SELECT x.id FROM {name} x JOIN b ON x.k = b.j"
+    assert _scan(compare(query, joins.BROADCAST, joins.FOREVER).on)["files_pruned"] > 0
     with joins.settings(spark, joins.BROADCAST):
-        halves = [{r.id for r in half.collect()} for half in frame.randomSplit([0.5, 0.5], seed=7)]
+        halves = [{r.id for r in half.collect()} for half in spark.sql(query).randomSplit([0.5, 0.5], seed=7)]
     assert not halves[0] & halves[1]
 
 
@@ -335,3 +342,49 @@ def test_partitions_of_both_zeros_and_nan(
         for form in forms:
             zero.update(form)
             compare(f"SELECT id FROM {name} WHERE dynamic_filter('zero', x)")
+
+
+def test_one_scan_in_two_places_of_a_plan(spark: SparkSession, compare: Comparer) -> None:
+    """Spark plans a subquery's scan once, and pushes its condition into the branches of a union."""
+    spark.sql("DROP TABLE IF EXISTS ice.db.twice")
+    spark.sql("CREATE TABLE ice.db.twice (k BIGINT, pad STRING) USING iceberg PARTITIONED BY (k)")
+    spark.sql(
+        "INSERT INTO ice.db.twice SELECT id % 20, repeat(sha2(CAST(id AS STRING), 256), 3) FROM range(20000)"
+    )
+    for name in ("left_keys", "right_keys"):
+        spark.sql(f"CACHE TABLE {name} AS SELECT id % 20 AS k, id % 10 AS c FROM range(1000)")
+    union = "SELECT k FROM left_keys WHERE c = 1 UNION ALL SELECT k FROM right_keys WHERE c = 2"
+    for condition in (
+        "k IN (SELECT /*+ DYNAMIC_FILTER */ k FROM ice.db.twice)",
+        "EXISTS (SELECT /*+ DYNAMIC_FILTER */ 1 FROM ice.db.twice p WHERE p.k = u.k)",
+        "NOT EXISTS (SELECT /*+ DYNAMIC_FILTER */ 1 FROM ice.db.twice p WHERE p.k = u.k AND p.k < 12)",
+    ):
+        query = f"SELECT k, count(*) AS n FROM ({union}) u WHERE {condition} GROUP BY k"
+        for strategy in STRATEGIES.values():
+            run = compare(query, strategy, joins.FOREVER)
+            assert run.on.filters, str(run.on)
+
+
+def test_bounds_of_imported_files(spark: SparkSession, compare: Comparer, tmp_path: Path) -> None:
+    """They are taken from footers: in milliseconds, and without row groups that have none for a NaN."""
+    for i in range(6):
+        start = dt.datetime(2020, 1, 1) + dt.timedelta(days=100 * i)
+        nan = float("nan")
+        rows = {
+            "t": pa.array([start + dt.timedelta(hours=h) for h in range(40)], pa.timestamp("ms")),
+            "x": [float(i), nan] * 10 + [100.0 * (i + 1)] * 20,
+            "s": ["a" * (i + 1)] * 20 + [chr(ord("f") + i) * 5_000] * 20,
+            "id": range(40 * i, 40 * i + 40),
+        }
+        pq.write_table(pa.table(rows), tmp_path / f"{i}.parquet", row_group_size=20)
+    spark.sql("DROP TABLE IF EXISTS ice.db.imported")
+    columns = "t TIMESTAMP_NTZ, x DOUBLE, s STRING, id BIGINT"
+    spark.sql(f"CREATE TABLE ice.db.imported ({columns}) USING iceberg TBLPROPERTIES ({SPLITS})")
+    spark.sql(f"CALL ice.system.add_files(table => 'db.imported', source_table => '`parquet`.`{tmp_path}`')")
+    for column in ("t", "x", "s"):
+        for order in ("", "DESC"):
+            compare(f"SELECT id, {column} FROM ice.db.imported ORDER BY {column} {order}, id LIMIT 30")
+        compare(f"SELECT min({column}), max({column}) FROM ice.db.imported WHERE id >= 0")
+        keys = f"(SELECT {column} AS j FROM ice.db.imported WHERE id % 41 = 7)"
+        run = compare(f"SELECT x.id FROM ice.db.imported x JOIN {keys} ON x.{column} = j", joins.FOREVER)
+        assert run.on.rows

@@ -202,3 +202,24 @@ def test_numbers_that_are_written_are_those_of_stock_spark(spark: SparkSession, 
             spark.sql(f"SELECT n, k {_NUMBERED}").write.parquet(str(tmp_path / f"written-{enabled}"))
         written.append(sorted(map(tuple, spark.read.parquet(str(tmp_path / f"written-{enabled}")).collect())))
     assert written[0] == written[1]
+
+
+@pytest.mark.usefixtures("probe")
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "rand(1) < 0.5 AND dynamic_filter('few', k)",
+        "dynamic_filter('few', k) AND rand(1) < 0.5",
+        "rand(1) < 0.5 AND v > 5 AND dynamic_filter('few', k)",
+    ],
+)
+def test_random_numbers_beside_a_user_filter(spark: SparkSession, condition: str) -> None:
+    query = f"SELECT k FROM random_probe WHERE {condition}"
+    with joins.settings(spark, _SPLITS), sdf.create_filter(spark, "few", "bigint") as few:
+        few.update(sdf.between(4_250, 6_020))
+        df = spark.sql(query)
+        for _ in range(2):
+            with sdf.conf(spark).override(enabled=False):
+                expected = sorted(df.collect())
+            assert expected
+            assert sorted(spark.sql(query).collect()) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -132,6 +133,22 @@ def test_analyze_without_filters(spark: SparkSession) -> None:
     assert not analysis.filters
     assert not analysis.fired()
     assert "no dynamic filters" in str(analysis)
+
+
+def test_analyze_of_a_plan_that_is_sent_compressed(
+    spark_mode: str, new_session: Callable[[], SparkSession], all_types_path: Path
+) -> None:
+    if spark_mode != "connect":
+        pytest.skip("of Spark Connect only")
+    pytest.importorskip("zstandard")
+    spark = new_session()
+    # The client asks for it before its first plan.
+    spark.conf.set("spark.connect.session.planCompression.threshold", "0")
+    condition = " AND ".join(["id >= 0"] * 100)
+    frame = spark.read.parquet(str(all_types_path)).where(condition).orderBy("id").limit(5)
+    sent = frame._plan.to_proto(spark.client)  # type: ignore[attr-defined]
+    assert sent.HasField("compressed_operation")
+    assert sdf.analyze(frame).fired()
 
 
 def test_analyze_leaves_no_tag(spark: SparkSession, frame: DataFrame) -> None:

@@ -89,6 +89,28 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
     assert log.count("they are kept in memory only") == 1, log
 
 
+_PARTITIONS = """
+import os
+spark = start("local[1]", settings={
+    "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    "spark.dynamicFilters.stats.path": str(folder / "statistics"),
+})
+rows = "SELECT id, id % 10 AS v, id DIV 1000 AS p FROM range(4000)"
+spark.sql(f"CREATE TABLE t USING parquet PARTITIONED BY (p) AS {rows}")
+for file in (folder / "warehouse").rglob("*.parquet"):
+    os.utime(file, (1.7e9, 1.7e9))
+spark.catalog.refreshTable("t")
+for where in ("p < 2", "p > 1", "p = 3"):
+    spark.sql(f"SELECT id, v FROM t WHERE {where} ORDER BY id DESC LIMIT 3").collect()
+spark.stop()
+"""
+
+
+def test_a_table_of_partitions_is_one_table_whatever_a_query_reads_of_it(tmp_path: Path) -> None:
+    run_application(_PARTITIONS, tmp_path)
+    assert len(list((tmp_path / "statistics").iterdir())) == 1
+
+
 _OLD = """
 import datetime as dt, os
 import pyarrow as pa, pyarrow.parquet as pq

@@ -80,3 +80,20 @@ def test_filters_end_with_their_session(spark_application: SparkApplication, t: 
         assert again.sql("SELECT * FROM dynamic_user_filters()").count() == 0
     finally:
         spark_application.close_session(again)
+
+
+def test_closing_a_filter_after_its_session(spark_application: SparkApplication) -> None:
+    other = spark_application.new_session()
+    f = sdf.create_filter(other, "mine", "bigint")
+    spark_application.close_session(other)
+    f.close()
+    f.close()
+    third = spark_application.new_session()
+
+    def body() -> None:
+        with sdf.create_filter(third, "mine", "bigint"):
+            spark_application.close_session(third)
+            raise KeyError("body")
+
+    with pytest.raises(KeyError, match="body"):
+        body()

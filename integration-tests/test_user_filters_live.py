@@ -152,4 +152,6 @@ def test_nothing_is_left(spark: SparkSession) -> None:
     assert spark.sql("SELECT * FROM dynamic_user_filters()").count() == 0
     counters = {r.name: r.value for r in spark.sql("SELECT * FROM dynamic_filter_counters()").collect()}
     assert counters["failures"] == 0
-    assert counters["undecodable"] == 0
+    assert counters.get("executors.undecodable", 0) == 0
+    if spark.conf.get("spark.master", "").startswith("local-cluster"):
+        assert counters["executors.received"] > 0

@@ -20,6 +20,7 @@ _PLACES = (
     "hints/ScanHint.scala",
     "state/JoinState.scala",
     "state/JoinWaits.scala",
+    "lifecycle/ReportReader.scala",
     "exchange/LiveJoin.scala",
     "filter/KeyCost.scala",
     "filter/KeyDomain.scala",
@@ -55,6 +56,7 @@ _CALLS = frozenset(
 _PARTS = frozenset(
     {
         # What is put into reasons, and text of plans and reports.
+        "page index",
         "the column",
         "the sort key",
         "the join key",
@@ -79,6 +81,9 @@ _PARTS = frozenset(
         "an Iceberg table",
         "the table … of DataSource V2",
         "cached data",
+        # Of generated code.
+        "(… ? ….acceptsNull(…) : ….accepts(…, …))",
+        "… = ….start(partitionIndex);",
         # Of exceptions.
         "more than one constructor of …",
         "the constructor of …",

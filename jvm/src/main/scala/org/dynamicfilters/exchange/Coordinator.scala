@@ -56,16 +56,20 @@ final class Coordinator(
     val joins = mutable.HashMap.empty[Long, LiveJoin]
     val users = mutable.HashMap.empty[Long, LiveUser]
     val peers = mutable.LinkedHashSet.empty[String]
-    var isOpen = true
+    @volatile var isOpen = true
 
-    /** Drops all, and tells the executors that worked for it. */
-    override def close(): Unit = Coordinator.this.synchronized {
+    /** Drops all, and tells the executors that worked for it. Spark's listeners wait for this, and under the lock a filter of
+      * another query may be encoded for seconds.
+      */
+    override def close(): Unit = {
       isOpen = false
+      if (!schedule.later(0)(end())) end()
+    }
+
+    private def end(): Unit = Coordinator.this.synchronized {
       val message = MessageCodec.encode(Message.Ended(id))
-      val told =
-        (peers ++ joins.valuesIterator.flatMap(_.peersServed) ++ users.valuesIterator.flatMap(_.peersServed)).toSeq
-      // Spark's listeners wait for this.
-      if (told.nonEmpty && !schedule.later(0)(told.foreach(send(_, message)))) told.foreach(send(_, message))
+      (peers ++ joins.valuesIterator.flatMap(_.peersServed) ++ users.valuesIterator.flatMap(_.peersServed))
+        .foreach(send(_, message))
       joins.valuesIterator.foreach(_.release())
       users.valuesIterator.foreach(_.release())
     }
@@ -210,7 +214,9 @@ final class Coordinator(
         // Called on the thread of whoever updates the filter, under the filter's lock: this one's is not taken there.
         state.onTightened { () =>
           schedule.later(0)(synchronized {
-            if (e.isOpen) made.pushAfter.foreach(millis => schedule.later(millis)(synchronized(made.push())))
+            if (e.isOpen) made.pushAfter.foreach { millis =>
+              if (!schedule.later(millis)(synchronized(if (e.isOpen) made.push()))) made.isNotPushed()
+            }
           })
         }
         made

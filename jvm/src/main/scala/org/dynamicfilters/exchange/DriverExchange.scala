@@ -1,6 +1,7 @@
 package org.dynamicfilters.exchange
 
 import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -16,6 +17,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
 
   private val connected = new ConcurrentHashMap[String, Peer]()
   private val worker = new Worker("coordinator", DriverExchange.MostWaiting, counters)
+  private val waitingBytes = new AtomicLong
 
   val coordinator =
     new Coordinator(
@@ -34,7 +36,16 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
       override def registered(peer: String, executorId: String, to: RpcAccess.PeerWire): Unit =
         connected.put(peer, new Peer(executorId, to))
       override def received(peer: String, bytes: Array[Byte]): Unit =
-        worker.later(0)(Seam.current.handles(bytes)(coordinator.received(peer, bytes)))
+        if (waitingBytes.addAndGet(bytes.length) > DriverExchange.MostWaitingBytes) {
+          waitingBytes.addAndGet(-bytes.length)
+          counters.add(ExchangeCounter.droppedOverload)
+        } else {
+          val will = worker.later(0) {
+            waitingBytes.addAndGet(-bytes.length)
+            Seam.current.handles(bytes)(coordinator.received(peer, bytes))
+          }
+          if (!will) waitingBytes.addAndGet(-bytes.length)
+        }
       override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
         def nothing(): Unit = reply(Array.emptyByteArray, null)
         // Building a filter takes too long for Spark's threads. An empty answer is none, and spares whoever asks the wait.
@@ -116,4 +127,7 @@ object DriverExchange {
 
   /** Messages of a thousand executors in a second at their usual pace; what is more is dropped. */
   private val MostWaiting = 50000
+
+  /** They are of some hundred bytes, but the first keys of an order by long texts are not. */
+  private val MostWaitingBytes = 64L << 20
 }

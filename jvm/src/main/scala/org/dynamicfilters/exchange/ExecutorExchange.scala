@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong, AtomicReference}
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.state.{Executions, Seam, SnapshotFilter, SnapshotsRef}
@@ -69,7 +70,7 @@ object ExecutorExchange extends Logging {
           override def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
             worker.later(0)(link.received(bytes, payload))
           override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
-          override def live(): String = LiveCounts.text(LiveCounts.ofProcess)
+          override def live(): String = LiveCounts.text(LiveCounts.ofProcess ++ LiveCounts.ofMessages(counters))
         }
       )
       if (!state.compareAndSet(State.Connecting, State.Connected(wire))) wire.stop()
@@ -86,9 +87,19 @@ object ExecutorExchange extends Logging {
     }
   }
 
+  /** What became of a question. */
+  private sealed trait Answer
+  private object Answer {
+    final case class Given(schedule: SnapshotSchedule) extends Answer
+
+    /** The driver has nothing to say: it does not know the table any more, or has too much to do. */
+    case object Nothing extends Answer
+    case object Lost extends Answer
+  }
+
   /** Asks the driver for the snapshots of a partition, again and again until there is an answer or the time is over. Blocks the
     * task: an attempt that may go on without an answer for [[AskMillis]] at most, and after that further ones do not ask for a
-    * while.
+    * while. Such an attempt does not ask again where the driver has nothing to say.
     *
     * @return
     *   None if there is no answer
@@ -101,16 +112,28 @@ object ExecutorExchange extends Logging {
       None
     } else {
       val deadline = System.nanoTime() + (if (mayDoWithout) AskMillis else InsistMillis) * 1000000
-      var schedule = once(request, table, deadline)
-      while (schedule.isEmpty && System.nanoTime() < deadline && mayAnswer(mayDoWithout)) {
-        Thread.sleep(AgainMillis)
-        schedule = once(request, table, deadline)
+      var pause = AgainMillis
+      var answer = once(request, table, deadline)
+      def mayAskAgain = answer match {
+        case Answer.Given(_) => false
+        case Answer.Nothing => !mayDoWithout
+        case Answer.Lost => mayAnswer(mayDoWithout)
       }
-      if (schedule.isEmpty) {
-        counters.add(ExchangeCounter.snapshotsUnanswered)
-        if (mayDoWithout) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
+      // A task that is killed need not be interrupted.
+      def isWanted = Option(TaskContext.get()).forall(!_.isInterrupted())
+      while (System.nanoTime() < deadline && isWanted && mayAskAgain) {
+        Thread.sleep(pause)
+        // Thousands of tasks may ask a driver that has too much to do.
+        if (answer == Answer.Nothing) pause = math.min(2 * pause, MostAgainMillis)
+        answer = once(request, table, deadline)
       }
-      schedule
+      answer match {
+        case Answer.Given(schedule) => Some(schedule)
+        case other =>
+          counters.add(ExchangeCounter.snapshotsUnanswered)
+          if (mayDoWithout && other == Answer.Lost) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
+          None
+      }
     }
   }
 
@@ -129,19 +152,22 @@ object ExecutorExchange extends Logging {
       request: Message.SnapshotRequest,
       table: SnapshotsRef,
       deadline: Long
-  ): Option[SnapshotSchedule] =
+  ): Answer =
     try
-      connected(deadline).flatMap { wire =>
+      connected(deadline).fold[Answer](Answer.Lost) { wire =>
         val bytes = MessageCodec.encode(request)
         counters.add(ExchangeCounter.sent)
         counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
         val millis = math.min(AskMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
         val (answer, payload) = Seam.current.asks(bytes)(wire.ask(_, millis))
-        read(request, table, answer, payload)
+        if (answer.isEmpty) Answer.Nothing
+        else read(request, table, answer, payload).fold[Answer](Answer.Lost)(Answer.Given(_))
       }
     catch {
       case e: InterruptedException => throw e
-      case NonFatal(_) => None
+      case NonFatal(_) =>
+        counters.add(ExchangeCounter.sendFailed)
+        Answer.Lost
     }
 
   /** A task's first question may come before the connection. */
@@ -150,27 +176,37 @@ object ExecutorExchange extends Logging {
     Option(state.get).collect { case State.Connected(wire) => wire }
   }
 
+  private def reply(bytes: Array[Byte]): Option[Message.SnapshotReply] = MessageCodec.decode(bytes) match {
+    case Right(m: Message.SnapshotReply) => Some(m)
+    case Right(_) => counters.add(ExchangeCounter.refusedMalformed); None
+    case Left(refusal) => counters.refused(refusal); None
+  }
+
   private def read(
       request: Message.SnapshotRequest,
       table: SnapshotsRef,
       bytes: Array[Byte],
       payload: Option[() => Array[Byte]]
   ): Option[SnapshotSchedule] =
-    MessageCodec.decode(bytes).toOption.collect { case m: Message.SnapshotReply if m.table == table.id => m }.flatMap {
-      m =>
-        val numbers = m.entries.map(_.number).filter(_ > 0).distinct.sorted
-        def decoded(): Option[Map[Int, IndexedSeq[SnapshotFilter]]] =
-          try m.contents.orElse(payload.map(_())).flatMap(SnapshotCodec.decode(_, table.size, table.topKs).toOption)
-          catch { case NonFatal(_) => counters.add(ExchangeCounter.payloadsGone); None }
-        val contents =
-          if (numbers.isEmpty) Some(Map.empty[Int, IndexedSeq[SnapshotFilter]])
-          else if (m.contents.isDefined || request.executionId < 0) decoded()
-          // Large ones are fetched and decoded once.
-          else
-            Executions.instance
-              .attach(request.executionId, ("snapshots", table.id, numbers))(new Once(decoded()))
-              .fold(decoded())(_.value)
-        contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))
+    reply(bytes).filter(_.table == table.id).flatMap { m =>
+      val numbers = m.entries.map(_.number).filter(_ > 0).distinct.sorted
+      def decoded(): Option[Map[Int, IndexedSeq[SnapshotFilter]]] =
+        try
+          m.contents.orElse(payload.map(_())).flatMap { contents =>
+            val read = SnapshotCodec.decode(contents, table.size, table.topKs)
+            if (read.isLeft) counters.add(ExchangeCounter.undecodable)
+            read.toOption
+          }
+        catch { case NonFatal(_) => counters.add(ExchangeCounter.payloadsGone); None }
+      val contents =
+        if (numbers.isEmpty) Some(Map.empty[Int, IndexedSeq[SnapshotFilter]])
+        else if (m.contents.isDefined || request.executionId < 0) decoded()
+        // Large ones are fetched and decoded once.
+        else
+          Executions.instance
+            .attach(request.executionId, ("snapshots", table.id, numbers))(new Once(decoded()))
+            .fold(decoded())(_.value)
+      contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))
     }
 
   /** A value that is made by whoever asks first, while the others wait; again, if it could not be made, or when memory was short:
@@ -194,6 +230,7 @@ object ExecutorExchange extends Logging {
   /** As long as Spark itself waits for a driver that does not answer. */
   private val InsistMillis = 120000L
   private val AgainMillis = 20L
+  private val MostAgainMillis = 1000L
   private val ReconnectMillis = 1000L
   private val SilentMillis = 30000L
   private val silentUntil = new AtomicLong(Long.MinValue)

@@ -108,9 +108,6 @@ final class ExecutorLink(
       case Left(refusal) => counters.refused(refusal)
       case Right(m: Message.Bound) => bound(m)
       case Right(m: Message.JoinFilter) => joinFilter(m, payload)
-      case Right(m: Message.Withdrawn) =>
-        // Scans go on as they do without it.
-        if (executions.late(m.executionId, m.filter.filterId).isEmpty) counters.add(refusedUnknown)
       case Right(m: Message.Ended) => executions.close(m.executionId)
       // What only executors say.
       case Right(_) => counters.add(refusedMalformed)

@@ -30,6 +30,13 @@ object LiveCounts {
     "coordinated executions" -> exchange.fold(0L)(_.coordinator.liveExecutions.toLong)
   )
 
+  /** What became of messages, on an executor; without what is 0. */
+  def ofMessages(counters: ExchangeCounters): Seq[(String, Long)] =
+    counters.all.collect { case (c, n) if n > 0 => Messages + c -> n }
+
+  /** Of executors. */
+  val Messages = "executors."
+
   /** One line, for the way to the driver. */
   def text(counts: Seq[(String, Long)]): String = counts.map { case (name, n) => s"$name=$n" }.mkString(",")
   def read(text: String): Seq[(String, Long)] = text

@@ -52,9 +52,8 @@ private[exchange] final class LiveJoin(
       }
     // It follows one that is given up, and its own build side may run yet.
     case JoinPhase.Disabled(_) if !state.isDisabled =>
-    case JoinPhase.Disabled(reason) =>
-      val m = MessageCodec.encode(Message.Withdrawn(executionId, name, reason))
-      serve(m, None)
+    // Scans go on as they do without it.
+    case JoinPhase.Disabled(_) => waiting.clear()
     case JoinPhase.Registered | JoinPhase.Building(_, _) =>
   }
 

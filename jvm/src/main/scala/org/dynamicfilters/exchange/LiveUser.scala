@@ -39,6 +39,9 @@ private[exchange] final class LiveUser(
     math.max(0L, (notBefore - clock()) / 1000000)
   }
 
+  /** Nobody is about to after all. */
+  def isNotPushed(): Unit = scheduled = false
+
   def push(): Unit = {
     scheduled = false
     notBefore = clock() + pace.pauseAfterPush(has.size) * 1000000

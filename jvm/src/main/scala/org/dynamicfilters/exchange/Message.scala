@@ -43,9 +43,6 @@ object Message {
     */
   final case class JoinFilter(executionId: Long, filter: FilterName, encoded: Option[Array[Byte]]) extends Message
 
-  /** To executors: the filter will not come. */
-  final case class Withdrawn(executionId: Long, filter: FilterName, reason: String) extends Message
-
   /** To the driver, which answers: with which filters is this partition computed?
     *
     * @param executionId

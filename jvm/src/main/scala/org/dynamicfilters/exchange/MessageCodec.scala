@@ -33,8 +33,6 @@ object MessageCodec {
         val update = JoinFilterUpdate.newBuilder().setFilter(nameMessage(filter))
         encoded.foreach(e => update.setEncoded(ByteString.copyFrom(e)))
         b.setJoinFilter(update)
-      case Message.Withdrawn(_, filter, reason) =>
-        b.setWithdrawn(FilterWithdrawn.newBuilder().setFilter(nameMessage(filter)).setReason(reason.take(MaxReason)))
       case Message.Joined(_) => b.setJoined(ExecutionJoined.getDefaultInstance)
       case Message.Ended(_) => b.setEnded(ExecutionEndedMessage.getDefaultInstance)
       case Message.SnapshotRequest(_, table, partition, attempt, isFirst, newFrom) =>
@@ -93,8 +91,6 @@ object MessageCodec {
         val f = m.getJoinFilter
         val encoded = if (f.getEncoded.isEmpty) None else Some(f.getEncoded.toByteArray)
         Some(Message.JoinFilter(id, name(f.getFilter), encoded))
-      case ExchangeMessage.BodyCase.WITHDRAWN =>
-        Some(Message.Withdrawn(id, name(m.getWithdrawn.getFilter), m.getWithdrawn.getReason.take(MaxReason)))
       case ExchangeMessage.BodyCase.ENDED => Some(Message.Ended(id))
       case ExchangeMessage.BodyCase.SNAPSHOT_REQUEST =>
         val r = m.getSnapshotRequest
@@ -154,8 +150,6 @@ object MessageCodec {
     FilterNameMessage.newBuilder().setFilterId(f.filterId).setRun(f.run).build()
 
   private def name(f: FilterNameMessage): FilterName = FilterName(f.getFilterId, f.getRun)
-
-  private val MaxReason = 1000
 
   /** Why bytes are no message that this side understands. */
   sealed trait Refusal

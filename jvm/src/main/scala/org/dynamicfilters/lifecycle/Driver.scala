@@ -9,6 +9,7 @@ import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.Executions
 import org.dynamicfilters.testing.{FaultInjection, FaultSettings}
 import org.dynamicfilters.ui.DynamicFiltersTab
+import org.dynamicfilters.user.UserFilters
 
 /** How the plugin came to run. */
 object Activation extends Enumeration {
@@ -27,7 +28,10 @@ object Driver {
 
   /** Idempotent: either entry may come first. */
   def start(sc: SparkContext, by: Activation.Value): Unit = synchronized {
-    if (!running.exists(_.sc eq sc)) {
+    // A session of a context that was stopped may be used for the first time after that.
+    if (!sc.isStopped && !running.exists(_.sc eq sc)) {
+      // Its end may have been among the events that Spark dropped.
+      running.foreach(r => stop(r.sc))
       DriverExchange.stop()
       FaultInjection.startDriver(sc)
       DriverExchange.start(sc)
@@ -49,6 +53,7 @@ object Driver {
       running = None
       FilterBroadcasts.clear()
       QueryReports.instance.clear()
+      UserFilters.clear()
     }
   }
 

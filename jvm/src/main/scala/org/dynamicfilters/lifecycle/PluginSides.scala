@@ -23,8 +23,10 @@ private[dynamicfilters] final class ExecutorSide extends ExecutorPlugin {
 
 private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging {
   private val Extensions = "spark.sql.extensions"
+  private var context: Option[SparkContext] = None
 
-  override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
+  override def init(sc: SparkContext, ofPlugin: PluginContext): JMap[String, String] = {
+    context = Some(sc)
     val conf = SparkAccess.confOf(sc)
     Driver.settings.size
     Settings.refusalAtStart(conf.getAll).foreach(throw _)
@@ -36,4 +38,7 @@ private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging
     Driver.start(sc, Activation.Plugin)
     Collections.emptyMap()
   }
+
+  /** Listeners may have missed the end. */
+  override def shutdown(): Unit = context.foreach(Driver.stop)
 }

@@ -3,7 +3,6 @@ package org.dynamicfilters.lifecycle
 import java.util.IdentityHashMap
 
 import scala.collection.mutable
-import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
@@ -15,6 +14,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
+import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, FilteredScan, SpecScan, TopKTapExec}
 import org.dynamicfilters.plan.{DynamicFilterRule, UselessFilters, UserPlanner}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
@@ -22,7 +22,7 @@ import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserRef, UserState}
 import org.dynamicfilters.ui.DynamicFiltersTab
-import org.dynamicfilters.user.UserFilters
+import org.dynamicfilters.user.UserFilterCommands
 
 /** Follows queries: opens their reports, closes their filters when they end, however they end. */
 final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
@@ -36,13 +36,15 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           report.callSite = s.details
           report.tags = s.jobTags.toSeq.sorted
           report.isRoot = s.rootExecutionId.forall(_ == s.executionId)
-        case e: SparkListenerSQLExecutionEnd => ended(e)
+        case e: SparkListenerSQLExecutionEnd =>
+          ended(e)
+          UserFilterCommands.sweep()
         case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
         case _ =>
       }
     // What else is thrown at a listener ends Spark's context.
     catch {
-      case e @ (NonFatal(_) | _: LinkageError | _: StackOverflowError) =>
+      case OwnFailure(e) =>
         logWarning("Dynamic filters: a query is missing from the report", e)
     }
 
@@ -109,7 +111,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         s match {
           case d: DynamicFilterScanExec =>
             try Option(s.spec.driverRun).foreach(run => UselessFilters.ended(d, run, report.executionId))
-            catch { case NonFatal(e) => logWarning("Dynamic filters: what filters were of use is not remembered", e) }
+            catch { case OwnFailure(e) => logWarning("Dynamic filters: what filters were of use is not remembered", e) }
           case _ =>
         }
       case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
@@ -145,7 +147,6 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
 
   override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
     Driver.stop(sc)
-    UserFilters.clear()
     logDebug(
       s"Dynamic filters: ${sc.applicationId} ended with ${Executions.instance.live} live executions"
     )

@@ -17,7 +17,7 @@ import org.dynamicfilters.user.UserFilters
 private[lifecycle] final class ReportReader(session: SparkSession) {
   import ReportReader._
 
-  private val showValues = Settings.get(session.sessionState.conf, Settings.ShowValues)
+  private val showValues = Settings.showsValues(session.sessionState.conf)
 
   private lazy val reports: Seq[QueryReport] = now()
 
@@ -71,6 +71,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   private def filterRow(q: QueryReport, record: FilterRecord): Row = {
     val f = record.view(q.executionId, running = q.state == "running")
+    val shows = showValues && !q.showValues.contains(false)
     Row(
       q.executionId,
       f.filterId.toString,
@@ -80,7 +81,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       f.state.toString,
       f.reason,
       f.generation,
-      if (showValues || !f.filter.hasValues) f.filter.expression else ValueFilter.Hidden,
+      if (shows || !f.filter.hasValues) f.filter.expression else ValueFilter.Hidden,
       f.bytes,
       f.waitMillis,
       f.readyMillis.orNull
@@ -133,16 +134,27 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
   def counters: Seq[Row] = {
     // What Spark's listeners counted is complete only then.
     if (FaultInjection.isRunning) SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
-    ExchangeCounters.instance.all.map { case (c, n) => Row(c.toString, n) } ++
-      FaultInjection.counters.map { case (name, n) => Row(name, n) }
+    val ofExecutors =
+      executorsSay.map(_._2).collect { case (name, n) if name.startsWith(LiveCounts.Messages) => name -> n }
+    val sums = ofExecutors.groupMapReduce(_._1)(_._2)(_ + _)
+    ExchangeCounters.instance.all.flatMap { case (c, n) =>
+      Seq(Row(c.toString, n)) ++ sums.get(LiveCounts.Messages + c).map(Row(LiveCounts.Messages + c, _))
+    } ++ FaultInjection.counters.map { case (name, n) => Row(name, n) }
   }
+
+  private def executorsSay: Seq[(String, (String, Long))] =
+    for {
+      exchange <- DriverExchange.current.toSeq
+      (executor, text) <- exchange.live()
+      count <- LiveCounts.read(text)
+    } yield executor -> count
 
   def live: Seq[Row] = {
     SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
     val exchange = DriverExchange.current
     val driver = (LiveCounts.ofProcess ++ LiveCounts.ofDriver(exchange)).map { case (n, v) => Row("driver", n, v) }
-    driver ++ exchange.toSeq.flatMap(_.live()).flatMap { case (executor, text) =>
-      LiveCounts.read(text).map { case (name, n) => Row(executor, name, n) }
+    driver ++ executorsSay.collect {
+      case (executor, (name, n)) if !name.startsWith(LiveCounts.Messages) => Row(executor, name, n)
     }
   }
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.filter.{KeyLimits, TupleText}
+import org.dynamicfilters.filter.{KeyLimits, OwnFailure, TupleText}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
@@ -83,7 +83,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
     val partitions = rows.getNumPartitions
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
     val execution = TaskFilters.executionId(sparkContext)
-    val show = Settings.get(conf, Settings.ShowValues)
+    val show = Settings.showsValues(conf)
     taps.foreach { t =>
       t.ref.state.showValues = show
       // Before it starts: without partitions it is complete at once. Nor does it matter whether it is given up below.
@@ -231,11 +231,11 @@ private final class KeyTapIterator(
     try {
       var i = 0
       while (i < keys.length) { keys(i).add(row); i += 1 }
-    } catch { case NonFatal(e) => stop(e) }
+    } catch { case OwnFailure(e) => stop(e) }
 
   private def guarded(body: => Array[KeyCollection]): Array[KeyCollection] =
     try body
-    catch { case NonFatal(e) => stop(e); null }
+    catch { case OwnFailure(e) => stop(e); null }
 
   private def stop(e: Throwable): Unit = {
     keys = null

@@ -1,7 +1,5 @@
 package org.dynamicfilters.operators
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
@@ -9,7 +7,9 @@ import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
 import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TaskFilters}
@@ -71,7 +71,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     case files: FileScanRDD =>
       // Bucketed scans keep their partitions.
       val choice = if (scan.bucketedScan || keepsPartitions) None else chosen(files, accumulator)
-      choice.orElse(FileRuns.of(files))
+      choice.orElse(FileRuns.of(files)).map(asOne(_))
     case _ => None
   }
 
@@ -104,16 +104,16 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
           new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
         }
     } catch {
-      case NonFatal(e) =>
+      case OwnFailure(e) =>
         logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
         None
     }
 
   /** What earlier applications learned of the files, where the session has a directory for it. */
   private def useStored(): Unit = {
-    val directory = Settings.get(conf, Settings.StatsPath)
+    val directory = Settings.statsPath(conf)
     if (directory.nonEmpty) {
-      val roots = scan.relation.location.rootPaths.map(_.toUri.toString)
+      val roots = TableRoots.of(scan.relation, hadoopConf)
       val domains = spec.columns.filterNot(_.isPartitionColumn).map(c => spec.statisticsKey(c) -> c.domain).toMap
       val stored = StoredStatistics.instance.load(StoredStatistics.Place(directory, roots, hadoopConf), domains)
       TaskFilters.executionId(sparkContext).foreach(Executions.instance.attach(_, (directory, roots))(stored))
@@ -124,23 +124,25 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   private def fromTable(splits: Seq[PartitionedFile]): SplitChooser.FromTable = {
     lazy val wanted = splits.iterator.map(_.urlEncodedPath).toSet
     val table = DeltaTable.of(scan.relation.location).filterNot(_.fileCount.contains(1L))
-    val columns = spec.columns.map { c =>
-      if (c.isPartitionColumn || table.isEmpty) LoggedBounds.none
-      else
-        try
-          table.get.field(c.name).fold(LoggedBounds.none) { field =>
-            val all = TableStatistics.instance
-            all.bounds(table.get.id, field, wanted)(table.get.read(field, c.domain, all.mostOfTable))
-          }
-        catch {
-          case NonFatal(e) =>
-            logWarning(
-              s"Dynamic filters: the statistics of ${scan.relation.location} cannot be read, files are opened",
-              e
-            )
-            LoggedBounds.none
+    val fields = spec.columns.map(c => table.filterNot(_ => c.isPartitionColumn).flatMap(_.field(c.name)))
+    val bounds =
+      try
+        table.fold(Map.empty[StructField, LoggedBounds]) { t =>
+          val domains = fields.zip(spec.columns).collect { case (Some(f), c) => f -> c.domain }.toMap
+          val all = TableStatistics.instance
+          all.bounds(t.id, domains.keys.toSeq, wanted, t.fileCount)(fs =>
+            t.read(fs.map(f => f -> domains(f)), all.mostOfTable)
+          )
         }
-    }
+      catch {
+        case OwnFailure(e) =>
+          logWarning(
+            s"Dynamic filters: the statistics of ${scan.relation.location} cannot be read, files are opened",
+            e
+          )
+          Map.empty[StructField, LoggedBounds]
+      }
+    val columns = fields.map(_.flatMap(bounds.get).getOrElse(LoggedBounds.none))
     i => file => columns(i).get(file.urlEncodedPath)
   }
 

@@ -4,7 +4,6 @@ import java.util.{Collections, IdentityHashMap}
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.collection.Map
-import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
@@ -12,6 +11,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ExchangeQ
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.dynamicfilters.exchange.Worker
+import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.state.{Executions, JoinRef}
 
 /** The exchanges that adaptive execution has made for a query so far, those of its subqueries and of cached tables included.
@@ -56,7 +56,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
       val isSought = query.nonEmpty && found.isEmpty
       isSought || owner.plan.nonEmpty || System.nanoTime() - owner.since < UnknownNanos
     } catch {
-      case NonFatal(e) =>
+      case OwnFailure(e) =>
         logWarning("Dynamic filters: a scan is held back, its build side may not run", e)
         true
     }
@@ -76,7 +76,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     */
   def isOwn(scan: FilteredScan): Boolean =
     try query.exists(q => plans(q.executedPlan, cached = false).exists(isStageOf(scan, _)))
-    catch { case NonFatal(_) => false }
+    catch { case OwnFailure(_) => false }
 
   // As Spark looks: before it makes a stage of an exchange, and after.
   private def used(ref: JoinRef, stages: Stages): Used = {
@@ -119,7 +119,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     val finder = new Thread(
       () =>
         try found = query.map(_.executedPlan)
-        catch { case NonFatal(e) => logWarning("Dynamic filters: the stages of a query are not known", e) },
+        catch { case OwnFailure(e) => logWarning("Dynamic filters: the stages of a query are not known", e) },
       Worker.Prefix + "stages"
     )
     finder.setDaemon(true)

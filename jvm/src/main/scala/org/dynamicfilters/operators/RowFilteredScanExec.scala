@@ -6,7 +6,6 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
 import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
@@ -72,7 +71,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
 
   // Files of one partition that are left out in a row.
   private def inRuns: Option[(FileSourceScanExec, RDD[InternalRow])] = child match {
-    case f: FileSourceScanExec => FileRuns.of(f.inputRDD).map(f -> _)
+    case f: FileSourceScanExec => FileRuns.of(f.inputRDD).map(f -> asOne(_))
     case _ => None
   }
 
@@ -80,10 +79,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
     val rows = execute(source.fold(child)(_.filtered))
     val accumulator = startRun()
     source.foreach(s => countLeft(s.left, accumulator))
-    // Whoever relies on there being one partition finds one.
-    if (rows.getNumPartitions == 0 && outputPartitioning == SinglePartition)
-      sparkContext.parallelize(Seq.empty[T], 1)
-    else tracked(rows, accumulator)
+    tracked(asOne(rows), accumulator)
   }
 
   /** What gets no task is counted here. */

@@ -1,7 +1,5 @@
 package org.dynamicfilters.operators
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.plans.physical.{SinglePartition, UnknownPartitioning}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
@@ -9,7 +7,7 @@ import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFacto
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.TableAccess
-import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
 import org.dynamicfilters.scan._
 
 /** A DataSource V2 scan of one run of a plan, on the driver: it gets the filters that are complete before it plans its splits,
@@ -52,7 +50,7 @@ private[operators] final class SourceScan(
       }
       if (bounds.isEmpty && predicates.isEmpty) scan else withScan(chosen(bounds, factory))
     } catch {
-      case e @ (NonFatal(_) | _: LinkageError) =>
+      case OwnFailure(e) =>
         logWarning("Dynamic filters: the source did not take its filters, it is read without them", e)
         scan
     }
@@ -101,7 +99,8 @@ object SourceScan {
   /** Columns of which the source takes filters at run time. */
   def taken(scan: BatchScanExec): Seq[String] = scan.scan match {
     // An operation looks for conflicts with others in what its scan has planned.
-    case s: SupportsRuntimeV2Filtering if mayChoose(scan) && !TableAccess.isChanged(scan.table) =>
+    case s: SupportsRuntimeV2Filtering
+        if mayChoose(scan) && !TableAccess.isChanged(scan.table) && !SharedSources.has(s) =>
       s.filterAttributes().map(_.fieldNames().mkString(".")).toSeq.distinct
     case _ => Nil
   }

@@ -3,6 +3,7 @@ package org.dynamicfilters.operators
 import scala.reflect.ClassTag
 
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, UserRun}
 import org.dynamicfilters.scan._
@@ -66,6 +67,18 @@ trait SpecScan extends FilteredScan {
     case (f, _) => f
   }
 
+  /** In one partition where the plan relies on there being one, as Spark's own scan does it: since Spark 4.3 a scan of one small
+    * file may be said to be one (`spark.sql.optimizer.singleTaskExecution.enabled`), and no exchange brings its splits together.
+    */
+  protected def asOne[T: ClassTag](rdd: RDD[T]): RDD[T] =
+    if (outputPartitioning != SinglePartition) rdd
+    else
+      rdd.getNumPartitions match {
+        case 0 => sparkContext.parallelize(Seq.empty[T], 1)
+        case 1 => rdd
+        case _ => rdd.coalesce(1)
+      }
+
   /** The child's rows or batches, in tasks that know of the filters. */
   protected def tracked[T: ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics
@@ -127,7 +140,7 @@ trait SpecScan extends FilteredScan {
       case u: UserRef =>
         val state = UserState.of(execution, u)
         state.addColumn(c.name)
-        state.showValues = Settings.get(conf, Settings.ShowValues)
+        state.showValues = Settings.showsValues(conf)
         u.started(state)
         QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
       case _ =>

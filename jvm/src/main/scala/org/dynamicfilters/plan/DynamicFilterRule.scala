@@ -1,7 +1,5 @@
 package org.dynamicfilters.plan
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -14,11 +12,13 @@ import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.api.{BestRows, FilterProducer}
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters}
+import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.operators.{
   BuildKeyTapExec,
   CachedScanExec,
   DynamicFilterScanExec,
   RowFilteredScanExec,
+  SharedSources,
   SpecScan,
   TopKTapExec
 }
@@ -57,6 +57,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       aggregate(a)
     })
     val joined = keepPartitions(orElseAsIs(Producer.join, aggregated)(joins(_, shared)))
+    SharedSources.note(joined)
     if (adaptive) BuildSides.tellExchanges(joined) else BuildSides.tellStage(joined)
     joined
   }
@@ -97,7 +98,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     try change(plan)
     catch {
       // A deep plan of which Spark's own rules were not too deep.
-      case e @ (NonFatal(_) | _: LinkageError | _: StackOverflowError) =>
+      case OwnFailure(e) =>
         logWarning(s"Dynamic filters: planning failed, the query runs without filters of producers of kind $what", e)
         noteFailure(what, plan, e)
         plan
@@ -113,7 +114,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
         QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, reason)))
       }
     } catch {
-      case other @ (NonFatal(_) | _: LinkageError) => logWarning("Dynamic filters: a failure is not reported", other)
+      case OwnFailure(other) => logWarning("Dynamic filters: a failure is not reported", other)
     }
 
   // Batches of a stream share state that outlives a query.

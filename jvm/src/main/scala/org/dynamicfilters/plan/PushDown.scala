@@ -82,9 +82,11 @@ final class PushDown(
     case j: ShuffledHashJoinExec if reach.beyondExchange => intoJoin(j, columns, way)
 
     case u: UnionExec =>
+      // Computed from all branches whenever it is asked for.
+      val output = u.output
       val pushed = u.children.map { c =>
         Traverse(columns) { column =>
-          val position = u.output.indexWhere(_.exprId == column.exprId)
+          val position = output.indexWhere(_.exprId == column.exprId)
           if (position < 0 || c.output(position).dataType != column.dataType)
             Left("the branches of the union differ in type")
           else Right(c.output(position))

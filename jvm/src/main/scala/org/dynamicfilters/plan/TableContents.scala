@@ -1,6 +1,5 @@
 package org.dynamicfilters.plan
 
-import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
@@ -60,18 +59,8 @@ private[plan] object TableContents {
   private def all(contents: Seq[Option[Seq[Any]]]): Option[Seq[Any]] =
     Traverse(contents)(_.toRight("")).toOption.map(_.flatten.distinct)
 
-  private def digestOf(s: FileStatus): Long = {
-    val h = (s.getPath.hashCode * Mix + s.getLen) * Mix + s.getModificationTime
-    (h ^ (h >>> 29)) * Mix
-  }
-
-  /** Of SplitMix64: sums of numbers without a pattern do not cancel each other. */
-  private val Mix = 0x9e3779b97f4a7c15L
-
   private def ofFiles(files: FileIndex): Option[Any] = files match {
-    case f: PartitioningAwareFileIndex =>
-      // In any order. A table that is written anew may well have its size again.
-      Some(f.allFiles().foldLeft((0L, 0L)) { case ((size, digest), s) => (size + s.getLen, digest + digestOf(s)) })
+    case f: PartitioningAwareFileIndex => Some(Listings(f))
     // Without statistics its size is a constant.
     case f: CatalogFileIndex => f.table.stats.map(s => (s.sizeInBytes, s.rowCount))
     // Others may have to read a log to tell their size.

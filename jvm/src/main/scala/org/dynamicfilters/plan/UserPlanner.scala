@@ -1,7 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{And, Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.physical.RoundRobinPartitioning
+import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, RangePartitioning, SinglePartition}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
@@ -33,9 +33,10 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     case s @ (_: FileSourceScanExec | _: BatchScanExec) => byPartition(s, partitionFilters(s))
     case f: FilterExec =>
       val below = visit(f.child)
+      val drawn = if (f.condition.deterministic) None else Some(DrawsBeside)
       conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
         case (child, (u, column)) =>
-          pushed(child, f.condition, u, column) match {
+          drawn.toLeft(()).flatMap(_ => pushed(child, f.condition, u, column)) match {
             case Right(filtered) => filtered
             case Left(reason) =>
               note(f, u, column, reason)
@@ -87,6 +88,9 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
 
 object UserPlanner {
 
+  /** A random number is drawn for each row that the scan puts out: without some of them the others get other numbers. */
+  private val DrawsBeside = "a condition beside it is non-deterministic"
+
   /** A filter that reached no scan. */
   final case class RowsOnly(ref: UserRef, column: String, reason: String)
 
@@ -121,7 +125,12 @@ object UserPlanner {
   }
 
   private def dealsInTurn(plan: SparkPlan): Boolean = plan.exists {
-    case e: ShuffleExchangeLike => e.outputPartitioning.isInstanceOf[RoundRobinPartitioning]
+    case e: ShuffleExchangeLike =>
+      e.outputPartitioning match {
+        case _: HashPartitioning | _: RangePartitioning | SinglePartition => false
+        // Of Spark 4.3 also one that deals rows out by keys, but NULLs in turn.
+        case _ => true
+      }
     case q: QueryStageExec => dealsInTurn(q.plan)
     case _ => false
   }

@@ -138,7 +138,9 @@ private[plan] object ValuesByOrder {
             .filter(e => isByOrder(e) || uses(e.aggregateFunction) || e.filter.exists(uses))
             .map(_.resultId)
           name(a.resultExpressions)
-        case u: UnionExec => u.children.foreach(c => handOn(c.output, u.output))
+        case u: UnionExec =>
+          val output = u.output
+          u.children.foreach(c => handOn(c.output, output))
         // Neither where a row goes nor in which order changes which rows there are.
         case _: Exchange | _: SortExec =>
         // Filters and joins by such values, and all of which that is not known.

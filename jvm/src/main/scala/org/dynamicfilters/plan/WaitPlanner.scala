@@ -40,8 +40,9 @@ object WaitPlanner {
     */
   private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan, selectivity: Double): Wait = {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
-    val isReadInNoTime = toRead.bytes <= SmallBytes && !callsFunctions(probe) && !callsFunctions(build)
-    val costsLittle = isReadInNoTime || first.rows <= toRead.rows * SmallShare
+    val mayTakeLong = callsFunctions(build)
+    val isReadInNoTime = toRead.bytes <= SmallBytes && !callsFunctions(probe)
+    val costsLittle = !mayTakeLong && (isReadInNoTime || first.rows <= toRead.rows * SmallShare)
     if (toRead.bytes <= TinyBytes) Wait.No
     else if (isReadMeanwhile(toRead, first)) Wait.Briefly
     else if (costsLittle || selectivity <= Selective) Wait.UntilReady

@@ -99,12 +99,14 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
         state.readyMillis,
         state.times
       )
-    state.phase match {
+    // An execution ends on the thread of Spark's listeners.
+    (if (running) state.phase else state.phaseAtEnd) match {
       case JoinPhase.Registered =>
         shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
-      case JoinPhase.Building(_, _) =>
+      case JoinPhase.Building(_, reports) =>
         val reason =
           if (state.isIncomplete) JoinState.Incomplete
+          else if (!running && reports == JoinPhase.Reports.All) "complete, and no scan asked for it"
           else if (running) null
           else "the build side did not finish"
         shown(FilterState.building, reason, 0, ValueFilter.All, 0)
@@ -206,7 +208,7 @@ final class QueryReport(val executionId: Long) {
 
   /** Once a session has refused values, they stay hidden. */
   def showsAs(session: SparkSession): Unit =
-    showValues = Some(showValues.getOrElse(true) && Settings.get(session.sessionState.conf, Settings.ShowValues))
+    showValues = Some(showValues.getOrElse(true) && Settings.showsValues(session.sessionState.conf))
 
   /** Whether it is a query of the user's own, and not one that another query runs, as Delta's do over its log. */
   @volatile var isRoot: Boolean = true
@@ -249,7 +251,7 @@ final class QueryReports extends Logging {
   def forExecution(id: Long): QueryReport = synchronized {
     reports.getOrElseUpdate(
       id, {
-        while (reports.size >= math.max(retained, 1) * QueryReports.Slack) trim()
+        while (reports.nonEmpty && reports.size >= math.max(retained, 1) * QueryReports.Slack) trim()
         new QueryReport(id)
       }
     )
@@ -302,6 +304,7 @@ final class QueryReports extends Logging {
 }
 
 object QueryReports {
-  private val Slack = 2
+  // A Long: of the largest setting an Int's double is negative.
+  private val Slack = 2L
   val instance = new QueryReports
 }

@@ -1,10 +1,8 @@
 package org.dynamicfilters.scan
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.{Selection, ValueFilter}
+import org.dynamicfilters.filter.{OwnFailure, Selection, ValueFilter}
 
 /** Leaves rows out of batches that were read in full, with the newest filters: a row that is dropped after it was read is
   * still not shuffled, sorted and fetched, or looked up by itself in a join's hash table, which costs more than to look at its
@@ -42,7 +40,7 @@ final class BatchSelector(
     else
       try test(batch)
       catch {
-        case e @ (NonFatal(_) | _: LinkageError) =>
+        case OwnFailure(e) =>
           failed = true
           report.add(Fallbacks, 1)
           report.addReason(s"${e.getClass.getSimpleName} while testing rows")

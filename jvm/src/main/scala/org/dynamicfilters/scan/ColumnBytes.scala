@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnPath}
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
 import org.apache.spark.sql.execution.datasources.parquet.ParquetColumn
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 
@@ -142,6 +143,26 @@ final class ColumnBytes(access: ParquetReaderAccess) {
         known.map(_.getNumNulls).sum.toDouble / math.max(1L, chunks.map(_.getValueCount).sum)
       )
     case _ => None
+  }
+
+  /** Whether a row group may have so many different values of the column, by the size of its dictionary, which is seldom
+    * compressed to less than half, or, of texts, to less than an eighth.
+    */
+  def mayHaveDistinct(block: BlockMetaData, field: Int, values: Long): Boolean = paths(field) match {
+    case Seq(path) =>
+      block.getColumns.asScala.find(_.getPath == path).forall { c =>
+        val stats = c.getEncodingStats
+        val bytes = c.getFirstDataPageOffset - c.getDictionaryPageOffset
+        val width = c.getPrimitiveType.getPrimitiveTypeName match {
+          case PrimitiveTypeName.INT64 | PrimitiveTypeName.DOUBLE => 8
+          case PrimitiveTypeName.INT32 | PrimitiveTypeName.FLOAT => 4
+          // Each has its length beside it.
+          case _ => 1
+        }
+        stats == null || stats.hasNonDictionaryEncodedPages || c.getDictionaryPageOffset <= 0 || bytes <= 0 ||
+        bytes * 2 / width >= values
+      }
+    case _ => true
   }
 
   /** Whether the file has the column. */

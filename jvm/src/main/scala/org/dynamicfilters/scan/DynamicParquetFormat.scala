@@ -2,8 +2,6 @@ package org.dynamicfilters.scan
 
 import java.io.Closeable
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
@@ -16,6 +14,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.dynamicfilters.filter.OwnFailure
 
 /** A Parquet format, Spark's or a table format's own, whose reader consults dynamic filters.
   *
@@ -155,7 +154,7 @@ final class DynamicFileReader(
   private def guarded[A](task: TaskScan, what: String)(body: => A): Option[A] =
     try Some(body)
     catch {
-      case e @ (NonFatal(_) | _: LinkageError) =>
+      case OwnFailure(e) =>
         task.report.addReason(s"${e.getClass.getSimpleName} while $what")
         logWarning(s"Dynamic filters: failure while $what; the file is read without filters", e)
         None

@@ -12,7 +12,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
 import org.dynamicfilters.state.Cost
 
 /** Decides, row group by row group and always with the newest filters, what of a split is read.
@@ -127,7 +127,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
           group.test = Some(task.testAdvisor.isWorthIt())
       } catch {
         // The test itself meets it too, and reports it.
-        case NonFatal(_) | _: LinkageError =>
+        case OwnFailure(_) =>
       }
     group.test.getOrElse(true)
   }
@@ -189,7 +189,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     catch {
       case e: TaskKilledException => throw e
       case e: InterruptedIOException => throw e
-      case e @ (NonFatal(_) | _: LinkageError) =>
+      case OwnFailure(e) =>
         // Reading again as Spark would shows Spark's own error where the file is at fault.
         failed = true
         task.overlookAll()

@@ -2,6 +2,7 @@ package org.dynamicfilters.scan
 
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.locks.ReentrantLock
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -75,7 +76,19 @@ final class FileStatistics(maxRowGroups: Int) {
     */
   def offer(split: LearnedSplit): Unit = {
     arrived.add(split)
-    if (waiting.incrementAndGet() >= MostWaiting) synchronized(absorb())
+    val now = waiting.incrementAndGet()
+    // Called on the scheduler's thread: whoever holds the lock may be writing all of a table, and takes it in then.
+    if (now >= MostWaiting && lock.tryLock())
+      try absorb()
+      finally lock.unlock()
+    else if (now > MostLeft && arrived.poll() != null) waiting.decrementAndGet()
+  }
+
+  private val lock = new ReentrantLock
+  private def locked[A](body: => A): A = {
+    lock.lock()
+    try body
+    finally lock.unlock()
   }
 
   /** @return
@@ -88,7 +101,7 @@ final class FileStatistics(maxRowGroups: Int) {
       start: Long,
       end: Long
   ): Option[Array[LearnedRowGroup]] =
-    synchronized {
+    locked {
       absorb()
       for {
         file <- Option(files.get(FileId(path, identity)))
@@ -105,7 +118,7 @@ final class FileStatistics(maxRowGroups: Int) {
     *   compressed bytes of the wanted leaf columns in the split [start, end), if they are known
     */
   def bytes(path: String, identity: FileIdentity, start: Long, end: Long)(wanted: String => Boolean): Option[Long] =
-    synchronized {
+    locked {
       absorb()
       Option(files.get(FileId(path, identity))).flatMap { file =>
         file.sizes
@@ -116,7 +129,7 @@ final class FileStatistics(maxRowGroups: Int) {
     }
 
   /** Another one whenever more is known. */
-  def version: Long = synchronized { absorb(); changes }
+  def version: Long = locked { absorb(); changes }
 
   /** What is known of files below one of the roots, least recently used first.
     *
@@ -125,15 +138,9 @@ final class FileStatistics(maxRowGroups: Int) {
     * @param most
     *   as many row groups; the least recently used files are left out first
     */
-  def below(roots: Seq[String], most: Int): Seq[FileRecord] = synchronized {
+  def below(roots: Seq[String], most: Int): Seq[FileRecord] = locked {
     absorb()
-    // Of a table of partitions each folder is one.
-    val folders = roots.iterator.map(_.stripSuffix("/")).toSet
-    def isBelow(path: String) =
-      Iterator
-        .iterate(path.length)(at => path.lastIndexOf('/', at - 1))
-        .takeWhile(_ > 0)
-        .exists(at => folders(path.substring(0, at)))
+    val isBelow = FileStatistics.isBelow(roots)
     val found = files.asScala.iterator.collect {
       case (id, of) if isBelow(id.path) =>
         val splits =
@@ -181,11 +188,30 @@ final class FileStatistics(maxRowGroups: Int) {
   private[scan] def waitingNow: Int = waiting.get
 
   /** Row groups held, for tests. */
-  def size: Int = synchronized { absorb(); rowGroups }
-  def clear(): Unit = synchronized { absorb(); files.clear(); rowGroups = 0 }
+  def size: Int = locked { absorb(); rowGroups }
+  def clear(): Unit = locked { absorb(); files.clear(); rowGroups = 0 }
 }
 
 object FileStatistics {
+
+  /** Whether a file is in one of the folders, or is one itself.
+    *
+    * @param roots
+    *   URIs, encoded. Of a table of partitions each folder may be one
+    */
+  def isBelow(roots: Seq[String]): String => Boolean = {
+    val folders = roots.iterator.map(r => plain(r.stripSuffix("/"))).toSet
+    file =>
+      val path = plain(file)
+      Iterator
+        .iterate(path.length)(at => path.lastIndexOf('/', at - 1))
+        .takeWhile(_ > 0)
+        .exists(at => folders(path.substring(0, at)))
+  }
+
+  // Hadoop writes `file:/a` and `file:///a`.
+  private def plain(path: String): String = path.replaceFirst("^(\\w+):///", "$1:/")
+
   private final case class FileId(path: String, identity: FileIdentity)
   private final class Column {
     val splits = mutable.HashMap.empty[(Long, Long), Array[LearnedRowGroup]]
@@ -207,6 +233,9 @@ object FileStatistics {
 
   /** Splits that wait for somebody to ask: of a few bytes to some kilobytes each. */
   private[scan] val MostWaiting = 1000
+
+  /** As many at most, while they cannot be taken in. */
+  private val MostLeft = 20 * MostWaiting
 
   /** Whether a file was written so long before it was opened that one with the same length and time is the same file. */
   def isSettled(file: FileIdentity, askedAt: Long): Boolean =

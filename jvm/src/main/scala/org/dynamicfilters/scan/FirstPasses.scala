@@ -117,8 +117,9 @@ final class FirstPasses(
     val ofRows: Seq[RowPass] = either.toSeq ++ tuples.ofRowGroup()
     val bound = filters.exists(f => f != ValueFilter.All) || ofRows.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
-    val splittable = topK.exists(_.limit < group.leftCount / MinRowsPerBest) && bytes.canSkipRows(group.block) &&
-      group.done.isEmpty
+    val splittable =
+      topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && (!k.distinct || mayHaveKeys(group, k))) &&
+        bytes.canSkipRows(group.block) && group.done.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return plainly
     // Nothing but the query's own predicates would stop a row: without us Spark would not read their columns first either.
@@ -148,6 +149,7 @@ final class FirstPasses(
     }
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
     if (bound) task.sawRows(group.leftCount, rows.count)
+    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
     val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
 
     if (rows.isEmpty) {
@@ -185,6 +187,10 @@ final class FirstPasses(
           }
       }
   }
+
+  /** Whether a row group may have so many different keys that a TopK of groups gets its bound from it. */
+  private def mayHaveKeys(group: RowGroup, k: TopKSpec): Boolean =
+    !task.hasFewKeys && bytes.mayHaveDistinct(group.block, filterFields.head, k.limit.toLong)
 
   /** Tells filters apart well enough to expect that what the same text left out before is left out again. Bounds of a TopK are
     * others with each row group.

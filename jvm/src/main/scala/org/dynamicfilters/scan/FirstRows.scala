@@ -29,8 +29,23 @@ abstract class FirstRows(spec: TopKSpec) {
 
 object FirstRows {
   def apply(spec: TopKSpec): FirstRows = spec.domain match {
+    case _ if spec.distinct => new DistinctFirstRows(spec)
     case d: LongDomain => new LongFirstRows(spec, d)
     case _ => new ObjectFirstRows(spec)
+  }
+
+  private[scan] def key(spec: TopKSpec, v: ColumnVector, i: Int): AnyRef =
+    if (v.isNullAt(i)) null
+    else
+      spec.domain match {
+        case d: LongDomain => java.lang.Long.valueOf(d.longFromVector(v, i))
+        case d: ObjectDomain => d.fromVector(v, i)
+      }
+
+  /** The vector is reused by the next batch: what is kept is copied. */
+  private[scan] def copied(key: AnyRef): AnyRef = key match {
+    case s: UTF8String => s.copy()
+    case other => other
   }
 }
 
@@ -116,25 +131,44 @@ private final class ObjectFirstRows(spec: TopKSpec) extends FirstRows(spec) {
   override def worstKey: AnyRef = heap.peek.key
 
   override def offer(v: ColumnVector, i: Int, row: Long): Unit = {
-    val key: AnyRef =
-      if (v.isNullAt(i)) null
-      else
-        spec.domain match {
-          case d: LongDomain => java.lang.Long.valueOf(d.longFromVector(v, i))
-          case d: ObjectDomain => d.fromVector(v, i)
-        }
+    val key = FirstRows.key(spec, v, i)
     if (key != null || spec.nullsFirst) {
-      // The vector is reused by the next batch: what is kept is copied.
-      if (heap.size < limit) heap.add(new Entry(copied(key), row))
+      if (heap.size < limit) heap.add(new Entry(FirstRows.copied(key), row))
       else if (order.compare(key, heap.peek.key) < 0) {
         heap.poll()
-        heap.add(new Entry(copied(key), row))
+        heap.add(new Entry(FirstRows.copied(key), row))
       }
     }
   }
+}
 
-  private def copied(key: AnyRef): AnyRef = key match {
-    case s: UTF8String => s.copy()
-    case other => other
+/** Of a TopK of groups: the first row of each of the best different keys. More rows of a key set no bound. */
+private final class DistinctFirstRows(spec: TopKSpec) extends FirstRows(spec) {
+  private val order = spec.order
+  private val first = new java.util.TreeMap[AnyRef, java.lang.Long](order)
+  private var last: AnyRef = _
+
+  override def size: Int = first.size
+  override def allEqual: Boolean = false
+  override def rows: Array[Long] = {
+    val r = new Array[Long](first.size)
+    var i = 0
+    first.values.forEach { row => r(i) = row; i += 1 }
+    java.util.Arrays.sort(r)
+    r
+  }
+  override def worstKey: AnyRef = first.lastKey
+
+  override def offer(v: ColumnVector, i: Int, row: Long): Unit = {
+    val key = FirstRows.key(spec, v, i)
+    if ((key != null || spec.nullsFirst) && (last == null || key == null || order.compare(key, last) != 0)) {
+      if (first.size < limit || order.compare(key, first.lastKey) < 0) {
+        if (!first.containsKey(key)) {
+          if (first.size == limit) first.pollLastEntry()
+          last = FirstRows.copied(key)
+          first.put(last, row)
+        }
+      }
+    }
   }
 }

@@ -5,7 +5,6 @@ import java.security.PrivilegedExceptionAction
 import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.security.UserGroupInformation
@@ -15,6 +14,7 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation,
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
+import org.dynamicfilters.filter.OwnFailure
 
 /** Reads footers on the driver before a scan that looks for the first rows of an order, so that its first run takes the best files
   * first, as later runs do.
@@ -67,7 +67,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
           }
           FileChecks.all(requests, deadline)
         } catch {
-          case e @ (NonFatal(_) | _: LinkageError) =>
+          case OwnFailure(e) =>
             logWarning("Dynamic filters: footers cannot be read on the driver, files are read in Spark's order", e)
         }
     }

@@ -7,13 +7,12 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.connector.read.{InputPartition, Scan}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, OwnFailure}
 
 /** The files of an Iceberg scan, with the bounds that the table's manifests hold of each. By reflection only: nothing links
   * against Iceberg, whose classes may be there or not.
@@ -48,7 +47,7 @@ private final class IcebergSplits(
         }
       }
     catch {
-      case e @ (NonFatal(_) | _: LinkageError) =>
+      case OwnFailure(e) =>
         logWarning("Dynamic filters: a split of an Iceberg scan is not known", e)
         Seq(SplitBounds.unknown(split, spec))
     }
@@ -87,7 +86,7 @@ private object IcebergSplits extends Logging {
         new IcebergSplits(spec, bounds)
       }
     } catch {
-      case e @ (NonFatal(_) | _: LinkageError) =>
+      case OwnFailure(e) =>
         logWarning("Dynamic filters: an Iceberg scan is read without regard to the bounds of its files", e)
         None
     }
@@ -176,15 +175,28 @@ private object IcebergSplits extends Logging {
         Option(Reflect.call(file, map).asInstanceOf[JMap[Integer, AnyRef]]).flatMap(m => Option(m.get(id)))
       def count(map: String): Option[Long] = in(map).map(_.asInstanceOf[java.lang.Long].longValue)
       val (values, nulls) = (count("valueCounts"), count("nullValueCounts"))
+      val nans = count("nanValueCounts")
       // NaN is Spark's greatest value, and among no bounds.
-      val mayHaveNaN = isFloating && !count("nanValueCounts").contains(0L)
+      val mayHaveNaN = isFloating && !nans.contains(0L)
+      // Of files that were imported (add_files, migrate, snapshot) bounds come from footers, without row groups that have none
+      // there, for a NaN or a long string; and in milliseconds where a timestamp has them. Iceberg's own writers note where row
+      // groups begin, and how many values are NaN.
+      val isKnown = Reflect.call(file, "splitOffsets") != null && !(isFloating && nans.isEmpty)
+      def bound(map: String) = if (isKnown) in(map).map(key).orNull else null
       ColumnBounds(
-        in("lowerBounds").map(key).orNull,
-        if (mayHaveNaN) null else in("upperBounds").map(key).orNull,
+        bound("lowerBounds"),
+        if (mayHaveNaN) null else atMost(bound("upperBounds")),
         mayHaveNulls = !nulls.contains(0L),
         // A file that was written before the column was added has no counts.
         mayHaveValues = !values.exists(v => v > 0 && nulls.contains(v))
       )
+    }
+
+    /** Metadata that Delta has written (UniForm) has greatest timestamps that were cut to milliseconds. */
+    private def atMost(bound: AnyRef): AnyRef = (domain.dataType, bound) match {
+      case (TimestampType | TimestampNTZType, n: java.lang.Long) if n <= Long.MaxValue - LostMicros =>
+        Long.box(n + LostMicros)
+      case _ => bound
     }
 
     private def isFloating = domain.dataType == FloatType || domain.dataType == DoubleType
@@ -205,6 +217,9 @@ private object IcebergSplits extends Logging {
       }
       value match {
         case s: UTF8String if s.contains(Replacement) || s.endsWith(AfterReplacement) => null
+        // Of ORC files that begin with one, older versions have it as both bounds.
+        case d: Double if d.isNaN => null
+        case f: Float if f.isNaN => null
         case v => domain.fromInternal(v)
       }
     }
@@ -212,6 +227,8 @@ private object IcebergSplits extends Logging {
 
   /** Columns from here on are Iceberg's own, such as `_row_id`: what a file has not of them is no NULL. */
   private val FirstReservedId = Integer.MAX_VALUE - 200
+
+  private val LostMicros = 999L
 
   /** Stands for bytes that are no UTF-8, which may be less or greater. */
   private val Replacement = UTF8String.fromString("\uFFFD")

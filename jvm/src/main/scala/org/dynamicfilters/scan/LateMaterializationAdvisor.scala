@@ -21,8 +21,14 @@ import org.dynamicfilters.state.{Budget, Cost}
   *   a first pass that lets more than this share of rows through counts as lost, whatever it cost; 1 never gives up
   * @param ways
   *   what earlier executions of the same scan measured
+  * @param byTime
+  *   false where every attempt has to decide the same: then only by what row groups hold
   */
-final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeasured = new WaysMeasured) {
+final class LateMaterializationAdvisor(
+    giveUpSelectivity: Double,
+    ways: WaysMeasured = new WaysMeasured,
+    byTime: Boolean = true
+) {
   import LateMaterializationAdvisor._
 
   private val neverGivesUp = giveUpSelectivity >= 1
@@ -50,7 +56,8 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
     val costs = ways.of(first)
     // Of other filters than before at least one: what they leave out is not known.
     if (judged == 0 || neverGivesUp) true
-    else if (misses >= MissesToGiveUp) isRetry && !budget.isOver
+    else if (misses >= MissesToGiveUp) isRetry && !(byTime && budget.isOver)
+    else if (!byTime) true
     else if (touched < ClearlyGood || !costs.late.isKnown) true
     else if (!costs.plain.isKnown) false
     else if (isCheaper(costs)) !isRetry
@@ -68,7 +75,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
     *   see `judge`
     */
   def prefersPlainAfterPass(first: Boolean, byteShare: Double): Boolean = synchronized {
-    !neverGivesUp && byteShare >= ClearlyGood && costsMore(ways.of(first))
+    !neverGivesUp && (if (byTime) byteShare >= ClearlyGood && costsMore(ways.of(first)) else byteShare >= NearlyAll)
   }
 
   /** Whether the last decision was made to measure the dearer way again. Another task may have made it meanwhile. */
@@ -91,7 +98,7 @@ final class LateMaterializationAdvisor(giveUpSelectivity: Double, ways: WaysMeas
 
   /** Whether the last judgement stopped late materialization; for reports. */
   def gaveUp: Boolean = synchronized {
-    val scattered = touched >= ClearlyGood
+    val scattered = byTime && touched >= ClearlyGood
     !neverGivesUp && (misses >= MissesToGiveUp || scattered && (costsMore(ways.of(first = true)) || costsMore(
       ways.of(first = false)
     )))
@@ -132,6 +139,9 @@ object LateMaterializationAdvisor {
 
   /** Below this share of bytes read there is no doubt. */
   private val ClearlyGood = 0.5
+
+  /** Above this share of bytes read nothing is won, whatever a pass costs. */
+  private val NearlyAll = 0.9
   private val MissesToGiveUp = 2
   private val EarlyForgiven = 2
 

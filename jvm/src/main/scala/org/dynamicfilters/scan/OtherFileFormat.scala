@@ -1,7 +1,5 @@
 package org.dynamicfilters.scan
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.hadoop.mapreduce.Job
@@ -12,6 +10,7 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFacto
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.dynamicfilters.filter.OwnFailure
 
 /** A format of Spark's other than Parquet, whose files are not opened where a filter excludes their partition, and whose reader
   * is told the filters that are complete before the scan starts, if it has statistics of its own ([[OrcPredicates]]).
@@ -102,7 +101,7 @@ private final class OtherFileReader(
   private def excludes(task: TaskScan, file: PartitionedFile): Boolean =
     try task.excludes(file)
     catch {
-      case NonFatal(e) =>
+      case OwnFailure(e) =>
         task.report.addReason(s"${e.getClass.getSimpleName} while checking a file")
         logWarning("Dynamic filters: failure while checking a file; it is read", e)
         false

@@ -44,7 +44,9 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
   }
 
   private def decodedOnce(execution: Long, ref: FilterRef, at: Int): ValueFilter =
-    Executions.instance.attach(execution, ("ready", ref.id))(decode(at)).getOrElse(decode(at))
+    Executions.instance
+      .attach(execution, ("ready", ref.id))(new ReadyFilters.Decoded(decode(at)))
+      .fold(decode(at))(_.filter)
 
   private def decode(at: Int): ValueFilter = {
     val bytes = filters(at) match {
@@ -57,6 +59,12 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
 }
 
 object ReadyFilters {
+
+  /** Decoded by whoever asks first, while others wait for this one only: it may come over the network. */
+  private final class Decoded(decode: => ValueFilter) {
+    lazy val filter: ValueFilter = decode
+  }
+
   val none: ReadyFilters = new ReadyFilters(Array.empty)
 
   /** A task's closure is decoded in every task, a broadcast once in a process. */

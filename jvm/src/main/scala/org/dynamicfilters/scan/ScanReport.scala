@@ -254,6 +254,9 @@ private final class PackedReport(
 
 object ScanReport {
   val MaxReasons = 16
+
+  /** Executors of which an execution that has ended keeps figures. */
+  private[scan] val MostExecutors = 200
 }
 
 /** Files of a scan.
@@ -308,6 +311,12 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
     value.get(executionId).foreach(r => ended(executionId) = r.fileCounts)
     ended.filterInPlace((id, _) => kept.keysIterator.exists(_._1 == id))
     kept.valuesIterator.filter(_.executionId == executionId).foreach(_.forgetFiles())
+    // A kilobyte each, of all scans of a hundred reports.
+    together(executionId, ScanReport.MostExecutors) { others =>
+      val sum = new ScanReport(executionId, "others")
+      others.foreach(sum.merge)
+      sum
+    }
   }
 
   /** What each executor counted in an execution. */

@@ -39,6 +39,9 @@ object StatisticsCodec {
 
   val Version = 1
 
+  /** Of a table, by column. */
+  val MostRowGroups = 200000
+
   /** Columns whose type is not known are left out. */
   def encode(of: TableFiles): Array[Byte] = {
     val content = StatisticsOfTable.newBuilder().setTable(of.table)
@@ -102,6 +105,9 @@ object StatisticsCodec {
   private def table(t: StatisticsOfTable): Either[String, TableFiles] =
     for {
       _ <- known(t)
+      // Of two bytes each on disk, and of much more here.
+      groups = t.getFilesList.asScala.iterator.flatMap(_.getSplitsList.asScala).map(_.getRowGroupsCount.toLong).sum
+      _ <- Either.cond(groups <= MostRowGroups, (), s"$groups row groups, more than $MostRowGroups")
       columns <- Traverse(t.getColumnsList.asScala.toSeq) { c =>
         known(c).flatMap(_ => readDomain(c.getDataType)).map(c.getKey -> _)
       }
@@ -135,7 +141,7 @@ object StatisticsCodec {
     val (columns, groups) = (s.getColumnsCount, s.getMiddlesCount)
     for {
       _ <- known(s)
-      _ <- Either.cond(s.getBytesCount == columns * groups, (), "sizes that are not as many as they should be")
+      _ <- Either.cond(s.getBytesCount == columns.toLong * groups, (), "sizes that are not as many as they should be")
     } yield {
       val bytes = s.getBytesList.asScala.iterator.map(_.longValue).toArray.grouped(math.max(1, columns)).toArray
       (s.getStart, s.getEnd) ->

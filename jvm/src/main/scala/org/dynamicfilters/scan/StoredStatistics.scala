@@ -12,7 +12,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.hadoop.security.UserGroupInformation
 import org.apache.spark.internal.Logging
-import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.filter.{KeyDomain, OwnFailure}
 import org.dynamicfilters.scan.StoredStatistics._
 
 /** Keeps what was learned of tables' files in a directory, for the applications that come later. On the driver.
@@ -122,11 +122,14 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
             case Right(known) =>
               last = digestOf(bytes)
               synchronized { domains = known.domains ++ domains }
-              known.files.foreach(offer)
+              // Whoever may write here says nothing of other tables.
+              known.files.filter(f => isBelow(f.path)).foreach(offer)
           }
         }
       }
     }
+
+    private val isBelow = FileStatistics.isBelow(place.roots)
 
     /** A file's sizes come with one of its splits. */
     private def offer(f: FileRecord): Unit = {
@@ -140,16 +143,22 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
 
     private def save(): Unit = {
       val state = (statistics.version, domains)
-      val files = if (saved.contains(state)) Nil else statistics.below(place.roots, MostRowGroups)
+      val files = if (saved.contains(state)) Nil else statistics.below(place.roots, StatisticsCodec.MostRowGroups)
       if (files.nonEmpty) {
-        val bytes = StatisticsCodec.encode(TableFiles(place.table, state._2, files))
+        val bytes = encoded(state._2, files)
         val digest = digestOf(bytes)
-        if (bytes.length <= MostBytes && !Arrays.equals(digest, last)) {
+        if (!Arrays.equals(digest, last)) {
           write(bytes)
           last = digest
         }
       }
       saved = Some(state)
+    }
+
+    /** Of so many files as there is room for. */
+    private def encoded(domains: Map[String, KeyDomain], files: Seq[FileRecord]): Array[Byte] = {
+      val bytes = StatisticsCodec.encode(TableFiles(place.table, domains, files))
+      if (bytes.length <= MostBytes) bytes else encoded(domains, files.drop(files.size / 4 + 1))
     }
 
     // What was known when it was written last.
@@ -190,7 +199,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
       if (!failed)
         try user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = f })
         catch {
-          case e @ (NonFatal(_) | _: LinkageError) =>
+          case OwnFailure(e) =>
             failed = true
             logWarning(s"Dynamic filters: statistics in $file cannot be $what, they are kept in memory only", e)
         }
@@ -219,12 +228,11 @@ object StoredStatistics {
 
   /** As many as are kept in memory take about that. */
   private val MostBytes = 32 << 20
-  private val MostRowGroups = 200000
   private val MostTables = 1000
 
-  /** A file's name that no table's path breaks out of. */
+  /** A file's name that no table's path breaks out of, and that Spark takes for no data in whatever folder it is. */
   private[scan] def nameOf(table: String): String =
-    digestOf(table.getBytes("UTF-8")).iterator.take(16).map(b => f"${b & 0xff}%02x").mkString + ".statistics"
+    "_" + digestOf(table.getBytes("UTF-8")).iterator.take(16).map(b => f"${b & 0xff}%02x").mkString + ".statistics"
 
   private def digestOf(bytes: Array[Byte]): Array[Byte] = MessageDigest.getInstance("SHA-256").digest(bytes)
 

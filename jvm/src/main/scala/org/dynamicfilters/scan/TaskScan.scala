@@ -61,7 +61,9 @@ final class TaskScan(
 
   private lazy val ways = if (isOrderFixed) new WaysMeasured else WaysMeasured.of(spec)
   val advisor: LateMaterializationAdvisor =
-    shared(s"advisor-${spec.scanId}")(new LateMaterializationAdvisor(giveUp, ways))
+    shared(s"advisor-${spec.scanId}")(
+      new LateMaterializationAdvisor(spec.giveUpSelectivity, ways, byTime = !isOrderFixed)
+    )
 
   /** Who decides whether rows are tested that a join of the same stage would drop. */
   val testAdvisor = new TestAdvisor(giveUp >= 1, ways)
@@ -75,12 +77,16 @@ final class TaskScan(
     */
   def reads(partition: Int, inBatches: Boolean): Unit = {
     fixed.foreach(_.reads(partition))
+    hasFewKeys = false
     testsTuples = inBatches
     file = -1
     costsSince = System.nanoTime()
     if (isFixed) news = newest()
   }
   private var testsTuples = true
+
+  /** Whether a row group of the partition had fewer different keys than a TopK of groups wants. */
+  var hasFewKeys = false
   private var file = -1
 
   /** The scan goes on with the partition's next file. */
@@ -106,6 +112,8 @@ final class TaskScan(
   private var news = IndexedSeq.empty[ValueFilter]
 
   private def newest(): IndexedSeq[ValueFilter] = spec.filterRefs.zipWithIndex.map {
+    // One that it has stays: after the execution's end it would be decoded anew each time, and never be the same.
+    case (_: JoinRef, at) if at < news.size && news(at) != null => news(at)
     case (j: JoinRef, at) => ready.find(context, j, at).orNull
     case (u: UserRef, at) if u.follows => users(at)(u, context)
     case _ => null

@@ -1,5 +1,6 @@
 package org.dynamicfilters.settings
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.sql.execution.dynamicfilters.{Setting, SettingsRegistry => R, UserError}
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.sql.internal.SQLConf
@@ -100,6 +101,24 @@ object Settings {
     StatsPath
   )
   def get[T](conf: SQLConf, setting: Setting[T]): T = setting.read(conf)
+
+  /** Whether reports of the session's queries show values of the data. A session does not take back what the application was
+    * started with: who starts a server need not trust those who use it. On the driver.
+    */
+  def showsValues(conf: SQLConf): Boolean =
+    get(conf, ShowValues) && !ofApplication(ShowValues).exists(_.trim.equalsIgnoreCase("false"))
+
+  /** Where the session keeps what was learned of files, empty for nowhere: in the directory that the application was started
+    * with, if it was. A file there is believed, and one that is written anywhere may be taken for data of a table. On the
+    * driver.
+    */
+  def statsPath(conf: SQLConf): String = {
+    val own = get(conf, StatsPath)
+    if (own.isEmpty) own else ofApplication(StatsPath).getOrElse(own)
+  }
+
+  private def ofApplication(setting: Setting[_]): Option[String] =
+    Option(SparkEnv.get).flatMap(_.conf.getOption(setting.key))
 
   /** Whether a key looks like one of ours: below the prefix, or below what it is easily taken for, in any case. */
   def isMeant(key: String): Boolean = LooksLikeOurs.matches(key)

@@ -50,6 +50,20 @@ abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
       }
     }
   }
+
+  /** An execution has ended: of its entries only some are kept, the others as one.
+    *
+    * @param most
+    *   as many, with the one of the others
+    */
+  protected final def together(execution: Long, most: Int)(one: Seq[A] => A): Unit = synchronized {
+    val others = kept.filter(_._1._1 == execution).toSeq.sortBy(_._1._2).drop(most - 1)
+    if (others.size > 1) {
+      val sum = one(others.map(_._2))
+      entries = kept.removedAll(others.map(_._1)) + (keyOf(sum) -> sum)
+    }
+  }
+
   override def merge(other: AccumulatorV2[A, B]): Unit = other match {
     case o: ExecutionAccumulator[A, B] => o.kept.values.foreach(add)
     case _ =>

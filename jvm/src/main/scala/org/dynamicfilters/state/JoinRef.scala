@@ -1,10 +1,8 @@
 package org.dynamicfilters.state
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.SparkPlan
-import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TupleHash, TuplePart}
+import org.dynamicfilters.filter.{KeyDomain, KeyLimits, OwnFailure, TupleHash, TuplePart}
 
 /** The filter that a join's build side makes of one of its keys, or of the tuples of all its keys.
   *
@@ -137,12 +135,12 @@ final class JoinRef private (
   // If they cannot be told, those of no other filter.
   @transient private lazy val contents: Any =
     try facts.listed
-    catch { case NonFatal(_) | _: LinkageError => id }
+    catch { case OwnFailure(_) => id }
 
   // A broadcast of rows that are drawn at random is made once for a query, and once more for a cached plan that it reads.
   @transient private lazy val isRepeatable: Boolean =
     try facts.repeats
-    catch { case NonFatal(_) | _: LinkageError => false }
+    catch { case OwnFailure(_) => false }
 
   private def isNarrowedAs(that: JoinRef): Boolean = {
     // Before the comparison, as `narrowedBy` and `tappedAfter` look after the change: one of the two sees the other.

@@ -176,6 +176,13 @@ final class JoinState(
     of.phaseNow.get
   }
 
+  /** The phase, without a large filter that nobody has asked for: to build it takes long. */
+  def phaseAtEnd: JoinPhase = {
+    var bytes = 0L
+    root.partials.values.forEach(bytes += _.length)
+    if (bytes <= JoinState.BuiltAtEnd) phase else root.phaseNow.get
+  }
+
   /** The filter, if the build side is complete. */
   def current: Option[ValueFilter] = root.own
 
@@ -378,6 +385,9 @@ object JoinState {
     /** A scan was held back for so long. */
     def waited(millis: Long): Unit
   }
+
+  /** Bytes of keys. */
+  private val BuiltAtEnd = 256 * 1024L
 
   /** From the moment when a tap is asked for its rows until the job that wants them has been submitted. */
   private val SubmissionNanos = TimeUnit.MILLISECONDS.toNanos(10)

@@ -4,10 +4,10 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
+import org.dynamicfilters.filter.OwnFailure
 
 /** How long a scan is held back for a filter.
   *
@@ -170,7 +170,7 @@ object JoinWaits extends Logging {
   private def guarded(f: => Unit): Unit =
     try f
     catch {
-      case e @ (NonFatal(_) | _: LinkageError | _: StackOverflowError) =>
+      case OwnFailure(e) =>
         logWarning("Dynamic filters: equal build sides are not looked for", e)
     }
 

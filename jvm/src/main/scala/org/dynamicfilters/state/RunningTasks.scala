@@ -13,23 +13,23 @@ trait ScanInTask extends AutoCloseable
   * other here, for nothing of an execution is in the closures that Spark keeps between executions of a plan.
   */
 object RunningTasks {
-  private val tasks = new ConcurrentHashMap[Long, Holder]()
+  // By the task itself: ids begin anew with each context, and tasks of one that was stopped may still run.
+  private val tasks = new ConcurrentHashMap[TaskContext, Holder]()
 
   /** Of a task, made by whoever asks first. */
   def of(context: TaskContext): Holder = {
-    val id = context.taskAttemptId()
-    val known = tasks.get(id)
+    val known = tasks.get(context)
     if (known != null) known
     else {
       var isNew = false
-      val task = tasks.computeIfAbsent(id, _ => { isNew = true; new Holder })
+      val task = tasks.computeIfAbsent(context, _ => { isNew = true; new Holder })
       if (isNew) {
         val execution = TaskFilters.executionId(context)
         // First, so that faults happen when everything else of the task has completed: Spark calls the last listener first.
         execution.foreach(Seam.current.taskStarts(context, _))
         execution.foreach(Executions.instance.enter)
         context.addTaskCompletionListener[Unit] { _ =>
-          tasks.remove(id)
+          tasks.remove(context)
           try task.close()
           finally execution.foreach(Executions.instance.leave)
         }
@@ -38,7 +38,7 @@ object RunningTasks {
     }
   }
 
-  def find(context: TaskContext): Option[Holder] = Option(tasks.get(context.taskAttemptId()))
+  def find(context: TaskContext): Option[Holder] = Option(tasks.get(context))
 
   /** Tasks that hold something. */
   def live: Int = tasks.size

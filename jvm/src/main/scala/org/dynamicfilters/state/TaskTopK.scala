@@ -48,7 +48,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
 
   /** Tells, where different keys are looked for, whether the rows that were counted last held one that was not known. */
   final protected def found(news: Boolean): Unit =
-    between = if (news) 0 else math.min(between * 2 + 1, TaskTopK.MaxBetween)
+    between = if (news) 0 else math.min(between * 4 + 3, TaskTopK.MaxBetween)
 
   /** The bound of this attempt: the key of its `limit`-th best row, if it has handed on as many. */
   protected def ownWorst: Option[AnyRef]

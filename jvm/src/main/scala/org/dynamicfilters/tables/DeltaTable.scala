@@ -33,46 +33,61 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
   /** The table's column, with what the table's format notes of it; a scan's schema has not all of that. */
   def field(name: String): Option[StructField] = fieldOf(schema, name)
 
-  /** Reads the bounds of a column from the log, by a Spark job.
+  /** Reads the bounds of columns from the log, by one Spark job.
     *
     * @param most
     *   files
     * @return
-    *   None where the log's bounds cannot be used, or there are more files
+    *   by column; without those of which the log's bounds cannot be used, and empty where there are more files
     */
-  def read(field: StructField, domain: KeyDomain, most: Int): Option[LoggedBounds] =
-    StatisticsText.of(field, domain).filterNot(_ => fileCount.exists(_ > most)).flatMap { text =>
-      val name = physicalName(field)
-      val values = StructType(Seq(StructField(name, StringType)))
-      val counts = StructType(Seq(StructField(name, LongType)))
-      val schema = StructType(
-        Seq(
-          StructField("numRecords", LongType),
-          StructField("minValues", values),
-          StructField("maxValues", values),
-          StructField("nullCount", counts)
-        )
-      )
-      val column = quoteIfNeeded(name)
-      val all = snapshot.getClass.getMethod("allFiles").invoke(snapshot).asInstanceOf[Dataset[_]].toDF()
-      val isWhole = if (all.columns.contains("deletionVector")) col("deletionVector").isNull else lit(false)
-      // Delta keeps the log in 50 partitions by default: little work, so no task for each.
-      val files = all
-        .coalesce(all.sparkSession.sparkContext.defaultParallelism)
-        .select(col("path"), from_json(col("stats"), schema).as("s"), isWhole.as("whole"))
-        .select("path", "s.numRecords", s"s.minValues.$column", s"s.maxValues.$column", s"s.nullCount.$column", "whole")
-      // A log without that number may be of any length.
-      val rows = if (fileCount.isDefined) files.collect() else files.take(most + 1)
-      Option.when(rows.length <= most) {
-        val (whole, others) = rows.partition(_.getBoolean(5))
-        def bounds(of: Array[Row]): Map[String, ColumnBounds] = of.iterator.map { r =>
-          def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
-          val (min, max) = (Option(r.getString(2)), Option(r.getString(3)))
-          absolute(r.getString(0)) -> text.bounds(min, max, number(4), number(1), isWhole = r.getBoolean(5))
+  def read(fields: Seq[(StructField, KeyDomain)], most: Int): Map[StructField, LoggedBounds] = {
+    val texts = fields.flatMap { case (field, domain) => StatisticsText.of(field, domain).map(field -> _) }
+    if (texts.isEmpty || fileCount.exists(_ > most)) Map.empty
+    else {
+      val rows = readRows(texts.map { case (field, _) => physicalName(field) }, most)
+      if (rows.length > most) Map.empty
+      else {
+        val (whole, others) = rows.partition(_.getBoolean(2))
+        texts.zipWithIndex.map { case ((field, text), i) =>
+          def bounds(of: Array[Row]): Map[String, ColumnBounds] = of.iterator.map { r =>
+            val at = Fixed + 3 * i
+            def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
+            val (min, max) = (Option(r.getString(at)), Option(r.getString(at + 1)))
+            absolute(r.getString(0)) -> text.bounds(min, max, number(at + 2), number(1), isWhole = r.getBoolean(2))
+          }.toMap
+          field -> LoggedBounds(bounds(whole), bounds(others))
         }.toMap
-        LoggedBounds(bounds(whole), bounds(others))
       }
     }
+  }
+
+  /** Rows of path, number of records and whether the file is whole, then least and greatest value and number of NULLs of each
+    * column.
+    */
+  private def readRows(names: Seq[String], most: Int): Array[Row] = {
+    val values = StructType(names.map(StructField(_, StringType)))
+    val counts = StructType(names.map(StructField(_, LongType)))
+    val schema = StructType(
+      Seq(
+        StructField("numRecords", LongType),
+        StructField("minValues", values),
+        StructField("maxValues", values),
+        StructField("nullCount", counts)
+      )
+    )
+    val all = snapshot.getClass.getMethod("allFiles").invoke(snapshot).asInstanceOf[Dataset[_]].toDF()
+    val isWhole = if (all.columns.contains("deletionVector")) col("deletionVector").isNull else lit(false)
+    val ofColumns = names.map(quoteIfNeeded).flatMap { name =>
+      Seq("minValues", "maxValues", "nullCount").map(of => col(s"s.$of.$name"))
+    }
+    // Delta keeps the log in 50 partitions by default: little work, so no task for each.
+    val files = all
+      .coalesce(all.sparkSession.sparkContext.defaultParallelism)
+      .select(col("path"), from_json(col("stats"), schema).as("s"), isWhole.as("whole"))
+      .select(Seq(col("path"), col("s.numRecords"), col("whole")) ++ ofColumns: _*)
+    // A log without that number may be of any length.
+    if (fileCount.isDefined) files.collect() else files.take(most + 1)
+  }
 
   private def absolute(path: String): String =
     index.getClass.getMethod("absolutePath", classOf[String]).invoke(index, path).asInstanceOf[Path].toUri.toString
@@ -82,6 +97,9 @@ object DeltaTable {
 
   /** Where Delta's classes are. They are known by name only. */
   val Package = "org.apache.spark.sql.delta."
+
+  // Columns before those of the first column's bounds.
+  private val Fixed = 3
 
   /** Of Delta: whether what its log says of values in files is used. */
   private val StatisticsAreUsed = "spark.databricks.delta.stats.skipping"

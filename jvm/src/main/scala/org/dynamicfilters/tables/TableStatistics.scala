@@ -23,26 +23,40 @@ final class TableStatistics(maxFiles: Int) {
     *   the table's own and the version
     * @param wanted
     *   URL-encoded paths of the files in question
+    * @param ofTable
+    *   number of files of the table, None where that is not known
     * @param read
-    *   reads the log of this version; None where it says nothing, or of too many files
+    *   reads the log of this version for some of the columns, at once; without those of which it says nothing
     * @return
-    *   bounds of the column
+    *   bounds of all the columns
     */
-  def bounds(id: (String, Long), field: StructField, wanted: Set[String])(
-      read: => Option[LoggedBounds]
-  ): LoggedBounds = {
-    val key = Key(id._1, id._2, s"${field.name}|${field.metadata.json}", field.dataType.sql)
+  def bounds(id: (String, Long), fields: Seq[StructField], wanted: Set[String], ofTable: Option[Long] = None)(
+      read: Seq[StructField] => Map[StructField, LoggedBounds]
+  ): Map[StructField, LoggedBounds] = {
+    val keys = fields.distinct.map(f => f -> Key(id._1, id._2, s"${f.name}|${f.metadata.json}", f.dataType.sql)).toMap
     // Two queries may read the same at the same time; nobody waits for a job under a lock.
-    synchronized(Option(columns.get(key)).orElse(ofOtherVersion(key, wanted)))
-      .getOrElse(keep(key, read.getOrElse(LoggedBounds.none).known))
+    val known = synchronized {
+      keys.flatMap { case (f, key) =>
+        Option(columns.get(key)).orElse(ofOtherVersion(key, wanted, ofTable)).map(f -> _)
+      }
+    }
+    val unknown = fields.distinct.filterNot(known.contains)
+    val found = if (unknown.isEmpty) Map.empty[StructField, LoggedBounds] else read(unknown)
+    known ++ unknown.map(f => f -> keep(keys(f), found.getOrElse(f, LoggedBounds.none).known))
   }
 
-  private def ofOtherVersion(key: Key, wanted: Set[String]): Option[LoggedBounds] =
-    columns.keySet.asScala
-      .filter(_.copy(version = key.version) == key)
+  private def ofOtherVersion(key: Key, wanted: Set[String], ofTable: Option[Long]): Option[LoggedBounds] = {
+    val nearest = columns.keySet.asScala
+      .filter(k => k.table == key.table && k.copy(version = key.version) == key)
       .minByOption(k => math.abs(k.version - key.version))
-      .map(columns.get(_).ofAnyVersion)
-      .filter(known => wanted.count(known.get(_).isEmpty) <= wanted.size / OneInUnknown)
+      .fold(LoggedBounds.none)(columns.get(_).ofAnyVersion)
+    val unknown = wanted.count(nearest.get(_).isEmpty)
+    Option.when(
+      (nearest.size > 0 && unknown <= wanted.size / OneInUnknown) || ofTable.exists(
+        _ > unknown.toLong * LoggedPerOpened
+      )
+    )(nearest)
+  }
 
   private def keep(key: Key, read: LoggedBounds): LoggedBounds = synchronized {
     Option(columns.put(key, read)).foreach(files -= Overhead + _.size)
@@ -66,6 +80,11 @@ object TableStatistics {
 
   /** To open a file in 100 takes less time than a job that reads the log. */
   private val OneInUnknown = 100
+
+  /** A job reads all of the log: some 30 microseconds a file, where to open one takes milliseconds. So of a table of 50,000 files
+    * the 50 of a day are opened.
+    */
+  private val LoggedPerOpened = 200
 
   /** Some 250 bytes a file, of which paths are the most: at most about 50 MiB. */
   val instance = new TableStatistics(200000)

@@ -10,10 +10,18 @@ import org.dynamicfilters.proto.CommandPart
 /** Puts commands together that come in pieces. Bounded: so many bytes a command, and as many at once in a session as so many of
   * the largest have; what is not finished in time is dropped, as is what waits longest of too many. Thread-safe.
   *
+  * @param mostOfAll
+  *   bytes of all sessions' unfinished commands; one command may have more
   * @param clock
   *   nanoseconds
   */
-final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: () => Long) {
+final class CommandUploads(
+    maxBytes: Long,
+    most: Int,
+    idleNanos: Long,
+    clock: () => Long,
+    mostOfAll: Long = Long.MaxValue
+) {
   import UserFilterException.Code
 
   private final class Upload(val total: Long, val crc32: Int) {
@@ -76,6 +84,8 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
     def size(u: Upload) = math.max(u.total, CommandUploads.LeastBytes)
     while (own.valuesIterator.map(size).sum + part.getTotal > most * maxBytes)
       own.minByOption(_._2.lastUsed).foreach { case (key, _) => uploads.remove(key) }
+    while (uploads.nonEmpty && uploads.valuesIterator.map(size).sum + part.getTotal > mostOfAll)
+      uploads.minByOption(_._2.lastUsed).foreach { case (key, _) => uploads.remove(key) }
     new Upload(part.getTotal, part.getCrc32)
   }
 
@@ -90,7 +100,8 @@ final class CommandUploads(maxBytes: Long, most: Int, idleNanos: Long, clock: ()
   /** Forgets what a session has begun. */
   def drop(sessionId: String): Unit = synchronized(uploads.filterInPlace((key, _) => key._1 != sessionId))
 
-  private def sweep(): Unit = {
+  /** Drops what was not finished in time. */
+  def sweep(): Unit = synchronized {
     val now = clock()
     uploads.filterInPlace((_, u) => now - u.lastUsed <= idleNanos)
   }

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.execution.dynamicfilters.UserError
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{End, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.filter.{Bloom, End, KeyDomain, UserForms, ValueFilter}
 import org.dynamicfilters.proto.{UserBetween, UserForm, UserValue, UserValues}
 
 /** Makes filters of what clients send: plain values, which are checked against the filter's type here. All errors are
@@ -20,6 +20,12 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
   import UserFilterException.Code
 
   private val dataType = domain.dataType
+
+  /** Takes fifty hashes of each value; more are refused where the filter is read. */
+  private val LeastFpp = 1e-15
+
+  /** As many as a command may have. */
+  private val MostBloomBytes = 512L * 1024 * 1024
 
   /** Above it a double is one of several integers. */
   private val MostExact = (1L << 53).toDouble
@@ -39,6 +45,13 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
       val fpp = if (form.getBloom.getFpp == 0) bloomFpp else form.getBloom.getFpp
       if (!(fpp > 0 && fpp < 1)) throw error(Code.InvalidForm, s"a false positive rate of $fpp is not between 0 and 1")
       val v = form.getBloom.getValues
+      val bytes = Bloom.sizeInBytes(v.getIntegersCount.toLong + v.getOthersCount, fpp)
+      if (fpp < LeastFpp || bytes > MostBloomBytes)
+        throw error(
+          Code.InvalidForm,
+          s"a Bloom filter with a false positive rate of $fpp of so many values would have $bytes bytes; " +
+            s"a rate of at least $LeastFpp and $MostBloomBytes bytes are possible"
+        )
       UserForms.bloom(domain, keys(v), v.getNulls, fpp)
     case UserForm.FormCase.ALL_OF =>
       form.getAllOf.getPartsList.asScala.map(read).foldLeft(ValueFilter.All: ValueFilter)(_ and _)
@@ -74,6 +87,8 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case (UserValue.ValueCase.DURATION_MICROS, _: DayTimeIntervalType) => domain.fromInternal(v.getDurationMicros)
     // TIME, known by its name: see LongDomain.
     case (UserValue.ValueCase.TIME_NANOS, t) if t.typeName.startsWith("time(") => domain.fromInternal(v.getTimeNanos)
+    case (UserValue.ValueCase.NUMBER, _: DecimalType) =>
+      throw unfit(v.getNumber.toString, "; floats are not exact: give a Decimal")
     case (UserValue.ValueCase.NUMBER, ByteType | ShortType | IntegerType | LongType) => whole(v.getNumber)
     case (UserValue.ValueCase.DECIMAL, ByteType | ShortType | IntegerType | LongType) => whole(v.getDecimal)
     case _ => throw unfit(shown(v))
@@ -102,6 +117,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case DoubleType if n.toDouble.toLong == n && n != Long.MaxValue => domain.fromInternal(n.toDouble)
     case FloatType if n.toFloat.toLong == n && n != Long.MaxValue => domain.fromInternal(n.toFloat)
     case t: DecimalType => decimal(java.math.BigDecimal.valueOf(n), t)
+    case FloatType | DoubleType => throw unfit(n.toString, "; it is not exactly one of that type: give a float")
     case _ => throw unfit(n.toString)
   }
 

@@ -39,7 +39,7 @@ final class Generation private (
   def predicateFor(d: KeyDomain): ValuePredicate = content().predicateFor(d)
 
   /** Of the encoded filter; on the driver. */
-  lazy val sizeBytes: Long = if (isLocal) FilterCodec.sizeOf(filter) else encoded.length.toLong
+  lazy val sizeBytes: Long = FilterCodec.sizeOf(filter)
 
   /** As bytes; on the driver. */
   lazy val encoded: Array[Byte] = FilterCodec.encode(filter)
@@ -106,20 +106,27 @@ object Generation {
   }
 
   /** On executors: decoded once, and kept while there is memory. */
-  private val decoded = new java.util.LinkedHashMap[Key, SoftReference[Content]](16, 0.75f, true) {
-    override def removeEldestEntry(e: java.util.Map.Entry[Key, SoftReference[Content]]): Boolean = size > MostKept
+  private val decoded = new java.util.LinkedHashMap[Key, Decoded](16, 0.75f, true) {
+    override def removeEldestEntry(e: java.util.Map.Entry[Key, Decoded]): Boolean = size > MostKept
   }
 
-  private def shared(key: Key, bytes: () => Array[Byte]): Content = decoded.synchronized {
-    val known = Option(decoded.get(key)).flatMap(r => Option(r.get))
-    known.getOrElse {
-      // Rows must not pass a filter that cannot be read: what matches is exact. So this is an error of the query.
-      val filter = FilterCodec.decode(bytes()).fold(why => throw new IllegalStateException(why), identity)
-      val content = new Content(filter)
-      decoded.put(key, new SoftReference(content))
-      content
+  /** Whoever asks first decodes it; who asks for another one does not wait for that. */
+  private final class Decoded {
+    private var known = new SoftReference[Content](null)
+
+    def content(bytes: () => Array[Byte]): Content = synchronized {
+      Option(known.get).getOrElse {
+        // Rows must not pass a filter that cannot be read: what matches is exact. So this is an error of the query.
+        val filter = FilterCodec.decode(bytes()).fold(why => throw new IllegalStateException(why), identity)
+        val content = new Content(filter)
+        known = new SoftReference(content)
+        content
+      }
     }
   }
+
+  private def shared(key: Key, bytes: () => Array[Byte]): Content =
+    decoded.synchronized(decoded.computeIfAbsent(key, _ => new Decoded)).content(bytes)
 
   private final class OnWire(
       filterId: Long,

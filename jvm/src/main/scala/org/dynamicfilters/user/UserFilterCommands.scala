@@ -22,7 +22,16 @@ object UserFilterCommands {
   /** Large enough for bitmaps of billions of members. */
   private val MaxBytes = 512L * 1024 * 1024
   private val uploads =
-    new CommandUploads(MaxBytes, most = 4, idleNanos = 10L * 60 * 1000 * 1000 * 1000, () => System.nanoTime())
+    new CommandUploads(
+      MaxBytes,
+      most = 4,
+      idleNanos = 10L * 60 * 1000 * 1000 * 1000,
+      () => System.nanoTime(),
+      mostOfAll = Runtime.getRuntime.maxMemory / 2
+    )
+
+  /** Called now and then: a client that is gone finishes nothing. */
+  def sweep(): Unit = uploads.sweep()
 
   /** Throws [[UserFilterException]] if the command is refused; then nothing has changed. */
   def handle(session: SparkSession, bytes: Array[Byte]): Unit = handle(session, ByteString.copyFrom(bytes))

@@ -145,7 +145,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   private def state(id: Long) = new JoinState(id, nullsMatch = false, limits)
-  private def collected(values: Iterable[Int]): Array[Byte] = {
+  private def collected(values: Iterable[Int], limits: KeyLimits = limits): Array[Byte] = {
     val c = KeyCollector(int, limits, 1)
     values.foreach(v => c.add(InternalRow(v), 0))
     c.result().encode
@@ -193,21 +193,24 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(c.counters(ExchangeCounter.withheldLate) > 0)
   }
 
-  private val many = (0 until 1000000).map(i => i * 31)
-
   test("a large filter goes as a broadcast, once for all, and is released when the execution ends") {
-    val big = new JoinState(9, false, limits.copy(maxRows = 10000000, inMaxValues = 10000000))
+    val wide = limits.copy(maxRows = 10000000, inMaxValues = 10000000, maxFilterBytes = 64 << 20)
+    val big = new JoinState(9, false, wide)
     val c = new SimulatedCluster(2, source(top3, big))
     c.nodes.foreach(late)
     c.settle()
-    complete(big, many.take(100000) ++ many.take(100000).map(_ + 7000001) ++ Seq(1 << 30))
-    // Larger than what is sent inline, whatever the form.
-    val bytes = big.phase.asInstanceOf[JoinPhase.Ready].bytes
+    // No order and no neighbours: no form makes them small.
+    val random = new scala.util.Random(1)
+    big.started(1)
+    big.offer(0, collected(Seq.fill(1000000)(random.nextInt()), wide), outgrown = false)
+    // Larger than what is sent inline.
+    assert(big.phase.asInstanceOf[JoinPhase.Ready].bytes > (1 << 20))
     c.settle()
     assert(c.nodes.forall(n => late(n).isDefined))
-    assert(c.counters(ExchangeCounter.broadcasts) == (if (bytes > (1 << 20)) 1 else 0))
+    assert(c.counters(ExchangeCounter.broadcasts) == 1)
     c.executions.close(1)
-    assert(c.released == c.counters(ExchangeCounter.broadcasts))
+    c.settle()
+    assert(c.released == 1)
   }
 
   test("a filter that is too large for so many executors is reduced to its range, with the reason") {

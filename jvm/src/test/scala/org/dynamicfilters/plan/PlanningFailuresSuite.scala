@@ -13,17 +13,23 @@ import org.scalatest.funsuite.AnyFunSuite
 class PlanningFailuresSuite extends AnyFunSuite with SparkTests {
   import PlanningFailuresSuite._
 
+  private var id = -7L
+
   private def failing(e: Throwable): Unit = {
     val plan = FailingExec(e, without(spark.range(10).queryExecution.sparkPlan))
     val sc = spark.sparkContext
-    val id = -7L
+    // A report keeps the first reason.
+    id -= 1
     val before = ExchangeCounters.instance(ExchangeCounter.failures)
     sc.setLocalProperty(TaskFilters.ExecutionIdProperty, id.toString)
     try assert(new DynamicFilterRule(adaptive = false)(plan) eq plan)
     finally sc.setLocalProperty(TaskFilters.ExecutionIdProperty, null)
     assert(ExchangeCounters.instance(ExchangeCounter.failures) > before)
     val found = QueryReports.instance.find(id).toSeq.flatMap(_.rejected)
-    assert(found.exists(r => r.producer == Producer.topk && r.reason.endsWith("Error while planning")), found)
+    assert(
+      found.exists(r => r.producer == Producer.topk && r.reason == s"${e.getClass.getSimpleName} while planning"),
+      found
+    )
   }
 
   test("a failure leaves the plan as it is, counts and gives a reason") {

@@ -22,9 +22,12 @@ class TopKQueriesSuite extends AnyFunSuite with SparkTests {
   )
   private def table: DataFrame = spark.read.parquet(path)
 
-  private def checkFiltered(query: => DataFrame): Unit = {
+  /** @param skips
+    *   whether the scan is sure to leave out rows, too
+    */
+  private def checkFiltered(query: => DataFrame, skips: Boolean = true): Unit = {
     checkSame(query)
-    assert(seen().fired, seen())
+    assert(seen().fired && (seen().skipped || !skips), seen())
     nothingIsLeft()
   }
 
@@ -40,10 +43,15 @@ class TopKQueriesSuite extends AnyFunSuite with SparkTests {
   }
 
   test("predicates of the query are evaluated early, without errors that Spark would not raise") {
-    checkFiltered(spark.sql("select * from t where payload like '%abc%' order by k desc nulls last, id limit 20"))
+    // Few rows pass, so that there is no bound to speak of.
+    checkFiltered(
+      spark.sql("select * from t where payload like '%abc%' order by k desc nulls last, id limit 20"),
+      skips = false
+    )
     withConf("spark.sql.ansi.enabled" -> "true") {
       checkFiltered(
-        spark.sql("select * from t where d <> 0 and 100 / d > 20 and payload > '1' order by k desc, id limit 9")
+        spark.sql("select * from t where d <> 0 and 100 / d > 20 and payload > '1' order by k desc, id limit 9"),
+        skips = false
       )
     }
   }
@@ -79,8 +87,16 @@ class TopKQueriesSuite extends AnyFunSuite with SparkTests {
   ).foreach { settings =>
     test(s"the same rows with ${settings.map { case (k, v) => s"$k=$v" }.mkString(", ")}") {
       withConf(settings: _*) {
-        checkFiltered(spark.sql("select * from t where payload > '3' order by k desc, id limit 11"))
-        checkFiltered(spark.sql("select k, id, payload from t order by k nulls last, id limit 300"))
+        // Spark's other reader leaves out nothing; of all columns some are nested.
+        def skips(reader: String) = !settings.exists(_._1.endsWith(reader))
+        checkFiltered(
+          spark.sql("select * from t where payload > '3' order by k desc, id limit 11"),
+          skips("VectorizedReader")
+        )
+        checkFiltered(
+          spark.sql("select k, id, payload from t order by k nulls last, id limit 300"),
+          skips(".enableVectorizedReader")
+        )
       }
     }
   }

@@ -1,9 +1,19 @@
 package org.dynamicfilters.report
 
 import org.dynamicfilters.state.Producer
+import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
 
-class QueryReportSuite extends AnyFunSuite {
+class QueryReportSuite extends AnyFunSuite with TimeLimits {
+
+  test("any number of queries that the setting takes may be kept") {
+    val reports = new QueryReports
+    Seq(Int.MaxValue, 1 << 30, 1).foreach { n =>
+      reports.retained = n
+      failAfter(Span(10, Seconds))((0L until 5L).foreach(i => reports.forExecution(i)))
+    }
+  }
 
   test("of a query that has ended a report keeps what filters show, not what they hold") {
     val report = new QueryReport(1)

@@ -101,6 +101,24 @@ class FileStatisticsSuite extends AnyFunSuite {
     assert(s.size == 2)
   }
 
+  test("whoever offers does not wait for who reads all of it") {
+    val s = new FileStatistics(100)
+    val locked = new java.util.concurrent.CountDownLatch(1)
+    val roots = new scala.collection.immutable.AbstractSeq[String] {
+      override def apply(i: Int): String = "a"
+      override def length: Int = 1
+      override def iterator: Iterator[String] = { locked.countDown(); Thread.sleep(1500); Iterator("a") }
+    }
+    val reader = new Thread(() => s.below(roots, 10))
+    reader.start()
+    locked.await()
+    val start = System.nanoTime()
+    (1 to 100 * FileStatistics.MostWaiting).foreach(_ => s.offer(split("a", 0, 1000, group(1, bounds(1, 2)))))
+    assert(reader.isAlive && System.nanoTime() - start < 1000000000L)
+    reader.join()
+    assert(s.waitingNow < 30 * FileStatistics.MostWaiting)
+  }
+
   test("long bounds count for what they take") {
     val text = KeyDomain.of(StringType).toOption.get
     val long = text.fromInternal(UTF8String.fromString("x" * 1000))

@@ -53,6 +53,18 @@ class LateMaterializationAdvisorSuite extends AnyFunSuite {
     }
   }
 
+  test("where every attempt decides the same, time does not count") {
+    val a = new LateMaterializationAdvisor(giveUpSelectivity = 0.6, byTime = false)
+    a.judge(0.3, 1.0, selects = true)
+    spend(a, late = true, 1000, 1000)
+    spend(a, late = false, 1, 1)
+    assert((1 to 40).forall(_ => a.prefersLate(first = false)))
+    assert(a.prefersPlainAfterPass(first = false, byteShare = 0.95))
+    assert(!a.prefersPlainAfterPass(first = false, byteShare = 0.5))
+    (1 to 2).foreach(_ => a.judge(0.9, 1.0, selects = true))
+    assert(a.gaveUp && (1 to 32).count(_ => a.prefersLate(first = false)) == 2)
+  }
+
   test("what disturbed one measurement does not count") {
     val a = scattered()
     spend(a, late = true, 50, 5000)

@@ -114,6 +114,31 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
+  Values.all.foreach { t =>
+    test(s"the best different keys by $t are the first of the sorted ones, each with its first row") {
+      val runs = for {
+        values <- Gen.listOf(t.nullable)
+        limit <- Gen.choose(1, 8)
+        ascending <- Gen.oneOf(true, false)
+        nullsFirst <- Gen.oneOf(true, false)
+      } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = false, distinct = true), values ++ values)
+      forAll(runs) { case (s, values) =>
+        val v = Vectors.onHeap(t.dataType, values)
+        val best = FirstRows(s)
+        try offered(best, v, values.size)
+        finally v.close()
+        val keys = values.map(t.domain.fromInternal)
+        def same(a: AnyRef, b: AnyRef) = s.order.compare(a, b) == 0
+        val wanted = keys.filter(k => k != null || s.nullsFirst).sorted(Ordering.comparatorToOrdering(s.order))
+        val expected =
+          wanted.foldLeft(Vector.empty[AnyRef])((d, k) => if (d.exists(same(_, k))) d else d :+ k).take(s.limit)
+        assert(best.isFull == (expected.size == s.limit))
+        assert(best.rows.toSeq == expected.map(k => keys.indexWhere(same(_, k)).toLong).sorted)
+        if (expected.nonEmpty) assert(same(best.worstKey, expected.last))
+      }
+    }
+  }
+
   test("more best rows than the heap starts with") {
     val s = TopKSpec(Values.longs.domain, 3000, ascending = false, nullsFirst = false, tiesFree = true)
     val values = (0 until 5000).map(i => (i * 7919L) % 5000)

@@ -108,4 +108,18 @@ class ScanReportSuite extends AnyFunSuite {
     assert(after.counts.toSeq == before.counts.toSeq)
     assert(all.value(2).filesOpened.size == 1)
   }
+
+  test("of an execution that has ended the figures of thousands of executors are kept together") {
+    val all = new ScanAccumulator(_ => ())
+    for (execution <- 1 to 2; executor <- 1 to 2000) {
+      val r = new ScanReport(execution.toLong, executor.toString)
+      r.add(ScanCounter.Rows, executor.toLong)
+      all.add(r)
+    }
+    all.endedExecution(1)
+    val kept = all.byExecutor(1)
+    assert(kept.size == ScanReport.MostExecutors && kept.count(_.executorId == "others") == 1)
+    assert(kept.map(_(ScanCounter.Rows)).sum == 2000L * 2001 / 2 && all.value(1)(ScanCounter.Rows) == 2000L * 2001 / 2)
+    assert(all.byExecutor(2).size == 2000)
+  }
 }

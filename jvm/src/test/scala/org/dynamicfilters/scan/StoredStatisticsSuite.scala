@@ -107,6 +107,18 @@ class StoredStatisticsSuite extends AnyFunSuite {
     }
   }
 
+  test("what a file says of files of another table is not believed") {
+    directory { d =>
+      val statistics = new FileStatistics(100000)
+      Seq("file:/data/t/a", "file:/data/u/a").foreach(learned(statistics, _, new Random(1)))
+      saved(d, statistics)
+      val file = Files.list(d).iterator.asScala.next()
+      val all = statistics.below(Seq("file:/data"), 100000)
+      Files.write(file, StatisticsCodec.encode(TableFiles(roots.mkString, domains, all)))
+      assert(all.size == 2 && loaded(d).below(Seq("file:/data"), 100000).map(_.path) == Seq("file:/data/t/a"))
+    }
+  }
+
   test("only files of the table are written, and read for it alone") {
     directory { d =>
       val statistics = new FileStatistics(100000)

@@ -18,8 +18,11 @@ class TableStatisticsSuite extends AnyFunSuite {
       log: LoggedBounds
   ): (LoggedBounds, Boolean) = {
     var wasRead = false
-    val answer = known.bounds(("t", version), field, wanted) { wasRead = true; Some(log) }
-    (answer, wasRead)
+    val answer = known.bounds(("t", version), Seq(field), wanted) { fields =>
+      wasRead = true
+      fields.map(_ -> log).toMap
+    }
+    (answer(field), wasRead)
   }
 
   test("a version is read once") {
@@ -62,17 +65,47 @@ class TableStatisticsSuite extends AnyFunSuite {
     val log = LoggedBounds(files(0 until 2), Map.empty)
     ask(known, 1, names(0 until 2), log)
     val of = (id: String, f: StructField) =>
-      known.bounds((id, 1L), f, names(0 until 2))(Some(LoggedBounds.none)) == LoggedBounds.none
+      known.bounds((id, 1L), Seq(f), names(0 until 2))(_ => Map.empty) == Map(f -> LoggedBounds.none)
     assert(of("u", field))
     assert(of("t", field.copy(name = "j")))
+  }
+
+  test("the log is read once for all columns of which nothing is known") {
+    val known = new TableStatistics(1000)
+    val log = LoggedBounds(files(0 until 2), Map.empty)
+    ask(known, 1, names(0 until 2), log)
+    val others = Seq(field.copy(name = "i"), field.copy(name = "j"))
+    var asked = Seq.empty[Seq[StructField]]
+    def all = known.bounds(("t", 1), field +: others :+ field, names(0 until 2)) { fields =>
+      asked :+= fields
+      Map(others.head -> log)
+    }
+    for (_ <- 1 to 2)
+      assert(all == Map(field -> log, others.head -> log, others.last -> LoggedBounds.none))
+    assert(asked == Seq(others))
+  }
+
+  test("the log of a large table is not read for a few files") {
+    val known = new TableStatistics(1000)
+    def bounds(wanted: Int, ofTable: Long) = {
+      var wasRead = false
+      known.bounds(("t", 1), Seq(field), names(0 until wanted), Some(ofTable)) { _ =>
+        wasRead = true
+        Map.empty
+      }
+      known.clear()
+      wasRead
+    }
+    assert(!bounds(10, 50000))
+    assert(bounds(1000, 50000) && bounds(3, 3))
   }
 
   test("the least recently used are forgotten") {
     val known = new TableStatistics(25)
     val log = LoggedBounds(files(0 until 2), Map.empty)
     ask(known, 1, names(0 until 2), log)
-    known.bounds(("u", 1), field, names(0 until 2))(Some(log))
-    known.bounds(("v", 1), field, names(0 until 2))(Some(log))
+    known.bounds(("u", 1), Seq(field), names(0 until 2))(_ => Map(field -> log))
+    known.bounds(("v", 1), Seq(field), names(0 until 2))(_ => Map(field -> log))
     assert(ask(known, 1, names(0 until 2), log)._2)
     known.clear()
     assert(ask(known, 1, names(0 until 2), log)._2)

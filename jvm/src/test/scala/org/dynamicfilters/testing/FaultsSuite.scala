@@ -2,7 +2,7 @@ package org.dynamicfilters.testing
 
 import scala.collection.mutable
 
-import org.dynamicfilters.exchange.{Message, MessageCodec, Schedule}
+import org.dynamicfilters.exchange.{Message, MessageCodec, Schedule, WireKey}
 import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.state.FilterName
 import org.scalatest.funsuite.AnyFunSuite
@@ -95,7 +95,7 @@ class FaultsSuite extends AnyFunSuite {
     val message = MessageCodec.encode(Message.Subscribe(5, FilterName(7, 1)))
     val join = MessageCodec.encode(Message.JoinFilter(5, FilterName(7, 1), Some(Array[Byte](1, 2, 3))))
     val refusals = (0 to 40).flatMap { i =>
-      val longer = MessageCodec.encode(Message.Withdrawn(5, FilterName(7, 1), "x" * i))
+      val longer = MessageCodec.encode(Message.Bound(5, FilterName(7, 1), 1, Some(WireKey.Data(new Array[Byte](i))), 0))
       MessageCodec.decode(Broken(longer)).left.toOption
     }
     assert(refusals.size == 41)

@@ -37,6 +37,22 @@ class CommandUploadsSuite extends AnyFunSuite {
     assert(u.add("s", parts("a").last).isEmpty)
   }
 
+  test("unfinished commands of all sessions together are bounded, oldest first; what is late is dropped") {
+    val u = new CommandUploads(maxBytes = 1 << 20, most = 2, idleNanos = 100, () => now, mostOfAll = 3 * 65536 + 10)
+    Seq("r", "s", "t").foreach { session =>
+      now += 1
+      u.add(session, parts(session).head)
+    }
+    assert(u.live == 3)
+    now += 1
+    u.add("x", parts("x").head)
+    assert(u.live == 3)
+    assert(refused(u.add("r", parts("r")(1))).contains("missing"))
+    now += 101
+    u.sweep()
+    assert(u.live == 0)
+  }
+
   test("pieces that come twice change nothing") {
     val u = uploads
     val results = parts("a").flatMap(p => Seq(u.add("s", p), u.add("s", p)))

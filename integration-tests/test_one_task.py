@@ -1,0 +1,68 @@
+"""Scans that a plan takes for one partition: since Spark 4.3 a query over one small file may run in one task,
+without exchanges, although the file has several splits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spark_dynamic_filters as sdf
+from support import joins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(150)
+
+ROWS = 20_000
+ONE_TASK = {
+    "spark.sql.optimizer.singleTaskExecution.enabled": "true",
+    "spark.sql.files.openCostInBytes": "1k",
+    "spark.sql.files.minPartitionNum": "6",
+}
+_QUERIES = [
+    "SELECT min(k), max(k) FROM one",
+    "SELECT k, count(*) FROM one GROUP BY k ORDER BY k DESC LIMIT 3",
+    "SELECT k, id FROM (SELECT k, id, rank() OVER (ORDER BY k) r FROM one) WHERE r <= 2",
+    "SELECT k, id FROM one ORDER BY k DESC, id LIMIT 5",
+]
+
+
+@pytest.fixture
+def one(spark: SparkSession, tmp_path: Path) -> None:
+    rows = {
+        "k": [i // 40 for i in range(ROWS)],
+        "id": range(ROWS),
+        "pad": [f"{i * 7919:060x}" for i in range(ROWS)],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "one.parquet", row_group_size=500)
+    spark.read.parquet(str(tmp_path / "one.parquet")).createOrReplaceTempView("one")
+
+
+@pytest.mark.usefixtures("one")
+@pytest.mark.parametrize("query", _QUERIES)
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+def test_one_partition_stays_one(spark: SparkSession, query: str, adaptive: str) -> None:
+    compare = joins.Comparer(spark)
+    for repeated in (False, True):
+        run = compare(query, ONE_TASK, joins.ADAPTIVE[adaptive], expected=query).on
+        # The first run has told what is in the file.
+        assert not repeated or any(s["rows_pruned"] > 0 for s in run.scans), str(run)
+
+
+@pytest.mark.usefixtures("one")
+def test_user_filters_of_one_partition(spark: SparkSession) -> None:
+    with joins.settings(spark, ONE_TASK), sdf.create_filter(spark, "few", "bigint") as few:
+        for form in (sdf.between(30, 45), sdf.isin([5, 499]), sdf.nothing()):
+            few.update(form)
+            for query in ("SELECT count(*) FROM one WHERE {}", "SELECT 1 FROM one WHERE {} LIMIT 5"):
+                text = query.format("dynamic_filter('few', k)")
+                with sdf.conf(spark).override(enabled=False):
+                    expected = spark.sql(text).collect()
+                assert spark.sql(text).collect() == expected

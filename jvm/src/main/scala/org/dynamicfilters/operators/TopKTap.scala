@@ -1,0 +1,197 @@
+package org.dynamicfilters.operators
+
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
+import org.dynamicfilters.filter.{FilterCodec, KeyDomain, SortableBits}
+import org.dynamicfilters.state._
+
+/** One filter of a tap, as its tasks get it. */
+private[operators] final case class TopKTapPart(ref: TopKRef, run: Long, key: Int, accumulator: TopKAccumulator)
+
+/** What a tap's tasks get of the driver. Public for generated code, as is [[TopKTap]]. */
+final class TapSource extends Serializable {
+  // None where rows pass uncounted.
+  private var parts: Option[Array[TopKTapPart]] = None
+  private var snapshots: TapSnapshots = _
+  private var output, dropped: SQLMetric = _
+
+  private[operators] def fill(
+      parts: Array[TopKTapPart],
+      snapshots: TapSnapshots,
+      output: SQLMetric,
+      dropped: SQLMetric
+  ): Unit = {
+    this.parts = Some(parts)
+    this.snapshots = snapshots
+    this.output = output
+    this.dropped = dropped
+  }
+
+  /** @param partition
+    *   of the tap's RDD, not the task's: see [[TaskFilters.start]]
+    */
+  def start(partition: Int): TopKTap = {
+    val context = TaskContext.get()
+    parts.fold(new TopKTap(Array.empty, Array.empty, null)) { parts =>
+      ExecutorExchange.start()
+      val bounds = if (TaskSnapshots.areNeeded) Some(snapshots.bounds(context, partition)) else None
+      val tasks = parts.indices.toArray.flatMap { i =>
+        TaskFilters.start(context, parts(i).ref, parts(i).run, partition, bounds.map(_(i)))
+      }
+      val alone = parts.length == 1
+      tasks.zip(parts).foreach { case (task, part) =>
+        context.addTaskCompletionListener[Unit](TopKTap.ended(_, task, part, if (alone) dropped else null))
+      }
+      // Without an execution, or after its end, there is none, and every row is needed.
+      val whole = tasks.length == parts.length
+      val tap = new TopKTap(
+        if (whole) tasks else Array.empty,
+        if (whole) parts.map(_.key) else Array.empty,
+        if (alone) null else dropped
+      )
+      context.addTaskCompletionListener[Unit](_ => output += tap.count)
+      tap
+    }
+  }
+}
+
+/** The tap in one task: counts the rows that are handed on, by each of its filters.
+  *
+  * @param tasks
+  *   by filter; none if every row is needed
+  * @param dropped
+  *   counts what none of several filters needs
+  */
+final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int], dropped: SQLMetric) {
+  private var handedOn = 0L
+
+  def count: Long = handedOn
+
+  /** Counts what becomes of a row. */
+  def handsOn(needed: Boolean): Boolean = {
+    if (needed) handedOn += 1 else if (dropped != null) dropped += 1
+    needed
+  }
+
+  /** Whether the filter needs a row whose key is NULL; counts it if so. */
+  def acceptsNull(i: Int): Boolean = tasks.length == 0 || tasks(i).acceptNull()
+
+  // The same of each type that generated code has keys in.
+  def accepts(i: Int, key: Boolean): Boolean = acceptsLong(i, if (key) 1L else 0L)
+  def accepts(i: Int, key: Byte): Boolean = acceptsLong(i, key.toLong)
+  def accepts(i: Int, key: Short): Boolean = acceptsLong(i, key.toLong)
+  def accepts(i: Int, key: Int): Boolean = acceptsLong(i, key.toLong)
+  def accepts(i: Int, key: Long): Boolean = acceptsLong(i, key)
+  def accepts(i: Int, key: Float): Boolean = acceptsLong(i, SortableBits.ofFloat(key).toLong)
+  def accepts(i: Int, key: Double): Boolean = acceptsLong(i, SortableBits.ofDouble(key))
+  def accepts(i: Int, key: UTF8String): Boolean = tasks.length == 0 || TopKTap.accepts(tasks(i), key)
+  def accepts(i: Int, key: Array[Byte]): Boolean = tasks.length == 0 || TopKTap.accepts(tasks(i), key)
+
+  private def acceptsLong(i: Int, key: Long): Boolean =
+    tasks.length == 0 || tasks(i).asInstanceOf[LongTaskTopK].accept(key)
+
+  /** The same for rows. */
+  private[operators] def ofRows: InternalRow => Boolean =
+    if (tasks.length == 0) handsOnAll
+    else {
+      val accepting = tasks.zip(keys).map { case (t, key) => TopKTap.ofRow(t, key) }
+      if (accepting.length == 1) { r => handsOn(accepting.head(r)) }
+      else { r =>
+        var needed = false
+        var i = 0
+        while (i < accepting.length) { needed |= accepting(i)(r); i += 1 }
+        handsOn(needed)
+      }
+    }
+
+  private def handsOnAll: InternalRow => Boolean = _ => handsOn(true)
+}
+
+private[operators] object TopKTap {
+  private val MostReportedBytes = 4096
+
+  /** Whether generated code has values of the type in one of the classes that `accepts` takes. Decimals may have another scale
+    * there than their type says.
+    */
+  def takes(dataType: DataType): Boolean = dataType match {
+    case _: DecimalType => false
+    case StringType | BinaryType => true
+    case other => KeyDomain.of(other).isRight
+  }
+
+  def ended(context: TaskContext, task: TaskTopK, part: TopKTapPart, dropped: SQLMetric): Unit = {
+    if (!context.isFailed() && !context.isInterrupted()) {
+      task.flush()
+      task.publish()
+    }
+    if (dropped != null) dropped += task.dropped
+    val bound = task.shared.bound
+    val encoded =
+      if (bound.isNone) None
+      else
+        // For reports only, and it counts in the size of the task's result, which Spark limits.
+        Some(FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true)))
+          .filter(_.length <= MostReportedBytes)
+    val first = task.shared.firstBoundMillis
+    val execution = TaskFilters.executionId(context).getOrElse(-1L)
+    part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded.orNull, first))
+  }
+
+  def ofRow(task: TaskTopK, key: Int): InternalRow => Boolean = task match {
+    case t: LongTaskTopK => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.longFromRow(r, key))
+    case t: ObjectTaskTopK =>
+      t.domain.dataType match {
+        case _: StringType => r => if (r.isNullAt(key)) t.acceptNull() else accepts(t, r.getUTF8String(key))
+        case BinaryType => r => if (r.isNullAt(key)) t.acceptNull() else accepts(t, r.getBinary(key))
+        case d: DecimalType =>
+          r => if (r.isNullAt(key)) t.acceptNull() else counted(t, r.getDecimal(key, d.precision, d.scale))
+        case other => throw new IllegalStateException(s"no object keys of type ${other.sql}")
+      }
+  }
+
+  def accepts(task: TaskTopK, key: UTF8String): Boolean = {
+    val t = task.asInstanceOf[ObjectTaskTopK]
+    val wanted = t.wants(key)
+    // The row's memory is reused: the key that is counted is a copy.
+    if (wanted && t.counts) t.count(key.copy())
+    wanted
+  }
+
+  def accepts(task: TaskTopK, key: Array[Byte]): Boolean = {
+    val t = task.asInstanceOf[ObjectTaskTopK]
+    val wanted = t.wants(key)
+    if (wanted && t.counts) t.count(key.clone())
+    wanted
+  }
+
+  private def counted(t: ObjectTaskTopK, k: AnyRef): Boolean = {
+    val wanted = t.wants(k)
+    if (wanted && t.counts) t.count(k)
+    wanted
+  }
+}
+
+/** The rows that are needed. */
+private[operators] final class NeededRows(rows: Iterator[InternalRow], isNeeded: InternalRow => Boolean)
+    extends Iterator[InternalRow] {
+  private var ahead: InternalRow = _
+
+  override def hasNext: Boolean = {
+    while (ahead == null && rows.hasNext) {
+      val row = rows.next()
+      if (isNeeded(row)) ahead = row
+    }
+    ahead != null
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException
+    val row = ahead
+    ahead = null
+    row
+  }
+}
