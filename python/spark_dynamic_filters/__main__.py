@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from . import _demo
+from ._errors import shown
 from ._jar import jar_path
 from ._settings import SETTINGS
 from ._version import __version__
@@ -38,7 +39,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _rows(text: str) -> int:
-    rows = int(text)
+    try:
+        rows = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{shown(text)} is no whole number") from None
     if rows < _demo.ROWS_OF_A_DEVICE:
         raise argparse.ArgumentTypeError(f"at least {_demo.ROWS_OF_A_DEVICE} rows are needed, {rows} given")
     return rows

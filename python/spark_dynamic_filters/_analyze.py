@@ -79,6 +79,7 @@ def analyze(df: DataFrame) -> Analysis:
     Raises:
         InvalidArgument: `df` is no batch DataFrame of Spark's.
         PluginNotLoaded: the plugin is not active; the message says what to add.
+        VersionMismatch: plugin and this package do not go together; the message says which to change.
         DynamicFiltersError: the plugin kept no report of the run.
     """
     spark = session_of("analyze", df)

@@ -102,7 +102,8 @@ def run_query(df: Any) -> None:
     if is_connect(spark):
         from ._proto.dynamic_filter_commands_pb2 import RunQuery
 
-        relation = df._plan.to_proto(spark.client).root.SerializeToString()
+        # Not of to_proto, which may compress it and then has no `root`.
+        relation = df._plan.plan(spark.client).SerializeToString()
         _by_connect(spark, RunQuery(relation=relation).SerializeToString(), RunQuery.DESCRIPTOR.full_name)
     else:
         access = spark._jvm.org.apache.spark.sql.execution.dynamicfilters.QueryAccess
@@ -200,6 +201,11 @@ def _write_value(to: Any, value: Any) -> None:
             )
         to.duration_micros = micros
     elif isinstance(value, dt.time):
+        if value.tzinfo is not None:
+            raise InvalidArgument(
+                f"{shown(value)} has a time zone, and Spark's TIME has none: leave it out, as "
+                "replace(tzinfo=None)"
+            )
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         to.time_nanos = (seconds * 1_000_000 + value.microsecond) * 1_000
     else:
@@ -222,6 +228,14 @@ def _write_time(to: Any, value: dt.datetime) -> None:
     if value.tzinfo is not None:
         to.instant_micros = (value - _EPOCH_UTC) // _MICROSECOND
     else:
+        # As PySpark does for a timestamp: in the zone of this process. For timestamp_ntz too: only the server
+        # knows the filter's type.
+        try:
+            seconds = int(time.mktime(value.timetuple()))
+        except OverflowError:
+            raise InvalidArgument(
+                f"{shown(value)} cannot be told in this system's time zone; give it one of its own, as "
+                "replace(tzinfo=datetime.UTC)"
+            ) from None
         to.local.wall_micros = (value - _EPOCH) // _MICROSECOND
-        # As PySpark does for a timestamp: in the zone of this process.
-        to.local.instant_micros = int(time.mktime(value.timetuple())) * 1_000_000 + value.microsecond
+        to.local.instant_micros = seconds * 1_000_000 + value.microsecond

@@ -38,7 +38,8 @@ def conf(spark: SparkSession) -> Conf:
     """
     require_session("conf", spark)
     settings = Conf(spark)
-    settings.get("enabled")
+    # Seldom set by anybody: a setting that was given without the plugin must not hide that it is missing.
+    settings.get("selectivity.giveUp")
     return settings
 
 
@@ -60,7 +61,19 @@ class ConfGroup:
         object.__setattr__(self, "_group", group)
 
     def get(self, name: str) -> bool | int | float | str:
-        """The value of a setting, by its name below this group."""
+        """The value of a setting.
+
+        Args:
+            name: below this group, as `topk.maxLimit`; or the full key.
+
+        Returns:
+            A boolean, whole number or fraction as Python's; a time, size or directory as text.
+
+        Raises:
+            UnknownSetting: there is no such setting (also an AttributeError and a ValueError).
+            InvalidArgument: the name is no string (also a TypeError).
+            PluginNotLoaded: the plugin is not active.
+        """
         setting = find(self._full(name))
         try:
             return setting.decode(self._spark.conf.get(setting.key))
@@ -70,22 +83,48 @@ class ConfGroup:
             raise
 
     def set(self, name: str, value: bool | int | float | str) -> None:
-        """Sets a setting, by its name below this group, for this session."""
+        """Sets a setting, for this session and all threads that share it.
+
+        Args:
+            name: as for `get`.
+            value: of the setting's kind, or the text of one as in SQL `SET`.
+
+        Raises:
+            UnknownSetting: there is no such setting (also an AttributeError and a ValueError).
+            InvalidArgument: the name is no string (also a TypeError).
+            ValueError: the setting does not take this value; the message says what it takes.
+        """
         setting = find(self._full(name))
         self._spark.conf.set(setting.key, setting.encode(value))
 
     def unset(self, name: str) -> None:
-        """Brings a setting back to its default, by its name below this group."""
+        """Brings a setting back to its default.
+
+        Args:
+            name: as for `get`.
+
+        Raises:
+            UnknownSetting: there is no such setting (also an AttributeError and a ValueError).
+            InvalidArgument: the name is no string (also a TypeError).
+        """
         self._spark.conf.unset(find(self._full(name)).key)
 
     @contextmanager
     def override(self, **values: bool | int | float | str) -> Iterator[Self]:
         """Sets several settings for the body of a `with` statement, all or none.
 
+        They are the session's: threads that share it run under them too. On exit, also by an exception, each
+        is as it was before, set or not.
+
         Args:
             **values: by name below this group; nested names as `**{"topk.maxLimit": 5}`.
 
-        On exit, also by an exception, each is as it was before, set or not.
+        Returns:
+            This group, for `as`.
+
+        Raises:
+            UnknownSetting: there is no such setting (also an AttributeError and a ValueError).
+            ValueError: a setting does not take its value; the message says what it takes.
         """
         # Everything is checked before anything is set.
         texts = {self._named(name): value for name, value in values.items()}

@@ -20,10 +20,11 @@ def configure(builder: Builder) -> Builder:
     """Makes sessions of `builder` use dynamic filters.
 
     Adds the bundled jar to `spark.jars` and the plugin to `spark.plugins`. Whatever the builder,
-    `spark-defaults.conf` or `--conf` in PYSPARK_SUBMIT_ARGS already has in those settings stays. For a
-    Spark Connect server in this process (`.remote("local[*]")`) the session extension is added instead,
-    because PySpark overwrites `spark.plugins` there. For a server elsewhere (`.remote("sc://...")`)
-    nothing is added: the plugin belongs to the server. Calling it twice changes nothing.
+    `spark-defaults.conf`, or `--properties-file` and `--conf` in PYSPARK_SUBMIT_ARGS already have in those
+    settings stays. For a Spark Connect server in this process (`.remote("local[*]")`) the session extension
+    is added instead, because PySpark overwrites `spark.plugins` there. For a server elsewhere
+    (`.remote("sc://...")`) nothing is added: the plugin belongs to the server. Calling it twice changes
+    nothing.
 
     Args:
         builder: a `SparkSession.builder` whose master or remote is already set.
@@ -36,7 +37,8 @@ def configure(builder: Builder) -> Builder:
         ImportError: only `pyspark-client` is installed, and the session needs a Spark of its own.
         FileNotFoundError: the jar is missing, see `python -m spark_dynamic_filters jar`.
         PluginNotLoaded: a JVM that was started without the jar is already running, so it would come too late.
-        ValueError: `PYSPARK_SUBMIT_ARGS` has a `--jars` of its own, which would replace the jar.
+        ValueError: `PYSPARK_SUBMIT_ARGS` has a `--jars` or a `--conf spark.jars` of its own, which would
+            replace the jar.
     """
     # PySpark has no public way to read a builder; both of its builders keep their options here.
     options = getattr(builder, "_options", None)
@@ -45,27 +47,32 @@ def configure(builder: Builder) -> Builder:
     target = _target(builder, options)
     if target == "connect elsewhere":
         return builder
-    jar = jar_path()
-    _refuse_replaced_jars(jar)
     inherited = _Inherited()
     if inherited.jvm_runs:
         # Too late to add a jar to this JVM's class path; the plugin can still be switched on if it has the
         # jar.
         if not _running_jvm_has_plugin():
             raise plugin_not_loaded(connect=False)
+        # Executors take theirs from this setting, and the builder's replaces what the JVM was started with.
+        jars = items(options.get("spark.jars"))
+        if jars and not has_our_jar(jars):
+            started_with = (j for j in items(inherited.get("spark.jars")) if has_our_jar([j]))
+            _set(builder, "spark.jars", [*jars, next(started_with, None) or jar_path()])
     else:
-        jars = _items(options.get("spark.jars", inherited.get("spark.jars")))
-        if not _has_our_jar(jars):
+        jar = jar_path()
+        _refuse_replaced_jars(jar)
+        jars = items(options.get("spark.jars", inherited.get("spark.jars")))
+        if not has_our_jar(jars):
             _set(builder, "spark.jars", [*jars, jar])
 
-    extensions = _items(options.get("spark.sql.extensions", inherited.get("spark.sql.extensions")))
+    extensions = items(options.get("spark.sql.extensions", inherited.get("spark.sql.extensions")))
     if EXTENSIONS_CLASS in extensions:
         return builder
     if target == "connect in this process":
         _set(builder, "spark.sql.extensions", [*extensions, EXTENSIONS_CLASS])
         _hide_false_warnings()
     else:
-        plugins = _items(options.get("spark.plugins", inherited.get("spark.plugins")))
+        plugins = items(options.get("spark.plugins", inherited.get("spark.plugins")))
         if PLUGIN_CLASS not in plugins:
             _set(builder, "spark.plugins", [*plugins, PLUGIN_CLASS])
     return builder
@@ -108,33 +115,42 @@ def _default_api_mode() -> str:
     return str(default_api_mode())
 
 
-def _items(value: Any) -> list[str]:
+def items(value: Any) -> list[str]:
+    """The parts of a list as settings have it."""
     return [item.strip() for item in str(value or "").split(",") if item.strip()]
 
 
-def _set(builder: Any, key: str, items: list[str]) -> None:
-    builder.config(key, ",".join(items))
+def _set(builder: Any, key: str, values: list[str]) -> None:
+    builder.config(key, ",".join(values))
 
 
-def _has_our_jar(jars: list[str]) -> bool:
-    return any(jar.rsplit("/", 1)[-1].startswith(JAR_PREFIX) for jar in jars)
+def has_our_jar(jars: list[str]) -> bool:
+    """Whether the plugin's jar, of any version, is among them."""
+    return any(re.split(r"[/\\]", jar)[-1].startswith(JAR_PREFIX) for jar in jars)
 
 
 def _refuse_replaced_jars(jar: str) -> None:
-    """spark-submit prefers `--jars` to `spark.jars`, so a `--jars` in this variable would silently drop our
-    jar.
+    """spark-submit prefers `--jars` to `spark.jars`, and what is in this variable to what a builder says, so
+    either of them in this variable would silently drop our jar.
     """
-    given = _submit_options("--jars")
-    if given and not _has_our_jar(_items(",".join(given))):
+    option, given = "--jars ", _submit_options("--jars")
+    if not given:
+        option = "--conf spark.jars="
+        given = [value for key, value in _submitted().items() if key == "spark.jars"]
+    if given and not has_our_jar(items(",".join(given))):
         raise ValueError(
-            f"PYSPARK_SUBMIT_ARGS: its --jars {shown(given[-1])} would replace the plugin's jar; add to it "
+            f"PYSPARK_SUBMIT_ARGS: its {option}{shown(given[-1])} would replace the plugin's jar; add to it "
             f",{shown(jar, 120)}"
         )
 
 
+def _submit_words() -> list[str]:
+    return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+
+
 def _submit_options(*names: str) -> list[str]:
     """What options of `PYSPARK_SUBMIT_ARGS` say."""
-    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    words = _submit_words()
     given = [words[i + 1] for i, word in enumerate(words[:-1]) if word in names]
     return given + [word.split("=", 1)[1] for word in words if word.split("=", 1)[0] in names and "=" in word]
 
@@ -146,7 +162,7 @@ class _Inherited:
 
     def __init__(self) -> None:
         self.jvm_runs = _jvm_runs()
-        self._values = _running_jvm_conf() if self.jvm_runs else {**_spark_defaults(), **_submitted()}
+        self._values = _running_jvm_conf() if self.jvm_runs else {**_properties(), **_submitted()}
 
     def get(self, key: str) -> str:
         return self._values.get(key, "")
@@ -197,22 +213,56 @@ def _submitted() -> dict[str, str]:
     return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
 
 
-def _spark_defaults() -> dict[str, str]:
+def _properties() -> dict[str, str]:
+    """Settings of the file that spark-submit will read: `spark-defaults.conf`, or the `--properties-file` of
+    `PYSPARK_SUBMIT_ARGS` in its place.
+    """
+    given = _submit_options("--properties-file")
+    if not given:
+        return spark_defaults()
+    defaults = spark_defaults() if "--load-spark-defaults" in _submit_words() else {}
+    return {**defaults, **_read(Path(given[-1]))}
+
+
+def spark_defaults() -> dict[str, str]:
     """`spark-defaults.conf`, found as spark-submit finds it; empty where there is none."""
     folder = os.environ.get("SPARK_CONF_DIR")
-    if folder is None:
+    if not folder:
         from pyspark.find_spark_home import _find_spark_home
 
         folder = str(Path(_find_spark_home()) / "conf")
-    file = Path(folder) / "spark-defaults.conf"
+    return _read(Path(folder) / "spark-defaults.conf")
+
+
+# Of a line of a Java properties file: the key ends at the first blank, '=' or ':' without a backslash.
+_PAIR = re.compile(r"((?:[^\\ \t\f=:]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+# An odd number of backslashes at its end.
+_CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
+
+
+def _read(file: Path) -> dict[str, str]:
+    """A Java properties file, which Spark reads as UTF-8; empty if there is none."""
     if not file.is_file():
         return {}
     values: dict[str, str] = {}
-    for raw in file.read_text(encoding="utf-8").splitlines():
-        line = raw.strip()
+    lines = iter(file.read_text(encoding="utf-8", errors="replace").split("\n"))
+    for raw in lines:
+        line = raw.lstrip(" \t\f")
         if not line or line[0] in "#!":
             continue
-        # A Java properties file: the key ends at the first blank, '=' or ':'.
-        end = next((i for i, c in enumerate(line) if c in " \t=:"), len(line))
-        values[line[:end]] = line[end:].lstrip(" \t=:").rstrip()
+        while _CONTINUED.search(line):
+            line = line[:-1] + next(lines, "").lstrip(" \t\f")
+        pair = _PAIR.fullmatch(line)
+        assert pair is not None  # it matches any text that does not end within an escape
+        values[_unescaped(pair[1])] = _unescaped(pair[2]).strip()
     return values
+
+
+def _unescaped(text: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        what = found[1]
+        return chr(int(what[1:], 16)) if len(what) > 1 else _ESCAPED.get(what, what)
+
+    return _ESCAPE.sub(plain, text)

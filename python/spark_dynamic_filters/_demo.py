@@ -148,6 +148,8 @@ def _session() -> SparkSession:
 
     builder = (
         SparkSession.builder.master("local[*]")
+        # Whatever SPARK_API_MODE or the distribution makes the default.
+        .config("spark.api.mode", "classic")
         .appName("dynamic filters: demo")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

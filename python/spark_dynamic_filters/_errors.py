@@ -26,7 +26,7 @@ class VersionMismatch(DynamicFiltersError):
     """The plugin in the Spark application and this package are of different versions."""
 
 
-class UnknownSetting(AttributeError, ValueError):
+class UnknownSetting(DynamicFiltersError, AttributeError, ValueError):
     """There is no setting of this name below `spark.dynamicFilters.`; the message has the one meant."""
 
 

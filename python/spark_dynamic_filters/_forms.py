@@ -7,13 +7,14 @@ Forms hold plain Python values. Whether they fit a filter is known only where th
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ._errors import InvalidArgument, shown
 
-# Shown of a list of values.
+# Shown of a list of values or forms.
 _SHOWN = 5
 
 
@@ -49,7 +50,7 @@ class Between(Form):
     upper: Any
 
     def __repr__(self) -> str:
-        return f"between({self.lower!r}, {self.upper!r})"
+        return f"between({shown(repr(self.lower))}, {shown(repr(self.upper))})"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ class AllOf(Form):
     parts: tuple[Form, ...]
 
     def __repr__(self) -> str:
-        return " & ".join(repr(p) for p in self.parts)
+        first = " & ".join(repr(p) for p in self.parts[:_SHOWN])
+        more = len(self.parts) - _SHOWN
+        return f"{first} & ... {more} more" if more > 0 else first
 
 
 def everything() -> Form:
@@ -139,9 +142,13 @@ def bitmap(bits: Any, size: int | None = None) -> Form:
             or an iterable of integers that are not negative, which needs `pyroaring`.
         size: 32 or 64, where bytes do not show which of the two they are; None to look.
 
+    Returns:
+        The form. Whether bytes are a bitmap is seen by `UserFilter.update`.
+
     Raises:
         InvalidArgument: none of these (also a TypeError).
-        ValueError: a negative integer (no roaring bitmap has them), or one of more than 64 bits.
+        ValueError: a negative integer (no roaring bitmap has them), one of more than 64 bits, or a `size`
+            that is none of 32, 64 and None.
         ImportError: integers are given and `pyroaring` is missing.
     """
     if size not in (None, 32, 64):
@@ -190,7 +197,8 @@ def bloom(values: Iterable[Any], fpp: float = 0.01) -> Form:
         InvalidArgument: as `isin`.
         ValueError: `fpp` is not between 0 and 1.
     """
-    if not isinstance(fpp, (int, float)) or not 0 < fpp < 1:
+    # numpy's numbers are registered as such.
+    if not isinstance(fpp, numbers.Real) or not 0 < fpp < 1:
         raise ValueError(f"bloom: fpp is {shown(fpp)}; valid are numbers between 0 and 1, both exclusive")
     return Bloom(_plain("bloom", values), float(fpp))
 
@@ -257,6 +265,6 @@ def _in_microseconds(values: Any) -> Any:
 
 
 def _shown(values: tuple[Any, ...]) -> str:
-    first = ", ".join(repr(v) for v in values[:_SHOWN])
+    first = ", ".join(shown(repr(v)) for v in values[:_SHOWN])
     more = len(values) - _SHOWN
     return f"[{first}, ... {more} more]" if more > 0 else f"[{first}]"

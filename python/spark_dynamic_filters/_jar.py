@@ -16,7 +16,8 @@ def jar_path() -> str:
     there.
 
     Raises:
-        FileNotFoundError: the package was installed without the jar, or the checkout has not been built.
+        FileNotFoundError: the package was installed without the jar or is in a zip, or the checkout has not
+            been built.
     """
     packaged = Path(__file__).resolve().parent / "jars" / JAR_NAME
     candidates = [packaged]
@@ -26,9 +27,10 @@ def jar_path() -> str:
     for candidate in candidates:
         if candidate.is_file():
             return str(candidate)
-    fix = (
-        "build it with `make jar`"
-        if source is not None
-        else "install the wheel (`pip install spark-dynamic-filters`), not the bare sources"
-    )
+    if source is not None:
+        fix = "build it with `make jar`"
+    elif any(folder.is_file() for folder in packaged.parents):
+        fix = "Spark takes none out of a zip: give it the jar itself by --jars"
+    else:
+        fix = "install the wheel (`pip install spark-dynamic-filters`), not the bare sources"
     raise FileNotFoundError(f"the plugin's jar {JAR_NAME} is not at {shown(str(candidates[0]), 90)}; {fix}")

@@ -56,7 +56,7 @@ class Arrow:
 def operators(plan: str) -> list[Operator]:
     """Those of the final plan, from the root on; subqueries stand where Spark shows them."""
     found = []
-    for line in _final(plan.splitlines()):
+    for line in _final(_lines(plan)):
         prefix = _PREFIX.match(line)
         assert prefix is not None  # it matches the empty text
         text = _STAGE.sub("", line[prefix.end() :]).rstrip()
@@ -69,12 +69,17 @@ def operators(plan: str) -> list[Operator]:
 
 def final(plan: str) -> str:
     """The plan's text, of one that adaptive execution changed only what it became."""
-    lines = _final(plan.strip().splitlines())
+    lines = _final(_lines(plan.strip()))
     heads = [line for line in lines if line.startswith("==")]
     indent = min(
         (len(line) - len(line.lstrip(" ")) for line in lines if line.strip() and line not in heads), default=0
     )
     return "\n".join(line if line in heads else line[indent:] for line in lines).strip()
+
+
+def _lines(plan: str) -> list[str]:
+    # Not splitlines: what that takes for the end of a line may stand within a literal.
+    return plan.split("\n")
 
 
 def _final(lines: Iterable[str]) -> list[str]:

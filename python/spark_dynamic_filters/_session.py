@@ -15,6 +15,14 @@ def is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def is_stopped(spark: Any) -> bool:
+    """Whether a session has ended."""
+    if is_connect(spark):
+        return bool(spark.is_stopped)
+    context = getattr(spark, "_sc", None)
+    return context is not None and context._jsc is None
+
+
 def require_session(what: str, spark: Any) -> None:
     """Refuses what is no session, or one that has ended.
 
@@ -26,9 +34,7 @@ def require_session(what: str, spark: Any) -> None:
     """
     if not callable(getattr(spark, "sql", None)) or not hasattr(spark, "conf"):
         raise InvalidArgument(f"{what}: expected a SparkSession, got {_kind(spark)}")
-    context = getattr(spark, "_sc", None)
-    stopped = spark.is_stopped if is_connect(spark) else context is not None and context._jsc is None
-    if stopped:
+    if is_stopped(spark):
         raise InvalidArgument(
             f"{what}: the session was stopped; make another with SparkSession.builder.getOrCreate()"
         )

@@ -9,6 +9,7 @@ import numbers
 import os
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 from ._errors import InvalidArgument, UnknownSetting, shown
@@ -27,8 +28,9 @@ EXPECTED: dict[Kind, str] = {
     "directory": "an absolute path or URI of a directory, or nothing",
 }
 
-_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?", re.IGNORECASE)
-_SIZE = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb|t|tb|p|pb)?", re.IGNORECASE)
+# As Spark reads them: without a blank between number and unit.
+_DURATION = re.compile(r"(\d+)(us|ms|s|m|min|h|d)?", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"(\d+)(b|k|kb|m|mb|g|gb|t|tb|p|pb)?", re.IGNORECASE | re.ASCII)
 _DIRECTORY = re.compile(r"([a-z][a-z0-9+.-]*:(//[^/]*)?)?/.*", re.IGNORECASE)
 _MICROSECONDS = {
     "us": 1,
@@ -131,12 +133,13 @@ class Setting:
 
 
 def _text(value: Any) -> str | None:
-    # numpy's numbers are registered as such; its booleans are not.
-    if isinstance(value, bool) or type(value).__name__ == "bool_":
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        value = value.item()  # Python's own
+    if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, numbers.Integral):
         return str(int(value))
-    if isinstance(value, (float, str, os.PathLike)):
+    if isinstance(value, (float, Decimal, str, os.PathLike)):
         return str(value)
     return None
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from . import _commands
 from ._analysis_html import table as html_table
 from ._conf import conf
-from ._errors import FilterClosed, FilterNotFound, InvalidArgument, shown
+from ._errors import DynamicFiltersError, FilterClosed, FilterNotFound, InvalidArgument, shown
 from ._forms import Form
-from ._session import is_connect, require_session, sql
+from ._session import is_connect, is_stopped, require_session, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -77,7 +77,9 @@ class UserFilter:
             FilterClosed: it was closed.
             FilterTypeMismatch: a value or form does not fit the filter's type.
             InvalidFilterForm: the form itself is wrong, as bytes that are no bitmap.
-            InvalidArgument: no form (also a TypeError).
+            InvalidArgument: no form, a value of a type that no filter has, or the session was stopped (also a
+                TypeError).
+            DynamicFiltersError: the command does not arrive whole, or has more than 512 MiB.
         """
         if not isinstance(form, Form):
             raise InvalidArgument(
@@ -87,8 +89,11 @@ class UserFilter:
         self._check_open()
         try:
             _commands.update(self._spark, self.name, self._token, form)
-        except InvalidArgument as error:
-            raise InvalidArgument(f"{self._shown}: {error}") from None
+        except DynamicFiltersError as error:
+            # Errors that are not about the filter itself do not know it.
+            if str(error).startswith("filter '"):
+                raise
+            raise type(error)(f"{self._shown}: {error}") from None
 
     def matches(self, column: Column | str) -> Column:
         """A condition: true for rows whose value passes, false for all others, never NULL.
@@ -97,6 +102,14 @@ class UserFilter:
 
         Args:
             column: a column or its name; of the filter's type, or any integer type if the filter has one.
+
+        Returns:
+            A condition for `where`, `filter`, joins and any other expression. A query that has it after the
+            filter was closed fails.
+
+        Raises:
+            FilterClosed: it was closed.
+            InvalidArgument: no column, or the session was stopped (also a TypeError).
         """
         return self._call("dynamic_filter", column)
 
@@ -108,6 +121,13 @@ class UserFilter:
 
         Args:
             column: as for `matches`.
+
+        Returns:
+            A condition for `where` or an inner join, alone or joined to others by `&`.
+
+        Raises:
+            FilterClosed: it was closed.
+            InvalidArgument: no column, or the session was stopped (also a TypeError).
         """
         return self._call("dynamic_filter_prune", column)
 
@@ -117,6 +137,8 @@ class UserFilter:
 
         Raises:
             FilterClosed: it was closed.
+            InvalidArgument: the session was stopped (also a TypeError).
+            PluginNotLoaded: a server was started anew without the plugin.
         """
         return self.snapshot().generation
 
@@ -125,6 +147,8 @@ class UserFilter:
 
         Raises:
             FilterClosed: it was closed.
+            InvalidArgument: the session was stopped (also a TypeError).
+            PluginNotLoaded: a server was started anew without the plugin.
         """
         self._check_open()
         row = sql(
@@ -139,13 +163,19 @@ class UserFilter:
     def close(self) -> None:
         """Forgets the filter. Running queries go on with what they have; new ones that name it are refused.
 
-        Closing twice does nothing.
+        Closing twice does nothing, nor does closing after the session was stopped, with which the filter
+        ended.
+
+        Raises:
+            Exception: the driver cannot be reached; the filter then counts as open, and may be closed again.
         """
-        if not self._closed:
-            self._closed = True
+        if self._closed:
+            return
+        if not is_stopped(self._spark):
             # Closed by another client of the session: as wanted.
             with contextlib.suppress(FilterClosed, FilterNotFound):
                 _commands.close(self._spark, self.name, self._token)
+        self._closed = True
 
     def _check_open(self) -> None:
         if self._closed:
@@ -171,7 +201,12 @@ class UserFilter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+            return
+        # What went wrong in the body says more than what comes of it here.
+        with contextlib.suppress(Exception):
+            self.close()
 
     def _repr_html_(self) -> str:
         if self._closed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 
 DISTRIBUTION = "spark-dynamic-filters"
@@ -24,7 +24,17 @@ def _read_version() -> str:
     source = checkout()
     if source is not None:
         return (source / "VERSION").read_text(encoding="utf-8").strip()
-    return metadata.version(DISTRIBUTION)
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        # A zip of the package, as for --py-files, has no metadata. `make wheel` puts this file in.
+        file = resources.files(__package__) / "VERSION"
+        if not file.is_file():
+            raise ImportError(
+                f"{DISTRIBUTION} does not find its version: zip the package as pip has installed it from the "
+                "wheel, not its bare sources"
+            ) from None
+        return file.read_text(encoding="utf-8").strip()
 
 
 __version__: str = _read_version()

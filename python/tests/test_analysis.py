@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from spark_dynamic_filters import Analysis
+from spark_dynamic_filters._plan import final, operators
 from spark_dynamic_filters._report import QueryReport
 
 FILTER: dict[str, Any] = {
@@ -199,6 +200,12 @@ def test_scans_with_the_same_filters_are_told_apart_by_table_and_order() -> None
         "s.store (scan 4)",
         "s.store (scan 5)",
     ]
+
+
+def test_only_a_line_feed_ends_a_line_of_the_plan() -> None:
+    plan = "Filter (a = x\u2028y\x0bz\x85)\n+- BuildKeys DynamicFilter#3 [k: true]"
+    assert [o.name for o in operators(plan)] == ["Filter", "BuildKeys"]
+    assert len(final(plan).split("\n")) == 2
 
 
 def test_drawing(tmp_path: Path) -> None:

@@ -58,3 +58,6 @@ def test_demo_needs_some_rows(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["demo", "--rows", "10"])
     assert "at least 400 rows" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["demo", "--rows", "abc"])
+    assert "argument --rows: abc is no whole number" in capsys.readouterr().err

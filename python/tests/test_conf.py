@@ -39,8 +39,9 @@ def test_wrong_names() -> None:
         lambda: delattr(conf, "nothing"),
         lambda: conf.get("topk.nothing"),
     ):
-        with pytest.raises(AttributeError, match="no such setting"):
+        with pytest.raises(AttributeError, match="no such setting") as caught:
             wrong()
+        assert isinstance(caught.value, sdf.DynamicFiltersError)
     assert not hasattr(conf, "nothing")
 
 
@@ -82,6 +83,11 @@ def test_may_be_copied() -> None:
 def test_missing_plugin() -> None:
     with pytest.raises(sdf.PluginNotLoaded, match="DynamicFiltersPlugin"):
         sdf.conf(FakeSession(plugin=False))
+    # A setting that somebody gave without the plugin does not hide that it is missing.
+    session = FakeSession(plugin=False)
+    session.conf.values["spark.dynamicFilters.enabled"] = "true"
+    with pytest.raises(sdf.PluginNotLoaded):
+        sdf.conf(session)
 
 
 def test_types_say_what_the_settings_are() -> None:

@@ -58,8 +58,58 @@ def test_appends_to_spark_defaults(tmp_path: Path) -> None:
     assert options["spark.plugins"] == f"com.example.Site,{PLUGIN_CLASS}"
 
 
-def test_jar_given_already() -> None:
-    given = "file:///opt/jars/spark-dynamic-filters_2.13-0.1.0.jar"
+def test_spark_defaults_are_a_properties_file(tmp_path: Path) -> None:
+    lines = [
+        b"  # a comment that does not go on \\",
+        b"spark.jars = /lib/a.jar,\\",
+        b"   # no comment,\\",
+        rb"   C:\\lib\\b.jar",
+        rb"spark.plugins : com.example.A\u002cB",
+        rb"with\ a\:blank\=:=value\\",
+        rb"escapes a\tb\q",
+        b"latin \xe4",
+        b"twice 1",
+        b"twice 2",
+        b"flag",
+        b"last x\\",
+    ]
+    (tmp_path / "spark-defaults.conf").write_bytes(b"\n".join(lines))
+    assert _configure.spark_defaults() == {
+        "spark.jars": "/lib/a.jar,# no comment,C:\\lib\\b.jar",
+        "spark.plugins": "com.example.A,B",
+        "with a:blank=": "=value\\",
+        "escapes": "a\tbq",
+        "latin": "\ufffd",
+        "twice": "2",
+        "flag": "",
+        "last": "x",
+    }
+
+
+def test_empty_folder_of_settings_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.jars /lib/site.jar\n", encoding="utf-8")
+    monkeypatch.setenv("SPARK_CONF_DIR", "")
+    monkeypatch.setattr("pyspark.find_spark_home._find_spark_home", lambda: str(tmp_path))
+    assert _configure.spark_defaults() == {"spark.jars": "/lib/site.jar"}
+
+
+def test_properties_file_in_place_of_spark_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.jars /lib/site.jar\nspark.plugins com.example.S\n")
+    own = tmp_path / "own.conf"
+    own.write_text("spark.plugins com.example.Own\n")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--properties-file {own} pyspark-shell")
+    options = _options(sdf.configure(SparkSession.builder))
+    assert options == {"spark.jars": JAR, "spark.plugins": f"com.example.Own,{PLUGIN_CLASS}"}
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--load-spark-defaults --properties-file={own} pyspark-shell")
+    options = _options(sdf.configure(SparkSession.builder))
+    assert options["spark.jars"] == f"/lib/site.jar,{JAR}"
+    assert options["spark.plugins"] == f"com.example.Own,{PLUGIN_CLASS}"
+
+
+@pytest.mark.parametrize("folder", ["file:///opt/jars/", "C:\\jars\\"])
+def test_jar_given_already(folder: str) -> None:
+    given = f"{folder}spark-dynamic-filters_2.13-0.1.0.jar"
     options = _options(sdf.configure(SparkSession.builder.config("spark.jars", given)))
     assert options["spark.jars"] == given
 
@@ -109,6 +159,20 @@ def test_submit_arguments_that_would_drop_the_jar(monkeypatch: pytest.MonkeyPatc
     sdf.configure(SparkSession.builder)
 
 
+@pytest.mark.parametrize("form", ["--conf spark.jars={} x", "-c spark.jars={} x", "--conf=spark.jars={} x"])
+def test_submit_settings_that_would_drop_the_jar(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", form.format("/lib/other.jar"))
+    message = f"PYSPARK_SUBMIT_ARGS.*--conf spark.jars=/lib/other.jar would .*add to it ,{JAR}"
+    with pytest.raises(ValueError, match=message) as caught:
+        sdf.configure(SparkSession.builder)
+    assert len(str(caught.value)) <= 300
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", form.format(f"/lib/other.jar,{JAR}"))
+    assert _options(sdf.configure(SparkSession.builder)) == {"spark.plugins": PLUGIN_CLASS}
+    # `--jars` is stronger.
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {JAR} " + form.format("/lib/other.jar"))
+    sdf.configure(SparkSession.builder)
+
+
 def test_settings_of_submit_arguments_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = "--conf spark.plugins=com.example.P -c spark.sql.extensions=com.example.E pyspark-shell"
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
@@ -153,3 +217,27 @@ def test_running_jvm_with_the_jar(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(_configure, "_running_jvm_has_plugin", lambda: True)
     assert _options(sdf.configure(SparkSession.builder)) == {"spark.plugins": f"com.example.P,{PLUGIN_CLASS}"}
+
+
+def test_running_jvm_with_the_jar_and_jars_of_the_builder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The builder's jars replace those that the JVM was started with, for executors."""
+    monkeypatch.setattr(_configure, "_jvm_runs", lambda: True)
+    monkeypatch.setattr(_configure, "_running_jvm_has_plugin", lambda: True)
+    monkeypatch.setattr(_configure, "_running_jvm_conf", lambda: {"spark.jars": f"/lib/a.jar,hdfs:{JAR}"})
+    options = _options(sdf.configure(SparkSession.builder.config("spark.jars", "/lib/own.jar")))
+    assert options["spark.jars"] == f"/lib/own.jar,hdfs:{JAR}"
+    # Where it came another way: as in the `jars` folder of the distribution.
+    monkeypatch.setattr(_configure, "_running_jvm_conf", dict)
+    options = _options(sdf.configure(SparkSession.builder.config("spark.jars", "/lib/own.jar")))
+    assert options["spark.jars"] == f"/lib/own.jar,{JAR}"
+
+
+def test_running_jvm_needs_no_jar_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(_configure, "_jvm_runs", lambda: True)
+    monkeypatch.setattr(_configure, "_running_jvm_has_plugin", lambda: True)
+    monkeypatch.setattr(_configure, "_running_jvm_conf", dict)
+    monkeypatch.setattr(_configure, "jar_path", missing)
+    assert _options(sdf.configure(SparkSession.builder)) == {"spark.plugins": PLUGIN_CLASS}

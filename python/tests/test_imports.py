@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import spark_dynamic_filters as sdf
 
@@ -47,3 +49,30 @@ def test_everything_public_is_documented() -> None:
     for name in sdf.__all__:
         if not name.startswith("__"):
             assert getattr(sdf, name).__doc__, name
+
+
+def _zipped(folder: Path, version: str | None) -> subprocess.CompletedProcess[str]:
+    """What a Python without site-packages says of the package in a zip."""
+    package = Path(sdf.__file__).parent
+    with zipfile.ZipFile(folder / "package.zip", "w") as written:
+        for file in package.rglob("*.py"):
+            written.write(file, file.relative_to(package.parent))
+        if version is not None:
+            written.writestr("spark_dynamic_filters/VERSION", f"{version}\n")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import spark_dynamic_filters as sdf\n"
+        "print(sdf.__version__)\n"
+        "sdf.jar_path()\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code, str(folder / "package.zip")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_zip_of_the_package(tmp_path: Path) -> None:
+    done = _zipped(tmp_path, "9.8.7")
+    assert done.stdout == "9.8.7\n", done.stderr
+    assert "the plugin's jar spark-dynamic-filters_2.13-9.8.7.jar is not at " in done.stderr
+    assert "Spark takes none out of a zip" in done.stderr
+    bare = _zipped(tmp_path, None)
+    assert "ImportError: spark-dynamic-filters does not find its version" in bare.stderr

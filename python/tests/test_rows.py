@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
+from pyspark.sql.types import VariantVal
 
 from spark_dynamic_filters.testing._rows import canonical, multiset_difference, same_row
 
@@ -23,6 +24,8 @@ NAN = float("nan")
         (bytearray(b"ab"), b"ab"),
         (Decimal("1.0"), Decimal("1.00")),
         (None, None),
+        (VariantVal(b"a", b"b"), VariantVal(b"a", b"b")),
+        ([VariantVal(b"a", b"b")], [VariantVal(b"a", b"b")]),
     ],
 )
 def test_equal(left: object, right: object) -> None:
@@ -36,6 +39,9 @@ def test_equal(left: object, right: object) -> None:
         (NAN, None),
         (0, None),
         ("", None),
+        ("None", None),
+        (VariantVal(b"a", b"b"), VariantVal(b"a", b"c")),
+        (VariantVal(b"a", b"b"), None),
         ([], None),
         ([1, 2], [2, 1]),
         ({1: "x"}, {1: "y"}),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import numpy as np
 import pytest
 
 from spark_dynamic_filters import UnknownSetting
@@ -29,6 +32,10 @@ def test_defaults_are_valid(setting: Setting) -> None:
         ("maxFilterBytes", 1024, "1024"),
         ("maxFilterBytes", "2MB", "2MB"),
         ("maxFilterBytes", "1p", "1p"),
+        ("enabled", np.bool_(False), "false"),
+        ("topk.maxLimit", np.int64(5), "5"),
+        ("bloom.fpp", np.float32(0.5), "0.5"),
+        ("bloom.fpp", Decimal("0.05"), "0.05"),
     ],
 )
 def test_good_values(name: str, value: object, text: str) -> None:
@@ -52,6 +59,11 @@ def test_good_values(name: str, value: object, text: str) -> None:
         ("selectivity.giveUp", -0.1),
         ("join.waitTimeout", "10 parsecs"),
         ("join.waitTimeout", "-1s"),
+        ("join.waitTimeout", "10 s"),
+        ("join.waitTimeout", "٣s"),
+        ("maxFilterBytes", "8 m"),
+        ("maxFilterBytes", np.array([8])),
+        ("topk.maxLimit", Decimal("1.5")),
         ("maxFilterBytes", "1.5m"),
         ("maxFilterBytes", "0m"),
         ("maxFilterBytes", [8]),

@@ -125,6 +125,19 @@ def test_times_without_zone_are_told_both_ways(monkeypatch: pytest.MonkeyPatch) 
     assert encoded.local.instant_micros == 7
 
 
+def test_times_that_cannot_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    zoned = dt.time(1, 2, tzinfo=dt.UTC)
+    with pytest.raises(sdf.InvalidArgument, match=r"datetime\.time\(1, 2, .* has a time zone"):
+        _value(zoned)
+
+    def outside(_: time.struct_time) -> float:
+        raise OverflowError("mktime argument out of range")
+
+    monkeypatch.setattr(time, "mktime", outside)
+    with pytest.raises(sdf.InvalidArgument, match=r"datetime\.datetime\(1, 1, 1, 0, 0\) cannot be told"):
+        _value(dt.datetime(1, 1, 1))
+
+
 def test_numpys_nanoseconds_are_times() -> None:
     times = pd.Series([pd.Timestamp("2020-01-02 03:04:05.000006"), pd.NaT]).to_numpy()
     assert times.dtype.name.startswith("datetime64")
@@ -178,6 +191,19 @@ def test_conjunctions_are_flat() -> None:
     for i in range(500):
         form &= sdf.between(i)
     assert len(_form(form).all_of.parts) == 501
+
+
+def test_rates_of_numpy() -> None:
+    assert _form(sdf.bloom([1], fpp=np.float32(0.5))).bloom.fpp == 0.5
+
+
+def test_text_of_forms_is_short() -> None:
+    long = "x" * 10_000
+    many = sdf.isin([long] * 10)
+    for _ in range(100):
+        many &= sdf.between(long, long)
+    assert len(repr(many)) < 1_000
+    assert repr(many).endswith(" & ... 96 more")
 
 
 def test_text_of_forms() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
+from .._configure import has_our_jar, items, spark_defaults
 from .._errors import PLUGIN_CLASS
 from .._jar import jar_path
 from ._ports import free_port
@@ -36,7 +39,7 @@ class ConnectServer:
 
     Args:
         settings: Spark settings; `spark.master` is local[2] unless given, `spark.plugins` and
-            `spark.jars` are extended by the plugin.
+            `spark.jars`, from here or else from `spark-defaults.conf`, are extended by the plugin.
 
     Raises:
         RuntimeError: it did not start within two minutes; the message has the end of its log.
@@ -45,7 +48,10 @@ class ConnectServer:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.port = free_port()
         self.url = f"sc://127.0.0.1:{self.port}"
-        self._log = Path(tempfile.mkdtemp(prefix="spark-connect-")) / "server.log"
+        folder = tempfile.mkdtemp(prefix="spark-connect-")
+        # Not by `stop`: the log is of use after it.
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._log = Path(folder) / "server.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 _command(settings, self.port),
@@ -97,9 +103,12 @@ class ConnectServer:
 def _command(settings: Mapping[str, str], port: int) -> list[str]:
     from pyspark.find_spark_home import _find_spark_home
 
+    # Both would take the place of what the file says.
+    defaults = spark_defaults()
+    given = items(settings.get("spark.jars", defaults.get("spark.jars")))
+    jars = [jar for jar in given if not has_our_jar([jar])]
+    plugins = items(settings.get("spark.plugins", defaults.get("spark.plugins")))
     # Not start-connect-server.sh: PySpark's wheels have it from Spark 4.3 on only.
-    # The option would take the place of the setting.
-    jars = [j for j in settings.get("spark.jars", "").split(",") if j]
     command = [
         str(Path(_find_spark_home()) / "bin" / "spark-submit"),
         "--class",
@@ -107,7 +116,6 @@ def _command(settings: Mapping[str, str], port: int) -> list[str]:
         "--jars",
         ",".join([jar_path(), *jars]),
     ]
-    plugins = [p for p in settings.get("spark.plugins", "").split(",") if p]
     merged = {
         "spark.master": "local[2]",
         **{key: value for key, value in settings.items() if key != "spark.jars"},

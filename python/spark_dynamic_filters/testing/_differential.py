@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -95,7 +96,8 @@ def assert_same_result(
     """Asserts that dynamic filters do not change a query's rows.
 
     Runs the query with filters off, with all on, and, where the report of that run names several producers
-    (topk, join, aggregate), with each of them alone. A single one was alone already.
+    (topk, join, aggregate), with each of them alone. A single one was alone already. The settings are the
+    session's while it runs, as in `Conf.override`: other threads with this session have them too.
 
     Args:
         spark: a classic or Spark Connect session with the plugin.
@@ -125,7 +127,7 @@ def assert_same_result(
     require_session("assert_same_result", spark)
     if isinstance(keys, str):
         raise InvalidArgument(f"assert_same_result: keys is a list of names; pass keys=[{keys!r}]")
-    if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
+    if not isinstance(tolerance, numbers.Real) or not tolerance >= 0:
         raise ValueError(f"assert_same_result: tolerance is {shown(tolerance)}; valid are numbers from 0")
     settings = conf(spark)
     build = _builder(spark, query)

@@ -74,7 +74,9 @@ class _Driver:
 
         # Executors of their own find neither this interpreter nor the Spark that belongs to it by themselves.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        self._first = configure(SparkSession.builder.master(master).config(map=settings)).getOrCreate()
+        # Whatever SPARK_API_MODE or the distribution makes the default.
+        builder = SparkSession.builder.master(master).config("spark.api.mode", "classic")
+        self._first = configure(builder.config(map=settings)).getOrCreate()
 
     def new_session(self) -> SparkSession:
         return self._first.newSession()

@@ -25,6 +25,9 @@ def canonical(value: Any) -> Hashable:
         return bytes(value)
     if isinstance(value, (list, tuple)):
         return tuple(canonical(v) for v in value)
+    if value is not None and type(value).__eq__ is object.__eq__:
+        # As VariantVal, which equals itself only.
+        return (type(value).__name__, repr(value))
     try:
         hash(value)
     except TypeError:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+# Importing the package imports no PySpark, which takes long: pytest loads this file wherever the package is
+# installed, also for tests that have nothing to do with Spark.
+from ._modes import MODES
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ._differential import SameResult
     from ._modes import SparkApplication
 
-# Nothing of PySpark or of this package is imported above: pytest loads this file wherever the package is
-# installed, also for tests that have nothing to do with Spark.
-_MODES = ("classic", "local-cluster", "connect")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("spark-dynamic-filters").addoption(
         "--spark-mode",
-        choices=_MODES,
+        choices=MODES,
         default="classic",
         help="what the `spark` fixture is: one JVM, a driver with two executors, or a Spark Connect server",
     )

@@ -1,0 +1,89 @@
+"""User filters against a session that only answers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import FakeSession
+
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters import _commands
+from spark_dynamic_filters._session import is_stopped
+from spark_dynamic_filters.testing import assert_same_result
+
+
+class _Calls:
+    """Stands for a command: fails with the errors given, one a call, and then works."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.count = 0
+
+    def __call__(self, *_: Any) -> None:
+        self.count += 1
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def _filter(spark: Any = None) -> sdf.UserFilter:
+    return sdf.UserFilter(spark or FakeSession(), "f", "bigint", "token")
+
+
+def test_close_that_failed_can_be_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    close = _Calls(RuntimeError("no connection"))
+    monkeypatch.setattr(_commands, "close", close)
+    f = _filter()
+    with pytest.raises(RuntimeError, match="no connection"):
+        f.close()
+    assert "closed" not in repr(f)
+    f.close()
+    f.close()
+    assert close.count == 2
+    assert "closed" in repr(f)
+
+
+def test_close_after_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    close = _Calls(RuntimeError("no session"))
+    monkeypatch.setattr(_commands, "close", close)
+    client = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session", "is_stopped": True})
+    classic = FakeSession()
+    classic._sc = SimpleNamespace(_jsc=None)  # type: ignore[attr-defined]
+    for spark in (client(), classic):
+        assert is_stopped(spark)
+        with _filter(spark) as f:
+            pass
+        assert "closed" in repr(f)
+    assert close.count == 0
+    assert not is_stopped(FakeSession())
+
+
+def test_errors_of_the_body_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_commands, "close", _Calls(RuntimeError("no connection"), RuntimeError("again")))
+    with pytest.raises(KeyError, match="body"), _filter():
+        raise KeyError("body")
+    with pytest.raises(RuntimeError, match="again"), _filter():
+        pass
+
+
+@pytest.mark.parametrize("kind", [sdf.InvalidArgument, sdf.DynamicFiltersError, sdf.InvalidFilterForm])
+def test_errors_of_updates_name_the_filter_once(
+    monkeypatch: pytest.MonkeyPatch, kind: type[sdf.DynamicFiltersError]
+) -> None:
+    expected = "filter 'f' of type bigint: a command in pieces is refused"
+    errors = kind("a command in pieces is refused"), kind(expected)
+    monkeypatch.setattr(_commands, "update", _Calls(*errors))
+    for _ in errors:
+        with pytest.raises(kind) as caught:
+            _filter().update(sdf.everything())
+        assert str(caught.value) == expected
+        assert type(caught.value) is kind
+
+
+def test_tolerance_of_numpy() -> None:
+    with pytest.raises(sdf.PluginNotLoaded):
+        assert_same_result(FakeSession(plugin=False), "SELECT 1", tolerance=np.float32(0.5))
+    with pytest.raises(ValueError, match="tolerance"):
+        assert_same_result(FakeSession(), "SELECT 1", tolerance=np.float32(-1))
