@@ -23,6 +23,8 @@ pytestmark = pytest.mark.timeout(150)
 ROWS = 20_000
 ONE_TASK = {
     "spark.sql.optimizer.singleTaskExecution.enabled": "true",
+    # Not for files that are larger than a partition.
+    "spark.sql.files.maxPartitionBytes": "128m",
     "spark.sql.files.openCostInBytes": "1k",
     "spark.sql.files.minPartitionNum": "6",
 }
