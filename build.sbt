@@ -49,6 +49,8 @@ lazy val jvm = (project in file("jvm")).settings(
     "-feature",
     "-unchecked",
     "-Wunused:imports,locals,privates",
+    // A class that mixes in a trait of Spark would have a method for each of the trait's: of one version's signatures.
+    "-Xmixin-force-forwarders:false",
     "-Werror"
   ),
   // Generated Java has warnings of its own.

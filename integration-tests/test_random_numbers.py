@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._analyze import tagged
 from support import joins
+from support.user_filters import reported, users
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -222,4 +223,7 @@ def test_random_numbers_beside_a_user_filter(spark: SparkSession, condition: str
             with sdf.conf(spark).override(enabled=False):
                 expected = sorted(df.collect())
             assert expected
-            assert sorted(spark.sql(query).collect()) == expected
+            found, report = reported(spark, lambda: sorted(spark.sql(query).collect()))
+            assert found == expected
+            (user,) = users(report)
+            assert user["reason"].endswith("a condition beside it is non-deterministic")

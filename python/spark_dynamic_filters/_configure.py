@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -57,7 +58,9 @@ def configure(builder: Builder) -> Builder:
         jars = items(options.get("spark.jars"))
         if jars and not has_our_jar(jars):
             started_with = (j for j in items(inherited.get("spark.jars")) if has_our_jar([j]))
-            _set(builder, "spark.jars", [*jars, next(started_with, None) or jar_path()])
+            # Where there is none to add, as in a zip, it came in another way.
+            with contextlib.suppress(FileNotFoundError):
+                _set(builder, "spark.jars", [*jars, next(started_with, None) or jar_path()])
     else:
         jar = jar_path()
         _refuse_replaced_jars(jar)
@@ -137,11 +140,16 @@ def _refuse_replaced_jars(jar: str) -> None:
     if not given:
         option = "--conf spark.jars="
         given = [value for key, value in _submitted().items() if key == "spark.jars"]
-    if given and not has_our_jar(items(",".join(given))):
+    if given and not has_our_jar(items(",".join(given))) and not _comes_as_a_package():
         raise ValueError(
             f"PYSPARK_SUBMIT_ARGS: its {option}{shown(given[-1])} would replace the plugin's jar; add to it "
             f",{shown(jar, 120)}"
         )
+
+
+def _comes_as_a_package() -> bool:
+    named = [*_submit_options("--packages"), _submitted().get("spark.jars.packages", "")]
+    return any(JAR_PREFIX in coordinate for coordinate in items(",".join(named)))
 
 
 def _submit_words() -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import metadata, resources
+import pkgutil
+from importlib import metadata
 from pathlib import Path
 
 DISTRIBUTION = "spark-dynamic-filters"
@@ -24,17 +25,21 @@ def _read_version() -> str:
     source = checkout()
     if source is not None:
         return (source / "VERSION").read_text(encoding="utf-8").strip()
+    # `make wheel` puts this file in. First: a zip of the package, as for --py-files, has no metadata, and
+    # what there is belongs to another version that is installed.
+    try:
+        own = pkgutil.get_data(__name__.rpartition(".")[0], "VERSION")
+    except OSError:
+        own = None
+    if own is not None:
+        return own.decode("utf-8").strip()
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
-        # A zip of the package, as for --py-files, has no metadata. `make wheel` puts this file in.
-        file = resources.files(__package__) / "VERSION"
-        if not file.is_file():
-            raise ImportError(
-                f"{DISTRIBUTION} does not find its version: zip the package as pip has installed it from the "
-                "wheel, not its bare sources"
-            ) from None
-        return file.read_text(encoding="utf-8").strip()
+        raise ImportError(
+            f"{DISTRIBUTION} does not find its version: zip the package as pip has installed it from the "
+            "wheel, not its bare sources"
+        ) from None
 
 
 __version__: str = _read_version()

@@ -5,7 +5,7 @@ import java.util.{Collections, IdentityHashMap}
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.connector.read.Scan
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{SparkPlan, SubqueryBroadcastExec}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 
@@ -27,7 +27,9 @@ object SharedSources {
   }
   private val shared = ConcurrentHashMap.newKeySet[ById]()
 
-  /** Notes which scans of the plan stand in several places, its subqueries and stages included. */
+  /** Notes which scans of the plan stand in several places, its stages included, and its subqueries as far as they show: not those
+    * of adaptive execution, which have plans of their own.
+    */
   def note(plan: SparkPlan): Unit = {
     Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case r: ById => shared.remove(r); case _ => }
     val seen = new IdentityHashMap[Scan, BatchScanExec]
@@ -41,7 +43,8 @@ object SharedSources {
         case _ =>
       }
       p.children.foreach(visit)
-      p.subqueries.foreach(visit)
+      // What prunes partitions is the build side of a join, planned once more, and becomes its exchange.
+      p.subqueries.filterNot(_.isInstanceOf[SubqueryBroadcastExec]).foreach(visit)
     }
     if (plan.exists(_.isInstanceOf[SpecScan])) visit(plan)
   }

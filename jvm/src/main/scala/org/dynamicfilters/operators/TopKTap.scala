@@ -39,20 +39,16 @@ final class TapSource extends Serializable {
     parts.fold(new TopKTap(Array.empty, Array.empty, null)) { parts =>
       ExecutorExchange.start()
       val bounds = if (TaskSnapshots.areNeeded) Some(snapshots.bounds(context, partition)) else None
-      val tasks = parts.indices.toArray.flatMap { i =>
-        TaskFilters.start(context, parts(i).ref, parts(i).run, partition, bounds.map(_(i)))
+      val started = parts.indices.flatMap { i =>
+        TaskFilters.start(context, parts(i).ref, parts(i).run, partition, bounds.map(_(i))).map(_ -> parts(i))
       }
       val alone = parts.length == 1
-      tasks.zip(parts).foreach { case (task, part) =>
+      started.foreach { case (task, part) =>
         context.addTaskCompletionListener[Unit](TopKTap.ended(_, task, part, if (alone) dropped else null))
       }
       // Without an execution, or after its end, there is none, and every row is needed.
-      val whole = tasks.length == parts.length
-      val tap = new TopKTap(
-        if (whole) tasks else Array.empty,
-        if (whole) parts.map(_.key) else Array.empty,
-        if (alone) null else dropped
-      )
+      val used = if (started.length == parts.length) started else Nil
+      val tap = new TopKTap(used.map(_._1).toArray, used.map(_._2.key).toArray, if (alone) null else dropped)
       context.addTaskCompletionListener[Unit](_ => output += tap.count)
       tap
     }

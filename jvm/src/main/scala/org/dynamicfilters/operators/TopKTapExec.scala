@@ -62,8 +62,9 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   override def inputRDDs(): Seq[RDD[InternalRow]] = started(child.asInstanceOf[CodegenSupport].inputRDDs())(identity)
 
   override protected def doProduce(ctx: CodegenContext): String = {
-    // A union asks its branches for their RDDs here already, since Spark 4.3.
-    if (nextRuns.isEmpty) nextRuns = filters.map(_.nextRun())
+    // A union asks its branches for their RDDs here already, since Spark 4.3: what is below then has this run, and what is in a
+    // branch has begun.
+    if (nextRuns.isEmpty && !isFilled) nextRuns = filters.map(_.nextRun())
     child.asInstanceOf[CodegenSupport].produce(ctx, this)
   }
 
@@ -94,10 +95,14 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   @transient private var named: (CodegenContext, String) = _
   @transient private var nextRuns = Seq.empty[Long]
 
+  // Whether the source has what tasks get, and no generated code has it yet.
+  @transient private var isFilled = false
+
   /** The tap in generated code, one however often rows come to it there. */
   private def variable(ctx: CodegenContext): String = {
     if (named == null || (named._1 ne ctx)) {
-      source = new TapSource
+      if (!isFilled) source = new TapSource
+      isFilled = false
       val from = ctx.addReferenceObj("tapSource", source)
       named = ctx -> ctx.addMutableState(classOf[TopKTap].getName, "tap", v => s"$v = $from.start(partitionIndex);")
     }
@@ -108,6 +113,9 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   private def started[A](execute: => A)(rdds: A => Seq[RDD[InternalRow]]): A = {
     val runs = if (nextRuns.nonEmpty) nextRuns else filters.map(_.nextRun())
     nextRuns = Nil
+    isFilled = named == null
+    // It holds all of the code.
+    named = null
     val rows = execute
     val started = filters.indices.map(start)
     if (rdds(rows).exists(SparkAccess.determinism(_) == DeterministicLevel.INDETERMINATE))

@@ -200,7 +200,7 @@ object FileStatistics {
     *   URIs, encoded. Of a table of partitions each folder may be one
     */
   def isBelow(roots: Seq[String]): String => Boolean = {
-    val folders = roots.iterator.map(r => plain(r.stripSuffix("/"))).toSet
+    val folders = roots.iterator.map(r => plain(r).stripSuffix("/")).toSet
     file =>
       val path = plain(file)
       Iterator

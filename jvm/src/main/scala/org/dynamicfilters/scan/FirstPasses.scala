@@ -164,7 +164,8 @@ final class FirstPasses(
           val key = best.worstKey
           val spec = topK.get
           group.rest = Some(
-            if (key == null) ColumnBounds.unknown
+            // Of groups the rest has more rows of the keys that are handed on, and these are not worse than the worst of them.
+            if (key == null || spec.distinct) ColumnBounds.unknown
             else if (spec.ascending) ColumnBounds(key, null, !spec.nullsFirst, mayHaveValues = true)
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           )

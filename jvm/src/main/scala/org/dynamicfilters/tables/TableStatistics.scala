@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.types.StructField
 
-/** What the logs of tables say of their files, on the driver, read once for each version and column.
+/** What the logs of tables say of their files, on the driver, read once for each version, for all columns of a scan.
   *
   * A version that differs from one that was read in few files only is not read: the others are as they were, and the new files
   * are opened. So a table with a commit for each query (MERGE is one) has its log read now and then.

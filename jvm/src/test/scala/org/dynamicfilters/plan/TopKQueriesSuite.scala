@@ -101,6 +101,27 @@ class TopKQueriesSuite extends AnyFunSuite with SparkTests {
     }
   }
 
+  test("groups have all of their rows, though the first row of each goes ahead of the others") {
+    val rows = 40000
+    val k = when(col("id") === 7, 0)
+      .when(col("id") === 8, 51)
+      .when(col("id") === 9, 52)
+      .when(col("id") < rows || col("id") % 4 === 0, lit(53) + col("id") % 1000)
+      .otherwise(col("id") % 4)
+    val groups =
+      spark.range(0, 3L * rows, 1, 1).select(k as "k", col("id"), sha2(col("id").cast("string"), 256) as "pad")
+    val path = newPath()
+    groups.write.option("parquet.block.row.count.limit", rows.toString).parquet(path)
+    spark.read.parquet(path).createOrReplaceTempView("groups")
+    checkFiltered(spark.sql("select k, count(*), max(pad) from groups group by k order by k limit 3"))
+    checkFiltered(spark.sql("select k, count(*), max(pad) from groups where id > 4 group by k order by k limit 3"))
+    checkSame(
+      spark.sql(
+        "select k, id from (select *, dense_rank() over (order by k) r from groups) where r <= 3 order by id"
+      )
+    )
+  }
+
   test("partition columns as key and beside it") {
     val p = newPath()
     table.withColumn("part", col("id") % 7).write.options(smallRowGroups).partitionBy("part").parquet(p)
