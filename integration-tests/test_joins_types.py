@@ -369,3 +369,20 @@ def test_one_filter_of_columns_of_two_types(spark: SparkSession, tmp_path: Path,
     ):
         run = compare(query, STRATEGIES[strategy], joins.FOREVER).on
         joins.assert_row_groups_pruned(run, "b")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_bitmaps_of_keys_about_a_multiple_of_2_31(
+    spark: SparkSession, compare: Comparer, tmp_path: Path, strategy: str
+) -> None:
+    """The library's own loop over a bitmap leaves out runs that begin there."""
+    start = 1 << 31
+    ids = range(start - 10_000, start + 40_000)
+    pad = [f"{i * 7919:060x}" for i in ids]
+    joins.view(spark, tmp_path, "past_ints", pa.table({"k": pa.array(ids, pa.int64()), "pad": pad}))
+    keys = [i for i in range(start, start + 30_000) if i < start + 3_000 or i % 1_000 < 700]
+    joins.view(spark, tmp_path, "keys_past_ints", pa.table({"j": pa.array(keys, pa.int64())}))
+    query = "SELECT k, pad FROM past_ints JOIN (SELECT j FROM keys_past_ints WHERE j > 0) ON k = j"
+    run = compare(query, STRATEGIES[strategy], joins.FOREVER).on
+    joins.assert_pruned(run, "k")
+    assert [f["form"] for f in run.on_column("k")] == ["range+bitmap"], str(run)

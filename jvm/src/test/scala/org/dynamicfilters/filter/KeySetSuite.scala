@@ -127,6 +127,15 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(ByteBuffer.wrap(mixed).order(ByteOrder.LITTLE_ENDIAN).getInt(8) == 0)
   }
 
+  test("runs that begin at or about a multiple of 2^31 have all of their members") {
+    for (multiple <- -3L to 3L; before <- Seq(-3, 0, 1, 70000); length <- Seq(1, 2, 5, 200, 65536, 200000)) {
+      val all = Array.tabulate(length)(i => (multiple << 31) - before + i)
+      val found = Array.newBuilder[Long]
+      LongRoaring.of(all).foreach(found += _)
+      assert(found.result().sameElements(all), s"$length from $before before $multiple * 2^31")
+    }
+  }
+
   test("a damaged bitmap is refused or is another valid one") {
     val random = new Random(3)
     forAll(numbers, minSuccessful(300)) { all =>
