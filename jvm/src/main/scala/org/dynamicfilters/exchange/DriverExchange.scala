@@ -1,7 +1,6 @@
 package org.dynamicfilters.exchange
 
 import java.util.concurrent.ConcurrentHashMap
-import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -16,8 +15,8 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
   private final class Peer(val executorId: String, val wire: RpcAccess.PeerWire)
 
   private val connected = new ConcurrentHashMap[String, Peer]()
-  private val worker = new Worker("coordinator", DriverExchange.MostWaiting, counters)
-  private val waitingBytes = new AtomicLong
+  private val worker =
+    new Worker("coordinator", DriverExchange.MostWaiting, counters, DriverExchange.MostWaitingBytes)
 
   val coordinator =
     new Coordinator(
@@ -36,16 +35,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
       override def registered(peer: String, executorId: String, to: RpcAccess.PeerWire): Unit =
         connected.put(peer, new Peer(executorId, to))
       override def received(peer: String, bytes: Array[Byte]): Unit =
-        if (waitingBytes.addAndGet(bytes.length) > DriverExchange.MostWaitingBytes) {
-          waitingBytes.addAndGet(-bytes.length)
-          counters.add(ExchangeCounter.droppedOverload)
-        } else {
-          val will = worker.later(0) {
-            waitingBytes.addAndGet(-bytes.length)
-            Seam.current.handles(bytes)(coordinator.received(peer, bytes))
-          }
-          if (!will) waitingBytes.addAndGet(-bytes.length)
-        }
+        worker.later(0, bytes.length)(Seam.current.handles(bytes)(coordinator.received(peer, bytes)))
       override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
         def nothing(): Unit = reply(Array.emptyByteArray, null)
         // Building a filter takes too long for Spark's threads. An empty answer is none, and spares whoever asks the wait.

@@ -1,6 +1,5 @@
 package org.dynamicfilters.exchange
 
-import java.lang.ref.SoftReference
 import java.util.UUID
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong, AtomicReference}
 
@@ -9,6 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
+import org.dynamicfilters.filter.Once
 import org.dynamicfilters.state.{Executions, Seam, SnapshotFilter, SnapshotsRef}
 
 /** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
@@ -204,25 +204,12 @@ object ExecutorExchange extends Logging {
         // Large ones are fetched and decoded once.
         else
           Executions.instance
-            .attach(request.executionId, ("snapshots", table.id, numbers))(new Once(decoded()))
-            .fold(decoded())(_.value)
+            .attach(request.executionId, ("snapshots", table.id, numbers))(
+              new Once[Map[Int, IndexedSeq[SnapshotFilter]]]
+            )
+            .fold(decoded())(_.value(decoded()))
       contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))
     }
-
-  /** A value that is made by whoever asks first, while the others wait; again, if it could not be made, or when memory was short:
-    * filters of partitions that have been read are not needed any more.
-    */
-  private final class Once[A <: AnyRef](make: => Option[A]) {
-    private var made: SoftReference[A] = _
-    def value: Option[A] = synchronized {
-      val known = Option(made).flatMap(r => Option(r.get))
-      known.orElse {
-        val now = make
-        made = now.map(new SoftReference(_)).orNull
-        now
-      }
-    }
-  }
 
   /** An answer takes less than a millisecond; a driver that collects garbage may take seconds. */
   private val AskMillis = 5000L

@@ -57,6 +57,20 @@ sealed trait KeyDomain extends Serializable {
 
 object KeyDomain {
 
+  /** A key that stays as it is when the row or vector that it was read from is used again. */
+  def copied(key: AnyRef): AnyRef = key match {
+    case s: UTF8String => s.copy()
+    case other => other
+  }
+
+  /** Whether a key is the same as Java's string: readers and sources make these, in which bytes that are no UTF-8 become others,
+    * which may be less or greater. So is any key that is no string.
+    */
+  def isText(key: AnyRef): Boolean = key match {
+    case s: UTF8String => s.isValid
+    case _ => true
+  }
+
   /** The domain of a type, or why its values cannot be filtered. */
   def of(dt: DataType): Either[String, KeyDomain] = dt match {
     case t if LongDomain.kindOf(t).isDefined => Right(new LongDomain(t))

@@ -144,29 +144,15 @@ private[operators] object TopKTap {
         case _: StringType => r => if (r.isNullAt(key)) t.acceptNull() else accepts(t, r.getUTF8String(key))
         case BinaryType => r => if (r.isNullAt(key)) t.acceptNull() else accepts(t, r.getBinary(key))
         case d: DecimalType =>
-          r => if (r.isNullAt(key)) t.acceptNull() else counted(t, r.getDecimal(key, d.precision, d.scale))
+          r => if (r.isNullAt(key)) t.acceptNull() else accepts(t, r.getDecimal(key, d.precision, d.scale))
         case other => throw new IllegalStateException(s"no object keys of type ${other.sql}")
       }
   }
 
-  def accepts(task: TaskTopK, key: UTF8String): Boolean = {
+  def accepts(task: TaskTopK, key: AnyRef): Boolean = {
     val t = task.asInstanceOf[ObjectTaskTopK]
     val wanted = t.wants(key)
-    // The row's memory is reused: the key that is counted is a copy.
-    if (wanted && t.counts) t.count(key.copy())
-    wanted
-  }
-
-  def accepts(task: TaskTopK, key: Array[Byte]): Boolean = {
-    val t = task.asInstanceOf[ObjectTaskTopK]
-    val wanted = t.wants(key)
-    if (wanted && t.counts) t.count(key.clone())
-    wanted
-  }
-
-  private def counted(t: ObjectTaskTopK, k: AnyRef): Boolean = {
-    val wanted = t.wants(k)
-    if (wanted && t.counts) t.count(k)
+    if (wanted && t.counts) t.count(KeyDomain.copied(key))
     wanted
   }
 }

@@ -47,8 +47,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val rows = started(child.execute())(Seq(_))
-    val tap = source
+    val (rows, tap) = (started(child.execute())(Seq(_)), source)
     // The index of this RDD's partition, not the task's: see TaskFilters.start.
     new MappedRDD(rows, (partition, it: Iterator[InternalRow]) => new NeededRows(it, tap.start(partition).ofRows))
   }
@@ -62,60 +61,46 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   override def inputRDDs(): Seq[RDD[InternalRow]] = started(child.asInstanceOf[CodegenSupport].inputRDDs())(identity)
 
   override protected def doProduce(ctx: CodegenContext): String = {
-    // A union asks its branches for their RDDs here already, since Spark 4.3: what is below then has this run, and what is in a
-    // branch has begun.
-    if (nextRuns.isEmpty && !isFilled) nextRuns = filters.map(_.nextRun())
+    // A union asks its branches for their RDDs here already, since Spark 4.3: what is below belongs to this run then.
+    runs
+    // The operator's name has an id.
+    ctx.freshNamePrefix = "dynamicFilter"
+    val from = ctx.addReferenceObj("tapSource", source)
+    variable = ctx.addMutableState(classOf[TopKTap].getName, "tap", v => s"$v = $from.start(partitionIndex);")
     child.asInstanceOf[CodegenSupport].produce(ctx, this)
   }
 
-  // The keys are evaluated below: where all columns are asked for, Spark names a function by the operator, and this one's name
-  // has an id.
+  // The keys are evaluated below: where all columns are asked for, Spark names a function by the operator.
   override def usedInputs: AttributeSet = AttributeSet.empty
 
   /** Drops rows in the loop of the operators around it, before a row is made of what they have. */
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     ctx.freshNamePrefix = "dynamicFilter"
-    val tap = variable(ctx)
     val evaluated = evaluateRequiredVariables(output, input, AttributeSet(keys.map(output)))
     val needed = keys.zipWithIndex.map { case (k, i) =>
-      s"(${input(k).isNull} ? $tap.acceptsNull($i) : $tap.accepts($i, ${input(k).value}))"
+      s"(${input(k).isNull} ? $variable.acceptsNull($i) : $variable.accepts($i, ${input(k).value}))"
     }
     // Not `||`: every part counts the row that it needs, also where another one has decided.
     s"""
        |do {
        |  $evaluated
-       |  if (!$tap.handsOn(${needed.mkString(" | ")})) continue;
+       |  if (!$variable.handsOn(${needed.mkString(" | ")})) continue;
        |  ${consume(ctx, input)}
        |} while (false);
      """.stripMargin
   }
 
-  // What the tasks of the next execution get: generated code has it before its RDDs are made.
-  @transient private var source = new TapSource
-  @transient private var named: (CodegenContext, String) = _
-  @transient private var nextRuns = Seq.empty[Long]
+  // Spark executes an operator once and keeps its RDD, so there is one run, and one source, which generated code has before it
+  // is filled.
+  @transient private lazy val runs = filters.map(_.nextRun())
+  @transient private val source = new TapSource
 
-  // Whether the source has what tasks get, and no generated code has it yet.
-  @transient private var isFilled = false
-
-  /** The tap in generated code, one however often rows come to it there. */
-  private def variable(ctx: CodegenContext): String = {
-    if (named == null || (named._1 ne ctx)) {
-      if (!isFilled) source = new TapSource
-      isFilled = false
-      val from = ctx.addReferenceObj("tapSource", source)
-      named = ctx -> ctx.addMutableState(classOf[TopKTap].getName, "tap", v => s"$v = $from.start(partitionIndex);")
-    }
-    named._2
-  }
+  // Name of the tap in the code that is being generated.
+  @transient private var variable: String = _
 
   /** Starts the filters' runs, before the scans below start: they belong to the same run. */
   private def started[A](execute: => A)(rdds: A => Seq[RDD[InternalRow]]): A = {
-    val runs = if (nextRuns.nonEmpty) nextRuns else filters.map(_.nextRun())
-    nextRuns = Nil
-    isFilled = named == null
-    // It holds all of the code.
-    named = null
+    runs
     val rows = execute
     val started = filters.indices.map(start)
     if (rdds(rows).exists(SparkAccess.determinism(_) == DeterministicLevel.INDETERMINATE))

@@ -3,7 +3,6 @@ package org.dynamicfilters.operators
 import org.apache.spark.sql.connector.expressions.Expression
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, And, Predicate}
 import org.apache.spark.sql.execution.dynamicfilters.ExpressionAccess
-import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 
 /** Filters as predicates of DataSource V2. */
@@ -28,7 +27,7 @@ object V2Predicates {
           case _ => None
         }
         values match {
-          case Some(vs) if !vs.exists(v => isNaN(r.domain, v) || isNoText(v)) =>
+          case Some(vs) if !vs.exists(v => isNaN(r.domain, v) || !KeyDomain.isText(v)) =>
             val literals =
               vs.filter(filter.passes).flatMap(zeros(r.domain, _)).map(ExpressionAccess.literal(_, r.domain.dataType))
             Some(new Predicate("IN", (reference +: literals).toArray[Expression]))
@@ -45,7 +44,7 @@ object V2Predicates {
 
   private def range(reference: Expression, r: ValueFilter.Range): Option[Predicate] = {
     def compared(end: Option[End], inclusive: String, exclusive: String, of: Seq[Any] => Any) =
-      end.filterNot(e => isNaN(r.domain, e.key) || isNoText(e.key)).map { e =>
+      end.filterNot(e => isNaN(r.domain, e.key) || !KeyDomain.isText(e.key)).map { e =>
         val value = ExpressionAccess.literal(of(zeros(r.domain, e.key)), r.domain.dataType)
         new Predicate(if (e.inclusive) inclusive else exclusive, Array(reference, value))
       }
@@ -60,12 +59,6 @@ object V2Predicates {
     case d: Double if d == 0.0 => Seq(-0.0, 0.0)
     case f: Float if f == 0.0f => Seq(-0.0f, 0.0f)
     case other => Seq(other)
-  }
-
-  /** Sources make Java's strings of them, in which bytes that are no UTF-8 become others, that may be less or greater. */
-  private def isNoText(key: AnyRef): Boolean = key match {
-    case s: UTF8String => !s.isValid
-    case _ => false
   }
 
   /** Sources have no NaN that can be compared with; to Spark it is the greatest value. */

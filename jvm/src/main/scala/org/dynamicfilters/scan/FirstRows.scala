@@ -1,9 +1,8 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.sql.vectorized.ColumnVector
-import org.dynamicfilters.filter.{LongDomain, ObjectDomain}
+import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain}
 import org.dynamicfilters.state.TopKSpec
-import org.apache.spark.unsafe.types.UTF8String
 
 /** The `limit` best rows of a row group by the TopK's key: those that are worth handing on first, because they set the bound
   * that excludes the others.
@@ -41,12 +40,6 @@ object FirstRows {
         case d: LongDomain => java.lang.Long.valueOf(d.longFromVector(v, i))
         case d: ObjectDomain => d.fromVector(v, i)
       }
-
-  /** The vector is reused by the next batch: what is kept is copied. */
-  private[scan] def copied(key: AnyRef): AnyRef = key match {
-    case s: UTF8String => s.copy()
-    case other => other
-  }
 }
 
 private final class LongFirstRows(spec: TopKSpec, domain: LongDomain) extends FirstRows(spec) {
@@ -133,10 +126,10 @@ private final class ObjectFirstRows(spec: TopKSpec) extends FirstRows(spec) {
   override def offer(v: ColumnVector, i: Int, row: Long): Unit = {
     val key = FirstRows.key(spec, v, i)
     if (key != null || spec.nullsFirst) {
-      if (heap.size < limit) heap.add(new Entry(FirstRows.copied(key), row))
+      if (heap.size < limit) heap.add(new Entry(KeyDomain.copied(key), row))
       else if (order.compare(key, heap.peek.key) < 0) {
         heap.poll()
-        heap.add(new Entry(FirstRows.copied(key), row))
+        heap.add(new Entry(KeyDomain.copied(key), row))
       }
     }
   }
@@ -165,7 +158,7 @@ private final class DistinctFirstRows(spec: TopKSpec) extends FirstRows(spec) {
       if (first.size < limit || order.compare(key, first.lastKey) < 0) {
         if (!first.containsKey(key)) {
           if (first.size == limit) first.pollLastEntry()
-          last = FirstRows.copied(key)
+          last = KeyDomain.copied(key)
           first.put(last, row)
         }
       }

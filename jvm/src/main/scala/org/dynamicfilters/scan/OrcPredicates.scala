@@ -7,7 +7,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{End, LongSet, ObjectValues, ValueFilter}
+import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 import org.dynamicfilters.state.{JoinRef, UserRef}
 
 /** Filters as predicates for Spark's ORC reader, which leaves out stripes and row groups by its own statistics.
@@ -60,7 +60,7 @@ object OrcPredicates {
         case _ => None
       }
       values.map(_.filter(filter.passes)) match {
-        case Some(vs) if vs.nonEmpty && vs.forall(isText) => Seq(In(column, vs.map(literal(_, r)).toArray))
+        case Some(vs) if vs.nonEmpty && vs.forall(KeyDomain.isText) => Seq(In(column, vs.map(literal(_, r)).toArray))
         case _ => range(column, r)
       }
     case ValueFilter.Both(left, right) => of(column, left) ++ of(column, right)
@@ -70,14 +70,8 @@ object OrcPredicates {
   private def range(column: String, r: ValueFilter.Range): Seq[Filter] = {
     // The ends themselves may pass: that is simpler, and only wider.
     def bound(end: Option[End], compared: (String, Any) => Filter) =
-      end.filter(e => isText(e.key)).map(e => compared(column, literal(e.key, r))).toSeq
+      end.filter(e => KeyDomain.isText(e.key)).map(e => compared(column, literal(e.key, r))).toSeq
     bound(r.lower, GreaterThanOrEqual(_, _)) ++ bound(r.upper, LessThanOrEqual(_, _))
-  }
-
-  /** Strings go to the reader as Java's, which hold no bytes that are not UTF-8. */
-  private def isText(key: AnyRef): Boolean = key match {
-    case s: UTF8String => s.isValid
-    case _ => true
   }
 
   private def literal(key: AnyRef, r: ValueFilter.Range): Any = r.domain.toInternal(key) match {

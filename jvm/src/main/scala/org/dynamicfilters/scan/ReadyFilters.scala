@@ -3,7 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.dynamicfilters.exchange.FilterBroadcasts
-import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.filter.{FilterCodec, Once, ValueFilter}
 import org.dynamicfilters.state.{Executions, FilterRef, JoinRef, TaskFilters}
 
 /** The filters that were complete when a scan was started; they travel with it.
@@ -45,8 +45,9 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
 
   private def decodedOnce(execution: Long, ref: FilterRef, at: Int): ValueFilter =
     Executions.instance
-      .attach(execution, ("ready", ref.id))(new ReadyFilters.Decoded(decode(at)))
-      .fold(decode(at))(_.filter)
+      .attach(execution, ("ready", ref.id))(new Once[ValueFilter])
+      .flatMap(_.value(Some(decode(at))))
+      .getOrElse(decode(at))
 
   private def decode(at: Int): ValueFilter = {
     val bytes = filters(at) match {
@@ -59,12 +60,6 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
 }
 
 object ReadyFilters {
-
-  /** Decoded by whoever asks first, while others wait for this one only: it may come over the network. */
-  private final class Decoded(decode: => ValueFilter) {
-    lazy val filter: ValueFilter = decode
-  }
-
   val none: ReadyFilters = new ReadyFilters(Array.empty)
 
   /** A task's closure is decoded in every task, a broadcast once in a process. */

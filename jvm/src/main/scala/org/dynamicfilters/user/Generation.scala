@@ -1,11 +1,11 @@
 package org.dynamicfilters.user
 
-import java.lang.ref.{SoftReference, WeakReference}
+import java.lang.ref.WeakReference
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.types.DataType
-import org.dynamicfilters.filter.{FilterCodec, KeyDomain, ValueFilter, ValuePredicate}
+import org.dynamicfilters.filter.{FilterCodec, KeyDomain, Once, ValueFilter, ValuePredicate}
 
 /** One generation of a user's filter: what passes from one update to the next. Immutable; equal if filter and number are.
   *
@@ -106,27 +106,19 @@ object Generation {
   }
 
   /** On executors: decoded once, and kept while there is memory. */
-  private val decoded = new java.util.LinkedHashMap[Key, Decoded](16, 0.75f, true) {
-    override def removeEldestEntry(e: java.util.Map.Entry[Key, Decoded]): Boolean = size > MostKept
+  private val decoded = new java.util.LinkedHashMap[Key, Once[Content]](16, 0.75f, true) {
+    override def removeEldestEntry(e: java.util.Map.Entry[Key, Once[Content]]): Boolean = size > MostKept
   }
 
-  /** Whoever asks first decodes it; who asks for another one does not wait for that. */
-  private final class Decoded {
-    private var known = new SoftReference[Content](null)
-
-    def content(bytes: () => Array[Byte]): Content = synchronized {
-      Option(known.get).getOrElse {
-        // Rows must not pass a filter that cannot be read: what matches is exact. So this is an error of the query.
-        val filter = FilterCodec.decode(bytes()).fold(why => throw new IllegalStateException(why), identity)
-        val content = new Content(filter)
-        known = new SoftReference(content)
-        content
-      }
-    }
-  }
-
+  /** Who asks for another one does not wait for this. */
   private def shared(key: Key, bytes: () => Array[Byte]): Content =
-    decoded.synchronized(decoded.computeIfAbsent(key, _ => new Decoded)).content(bytes)
+    decoded
+      .synchronized(decoded.computeIfAbsent(key, _ => new Once[Content]))
+      .value(
+        // Rows must not pass a filter that cannot be read: what matches is exact. So this is an error of the query.
+        Some(new Content(FilterCodec.decode(bytes()).fold(why => throw new IllegalStateException(why), identity)))
+      )
+      .get
 
   private final class OnWire(
       filterId: Long,

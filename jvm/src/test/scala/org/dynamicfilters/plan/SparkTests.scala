@@ -51,7 +51,7 @@ final case class Seen(filters: Seq[Row], scans: Seq[Row]) {
   def rowGroupsPruned: Long = scans.map(_.getAs[Long]("row_groups_pruned")).sum
 
   /** Whether a scan left something out: that a filter was there proves nothing of it. */
-  def skipped: Boolean = rowsPruned > 0 || rowGroupsPruned > 0
+  def skipped: Boolean = rowsPruned > 0 || rowGroupsPruned > 0 || scans.exists(_.getAs[Long]("files_pruned") > 0)
   def reasons: Seq[String] = filters.map(_.getAs[String]("reason")).filter(_ != null)
 }
 

@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import scala.collection.immutable.BitSet
 
-import org.apache.spark.sql.execution.vectorized.WritableColumnVector
+import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{Values, Vectors}
 import org.dynamicfilters.state.TopKSpec
 import org.scalacheck.Gen
@@ -78,22 +78,26 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  private def offered(best: FirstRows, v: WritableColumnVector, n: Int): Unit =
-    (0 until n).foreach(i => best.offer(v, i, i.toLong))
+  /** Orders by keys of the type, and values. */
+  private def runs(t: Values, distinct: Boolean) = for {
+    values <- Gen.listOf(t.nullable)
+    limit <- Gen.choose(1, 8)
+    ascending <- Gen.oneOf(true, false)
+    nullsFirst <- Gen.oneOf(true, false)
+  } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = !distinct, distinct = distinct), values)
+
+  private def offered(s: TopKSpec, dataType: DataType, values: Seq[Any]): FirstRows = {
+    val v = Vectors.onHeap(dataType, values)
+    val best = FirstRows(s)
+    try values.indices.foreach(i => best.offer(v, i, i.toLong))
+    finally v.close()
+    best
+  }
 
   Values.all.foreach { t =>
     test(s"the best rows by $t are the first of the sorted ones") {
-      val runs = for {
-        values <- Gen.listOf(t.nullable)
-        limit <- Gen.choose(1, 8)
-        ascending <- Gen.oneOf(true, false)
-        nullsFirst <- Gen.oneOf(true, false)
-      } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = true), values)
-      forAll(runs) { case (s, values) =>
-        val v = Vectors.onHeap(t.dataType, values)
-        val best = FirstRows(s)
-        try offered(best, v, values.size)
-        finally v.close()
+      forAll(runs(t, distinct = false)) { case (s, values) =>
+        val best = offered(s, t.dataType, values)
         val keys = values.map(t.domain.fromInternal)
         val expected =
           keys.filter(k => k != null || s.nullsFirst).sorted(Ordering.comparatorToOrdering(s.order)).take(s.limit)
@@ -116,17 +120,9 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   Values.all.foreach { t =>
     test(s"the best different keys by $t are the first of the sorted ones, each with its first row") {
-      val runs = for {
-        values <- Gen.listOf(t.nullable)
-        limit <- Gen.choose(1, 8)
-        ascending <- Gen.oneOf(true, false)
-        nullsFirst <- Gen.oneOf(true, false)
-      } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = false, distinct = true), values ++ values)
-      forAll(runs) { case (s, values) =>
-        val v = Vectors.onHeap(t.dataType, values)
-        val best = FirstRows(s)
-        try offered(best, v, values.size)
-        finally v.close()
+      forAll(runs(t, distinct = true)) { case (s, once) =>
+        val values = once ++ once
+        val best = offered(s, t.dataType, values)
         val keys = values.map(t.domain.fromInternal)
         def same(a: AnyRef, b: AnyRef) = s.order.compare(a, b) == 0
         val wanted = keys.filter(k => k != null || s.nullsFirst).sorted(Ordering.comparatorToOrdering(s.order))
@@ -142,10 +138,7 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("more best rows than the heap starts with") {
     val s = TopKSpec(Values.longs.domain, 3000, ascending = false, nullsFirst = false, tiesFree = true)
     val values = (0 until 5000).map(i => (i * 7919L) % 5000)
-    val v = Vectors.onHeap(Values.longs.dataType, values)
-    val best = FirstRows(s)
-    offered(best, v, 5000)
-    v.close()
+    val best = offered(s, Values.longs.dataType, values)
     assert(best.rows.map(r => values(r.toInt)).sorted.toSeq == (2000L until 5000L))
   }
 }
