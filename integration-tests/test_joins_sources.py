@@ -128,8 +128,7 @@ def test_python_functions(spark: SparkSession, compare: Comparer) -> None:
     for settings in STRATEGIES.values():
         # The hint holds `p` back: functions may take any time, so a scan would not wait for them by itself.
         on_build = (
-            "SELECT /*+ DYNAMIC_FILTER(p) */ p.id "
-            "FROM p JOIN (SELECT plus_one(j) AS j FROM b) x ON p.k = x.j"
+            "SELECT /*+ DYNAMIC_FILTER(p) */ p.id FROM p JOIN (SELECT plus_one(j) AS j FROM b) x ON p.k = x.j"
         )
         joins.assert_row_groups_pruned(compare(on_build, settings).on, "k")
         on_probe = "SELECT x.id FROM (SELECT plus_one(k) AS k, id, payload FROM p) x JOIN b ON x.k = b.j"

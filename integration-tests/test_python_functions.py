@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from pyspark.sql.types import LongType
 
 from spark_dynamic_filters import create_filter, isin
 from support import joins
+from support.applications import run_application, value
 from support.checks import assert_fired, assert_rejected, contains_all
 
 if TYPE_CHECKING:
@@ -157,6 +160,45 @@ def test_functions_of_batches_see_none_without_rows(
         scattered = spark.table("t").where("id % 97 = 5").selectExpr("id AS j")
         result = assert_same_result(probe.join(scattered, F.col("id").eqNullSafe(F.col("j"))))
     assert_fired(result)
+
+
+_PIPELINED = """
+from pyspark.sql import Window, functions as F
+spark = start("local[4]", settings={
+    "spark.python.udf.pipelined.enabled": "true", "spark.sql.shuffle.partitions": "2",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50", "spark.sql.parquet.columnarReaderBatchSize": "64",
+    "spark.sql.files.maxPartitionBytes": "64m", "spark.sql.files.openCostInBytes": "32m",
+})
+# The best rows come last: as many as can be are counted.
+source = spark.range(0, 40000, 1, 2).selectExpr("40000 - id AS k", "id DIV 9 AS g", "md5(string(id)) AS pad")
+source.write.option("parquet.block.size", 8192).option("parquet.block.size.row.check.min", 10).parquet("t")
+t = spark.read.parquet("t").withColumn("h", F.udf(lambda v: v // 2, "bigint")("k")).where("h >= 0")
+rank = F.rank().over(Window.partitionBy().orderBy("k"))
+frames = {
+    "rows": lambda: t.orderBy("k").limit(700).select("k"),
+    "groups": lambda: t.groupBy("g").agg(F.count("*").alias("n")).orderBy(F.desc("g")).limit(600),
+    "minimum": lambda: t.agg(F.min("k")),
+    "rank": lambda: t.select("k", rank.alias("r")).where("r <= 500"),
+}
+wrong = []
+for name, frame in frames.items():
+    with sdf.conf(spark).override(enabled=False):
+        expected = sorted(frame().collect())
+    wrong += [name for _ in range(8) if sorted(frame().collect()) != expected]
+print("WRONG", json.dumps(wrong))
+made = "SELECT max(generation) g FROM dynamic_filters() WHERE producer = 'topk'"
+print("MADE", spark.sql(made).head().g)
+print("FAILURES", counters(spark)["failures"])
+"""
+
+
+@pytest.mark.exhaustive
+def test_functions_that_are_fed_by_a_thread_of_their_own(tmp_path: Path) -> None:
+    """From Spark 4.3 on: then the scan runs in another thread than the operators that count its rows."""
+    out = run_application(_PIPELINED, tmp_path)
+    assert json.loads(value(out, "WRONG")) == []
+    assert int(value(out, "MADE")) > 0
+    assert value(out, "FAILURES") == "0"
 
 
 def test_not_deterministic(spark: SparkSession, half: Half) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import operator
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -60,6 +62,7 @@ UPDATES: dict[str, tuple[str, Callable[[], sdf.Form], type[Exception], str]] = {
         MISMATCH,
         "1E-999999999 is no",
     ),
+    "one as a fraction": ("decimal(2,2)", lambda: sdf.isin([1]), MISMATCH, "1 is no value"),
     "too many digits": ("decimal(4,2)", lambda: sdf.isin([100]), MISMATCH, "100 is no value"),
     "date for a timestamp": ("timestamp", lambda: sdf.isin([dt.date(2020, 1, 1)]), MISMATCH, "a date"),
     "zone where there is none": (
@@ -69,6 +72,12 @@ UPDATES: dict[str, tuple[str, Callable[[], sdf.Form], type[Exception], str]] = {
         "with a time zone",
     ),
     "bloom": ("bigint", lambda: sdf.bloom(["x"]), MISMATCH, "'x' is no value"),
+    "many Bloom filters": (
+        "bigint",
+        lambda: functools.reduce(operator.and_, [sdf.bloom([i, 0]) for i in range(257)]),
+        INVALID,
+        "257 Bloom filters .*at most 256",
+    ),
     "second part of a conjunction": (
         "bigint",
         lambda: sdf.isin([1]) & sdf.between("a", "b"),

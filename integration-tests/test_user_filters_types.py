@@ -115,6 +115,16 @@ def test_filters_of_dates_by_bitmap(spark: SparkSession, t: str) -> None:
         assert ids(spark.table(t).where(f.matches("c_date"))) == by_bitmap
 
 
+def test_fractions_only(spark: SparkSession) -> None:
+    """Zero is a value of a type without digits before the point."""
+    with sdf.create_filter(spark, "share", "decimal(2,2)") as f:
+        rows = spark.sql("SELECT cast(x as decimal(2,2)) x FROM VALUES (0BD), (0.25BD), (0.3BD) v(x)")
+        f.update(sdf.isin([0, Decimal("0.25")]))
+        assert sorted(r.x for r in rows.where(f.matches("x")).collect()) == [Decimal("0.00"), Decimal("0.25")]
+        f.update(sdf.between(Decimal("0.00"), Decimal("0.2")))
+        assert [r.x for r in rows.where(f.matches("x")).collect()] == [Decimal("0.00")]
+
+
 def test_decimals_are_exact(spark: SparkSession) -> None:
     with sdf.create_filter(spark, "price", "decimal(10,2)") as f:
         f.update(sdf.isin([Decimal("1.5"), 2]))

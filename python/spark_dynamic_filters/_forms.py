@@ -239,9 +239,14 @@ def _plain(what: str, values: Any) -> tuple[Any, ...]:
     for conversion in ("to_pylist", "tolist"):  # pyarrow; numpy and pandas
         convert = getattr(values, conversion, None)
         if callable(convert):
-            plain = convert()
+            try:
+                plain = convert()
+            except (OverflowError, ValueError) as error:  # pyarrow's, of times that Python has not
+                raise InvalidArgument(f"{what}: a value is none of Python's: {error}") from error
             if not isinstance(plain, list):
                 raise InvalidArgument(f"{what}: expected several values, got an array without a dimension")
+            if _is_of_times(values):
+                _refuse_bare(what, plain, values.dtype)
             return tuple(_value(v) for v in plain)
     return tuple(_value(v) for v in values)
 
@@ -249,10 +254,27 @@ def _plain(what: str, values: Any) -> tuple[Any, ...]:
 def _value(value: Any) -> Any:
     module = type(value).__module__
     if module == "numpy" and hasattr(value, "item"):
-        return _in_microseconds(value).item()  # a numpy number among Python's own
+        plain = _in_microseconds(value).item()  # a numpy number among Python's own
+        if _is_of_times(value):
+            _refuse_bare("a value", [plain], value.dtype)
+        return plain
     if module.startswith("pandas.") and type(value).__name__ in ("NAType", "NaTType"):
         return None
     return value
+
+
+def _is_of_times(values: Any) -> bool:
+    return getattr(getattr(values, "dtype", None), "kind", "") in ("m", "M")
+
+
+def _refuse_bare(what: str, plain: list[Any], kind: Any) -> None:
+    """Times that Python's types do not have, as of the year 12000, numpy makes integers."""
+    bare = next((v for v in plain if _is_integer(v)), None)
+    if bare is not None:
+        raise InvalidArgument(
+            f"{what}: {shown(bare)} of numpy's {kind} is no time that Python has: years are 1 to 9999, "
+            "units days to microseconds"
+        )
 
 
 def _in_microseconds(values: Any) -> Any:

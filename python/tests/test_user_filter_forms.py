@@ -193,6 +193,25 @@ def test_conjunctions_are_flat() -> None:
     assert len(_form(form).all_of.parts) == 501
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "us", "25ns"])
+def test_times_that_python_has_not(unit: str) -> None:
+    times = np.array(["2020-01-01", "12000-01-01"], "M8[D]").astype(f"M8[{unit}]")
+    if unit == "25ns":
+        times = np.array(["2020-01-01"], f"M8[{unit}]")
+    for make in (lambda: sdf.isin(times), lambda: sdf.bloom(times), lambda: sdf.between(times[-1])):
+        with pytest.raises(sdf.InvalidArgument, match="no time that Python has"):
+            make()
+
+
+def test_times_of_pyarrow_that_python_has_not() -> None:
+    with pytest.raises(sdf.InvalidArgument, match="isin: a value is none of Python's"):
+        sdf.isin(pa.array([10**15], pa.timestamp("s")))
+
+
+def test_missing_times_of_numpy() -> None:
+    assert sdf.isin(np.array(["2020-01-01", "NaT"], "M8[D]")) == sdf.isin([dt.date(2020, 1, 1), None])
+
+
 def test_rates_of_numpy() -> None:
     assert _form(sdf.bloom([1], fpp=np.float32(0.5))).bloom.fpp == 0.5
 

@@ -75,7 +75,9 @@ trait ColumnFilter extends Serializable {
     */
   def mayMatchBetween(min: Any, max: Any, nulls: Boolean): Boolean
 
-  /** The values that can matter, if they are known one by one and NULL is none of them. */
+  /** The values that can matter, if they are known one by one. None if NULL may matter, or a zero or NaN of a floating-point type:
+    * these are several values to whoever looks them up by equality.
+    */
   def values: Option[Seq[Any]]
 
   /** As in a SQL text, for plans and logs: `50 <= k <= 1000`. */

@@ -2,7 +2,7 @@ package org.dynamicfilters.filter
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{InvalidProtocolBufferException, UnsafeByteOperations}
+import com.google.protobuf.{CodedInputStream, InvalidProtocolBufferException, UnsafeByteOperations}
 
 import org.dynamicfilters.proto._
 
@@ -18,6 +18,14 @@ object FilterCodec {
   /** The version written, and the only one read. Rises with every change of the schema. */
   val version: Int = 2
 
+  /** Filters that one column has to pass one by one are messages in messages, two deeper for each. A reader takes 100 levels by
+    * itself.
+    */
+  private val MostNested = 1000
+
+  /** How many such filters may be one. */
+  val mostParts: Int = 256
+
   def encode(f: ValueFilter): Array[Byte] =
     FilterMessage.newBuilder().setVersion(version).setFilter(form(f)).build().toByteArray
 
@@ -28,7 +36,10 @@ object FilterCodec {
   /** The filter, or why there is none. */
   def decode(b: Array[Byte]): Either[String, ValueFilter] =
     reading("filter") {
-      val m = FilterMessage.parseFrom(b)
+      val in = CodedInputStream.newInstance(b)
+      in.setRecursionLimit(MostNested)
+      val m = FilterMessage.parseFrom(in)
+      in.checkLastTagWas(0)
       for {
         // First of all: the rest of another version may mean anything.
         _ <- sameVersion("filter", m.getVersion, version)

@@ -60,6 +60,7 @@ object KeyDomain {
   /** A key that stays as it is when the row or vector that it was read from is used again. */
   def copied(key: AnyRef): AnyRef = key match {
     case s: UTF8String => s.copy()
+    case b: Array[Byte] => b.clone()
     case other => other
   }
 
@@ -312,7 +313,8 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
     case (_: StringType, _: UTF8String) => true
     case (_: DecimalType, d: Decimal) =>
       val exact = d.toJavaBigDecimal.stripTrailingZeros
-      exact.scale <= scale && exact.precision - exact.scale <= precision - scale
+      // Zero has a digit, and needs none.
+      exact.signum == 0 || (exact.scale <= scale && exact.precision - exact.scale <= precision - scale)
     case _ => false
   }
 

@@ -3,6 +3,7 @@ package org.dynamicfilters.operators
 import org.apache.spark.sql.connector.expressions.Expression
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, And, Predicate}
 import org.apache.spark.sql.execution.dynamicfilters.ExpressionAccess
+import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 
 /** Filters as predicates of DataSource V2. */
@@ -48,7 +49,9 @@ object V2Predicates {
         val value = ExpressionAccess.literal(of(zeros(r.domain, e.key)), r.domain.dataType)
         new Predicate(if (e.inclusive) inclusive else exclusive, Array(reference, value))
       }
-    (compared(r.lower, ">=", ">", _.head), compared(r.upper, "<=", "<", _.last)) match {
+    // To a source, NaN may be greater than nothing: no lower end where it passes.
+    val lower = r.lower.filterNot(_ => passesNaN(r))
+    (compared(lower, ">=", ">", _.head), compared(r.upper, "<=", "<", _.last)) match {
       case (Some(a), Some(b)) => Some(new And(a, b))
       case (a, b) => a.orElse(b)
     }
@@ -59,6 +62,12 @@ object V2Predicates {
     case d: Double if d == 0.0 => Seq(-0.0, 0.0)
     case f: Float if f == 0.0f => Seq(-0.0f, 0.0f)
     case other => Seq(other)
+  }
+
+  private def passesNaN(r: ValueFilter.Range): Boolean = r.domain.dataType match {
+    case DoubleType => r.passes(r.domain.fromInternal(Double.NaN))
+    case FloatType => r.passes(r.domain.fromInternal(Float.NaN))
+    case _ => false
   }
 
   /** Sources have no NaN that can be compared with; to Spark it is the greatest value. */

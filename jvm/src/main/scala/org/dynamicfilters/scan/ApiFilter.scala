@@ -33,7 +33,8 @@ final class ApiFilter(val ref: FilterRef, val column: Attribute, val domain: Key
   override def toString: String = ref.describe(column.name)
 }
 
-private final class ApiColumnFilter(filter: ValueFilter, domain: KeyDomain, name: String) extends ColumnFilter {
+private[dynamicfilters] final class ApiColumnFilter(filter: ValueFilter, domain: KeyDomain, name: String)
+    extends ColumnFilter {
   override def everythingPasses: Boolean = filter == ValueFilter.All
   override def nothingPasses: Boolean = filter == ValueFilter.Nothing
   override def mayMatch(value: Any): Boolean = filter.passes(domain.fromInternal(value))
@@ -51,7 +52,9 @@ private final class ApiColumnFilter(filter: ValueFilter, domain: KeyDomain, name
 
   private def listed(keys: KeySet): Option[Seq[AnyRef]] = keys match {
     case o: ObjectValues => Some(o.sorted.toSeq)
-    case l: LongSet if l.size <= ApiColumnFilter.MostValues => Some(l.toArray.toSeq.map(Long.box))
+    // Zeros and NaN have several bit patterns: whoever looks them up by equality would find one.
+    case l: LongSet if l.size <= ApiColumnFilter.MostValues =>
+      Some(l.toArray.toSeq).filterNot(_.exists(l.domain.hasManyEncodings)).map(_.map(Long.box))
     case _ => None
   }
 

@@ -78,17 +78,12 @@ final class FirstPasses(
 
   private lazy val overFilters =
     new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, counts)
-  private lazy val overPredicates = {
+  private lazy val overPredicates = asking(costly)
+  // Where no pass over the filters' columns came before.
+  private lazy val overAllPredicates = asking(cheap ++ costly)
+  private def asking(asked: Seq[Expression]): FirstPass = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-    new FirstPass(
-      access,
-      access.requestedSchema,
-      fields,
-      if (filterFields.isEmpty) cheap ++ costly else costly,
-      file.start,
-      file.length,
-      counts
-    )
+    new FirstPass(access, access.requestedSchema, fields, asked, file.start, file.length, counts)
   }
   private var opened = List.empty[FirstPass]
   private def open(p: FirstPass): FirstPass = { if (!opened.contains(p)) opened ::= p; p }
@@ -158,7 +153,7 @@ final class FirstPasses(
     } else
       survivors.best.filter(b =>
         !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math
-          .max(b.size * MinRowsPerBest, MinRowsLeft))
+          .max(b.size * MinRowsPerBest, MinRowsLeft) && tightens(b, filters.head))
       ) match {
         case Some(best) =>
           val key = best.worstKey
@@ -187,6 +182,12 @@ final class FirstPasses(
             readLate(Decision.Read(rows))
           }
       }
+  }
+
+  /** Whether handing on these rows first sets a bound that is better than the one in force. */
+  private def tightens(best: FirstRows, inForce: ValueFilter): Boolean = {
+    val k = topK.get
+    !inForce.implies(k.atLeastAsGoodAs(best.worstKey, inclusive = !k.tiesFree))
   }
 
   /** Whether a row group may have so many different keys that a TopK of groups gets its bound from it. */
@@ -250,20 +251,29 @@ final class FirstPasses(
       ofRows.foreach(_.judge())
       passing
     }
+    val second = costly.nonEmpty
+    val bound = byField.exists(_.filter != ValueFilter.All) || ofRows.nonEmpty
+    val windows = if (second && best.isDefined) KeyWindows.of(topK.get, group.rowCount) else None
+    // Whether the pass over predicates is the first one.
+    val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)
     // Spark's own filter asks the predicates again. Where nearly all of the first rows pass, that is all they are asked for,
     // unless they are to find the best rows.
     def ofPredicates(rows: Option[RowSet]): RowSet =
-      pass(overPredicates, rows, best, see = null, 1, giveUpAboveAll = if (best.isEmpty) ReadAllShare else 1)
+      pass(
+        if (isFirst) overAllPredicates else overPredicates,
+        rows,
+        best,
+        see = null,
+        1,
+        giveUpAboveAll = if (best.isEmpty) ReadAllShare else 1
+      )
         .getOrElse {
           report.addReason("most of a row group's first rows pass the query's predicates: they are asked once")
           rows.getOrElse(RowSet.all(group.rowCount))
         }
 
-    val second = costly.nonEmpty
-    val bound = byField.exists(_.filter != ValueFilter.All) || ofRows.nonEmpty
-    val windows = if (second && best.isDefined) KeyWindows.of(topK.get, group.rowCount) else None
     var rows = pages
-    if (filterFields.nonEmpty && (bound || !second || windows.isDefined)) {
+    if (!isFirst) {
       val watch = learner.watch(group, rows)
       // Without us Spark would not read the columns of the query's own predicates first: it takes a filter that selects. Only
       // a whole pass finds bounds, and these are worth more than the pass.

@@ -16,12 +16,13 @@ object TaskFilters {
 
   /** A producer's part in a task. */
   private final class Part {
-    var current: TaskTopK = _
+    // Asked for by the scan's thread, which need not be the one that counts; null until it has begun.
+    @volatile var current: TaskTopK = _
 
     /** How often the task has started to compute the producer. A plan of one partition is computed anew for each partner
       * partition of a cartesian product, even in one task; then only what is shared is sure to be meant for the asking scan.
       */
-    var computations = 0
+    @volatile var computations = 0
   }
 
   // One task attempt starts far fewer computations than this.
@@ -84,7 +85,8 @@ object TaskFilters {
     *   None where the producer has not started in this task
     */
   def filter(context: TaskContext, ref: TopKRef, run: Long): Option[ValueFilter] =
-    RunningTasks.find(context).flatMap(_.find[Part](FilterName(ref.id, run))).map { part =>
-      part.current.filter(own = part.computations == 1)
-    }
+    for {
+      part <- RunningTasks.find(context).flatMap(_.find[Part](FilterName(ref.id, run)))
+      current <- Option(part.current)
+    } yield current.filter(own = part.computations == 1)
 }

@@ -12,7 +12,8 @@ import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
   * than L, it needs no further row with key L, because those rows come from the same attempt, however often it is retried.
   * That is what makes a key with few distinct values skip whole row groups.
   *
-  * Not thread-safe: a task's operators run in one thread. `keys` of SQL NULL are counted only where nulls sort first; else
+  * Rows are counted in one thread. Another one that asks for the filter gets it as of the last time that what was counted was
+  * sorted: Spark 4.3 may let one read what a Python function is given (`spark.python.udf.pipelined.enabled`). `keys` of SQL NULL are counted only where nulls sort first; else
   * they are the worst rows and not counting them only leaves the bound looser.
   */
 abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: Long, sink: ContributionSink) {
@@ -26,6 +27,16 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
   private var changed = false
   private var published = System.nanoTime() - TaskTopK.ShareEveryNanos
   private var pause = TaskTopK.ShareEveryNanos
+
+  // The thread that counts. Another one that sees an old value takes itself for none that counts, which it is.
+  private var counting: Thread = _
+
+  // For other threads: whether one has asked, and the attempt's own bound.
+  @volatile private var askedElsewhere = false
+  @volatile private var ownForOthers: Option[AnyRef] = None
+
+  /** To be called in the thread that counts, before the first row is counted. */
+  final protected def countsHere(): Unit = if (counting == null) counting = Thread.currentThread
 
   /** Rows that were offered and not needed. */
   var dropped = 0L
@@ -65,6 +76,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     if (!nullsPass) { dropped += 1; false }
     else {
       if (spec.nullsFirst) {
+        if (pendingNulls == 0) countsHere()
         pendingNulls += 1
         if (pendingNulls >= capacity) flush()
       }
@@ -80,6 +92,10 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     pendingNulls = 0
     if (changed && System.nanoTime() - published >= pause) publish()
     refresh()
+    if (askedElsewhere) {
+      askedElsewhere = false
+      ownForOthers = ownWorst
+    }
   }
 
   /** Shares the attempt's best keys at once. */
@@ -103,19 +119,31 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     refresh()
   }
 
+  /** Done for the first row and now and then. */
+  final protected def look(): Unit = {
+    countsHere()
+    if (askedElsewhere) flush() else refresh()
+  }
+
+  private def newestShared(): TopKBound = {
+    val newest = pinned.getOrElse(shared.bound)
+    seen = newest
+    newest
+  }
+
   /** Takes over the newest shared bound. */
   final def refresh(): Unit = {
-    seen = pinned.getOrElse(shared.bound)
+    val newest = newestShared()
     val own = ownWorst
-    bounded = !seen.isNone || own.isDefined
+    bounded = !newest.isNone || own.isDefined
     if (bounded) {
-      val inclusive = !spec.tiesFree || partition <= seen.partition
-      val sharedNull = !seen.isNone && seen.key == null
+      val inclusive = !spec.tiesFree || partition <= newest.partition
+      val sharedNull = !newest.isNone && newest.key == null
       val ownNull = own.exists(_ == null)
       // A bound that is NULL: with nulls first no value is needed; with nulls last it cannot arise, nulls are not counted.
       valuesPass = !sharedNull && !ownNull
       nullsPass = spec.nullsFirst && !(ownNull && spec.tiesFree) && !(sharedNull && !inclusive)
-      setValueBound(if (seen.isNone || sharedNull) None else Some((seen.key, inclusive)), own.filter(_ != null))
+      setValueBound(if (newest.isNone || sharedNull) None else Some((newest.key, inclusive)), own.filter(_ != null))
     }
   }
 
@@ -124,14 +152,19 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     * @param own
     *   whether the attempt's own bound counts: only for a scan that is sure to feed this very computation
     */
-  final def filter(own: Boolean = true): ValueFilter = {
-    flush()
-    if (!bounded) ValueFilter.All
-    else {
-      val fromShared = seen.filterFor(partition, spec)
-      val worst = if (own) ownWorst else None
-      worst.fold(fromShared)(k => fromShared.and(spec.atLeastAsGoodAs(k, inclusive = !spec.tiesFree)))
+  final def filter(own: Boolean = true): ValueFilter =
+    if (counting eq Thread.currentThread) {
+      flush()
+      within(seen, if (own) ownWorst else None)
+    } else {
+      // Where all attempts must drop the same rows, when this thread asks must not matter.
+      if (pinned.isEmpty) askedElsewhere = true
+      within(newestShared(), if (own) ownForOthers else None)
     }
+
+  private def within(bound: TopKBound, own: Option[AnyRef]): ValueFilter = {
+    val fromShared = bound.filterFor(partition, spec)
+    own.fold(fromShared)(k => fromShared.and(spec.atLeastAsGoodAs(k, inclusive = !spec.tiesFree)))
   }
 
   /** Generation of the shared bound that [[filter]] last used. */
@@ -197,7 +230,7 @@ final class LongTaskTopK(
   /** Whether a row with this key is needed; counts it if so. */
   def accept(key: Long): Boolean = {
     offered += 1
-    if ((offered & (TaskTopK.RefreshRows - 1)) == 0) refresh()
+    if ((offered & (TaskTopK.RefreshRows - 1)) == 1) look()
     val encoded = key ^ flip
     if (bounded && (!valuesPass || encoded > maxEncoded)) { dropped += 1; false }
     // Where ties pass, one row more with the bound's own key makes no better bound, and often there are many.
@@ -276,7 +309,7 @@ final class ObjectTaskTopK(
   /** Whether a row with this key is needed. The key is not kept: call [[count]] with a copy if so, unless [[counts]] is false. */
   def wants(key: AnyRef): Boolean = {
     offered += 1
-    if ((offered & (TaskTopK.RefreshRows - 1)) == 0) refresh()
+    if ((offered & (TaskTopK.RefreshRows - 1)) == 1) look()
     counts = true
     val needed = !bounded || (valuesPass && limits.forall { case (limit, inclusive) =>
       val c = order.compare(key, limit)

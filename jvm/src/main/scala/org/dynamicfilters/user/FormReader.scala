@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.execution.dynamicfilters.UserError
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{Bloom, End, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.filter.{Bloom, End, FilterCodec, KeyDomain, UserForms, ValueFilter}
 import org.dynamicfilters.proto.{UserBetween, UserForm, UserValue, UserValues}
 
 /** Makes filters of what clients send: plain values, which are checked against the filter's type here. All errors are
@@ -54,8 +54,19 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
         )
       UserForms.bloom(domain, keys(v), v.getNulls, fpp)
     case UserForm.FormCase.ALL_OF =>
-      form.getAllOf.getPartsList.asScala.map(read).foldLeft(ValueFilter.All: ValueFilter)(_ and _)
+      val all = form.getAllOf.getPartsList.asScala.map(read).foldLeft(ValueFilter.All: ValueFilter)(_ and _)
+      if (parts(all) > FilterCodec.mostParts)
+        throw error(
+          Code.InvalidForm,
+          s"${parts(all)} Bloom filters and sets to be passed one by one; at most ${FilterCodec.mostParts} are possible"
+        )
+      all
     case _ => throw error(Code.InvalidForm, "a form that this version does not know")
+  }
+
+  private def parts(f: ValueFilter): Int = f match {
+    case ValueFilter.Both(left, right) => parts(left) + parts(right)
+    case _ => 1
   }
 
   private def between(b: UserBetween): ValueFilter = {
@@ -129,7 +140,10 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
   private def decimal(n: java.math.BigDecimal, t: DecimalType): AnyRef = {
     // Written out, 1E+999999999 has a billion digits.
     val short = n.stripTrailingZeros
-    if (short.scale > t.scale || short.precision.toLong - short.scale > t.precision - t.scale) throw unfit(n.toString)
+    // Zero has a digit, and needs none.
+    val fits =
+      short.signum == 0 || (short.scale <= t.scale && short.precision.toLong - short.scale <= t.precision - t.scale)
+    if (!fits) throw unfit(n.toString)
     domain.fromInternal(Decimal(short.setScale(t.scale), t.precision, t.scale))
   }
 

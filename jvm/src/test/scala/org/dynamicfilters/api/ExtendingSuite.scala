@@ -4,8 +4,10 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.execution.dynamicfilters.TestPlans.{dataFrame, logical}
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.types.{DoubleType, LongType}
+import org.dynamicfilters.filter.{KeyDomain, UserForms}
 import org.dynamicfilters.plan.SparkTests
+import org.dynamicfilters.scan.{ApiColumnFilter, ApiFilter, ScanPlace}
 import org.dynamicfilters.state.{RunningTasks, TopKRef, TopKSpec}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -97,20 +99,30 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
 
   test("a custom scan is told values one by one") {
     val n = AttributeReference("n", LongType)()
-    val domain = org.dynamicfilters.filter.KeyDomain.of(LongType).toOption.get
-    val filter = new org.dynamicfilters.scan.ApiFilter(
+    val domain = KeyDomain.of(LongType).toOption.get
+    val filter = new ApiFilter(
       TopKRef(
         org.apache.spark.sql.execution.LocalTableScanExec(Seq(n), Nil, None),
         TopKSpec(domain, 1, ascending = true, nullsFirst = false, tiesFree = true)
       ),
       n,
       domain,
-      org.dynamicfilters.scan.ScanPlace.near
+      ScanPlace.near
     )
     // Outside of a task a bound is not known.
     assert(filter.current.everythingPasses && filter.current.mayMatch(5L) && filter.current.mayMatch(null))
     assert(filter.current.values.isEmpty && filter.current.mayMatchBetween(null, 7L, nulls = true))
     intercept[IllegalArgumentException](filter.current.mayMatch("text"))
+  }
+
+  test("a custom scan is not told zeros and NaN one by one: they are several values") {
+    def values(keys: Double*): Option[Seq[Any]] = {
+      val domain = KeyDomain.of(DoubleType).toOption.get
+      val filter = UserForms.values(domain, keys.iterator.map(domain.fromInternal(_)), nulls = false, 100)
+      new ApiColumnFilter(filter, domain, "x").values
+    }
+    assert(values(1.0, 2.0).map(_.toSet) == Some(Set(1.0, 2.0)))
+    assert(values(0.0, 2.0).isEmpty && values(2.0, Double.NaN).isEmpty)
   }
 
   test("a DataSource V2 scan gets complete filters before it plans its partitions") {

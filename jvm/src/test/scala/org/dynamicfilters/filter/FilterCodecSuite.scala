@@ -29,6 +29,15 @@ class FilterCodecSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def range(dataType: String, end: RangeEnd): Array[Byte] =
     message(FilterForm.newBuilder().setRange(RangeForm.newBuilder().setDataType(dataType).setLower(end)).build())
 
+  test("as many filters of one column as a user may give are read as they were written") {
+    val domain = Values.longs.domain.asInstanceOf[LongDomain]
+    def bloom(i: Int) =
+      UserForms.bloom(domain, Iterator.range(i, i + 3).map(n => Long.box(n.toLong)), nulls = false, 0.1)
+    val all = (0 until FilterCodec.mostParts).map(i => bloom(-i)).reduceLeft[ValueFilter](ValueFilter.Both(_, _))
+    assert(FilterCodec.decode(FilterCodec.encode(all)) == Right(all))
+    assert(FilterCodec.decode(FilterCodec.encode(all) :+ 12.toByte).isLeft, "a group that nobody began")
+  }
+
   private def refused(bytes: Array[Byte], reason: String): Unit =
     FilterCodec.decode(bytes) match {
       case Left(why) => assert(why.contains(reason))

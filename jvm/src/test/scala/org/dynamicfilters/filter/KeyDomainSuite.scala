@@ -118,6 +118,10 @@ class KeyDomainSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(!domain(DecimalType(20, 2)).isKey(Decimal(BigDecimal(10).pow(18), 38, 0)))
     assert(domain(DecimalType(20, 2)).isKey(Decimal(BigDecimal(10).pow(18) - 1, 38, 0)))
     assert(!domain(StringType).isKey("abc"))
+    // Zero has no digit before the point.
+    assert(domain(DecimalType(38, 38)).isKey(Decimal(BigDecimal(0), 38, 38)))
+    assert(domain(DecimalType(38, 38)).isKey(Decimal(BigDecimal("0E-38"), 38, 38)))
+    assert(!domain(DecimalType(38, 38)).isKey(Decimal(BigDecimal(1), 38, 0)))
   }
 
   test("a string that is not compared by its bytes has no domain, and the reason says why") {

@@ -59,7 +59,7 @@ final case class Seen(filters: Seq[Row], scans: Seq[Row]) {
 trait SparkTests extends BeforeAndAfterAll with TimeLimits with Eventually { self: Suite =>
   protected def spark: SparkSession = SparkTests.session
 
-  implicit override def patienceConfig: PatienceConfig = PatienceConfig(Span(10, Seconds), Span(50, Millis))
+  implicit override def patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds), Span(50, Millis))
 
   private val directories = new java.util.concurrent.atomic.AtomicInteger
 

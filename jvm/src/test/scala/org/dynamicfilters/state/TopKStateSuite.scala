@@ -133,6 +133,22 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(TaskTopK(t, 0, 2).filter().passes(int.fromInternal(5)))
   }
 
+  test("a thread that does not count gets the bound of all tasks, and changes nothing") {
+    val t = new TopKState(spec(2))
+    val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
+    def elsewhere(): org.dynamicfilters.filter.ValueFilter = {
+      val asked = new java.util.concurrent.FutureTask(() => task.filter())
+      val other = new Thread(asked)
+      other.start()
+      asked.get(10, java.util.concurrent.TimeUnit.SECONDS)
+    }
+    def isAll = elsewhere().passes(int.fromInternal(1000))
+    assert(isAll && task.accept(5) && task.accept(5) && isAll)
+    // Nothing was counted there: the attempt's own rows are still to be sorted.
+    assert(task.accept(5) && !task.filter().passes(int.fromInternal(5)))
+    assert(!elsewhere().passes(int.fromInternal(5)) && elsewhere().passes(int.fromInternal(4)))
+  }
+
   test("enough nulls leave no need for values where nulls come first") {
     val t = new TopKState(spec(2, nullsFirst = true))
     val task = TaskTopK(t, 0, 1)
