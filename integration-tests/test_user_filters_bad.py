@@ -74,9 +74,9 @@ UPDATES: dict[str, tuple[str, Callable[[], sdf.Form], type[Exception], str]] = {
     "bloom": ("bigint", lambda: sdf.bloom(["x"]), MISMATCH, "'x' is no value"),
     "many Bloom filters": (
         "bigint",
-        lambda: functools.reduce(operator.and_, [sdf.bloom([i, 0]) for i in range(257)]),
+        lambda: functools.reduce(operator.and_, [sdf.bloom([i, -i]) for i in range(1, 258)]),
         INVALID,
-        "257 Bloom filters .*at most 256",
+        "more than 256 Bloom filters",
     ),
     "second part of a conjunction": (
         "bigint",

@@ -49,8 +49,11 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
   private def since(q: QueryReport, millis: Long): Any =
     if (q.startedMillis <= 0 || millis <= 0) null else math.max(0L, millis - q.startedMillis)
 
-  private def timeRows(q: QueryReport): Seq[Row] = q.synchronized {
-    q.filters.toSeq.map { record =>
+  // Looked at without the report's lock: a filter may be built for it, and queries that note something wait for the lock.
+  private def filtersOf(q: QueryReport): Seq[FilterRecord] = q.synchronized(q.filters.toVector)
+
+  private def timeRows(q: QueryReport): Seq[Row] =
+    filtersOf(q).map { record =>
       val f = record.view(q.executionId, running = q.state == "running")
       Row(
         f.filterId.toString,
@@ -59,15 +62,13 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
         since(q, f.times.used)
       )
     }
-  }
 
   def filters: Seq[Row] = reports.flatMap(filterRows)
 
-  private def filterRows(q: QueryReport): Seq[Row] = q.synchronized {
-    q.filters.toSeq.map(f => filterRow(q, f)) ++ q.rejected.toSeq.map { r =>
+  private def filterRows(q: QueryReport): Seq[Row] =
+    filtersOf(q).map(f => filterRow(q, f)) ++ q.synchronized(q.rejected.toVector).map { r =>
       Row(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
     }
-  }
 
   private def filterRow(q: QueryReport, record: FilterRecord): Row = {
     val f = record.view(q.executionId, running = q.state == "running")

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{QueryExecution, SQLExecution, SQLExecutionRDD, SparkPlan}
 import org.apache.spark.sql.execution.dynamicfilters.QueryAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.dynamicfilters.state.{RecentIds, TaskFilters}
+import org.dynamicfilters.state.{Executions, RecentIds, TaskFilters}
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
 
 /** A query that uses users' filters, of which each execution has to see the generations that are in force when it starts.
@@ -29,6 +29,9 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   @transient @volatile private var normalized: LogicalPlan = _
   @transient @volatile private var shown = true
   @transient private lazy val begun = new RecentIds(most = 1000)
+
+  // Executions hold their plans by it.
+  @transient private lazy val plans = new Object
 
   /** The query as it is planned now. In a task, where an expression may bring its subquery's plan along, as it was first. */
   def current: SparkPlan = if (now == null) first else now
@@ -50,11 +53,15 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       .flatMap(id => Option(SQLExecution.getQueryExecution(id)))
       .filter(_.executedPlan eq this)
 
-  /** At the start of an execution only: Spark Connect asks for metrics at its end too. One that fails is tried again. */
-  private def refresh(): Unit = for {
+  /** At the start of an execution only: Spark Connect asks for metrics at its end too. One that fails is tried again.
+    *
+    * @return
+    *   the plan of this execution: another one may begin in another thread, and plan the query anew
+    */
+  private def refresh(): SparkPlan = (for {
     id <- TaskFilters.executionId(sparkContext)
     query <- executing
-  } synchronized {
+  } yield synchronized {
     if (!begun.contains(id)) {
       if (normalized == null) normalized = query.normalized
       val outdated = DynamicFilterPredicate.pinnedIn(normalized).exists { p =>
@@ -63,8 +70,10 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       // A batch of a stream is planned just before it is executed, and with what its state needs.
       if (outdated && query.getClass == classOf[QueryExecution]) planAnew(query)
       begun.add(id)
+      Executions.instance.attach(id, plans)(now)
     }
-  }
+    Executions.instance.find[SparkPlan](id, plans).getOrElse(now)
+  }).getOrElse(now)
 
   private def planAnew(query: QueryExecution): Unit =
     try {
@@ -114,22 +123,14 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
     now.execute()
   }
 
-  override def executeCollect(): Array[InternalRow] = {
-    refresh()
-    now.executeCollect()
-  }
-  override def executeToIterator(): Iterator[InternalRow] = {
-    refresh()
-    now.executeToIterator()
-  }
-  override def executeTake(n: Int): Array[InternalRow] = {
-    refresh()
-    now.executeTake(n)
-  }
-  override def executeTail(n: Int): Array[InternalRow] = {
-    refresh()
-    now.executeTail(n)
-  }
+  override def executeCollect(): Array[InternalRow] =
+    refresh().executeCollect()
+  override def executeToIterator(): Iterator[InternalRow] =
+    refresh().executeToIterator()
+  override def executeTake(n: Int): Array[InternalRow] =
+    refresh().executeTake(n)
+  override def executeTail(n: Int): Array[InternalRow] =
+    refresh().executeTail(n)
 }
 
 object PinnedQueryExec {

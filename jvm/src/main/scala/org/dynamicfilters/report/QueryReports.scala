@@ -207,8 +207,9 @@ final class QueryReport(val executionId: Long) {
   @volatile var showValues: Option[Boolean] = None
 
   /** Once a session has refused values, they stay hidden. */
-  def showsAs(session: SparkSession): Unit =
+  def showsAs(session: SparkSession): Unit = synchronized {
     showValues = Some(showValues.getOrElse(true) && Settings.showsValues(session.sessionState.conf))
+  }
 
   /** Whether it is a query of the user's own, and not one that another query runs, as Delta's do over its log. */
   @volatile var isRoot: Boolean = true
@@ -286,7 +287,10 @@ final class QueryReports extends Logging {
 
   /** The retained reports of all sessions in which there is anything to show, oldest first. */
   def ofInterest: Seq[QueryReport] =
-    synchronized(reports.valuesIterator.filter(_.isOfInterest).toVector.takeRight(retained)).sortBy(_.executionId)
+    all.filter(_.isOfInterest).takeRight(retained).sortBy(_.executionId)
+
+  /** What is looked at then has locks of its own. */
+  private def all: Vector[QueryReport] = synchronized(reports.valuesIterator.toVector)
 
   private def trim(): Unit = {
     val victim = reports.valuesIterator
@@ -296,8 +300,8 @@ final class QueryReports extends Logging {
   }
 
   /** The retained reports of a session, oldest first. */
-  def ofSession(sessionId: String): Seq[QueryReport] = synchronized {
-    val own = reports.valuesIterator.filter(_.sessionId == sessionId).toVector
+  def ofSession(sessionId: String): Seq[QueryReport] = {
+    val own = all.filter(_.sessionId == sessionId)
     val (shown, plain) = own.partition(_.isOfInterest)
     (shown.takeRight(retained) ++ plain.takeRight(retained)).sortBy(_.executionId)
   }

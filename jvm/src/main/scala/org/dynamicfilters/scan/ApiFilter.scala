@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.dynamicfilters.api.{ColumnFilter, DynamicFilter}
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongSet, ObjectValues, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongDomain, LongSet, ObjectValues, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef}
 
 /** A filter as a custom scan gets it.
@@ -45,17 +45,21 @@ private[dynamicfilters] final class ApiColumnFilter(filter: ValueFilter, domain:
     filter.points
       .orElse(filter match {
         case ValueFilter.Members(range, keys) if keys.isExact && !range.nulls =>
-          listed(keys).map(_.filter(filter.passes))
+          listed(keys).map(_.filter(filter.passes)).filterNot(_.exists(isOneOfSeveral))
         case _ => None
       })
       .map(_.map(domain.toInternal))
 
   private def listed(keys: KeySet): Option[Seq[AnyRef]] = keys match {
     case o: ObjectValues => Some(o.sorted.toSeq)
-    // Zeros and NaN have several bit patterns: whoever looks them up by equality would find one.
-    case l: LongSet if l.size <= ApiColumnFilter.MostValues =>
-      Some(l.toArray.toSeq).filterNot(_.exists(l.domain.hasManyEncodings)).map(_.map(Long.box))
+    case l: LongSet if l.size <= ApiColumnFilter.MostValues => Some(l.toArray.toSeq.map(Long.box))
     case _ => None
+  }
+
+  /** Zeros and NaN have several bit patterns: whoever looks them up by equality would find one. */
+  private def isOneOfSeveral(key: AnyRef): Boolean = (filter, key) match {
+    case (ValueFilter.Members(r, _), k: java.lang.Long) => r.domain.asInstanceOf[LongDomain].hasManyEncodings(k)
+    case _ => false
   }
 
   override def describe: String = filter.expression(name)

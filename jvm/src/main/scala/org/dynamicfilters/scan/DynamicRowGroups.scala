@@ -1,6 +1,7 @@
 package org.dynamicfilters.scan
 
 import java.io.{Closeable, InterruptedIOException}
+import java.nio.channels.ClosedByInterruptException
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -110,7 +111,6 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     isExhausted = true
     null
   }
-  private var isExhausted = false
 
   /** What to hand on of a batch of the row group that was returned last. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
@@ -135,7 +135,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private var current: RowGroup = _
   private var (since, processorSince) = (0L, 0L)
   private var thread: Thread = _
-  private var measured = false
+  private var measured, isExhausted = false
 
   /** The row group before has gone all its way: tells what it cost. */
   private def settle(next: RowGroup): Unit = {
@@ -187,8 +187,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
           store
       }
     catch {
-      case e: TaskKilledException => throw e
-      case e: InterruptedIOException => throw e
+      case e @ (_: TaskKilledException | _: InterruptedIOException | _: ClosedByInterruptException) => throw e
       case OwnFailure(e) =>
         // Reading again as Spark would shows Spark's own error where the file is at fault.
         failed = true
@@ -330,6 +329,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       // What was not read to its end says nothing of the cost.
       if (isExhausted) settle(null)
       passes.close()
+    } catch {
+      // Another thread of the task may still read, as a script's input.
+      case OwnFailure(e) => report.addReason(s"${e.getClass.getSimpleName} while a file was closed")
     } finally
       try learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
       catch { case NonFatal(e) => report.addReason(s"${e.getClass.getSimpleName} while learning statistics") }

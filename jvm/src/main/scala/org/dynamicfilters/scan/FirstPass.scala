@@ -111,8 +111,8 @@ final class FirstPass(
     try p.eval(row)
     catch {
       case e @ (_: RuntimeException | _: StackOverflowError) =>
-        failures += 1
         lastFailure = e
+        failures += 1
         true
     }
 
@@ -120,9 +120,11 @@ final class FirstPass(
   var failures = 0L
   var lastFailure: Throwable = _
 
-  override def close(): Unit = if (reader != null) {
-    reader.close()
+  override def close(): Unit = {
+    // The task may end while another thread of it reads (a script's input).
+    val open = reader
     reader = null
+    if (open != null) open.close()
   }
 }
 

@@ -139,8 +139,8 @@ private[scan] final class FixedFilters(
   }
 
   /** The partition has been read. */
-  def finish(): Unit = if (schedule != null) {
-    val used = Option.when(isUntold)(schedule.entries)
+  def finish(): Unit = Option(schedule).foreach { now =>
+    val used = Option.when(isUntold)(now.entries)
     // Not with each batch: the driver, who decides, hears of it no earlier.
     val cost = costs()
     val did = rows.indices.map(i => Tested(rows(i), passed(i), cost(i).getOrElse(Cost.none)))

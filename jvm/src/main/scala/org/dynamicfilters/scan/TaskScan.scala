@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import java.util.concurrent.ConcurrentLinkedQueue
+
 import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
@@ -275,12 +277,12 @@ final class TaskScan(
     splits.get((file.urlEncodedPath, file.start)).flatMap(_.bytes)
 
   /** Calls `f` before the report is taken. */
-  def beforeReport(f: () => Unit): Unit = counting += f
-  private val counting = mutable.ArrayBuffer.empty[() => Unit]
+  def beforeReport(f: () => Unit): Unit = counting.add(f)
+  private val counting = new ConcurrentLinkedQueue[() => Unit]
 
   /** The task has ended. */
   override def close(): Unit = {
-    counting.foreach(_())
+    counting.forEach(_())
     fixed.foreach { f =>
       f.finish()
       if (f.gaveUp) report.addReason(BatchSelector.GivenUp)

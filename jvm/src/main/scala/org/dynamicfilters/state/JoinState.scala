@@ -178,10 +178,10 @@ final class JoinState(
 
   /** The phase, without a large filter that nobody has asked for: to build it takes long. */
   def phaseAtEnd: JoinPhase = {
-    var bytes = 0L
-    root.partials.values.forEach(bytes += _.length)
-    if (bytes <= JoinState.BuiltAtEnd) phase else root.phaseNow.get
+    val bytes = root.partials.values.stream.mapToLong(_.length.toLong).sum
+    if (bytes <= JoinState.BuiltAtEnd && !root.isBuilding) phase else root.phaseNow.get
   }
+  @volatile private var isBuilding = false
 
   /** The filter, if the build side is complete. */
   def current: Option[ValueFilter] = root.own
@@ -252,6 +252,7 @@ final class JoinState(
   private def built(): Boolean = synchronized {
     val mine = isComplete
     if (mine) {
+      isBuilding = true
       phaseNow.set(
         try {
           // One by one, so that bytes and keys of all of them are not held at a time.

@@ -72,9 +72,10 @@ object TaskFilters {
       val attempt = context.taskAttemptId() * MaxComputations + part.computations
       val sink = execution.fold[ContributionSink](shared)(Seam.current.contributions(_, shared))
       val task = TaskTopK(shared, partition, attempt, sink)
+      // Before anybody finds it.
+      pinned.foreach(task.pin)
       part.current = task
       part.computations += 1
-      pinned.foreach(task.pin)
       task
     }
   }

@@ -30,13 +30,11 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
 
   // The thread that counts. Another one that sees an old value takes itself for none that counts, which it is.
   private var counting: Thread = _
+  private val startedIn = Thread.currentThread
 
   // For other threads: whether one has asked, and the attempt's own bound.
   @volatile private var askedElsewhere = false
   @volatile private var ownForOthers: Option[AnyRef] = None
-
-  /** To be called in the thread that counts, before the first row is counted. */
-  final protected def countsHere(): Unit = if (counting == null) counting = Thread.currentThread
 
   /** Rows that were offered and not needed. */
   var dropped = 0L
@@ -72,16 +70,19 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
   protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit
 
   /** Whether a row whose key is NULL is needed; counts it if so. */
-  final def acceptNull(): Boolean =
+  final def acceptNull(): Boolean = {
+    nullsOffered += 1
+    if ((nullsOffered & (TaskTopK.RefreshRows - 1)) == 1) look()
     if (!nullsPass) { dropped += 1; false }
     else {
       if (spec.nullsFirst) {
-        if (pendingNulls == 0) countsHere()
         pendingNulls += 1
         if (pendingNulls >= capacity) flush()
       }
       true
     }
+  }
+  private var nullsOffered = 0
 
   /** Sorts what was counted into the attempt's best, shares them unless that was done a moment ago, and takes over the newest
     * bound.
@@ -119,9 +120,9 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     refresh()
   }
 
-  /** Done for the first row and now and then. */
+  /** Done for the first row and now and then, in the thread that counts. */
   final protected def look(): Unit = {
-    countsHere()
+    if (counting == null) counting = Thread.currentThread
     if (askedElsewhere) flush() else refresh()
   }
 
@@ -156,11 +157,14 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     if (counting eq Thread.currentThread) {
       flush()
       within(seen, if (own) ownWorst else None)
-    } else {
-      // Where all attempts must drop the same rows, when this thread asks must not matter.
-      if (pinned.isEmpty) askedElsewhere = true
+    } else if (pinned.isEmpty) {
+      askedElsewhere = true
       within(newestShared(), if (own) ownForOthers else None)
     }
+    // Where all attempts must hand on the same rows, in the same order, it must not matter when another thread asks. It may
+    // have begun before there was a bound to be pinned.
+    else if (startedIn eq Thread.currentThread) within(newestShared(), None)
+    else ValueFilter.All
 
   private def within(bound: TopKBound, own: Option[AnyRef]): ValueFilter = {
     val fromShared = bound.filterFor(partition, spec)

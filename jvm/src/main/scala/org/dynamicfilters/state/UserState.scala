@@ -21,11 +21,14 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
   /** The tightest generation that scans may use: each one implies the one before, whatever the user does. */
   def newest: Generation = adopted
 
-  override def offer(g: Generation): Unit =
-    if (ref.follows && g.number > adopted.number && tightens(g)) {
+  override def offer(g: Generation): Unit = adopting.synchronized {
+    if (ref.follows && !ended && g.number > adopted.number && tightens(g)) {
       adopted = g
       listeners.forEach(_())
     }
+  }
+  private val adopting = new Object
+  @volatile private var ended = false
 
   private def tightens(g: Generation): Boolean =
     try g.filter.implies(adopted.filter)
@@ -35,7 +38,10 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
         false
     }
 
-  override def close(): Unit = ref.generation.owner.foreach(_.unfollow(this))
+  override def close(): Unit = {
+    ended = true
+    ref.generation.owner.foreach(_.unfollow(this))
+  }
 
   /** Calls `f` after each generation that is adopted; it must be short and not fail. */
   def onTightened(f: () => Unit): Unit = listeners.add(f)

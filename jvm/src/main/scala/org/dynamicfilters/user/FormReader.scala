@@ -54,13 +54,15 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
         )
       UserForms.bloom(domain, keys(v), v.getNulls, fpp)
     case UserForm.FormCase.ALL_OF =>
-      val all = form.getAllOf.getPartsList.asScala.map(read).foldLeft(ValueFilter.All: ValueFilter)(_ and _)
-      if (parts(all) > FilterCodec.mostParts)
-        throw error(
-          Code.InvalidForm,
-          s"${parts(all)} Bloom filters and sets to be passed one by one; at most ${FilterCodec.mostParts} are possible"
-        )
-      all
+      form.getAllOf.getPartsList.asScala.map(read).foldLeft(ValueFilter.All: ValueFilter) { (before, part) =>
+        val all = before.and(part)
+        if (parts(all) > FilterCodec.mostParts)
+          throw error(
+            Code.InvalidForm,
+            s"more than ${FilterCodec.mostParts} Bloom filters and sets that have to be passed one by one"
+          )
+        all
+      }
     case _ => throw error(Code.InvalidForm, "a form that this version does not know")
   }
 

@@ -10,7 +10,7 @@ import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 /** Hears of a filter's updates. */
 trait Follower {
 
-  /** The newest generation. Called under the filter's lock, in the order of the updates; must not fail. */
+  /** A new generation, not under the filter's lock: of two at a time the later one may come first. Must not fail. */
   def offer(g: Generation): Unit
 }
 
@@ -36,15 +36,22 @@ final class UserFilter private (
 
   def typeText: String = domain.dataType.catalogString
 
-  def update(f: ValueFilter): Unit = synchronized {
-    now = generation(now.number + 1, f)
-    followers.foreach(_.offer(now))
+  def update(f: ValueFilter): Unit = {
+    val (newest, all) = synchronized {
+      now = generation(now.number + 1, f)
+      (now, followers.toVector)
+    }
+    // To compare large filters takes long.
+    all.foreach(_.offer(newest))
   }
 
   /** From now on the follower hears of updates; at once of what is in force. */
-  def follow(f: Follower): Unit = synchronized {
-    followers += f
-    f.offer(now)
+  def follow(f: Follower): Unit = {
+    val newest = synchronized {
+      followers += f
+      now
+    }
+    f.offer(newest)
   }
   def unfollow(f: Follower): Unit = synchronized(followers -= f)
 }

@@ -136,17 +136,44 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a thread that does not count gets the bound of all tasks, and changes nothing") {
     val t = new TopKState(spec(2))
     val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
-    def elsewhere(): org.dynamicfilters.filter.ValueFilter = {
-      val asked = new java.util.concurrent.FutureTask(() => task.filter())
-      val other = new Thread(asked)
-      other.start()
-      asked.get(10, java.util.concurrent.TimeUnit.SECONDS)
-    }
-    def isAll = elsewhere().passes(int.fromInternal(1000))
+    def elsewhere() = inAnotherThread(task.filter())
+    def isAll = elsewhere() == ValueFilter.All
     assert(isAll && task.accept(5) && task.accept(5) && isAll)
     // Nothing was counted there: the attempt's own rows are still to be sorted.
     assert(task.accept(5) && !task.filter().passes(int.fromInternal(5)))
     assert(!elsewhere().passes(int.fromInternal(5)) && elsewhere().passes(int.fromInternal(4)))
+  }
+
+  private def inAnotherThread[A](work: => A): A = {
+    val asked = new java.util.concurrent.FutureTask(() => work)
+    new Thread(asked).start()
+    asked.get(10, java.util.concurrent.TimeUnit.SECONDS)
+  }
+
+  test("where all attempts hand on the same rows, a thread that does not count learns nothing") {
+    val t = new TopKState(spec(1))
+    def started() = {
+      val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
+      task.pin(TopKBound(1, int.fromInternal(7), 0))
+      task
+    }
+    val task = started()
+    assert(!task.filter().passes(int.fromInternal(8)), "its own thread, before the first row")
+    assert(inAnotherThread(task.filter()) == ValueFilter.All)
+    assert(task.accept(5) && !task.filter().passes(int.fromInternal(5)))
+    assert(inAnotherThread(task.filter()) == ValueFilter.All)
+    // What it asks for changes nothing either: the row is sorted in when the buffer is full.
+    val other = started()
+    assert(other.accept(5))
+    inAnotherThread(other.filter())
+    assert((0 until 300).forall(_ => other.accept(5)))
+  }
+
+  test("nulls that come first are dropped by the bound of others") {
+    val t = new TopKState(spec(1))
+    t.put(1, 1, keys(3))
+    val task = TaskTopK(t, 2, 2).asInstanceOf[LongTaskTopK]
+    assert(!task.acceptNull() && task.dropped == 1)
   }
 
   test("enough nulls leave no need for values where nulls come first") {
