@@ -50,6 +50,9 @@ def slow(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     }
     with settings(spark, one_file_a_task):
         spark.read.parquet(str(folder)).createOrReplaceTempView("slow")
+        # Once before: an update must not come before the first query of all is planned.
+        with sdf.create_filter(spark, "warm", "bigint"):
+            spark.sql(SLOW.format(condition="k < 3 AND dynamic_filter_prune('warm', k)")).collect()
         yield
 
 
@@ -108,6 +111,34 @@ def test_what_matches_is_pinned(spark: SparkSession, f: sdf.UserFilter) -> None:
     assert n == ALL
     assert [u["generation"] for u in users(report)] == [0]
     assert spark.table("slow").where(f.matches("k")).count() == 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_dataframe_that_runs_twice_at_a_time(spark: SparkSession, f: sdf.UserFilter) -> None:
+    """The second run is planned anew: the first one has its own generation, and its own report."""
+    f.update(sdf.between(0, 999))
+    frame = spark.sql(
+        "SELECT k, reflect('java.lang.Thread', 'sleep', 4L) AS s FROM slow WHERE dynamic_filter('live', k)"
+    )
+    first: list[int] = []
+    reports: list[QueryReport | None] = []
+
+    def run() -> None:
+        with tagged(spark) as tag:
+            first.append(len(frame.collect()))
+        reports.append(by_tag(spark, tag))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(2.0)
+    f.update(sdf.isin([5]))
+    assert [row.k for row in frame.collect()] == [5]
+    thread.join()
+    (report,) = reports
+    assert first in ([1000], [1]), "planned before the update, or after it on a machine that does other work"
+    if first == [1000]:
+        assert report is not None
+        assert [u["generation"] for u in users(report)] == [1]
 
 
 @pytest.mark.usefixtures("slow")

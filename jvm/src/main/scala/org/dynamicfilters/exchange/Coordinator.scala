@@ -211,7 +211,7 @@ final class Coordinator(
     e.users.getOrElseUpdate(
       state.ref.id, {
         val made = new LiveUser(e.id, state, peers, pace, counters, clock)
-        // Called on the thread of whoever updates the filter, under the filter's lock: this one's is not taken there.
+        // Called on the thread of whoever updates the filter, under the state's lock: this one's is not taken there.
         state.onTightened { () =>
           schedule.later(0)(synchronized {
             if (e.isOpen) made.pushAfter.foreach { millis =>

@@ -15,7 +15,14 @@ import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkLis
 import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.filter.OwnFailure
-import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec, FilteredScan, SpecScan, TopKTapExec}
+import org.dynamicfilters.operators.{
+  BuildKeyTapExec,
+  DynamicFilterScanExec,
+  FilteredScan,
+  PinnedQueryExec,
+  SpecScan,
+  TopKTapExec
+}
 import org.dynamicfilters.plan.{DynamicFilterRule, UselessFilters, UserPlanner}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
@@ -72,10 +79,14 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         report.showsAs(session)
         // A query that failed in analysis or planning has no plan, and asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
-          Plans.foreach(query.executedPlan)(note(report, _))
+          val plan = query.executedPlan match {
+            case p: PinnedQueryExec => p.ranIn(e.executionId).getOrElse(p)
+            case other => other
+          }
+          Plans.foreach(plan)(note(report, _))
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
-            countUnopened(report, query.executedPlan)
+            countUnopened(report, plan)
           }
         }
       }

@@ -72,8 +72,11 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       begun.add(id)
       Executions.instance.attach(id, plans)(now)
     }
-    Executions.instance.find[SparkPlan](id, plans).getOrElse(now)
+    ranIn(id).getOrElse(now)
   }).getOrElse(now)
+
+  /** The plan with which an execution began, until it has ended. */
+  def ranIn(id: Long): Option[SparkPlan] = Executions.instance.find[SparkPlan](id, plans)
 
   private def planAnew(query: QueryExecution): Unit =
     try {
@@ -86,9 +89,9 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       shown = false
       forgetRdds(query, doExecute())
     } catch {
-      // Spark does not let everything that is asked of a plan fail.
+      // Spark does not let everything that is asked of a plan fail. Others that have begun have a plan.
       case NonFatal(e) =>
-        forgetRdds(query, throw e)
+        forgetRdds(query, TaskFilters.executionId(sparkContext).flatMap(ranIn).getOrElse(throw e).execute())
         throw e
     }
 

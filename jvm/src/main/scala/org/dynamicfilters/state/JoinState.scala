@@ -177,11 +177,9 @@ final class JoinState(
   }
 
   /** The phase, without a large filter that nobody has asked for: to build it takes long. */
-  def phaseAtEnd: JoinPhase = {
-    val bytes = root.partials.values.stream.mapToLong(_.length.toLong).sum
-    if (bytes <= JoinState.BuiltAtEnd && !root.isBuilding) phase else root.phaseNow.get
-  }
-  @volatile private var isBuilding = false
+  def phaseAtEnd: JoinPhase = if (root.buildsLarge || root.isLarge) root.phaseNow.get else phase
+  private def isLarge = partials.values.stream.mapToLong(_.length.toLong).sum > JoinState.BuiltAtEnd
+  @volatile private var buildsLarge = false
 
   /** The filter, if the build side is complete. */
   def current: Option[ValueFilter] = root.own
@@ -252,7 +250,7 @@ final class JoinState(
   private def built(): Boolean = synchronized {
     val mine = isComplete
     if (mine) {
-      isBuilding = true
+      buildsLarge = isLarge
       phaseNow.set(
         try {
           // One by one, so that bytes and keys of all of them are not held at a time.
