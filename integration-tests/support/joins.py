@@ -38,9 +38,9 @@ FOREVER = {"spark.dynamicFilters.join.waitTimeout": "60s"}
 
 ADAPTIVE = {"on": {"spark.sql.adaptive.enabled": "true"}, "off": {"spark.sql.adaptive.enabled": "false"}}
 BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "10m"}
-# On a machine that does other work, too, a build side may take longer than a scan waits by default.
-SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1"} | FOREVER
 SHUFFLED_AS_USERS_DO = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+# On a machine that does other work, too, a build side may take longer than a scan waits by default.
+SHUFFLED = SHUFFLED_AS_USERS_DO | FOREVER
 STRATEGIES = {"broadcast": BROADCAST, "shuffled": SHUFFLED}
 FEW_TASKS = {"spark.sql.shuffle.partitions": "2", "spark.sql.files.maxPartitionBytes": "64m"}
 

@@ -64,6 +64,10 @@ object KeyDomain {
     case other => other
   }
 
+  /** Whether a number without trailing zeros is a DECIMAL(precision, scale). Zero has a digit, and needs none. */
+  def fits(n: java.math.BigDecimal, precision: Int, scale: Int): Boolean =
+    n.signum == 0 || (n.scale <= scale && n.precision.toLong - n.scale <= precision - scale)
+
   /** Whether a key is the same as Java's string: readers and sources make these, in which bytes that are no UTF-8 become others,
     * which may be less or greater. So is any key that is no string.
     */
@@ -312,9 +316,7 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
     case (BinaryType, _: Array[Byte]) => true
     case (_: StringType, _: UTF8String) => true
     case (_: DecimalType, d: Decimal) =>
-      val exact = d.toJavaBigDecimal.stripTrailingZeros
-      // Zero has a digit, and needs none.
-      exact.signum == 0 || (exact.scale <= scale && exact.precision - exact.scale <= precision - scale)
+      KeyDomain.fits(d.toJavaBigDecimal.stripTrailingZeros, precision, scale)
     case _ => false
   }
 

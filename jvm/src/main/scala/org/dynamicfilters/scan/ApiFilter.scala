@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.dynamicfilters.api.{ColumnFilter, DynamicFilter}
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongDomain, LongSet, ObjectValues, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongSet, ObjectValues, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef}
 
 /** A filter as a custom scan gets it.
@@ -58,7 +58,7 @@ private[dynamicfilters] final class ApiColumnFilter(filter: ValueFilter, domain:
 
   /** Zeros and NaN have several bit patterns: whoever looks them up by equality would find one. */
   private def isOneOfSeveral(key: AnyRef): Boolean = (filter, key) match {
-    case (ValueFilter.Members(r, _), k: java.lang.Long) => r.domain.asInstanceOf[LongDomain].hasManyEncodings(k)
+    case (ValueFilter.Members(_, keys: LongSet), k: java.lang.Long) => keys.domain.hasManyEncodings(k)
     case _ => false
   }
 

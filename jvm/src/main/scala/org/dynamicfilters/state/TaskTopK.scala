@@ -13,8 +13,8 @@ import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
   * That is what makes a key with few distinct values skip whole row groups.
   *
   * Rows are counted in one thread. Another one that asks for the filter gets it as of the last time that what was counted was
-  * sorted: Spark 4.3 may let one read what a Python function is given (`spark.python.udf.pipelined.enabled`). `keys` of SQL NULL are counted only where nulls sort first; else
-  * they are the worst rows and not counting them only leaves the bound looser.
+  * sorted: Spark 4.3 may let one read what a Python function is given (`spark.python.udf.pipelined.enabled`). `keys` of SQL NULL
+  * are counted only where nulls sort first; else they are the worst rows and not counting them only leaves the bound looser.
   */
 abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: Long, sink: ContributionSink) {
   protected val spec: TopKSpec = shared.spec

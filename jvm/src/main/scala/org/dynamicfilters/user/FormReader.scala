@@ -142,10 +142,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
   private def decimal(n: java.math.BigDecimal, t: DecimalType): AnyRef = {
     // Written out, 1E+999999999 has a billion digits.
     val short = n.stripTrailingZeros
-    // Zero has a digit, and needs none.
-    val fits =
-      short.signum == 0 || (short.scale <= t.scale && short.precision.toLong - short.scale <= t.precision - t.scale)
-    if (!fits) throw unfit(n.toString)
+    if (!KeyDomain.fits(short, t.precision, t.scale)) throw unfit(n.toString)
     domain.fromInternal(Decimal(short.setScale(t.scale), t.precision, t.scale))
   }
 
