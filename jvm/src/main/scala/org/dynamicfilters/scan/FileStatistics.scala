@@ -23,6 +23,9 @@ final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: 
     * goes and which its metadata does not show: they need not be the same. So it may be any split that has a part of it.
     */
   def mayBeOf(start: Long, end: Long): Boolean = middle - bytes / 2 < end && middle + (bytes + 1) / 2 > start
+
+  /** Whether reports count it in a split: of the splits of a file it is one. */
+  def countsIn(start: Long, end: Long): Boolean = start <= middle && middle < end
 }
 
 object LearnedRowGroup {

@@ -127,12 +127,13 @@ final class ScanReport(
       isNarrowed: Boolean
   ): Unit = {
     leftUnopened(PathHash(file.urlEncodedPath))
-    val groups = known.getOrElse(Array.empty[LearnedRowGroup])
+    val end = file.start + file.length
+    val groups = known.getOrElse(Array.empty[LearnedRowGroup]).filter(_.countsIn(file.start, end))
     val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, bytes.getOrElse(0L))
     addRowGroups(counted.rowGroups, counted.rows)
     add(ScanCounter.BytesTotal, counted.bytes)
     if ((known.isEmpty || isNarrowed) && unknown.size < UnopenedFiles.MaxSplits) {
-      val split = UnopenedSplit(file.urlEncodedPath, file.start, file.start + file.length, counted)
+      val split = UnopenedSplit(file.urlEncodedPath, file.start, end, counted)
       if (room.take(ReportRoom.bytesOf(split))) unknown += split
     }
   }

@@ -2,6 +2,9 @@ package org.dynamicfilters.scan
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
 
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.ColumnBounds
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -52,6 +55,19 @@ class ScanReportSuite extends AnyFunSuite {
     val all = new ScanReport(1, "")
     Seq(one, new ScanReport(1, "driver"), other).foreach(r => all.merge(sent(r)))
     assert((0 to 2).map(i => (all.rowsTested(i), all.rowsPassed(i))) == Seq((15, 8), (8, 2), (0, 0)))
+  }
+
+  test("a row group of which two splits of a file that was not opened have a part counts once") {
+    val r = report
+    val known = Some(Array(10L, 95L, 200L).map(LearnedRowGroup(_, rows = 7, bytes = 80, ColumnBounds.unknown)))
+    for ((start, length) <- Seq((0L, 100L), (100L, 100L), (200L, 50L)))
+      r.addUnopened(
+        PartitionedFile(InternalRow.empty, SparkPath.fromPathString("f"), start, length),
+        known,
+        Some(1),
+        isNarrowed = false
+      )
+    assert((r(ScanCounter.RowGroups), r(ScanCounter.RowGroupsPruned), r(ScanCounter.Rows)) == (3, 3, 21))
   }
 
   private def encoded(value: AnyRef): Array[Byte] = {
