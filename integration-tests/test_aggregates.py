@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_dynamic_filters import analyze
+from spark_dynamic_filters import analyze, filters
 from support import joins, tables
 from support.checks import assert_fired, assert_rejected, assert_row_groups_pruned, cases
 from support.joins import BROADCAST, SHUFFLED, settings
@@ -237,3 +237,20 @@ def test_hints(same_twice: Check) -> None:
     assert_rejected(result, "the hint NO_DYNAMIC_FILTER", producer="aggregate")
     calls = ", ".join(f"min({c}), max({c})" for c in ("id", "seq", "grp", "c_int", "c_date"))
     assert_fired(same_twice(f"SELECT /*+ DYNAMIC_FILTER */ {calls} FROM t"))
+
+
+def test_a_dataframe_that_runs_again_says_that_its_input_is_not_read(
+    spark: SparkSession, spark_mode: str
+) -> None:
+    """Spark keeps shuffle files, so that no task sees a row of the second run."""
+    if spark_mode == "connect":
+        pytest.skip("Connect plans a DataFrame anew each time")
+    frame = spark.sql("SELECT max(seq) AS again FROM t")
+    seen = []
+    for _ in range(2):
+        rows = frame.collect()
+        newest = max(filters(spark).collect(), key=lambda row: row["query_id"])
+        seen.append((rows, newest["producer"], newest["state"], newest["reason"]))
+    first, again = seen
+    assert first[1:] == ("aggregate", "ready", None)
+    assert again == (first[0], "aggregate", "registered", "its input was not read in this query")

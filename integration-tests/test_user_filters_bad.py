@@ -42,6 +42,7 @@ UPDATES: dict[str, tuple[str, Callable[[], sdf.Form], type[Exception], str]] = {
     "number for text": ("string", lambda: sdf.between(1, 2), MISMATCH, "1 is no value"),
     "too large": ("tinyint", lambda: sdf.isin([1, 128]), MISMATCH, "128 is no value"),
     "beyond 64 bits": ("bigint", lambda: sdf.isin([1 << 63]), MISMATCH, "9223372036854775808 is no value"),
+    "too small": ("float", lambda: sdf.isin([1e-50]), MISMATCH, "1.0E-50 is no value"),
     "too exact": ("decimal(10,2)", lambda: sdf.isin([Decimal("1.005")]), MISMATCH, "1.005 is no value"),
     "no number": ("decimal(10,2)", lambda: sdf.isin([Decimal("NaN")]), MISMATCH, "NaN is no value"),
     "infinite decimal": (

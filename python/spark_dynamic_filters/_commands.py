@@ -194,7 +194,10 @@ def _write_value(to: Any, value: Any) -> None:
     elif isinstance(value, dt.date):
         to.date_days = (value - _EPOCH.date()).days
     elif isinstance(value, dt.timedelta):
-        micros = value // _MICROSECOND
+        try:
+            micros = value // _MICROSECOND
+        except (OverflowError, ValueError):  # pandas' own
+            micros = _LONG
         if not -_LONG <= micros < _LONG:
             raise InvalidArgument(
                 f"{shown(value)} is too long for a duration; Spark has 64 bits of microseconds"
@@ -225,14 +228,15 @@ def is_text(value: str) -> bool:
 
 
 def _write_time(to: Any, value: dt.datetime) -> None:
-    if value.tzinfo is not None:
+    if value.utcoffset() is not None:
         to.instant_micros = (value - _EPOCH_UTC) // _MICROSECOND
     else:
+        value = value.replace(tzinfo=None)
         # As PySpark does for a timestamp: in the zone of this process. For timestamp_ntz too: only the server
         # knows the filter's type.
         try:
             seconds = int(time.mktime(value.timetuple()))
-        except OverflowError:
+        except (OverflowError, NotImplementedError):  # pandas' beyond the year 9999
             raise InvalidArgument(
                 f"{shown(value)} cannot be told in this system's time zone; give it one of its own, as "
                 "replace(tzinfo=datetime.UTC)"

@@ -198,7 +198,7 @@ def bloom(values: Iterable[Any], fpp: float = 0.01) -> Form:
         ValueError: `fpp` is not between 0 and 1.
     """
     # numpy's numbers are registered as such.
-    if not isinstance(fpp, numbers.Real) or not 0 < fpp < 1:
+    if not isinstance(fpp, numbers.Real) or not 0 < float(fpp) < 1:
         raise ValueError(f"bloom: fpp is {shown(fpp)}; valid are numbers between 0 and 1, both exclusive")
     return Bloom(_plain("bloom", values), float(fpp))
 
@@ -241,7 +241,8 @@ def _plain(what: str, values: Any) -> tuple[Any, ...]:
         if callable(convert):
             try:
                 plain = convert()
-            except (OverflowError, ValueError) as error:  # pyarrow's, of times that Python has not
+            # pyarrow's, of times that Python has not, and of zones that nobody has.
+            except (OverflowError, ValueError, KeyError) as error:
                 raise InvalidArgument(f"{what}: a value is none of Python's: {error}") from error
             if not isinstance(plain, list):
                 raise InvalidArgument(f"{what}: expected several values, got an array without a dimension")
@@ -254,6 +255,8 @@ def _plain(what: str, values: Any) -> tuple[Any, ...]:
 def _value(value: Any) -> Any:
     module = type(value).__module__
     if module == "numpy" and hasattr(value, "item"):
+        if getattr(value, "size", 1) != 1:
+            raise InvalidArgument(f"a value cannot be an array of {value.size}: {shown(value)}")
         plain = _in_microseconds(value).item()  # a numpy number among Python's own
         if _is_of_times(value):
             _refuse_bare("a value", [plain], value.dtype)

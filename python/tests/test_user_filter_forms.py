@@ -8,6 +8,7 @@ import sys
 import time
 import zlib
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,31 @@ def test_times_that_python_has_not(unit: str) -> None:
 def test_times_of_pyarrow_that_python_has_not() -> None:
     with pytest.raises(sdf.InvalidArgument, match="isin: a value is none of Python's"):
         sdf.isin(pa.array([10**15], pa.timestamp("s")))
+
+
+def test_values_of_pandas_and_pyarrow_that_spark_has_not() -> None:
+    late = pd.Timestamp(np.datetime64("12000-01-01", "s"))
+    for value in (late, pd.Timedelta(np.timedelta64(10**15, "s"))):
+        with pytest.raises(sdf.InvalidArgument):
+            _value(value)
+    with pytest.raises(sdf.InvalidArgument, match="Mars"):
+        sdf.isin(pa.array([1], pa.timestamp("us", "Mars/Olympus")))
+    with pytest.raises(sdf.InvalidArgument, match="an array of 2"):
+        sdf.between(np.array([1, 2]))
+
+
+def test_a_zone_without_an_offset_is_none() -> None:
+    class Nowhere(dt.tzinfo):
+        def utcoffset(self, _: dt.datetime | None) -> None:
+            return None
+
+    when = dt.datetime(2020, 1, 1, 12)
+    assert _value(when.replace(tzinfo=Nowhere())) == _value(when)
+
+
+def test_rates_that_are_too_small_are_refused() -> None:
+    with pytest.raises(ValueError, match="fpp"):
+        sdf.bloom([1], fpp=Fraction(1, 10**400))
 
 
 def test_missing_times_of_numpy() -> None:

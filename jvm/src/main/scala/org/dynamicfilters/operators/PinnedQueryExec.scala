@@ -27,8 +27,7 @@ import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
 case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   @transient @volatile private var now: SparkPlan = first
   @transient @volatile private var normalized: LogicalPlan = _
-  @transient @volatile private var shown = true
-  @transient private lazy val begun = new RecentIds(most = 1000)
+  @transient private lazy val begun, shown = new RecentIds(most = 1000)
 
   // Executions hold their plans by it.
   @transient private lazy val plans = new Object
@@ -86,7 +85,6 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
         case other => other
       }
       normalized = fresh.normalized
-      shown = false
       forgetRdds(query, doExecute())
     } catch {
       // Spark does not let everything that is asked of a plan fail. Others that have begun have a plan.
@@ -99,14 +97,19 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   private def forgetRdds(query: QueryExecution, fresh: => RDD[InternalRow]): Unit =
     QueryAccess.replaceRdds(this, fresh, query)(new SQLExecutionRDD(execute(), query.sparkSession.sessionState.conf))
 
-  /** Tells Spark's UI of the plan that runs. */
-  private def show(): Unit = if (!shown) {
-    shown = true
-    for {
-      query <- executing
-      id <- TaskFilters.executionId(sparkContext)
-    } QueryAccess.postPlan(sparkContext, id, query, this)
-  }
+  /** Tells Spark's UI of the plan that runs, where it may know another one. */
+  private def show(): Unit = for {
+    query <- executing
+    id <- TaskFilters.executionId(sparkContext)
+    plan <- ranIn(id)
+    if plan ne first
+    isNew = synchronized {
+      val is = !shown.contains(id)
+      shown.add(id)
+      is
+    }
+    if isNew
+  } QueryAccess.postPlan(sparkContext, id, query, PinnedQueryExec.over(plan))
 
   /** What Spark reads of the plan at the start of each execution, also where only the query's RDD is used. */
   override def metrics: Map[String, SQLMetric] = {

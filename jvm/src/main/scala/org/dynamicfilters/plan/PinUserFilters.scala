@@ -2,8 +2,9 @@ package org.dynamicfilters.plan
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.user.{DynamicFilterPredicate, Generation, UserFilterException, UserFilters}
 
 /** Pins the generations of users' filters that a query uses: once a query, for all of it, subqueries included.
@@ -16,11 +17,35 @@ object PinUserFilters extends Rule[LogicalPlan] {
     if (!UserFilters.everUsed) plan
     else {
       val pins = mutable.HashMap.empty[(String, String), Generation]
-      plan.transformAllExpressionsWithSubqueries {
+      def pinned(of: LogicalPlan): LogicalPlan = of.transformAllExpressionsWithSubqueries {
         case p: DynamicFilterPredicate if p.pin.isEmpty =>
           p.copy(pin = Some(pins.getOrElseUpdate((p.sessionId, p.name), pin(p))))
       }
+      pinned(plan) match {
+        case c if readsItsPlansItself(c) =>
+          val parts = c.productIterator.map {
+            case p: LogicalPlan => pinned(p)
+            case other => other.asInstanceOf[AnyRef]
+          }.toArray
+          try c.makeCopy(parts)
+          catch {
+            case OwnFailure(e) =>
+              logWarning(s"Dynamic filters: ${c.nodeName} may see several generations of a user's filter", e)
+              c
+          }
+        case other => other
+      }
     }
+
+  /** Delta's MERGE has source and target beside its children, and runs several queries over them: one finds the files, another
+    * one writes. With two generations it would write rows twice. Other commands have plans that must stay as they are, as the
+    * one of a view.
+    */
+  private def readsItsPlansItself(plan: LogicalPlan): Boolean =
+    plan.isInstanceOf[Command] && plan.getClass.getName.startsWith(DeltaCommands) &&
+      plan.productIterator.exists(_.isInstanceOf[LogicalPlan])
+
+  private val DeltaCommands = "org.apache.spark.sql.delta.commands."
 
   /** The filter may have been closed since the query was analyzed, and another one made under its name. */
   private def pin(p: DynamicFilterPredicate): Generation = {

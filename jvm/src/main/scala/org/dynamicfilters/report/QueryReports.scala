@@ -136,12 +136,15 @@ final class TopKRun(
 
   /** The highest generation in an execution, and the tightest bound that any executor reported. */
   def current(executionId: Long): (Long, ValueFilter) = {
-    val seen = accumulator.value.filter(_.executionId == executionId)
+    val seen = seenIn(executionId)
     val filters =
       seen.filter(_.bound != null).flatMap(s => Try(FilterCodec.decode(s.bound)).toOption.flatMap(_.toOption))
     val tightest = filters.reduceOption((a, b) => if (a.implies(b)) a else b).getOrElse(ValueFilter.All)
     (if (seen.isEmpty) 0L else seen.map(_.generation).max, tightest)
   }
+
+  // Of each task that came to its end one, also of those that saw no bound.
+  private def seenIn(executionId: Long) = accumulator.value.filter(_.executionId == executionId)
 
   override def view(executionId: Long, running: Boolean): FilterView = {
     val (generation, filter) = current(executionId)
@@ -150,7 +153,10 @@ final class TopKRun(
       else if (generation > 0) FilterState.ready
       else if (running) FilterState.building
       else FilterState.registered
-    val none = if (ref.producer == Producer.aggregate) "no value was seen" else "fewer rows than the limit were seen"
+    def none =
+      if (seenIn(executionId).isEmpty) "its input was not read in this query"
+      else if (ref.producer == Producer.aggregate) "no value was seen"
+      else "fewer rows than the limit were seen"
     val reason = disabled.getOrElse(if (generation == 0 && !running) none else null)
     val text = FilterText.of(filter, columns)
     FilterView(

@@ -20,7 +20,8 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: ColumnBounds) {
 
   /** Whether Parquet may assign it to a split. A footer has sizes of row groups beside those of their columns, by which Parquet
-    * goes and which its metadata does not show: they need not be the same. So it may be any split that has a part of it.
+    * goes and which its metadata does not show: they need not be the same. So it may be any split that has a part of it; and of
+    * a split that has a part of none nothing is known.
     */
   def mayBeOf(start: Long, end: Long): Boolean = middle - bytes / 2 < end && middle + (bytes + 1) / 2 > start
 
@@ -111,9 +112,13 @@ final class FileStatistics(maxRowGroups: Int) {
         c <- file.columns.get(column)
         groups <- c.splits
           .get((start, end))
-          .orElse(c.splits.collectFirst {
-            case ((s, e), g) if s <= start && e >= end => g.filter(_.mayBeOf(start, end))
-          })
+          .orElse(
+            c.splits
+              .collectFirst {
+                case ((s, e), g) if s <= start && e >= end => g.filter(_.mayBeOf(start, end))
+              }
+              .filter(_.nonEmpty)
+          )
       } yield groups
     }
 

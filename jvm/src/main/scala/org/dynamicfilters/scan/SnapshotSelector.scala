@@ -4,7 +4,7 @@ import java.io.Closeable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.{TupleSelector, ValueFilter}
+import org.dynamicfilters.filter.{OwnFailure, TupleSelector, ValueFilter}
 
 /** The exact test between a scan and the exchange above it (contract 8): whatever was read, and however, only rows that pass
   * the partition's snapshot go on. Reading by statistics, pages and first passes, and what falls back to stock Spark's, so
@@ -108,12 +108,22 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       if (left == 0 || version != task.filtersVersion) renew()
       left -= 1
       seen += 1
-      var i = 0
-      while (i < used.length && used(i).filter.passesRow(row, used(i).ordinal)) i += 1
-      val passing = i == used.length
+      val passing = passesAll(row)
       if (!passing) dropped += 1
       passing
     }
+
+    /** A source may put out what is no value of its column's type: such a row passes, in every attempt. */
+    private def passesAll(row: InternalRow): Boolean =
+      try {
+        var i = 0
+        while (i < used.length && used(i).filter.passesRow(row, used(i).ordinal)) i += 1
+        i == used.length
+      } catch {
+        case OwnFailure(e) =>
+          task.report.addReason(s"${e.getClass.getSimpleName} while testing a row")
+          true
+      }
 
     private def renew(): Unit = {
       count()

@@ -88,7 +88,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case (UserValue.ValueCase.NUMBER, DoubleType) => domain.fromInternal(v.getNumber)
     case (UserValue.ValueCase.NUMBER, FloatType) =>
       val f = v.getNumber.toFloat
-      if (f.isInfinite && !v.getNumber.isInfinite) throw unfit(v.getNumber.toString)
+      if ((f.isInfinite && !v.getNumber.isInfinite) || (f == 0 && v.getNumber != 0)) throw unfit(v.getNumber.toString)
       domain.fromInternal(f)
     case (UserValue.ValueCase.DECIMAL, t: DecimalType) => decimal(number(v.getDecimal), t)
     case (UserValue.ValueCase.TEXT, StringType) => domain.fromInternal(UTF8String.fromString(v.getText))

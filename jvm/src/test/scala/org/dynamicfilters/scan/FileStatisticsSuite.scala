@@ -35,7 +35,8 @@ class FileStatisticsSuite extends AnyFunSuite {
     assert(find(s, "f", 0, 451).contains(groups.take(2)))
     assert(find(s, "f", 549, 1000).contains(groups.drop(1)))
     assert(find(s, "f", 550, 1000).contains(groups.drop(2)))
-    assert(find(s, "f", 550, 600).contains(Nil))
+    // Of a split that no row group has a part of, nothing is known: sizes in a footer may be any.
+    assert(find(s, "f", 550, 600).isEmpty)
   }
 
   test("a larger split than was learned is not known") {
