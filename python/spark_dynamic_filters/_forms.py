@@ -223,7 +223,7 @@ def _plain(what: str, values: Any) -> tuple[Any, ...]:
     if hasattr(values, "columns"):
         of_spark = hasattr(values, "sparkSession")
         raise InvalidArgument(
-            f"{what}: expected values, got a {type(values).__name__}: give "
+            f"{what}: expected values, got {type(values).__name__}: give "
             + (
                 "those of one of its columns, [row[0] for row in ...collect()]"
                 if of_spark

@@ -72,6 +72,8 @@ _PARTS = frozenset(
         "… tuples",
         "1 tuple",
         "… OR …",
+        "an existence join",
+        "… … join",
         "[…, …]",
         "the condition above it",
         "the join",

@@ -56,7 +56,13 @@ private[filter] object FilterBuilder {
       val tooLarge = Option.when(n <= limits.inMaxValues)(s"the values take more than ${limits.maxFilterBytes} bytes")
       if (!hasBitmaps(d)) bloom(d, keys, limits, range, tooLarge)
       else if (keys.parts.toLong * fewestPerPart > n)
-        bloom(d, keys, limits, range, Some("the keys are too far apart for a bitmap"))
+        bloom(
+          d,
+          keys,
+          limits,
+          range,
+          Some(s"too few keys for a bitmap: fewer than $fewestPerPart in each 2^32 numbers")
+        )
       else {
         val bits = keys match {
           case b: LongRoaring => b

@@ -68,10 +68,12 @@ object JoinSemantics {
 
   def of(join: BaseJoinExec): JoinSemantics = of(join.joinType, isNullAware(join))
 
-  /** The join type in words, for reasons: Spark's own text of an existence join is an exception. */
+  /** The join with its article, for reasons: "a left outer join". Spark throws when asked for the SQL of an existence join. */
   def name(joinType: JoinType): String = joinType match {
-    case ExistenceJoin(_) => "EXISTENCE"
-    case other => other.sql
+    case ExistenceJoin(_) => "an existence join"
+    case other =>
+      val words = other.sql.toLowerCase(java.util.Locale.ROOT)
+      s"${if ("aeiou".contains(words.head)) "an" else "a"} $words join"
   }
 
   /** Whether the join is planned as a `NOT IN` by its key. Where Spark plans it with a condition instead (several columns), it

@@ -109,7 +109,9 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
           else if (!running && reports == JoinPhase.Reports.All) "complete, and no scan asked for it"
           else if (running) null
           else "the build side did not finish"
-        shown(FilterState.building, reason, 0, ValueFilter.All, 0)
+        // Nothing is built once the query has ended.
+        val now = if (running) FilterState.building else FilterState.registered
+        shown(now, reason, 0, ValueFilter.All, 0)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
         shown(FilterState.ready, reduced.orElse(state.sending).orNull, 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)

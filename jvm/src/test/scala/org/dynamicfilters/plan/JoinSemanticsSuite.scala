@@ -19,6 +19,10 @@ class JoinSemanticsSuite extends AnyFunSuite {
     if (nullAware) Seq(Kind(joinType, nullAware, nullsMatch = false, hasCondition = false))
     else for (n <- Seq(false, true); c <- Seq(false, true)) yield Kind(joinType, nullAware, n, c)
 
+  test("reasons name a join with its article") {
+    assert(Seq(existence, LeftOuter).map(JoinSemantics.name) == Seq("an existence join", "a left outer join"))
+  }
+
   /** A join whose result rows were dropped below.
     *
     * @param result

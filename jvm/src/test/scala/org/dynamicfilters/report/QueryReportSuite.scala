@@ -1,6 +1,7 @@
 package org.dynamicfilters.report
 
-import org.dynamicfilters.state.Producer
+import org.dynamicfilters.filter.KeyLimits
+import org.dynamicfilters.state.{JoinState, Producer}
 import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
@@ -13,6 +14,18 @@ class QueryReportSuite extends AnyFunSuite with TimeLimits {
       reports.retained = n
       failAfter(Span(10, Seconds))((0L until 5L).foreach(i => reports.forExecution(i)))
     }
+  }
+
+  /** Without the mend the report of a cancelled query showed filters that were being built for ever. */
+  test("no filter is being built once its query has ended") {
+    def shown(state: JoinState, running: Boolean) = {
+      val view = JoinRun(state).view(1, running)
+      (view.state, Option(view.reason))
+    }
+    val state = new JoinState(1, nullsMatch = false, KeyLimits(10, 10, 0.01, 1024))
+    state.started(2)
+    assert(shown(state, running = true) == ((FilterState.building, None)))
+    assert(shown(state, running = false) == ((FilterState.registered, Some("the build side did not finish"))))
   }
 
   test("of a query that has ended a report keeps what filters show, not what they hold") {
