@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -271,11 +270,24 @@ def test_report_of_no_tag_is_refused(spark: SparkSession, arguments: str) -> Non
         spark.sql(f"SELECT * FROM dynamic_filter_report({arguments})").collect()
 
 
-def test_analyze_does_not_run_a_command_again(spark: SparkSession) -> None:
-    spark.sql("CREATE OR REPLACE TEMP VIEW one AS SELECT 1L AS id")
-    spark.sql("DROP TABLE IF EXISTS inserted")
-    spark.sql("CREATE TABLE inserted (id BIGINT) USING parquet")
-    with contextlib.suppress(sdf.DynamicFiltersError):  # there may be nothing to report
-        sdf.analyze(spark.sql("INSERT INTO inserted SELECT id FROM one"))
-    assert spark.table("inserted").count() == 1
-    spark.sql("DROP TABLE inserted")
+@pytest.mark.client
+@pytest.mark.parametrize(
+    "command", ["CREATE TABLE top USING parquet AS", "INSERT INTO top", "INSERT OVERWRITE top"]
+)
+def test_analyze_refuses_a_command_that_has_run(spark: SparkSession, t: str, command: str) -> None:
+    """Without the mend it ran the command's result, a list of no rows, and said that there are no filters."""
+    spark.sql("DROP TABLE IF EXISTS top")
+    if command.startswith("INSERT"):
+        spark.sql("CREATE TABLE top (id BIGINT) USING parquet")
+    frame = spark.sql(f"{command} SELECT CAST(seq AS BIGINT) AS id FROM {t} ORDER BY seq DESC LIMIT 10")
+    with pytest.raises(sdf.InvalidArgument, match=r"ran this command already.*sdf\.filters"):
+        sdf.analyze(frame)
+    assert spark.table("top").count() == 10
+    newest = sdf.filters(spark).orderBy("query_id", ascending=False).first()
+    assert newest["state"] == "ready"
+    spark.sql("DROP TABLE top")
+
+
+@pytest.mark.client
+def test_analyze_takes_rows_of_the_client(spark: SparkSession) -> None:
+    assert sdf.analyze(spark.createDataFrame([(1,)], "id INT")).filters == []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from . import _analysis as words
 from . import _analysis_html, _analysis_text
-from ._commands import run_query
+from ._commands import is_command_result, run_query
 from ._errors import DynamicFiltersError, InvalidArgument
 from ._report import QueryReport, by_tag
 from ._session import session_of
@@ -77,7 +77,8 @@ def analyze(df: DataFrame) -> Analysis:
         The plan with filters in force, the filters with their generations, and what each scan skipped.
 
     Raises:
-        InvalidArgument: `df` is no batch DataFrame of Spark's.
+        InvalidArgument: `df` is no batch DataFrame of Spark's, or the result of a command, as `CREATE TABLE
+            ... AS SELECT`, `INSERT` or `MERGE`, which `spark.sql` ran already.
         PluginNotLoaded: the plugin is not active; the message says what to add.
         VersionMismatch: plugin and this package do not go together; the message says which to change.
         DynamicFiltersError: the plugin kept no report of the run.
@@ -88,6 +89,11 @@ def analyze(df: DataFrame) -> Analysis:
             "analyze: expected a batch DataFrame, got a streaming one, which has no filters"
         )
     status(spark)
+    if is_command_result(df):
+        raise InvalidArgument(
+            "analyze: spark.sql ran this command already, and it is not run twice; its filters are the "
+            "newest rows of sdf.filters(spark), its scans those of sdf.scans(spark)"
+        )
     with tagged(spark) as tag:
         start = time.perf_counter()
         run_query(df)

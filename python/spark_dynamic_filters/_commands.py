@@ -96,6 +96,17 @@ def _pieces(encoded: bytes) -> Iterator[bytes]:
         yield part.SerializeToString()
 
 
+def is_command_result(df: Any) -> bool:
+    """Whether `df` is what `spark.sql` returned for a command: it ran before there was a DataFrame."""
+    spark = df.sparkSession
+    if is_connect(spark):
+        # For a query the server returns the query's own text as a relation, for a command the rows.
+        kind = df._plan.plan(spark.client).WhichOneof("rel_type") or ""
+        return type(df._plan).__name__ == "CachedRelation" and kind.endswith("local_relation")
+    access = spark._jvm.org.apache.spark.sql.execution.dynamicfilters.QueryAccess
+    return bool(access.logicalPlan(df._jdf).nodeName() == "CommandResult")
+
+
 def run_query(df: Any) -> None:
     """Plans a DataFrame anew, runs it to its end and drops its rows on the way; one SQL execution."""
     spark = df.sparkSession

@@ -52,6 +52,12 @@ CASES: dict[str, Case] = {
         sdf.InvalidArgument,
         "analyze: expected a batch DataFrame, got a streaming one, which has no filters",
     ),
+    "analyze of a command": (
+        lambda s, f, t: sdf.analyze(s.sql("SHOW TABLES")),
+        sdf.InvalidArgument,
+        "analyze: spark.sql ran this command already, and it is not run twice; its filters are the newest "
+        "rows of sdf.filters(spark), its scans those of sdf.scans(spark)",
+    ),
     "configure of nothing": (
         lambda s, f, t: sdf.configure(SESSION),
         sdf.InvalidArgument,
