@@ -28,6 +28,7 @@ from ._errors import (
     InvalidFilterForm,
     PluginNotLoaded,
     UnknownSetting,
+    UnsupportedSpark,
     VersionMismatch,
 )
 from ._forms import Form, between, bitmap, bloom, everything, isin, nothing
@@ -52,6 +53,7 @@ __all__ = [
     "PluginNotLoaded",
     "Status",
     "UnknownSetting",
+    "UnsupportedSpark",
     "UserFilter",
     "VersionMismatch",
     "__version__",

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from ._analysis_html import table as html_table
-from ._errors import UnknownSetting, means_plugin_missing, plugin_not_loaded
-from ._session import is_connect, require_session
+from ._errors import UnknownSetting, means_plugin_missing
+from ._session import not_loaded, require_session
 from ._settings import SETTINGS, Setting, below, find, similar, unknown
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class ConfGroup:
             return setting.decode(self._spark.conf.get(setting.key))
         except Exception as error:
             if means_plugin_missing(error):
-                raise plugin_not_loaded(is_connect(self._spark)) from error
+                raise not_loaded(self._spark) from error
             raise
 
     def set(self, name: str, value: bool | int | float | str) -> None:

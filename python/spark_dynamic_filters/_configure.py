@@ -10,7 +10,14 @@ import warnings
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ._errors import EXTENSIONS_CLASS, PLUGIN_CLASS, InvalidArgument, plugin_not_loaded, shown
+from ._errors import (
+    EXTENSIONS_CLASS,
+    PLUGIN_CLASS,
+    InvalidArgument,
+    plugin_not_loaded,
+    shown,
+    unsupported_spark,
+)
 from ._jar import JAR_PREFIX, jar_path
 
 Builder = TypeVar("Builder")
@@ -25,7 +32,8 @@ def configure(builder: Builder) -> Builder:
     settings stays. For a Spark Connect server in this process (`.remote("local[*]")`) the session extension
     is added instead, because PySpark overwrites `spark.plugins` there. For a server elsewhere
     (`.remote("sc://...")`) nothing is added: the plugin belongs to the server. Calling it twice changes
-    nothing.
+    nothing. With a Spark that the plugin does not support nothing is added, and a warning says so: the
+    session is stock Spark's.
 
     Args:
         builder: a `SparkSession.builder` whose master or remote is already set.
@@ -45,6 +53,11 @@ def configure(builder: Builder) -> Builder:
     options = getattr(builder, "_options", None)
     if not isinstance(options, dict) or not callable(getattr(builder, "config", None)):
         raise InvalidArgument(f"configure: expected a SparkSession.builder, got {type(builder).__name__}")
+    if _needs_no_spark_here(builder, options):
+        return builder
+    if refusal := unsupported_spark(_pyspark_version()):
+        warnings.warn(refusal, stacklevel=2)
+        return builder
     target = _target(builder, options)
     if target == "connect elsewhere":
         return builder
@@ -81,12 +94,27 @@ def configure(builder: Builder) -> Builder:
     return builder
 
 
+def _remote(options: dict[str, Any]) -> Any:
+    return options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
+
+
+def _needs_no_spark_here(builder: Any, options: dict[str, Any]) -> bool:
+    """Whether the builder is a client's: then any version of PySpark will do."""
+    return type(builder).__module__.startswith("pyspark.sql.connect") or str(_remote(options)).startswith(
+        "sc://"
+    )
+
+
+def _pyspark_version() -> str:
+    import pyspark
+
+    return str(pyspark.__version__)
+
+
 def _target(builder: Any, options: dict[str, Any]) -> Target:
     """Which kind of session the builder will make, by the rules of `SparkSession.Builder.getOrCreate`."""
-    if type(builder).__module__.startswith("pyspark.sql.connect"):
-        return "connect elsewhere"
-    remote = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
-    if _remote_only() and not str(remote).startswith("sc://"):
+    remote = _remote(options)
+    if _remote_only():
         raise ImportError(
             f"configure: only pyspark-client is installed, and {_meant(remote, options)} needs all of Spark: "
             "pip uninstall pyspark-client, then pip install 'pyspark[connect]'; "

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ._analyze import Analysis, analyze
 from ._conf import conf
 from ._configure import configure
+from ._errors import unsupported_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,9 +108,13 @@ def main(rows: int = ROWS, data: str | None = None) -> int:
 def _missing() -> str | None:
     """What is not there that a classic session needs."""
     try:
-        from pyspark.util import is_remote_only
+        from pyspark import __version__ as version
     except ImportError:
         return "the demo needs PySpark: pip install 'spark-dynamic-filters[spark]'"
+    if refusal := unsupported_spark(version):
+        return refusal
+    from pyspark.util import is_remote_only
+
     if is_remote_only():
         return "the demo starts its own Spark; pyspark-client is only a client: pip install pyspark"
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:

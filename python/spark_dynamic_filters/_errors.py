@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from ._version import SPARK_LINES
+
 PLUGIN_CLASS = "org.dynamicfilters.DynamicFiltersPlugin"
 EXTENSIONS_CLASS = "org.dynamicfilters.DynamicFiltersExtensions"
 
@@ -20,6 +24,10 @@ class InvalidArgument(DynamicFiltersError, TypeError):
 
 class PluginNotLoaded(DynamicFiltersError):
     """The session's Spark application runs without the plugin; the message says what to add."""
+
+
+class UnsupportedSpark(PluginNotLoaded):
+    """The application's Spark is of a line that the plugin does not support; it runs as stock Spark."""
 
 
 class VersionMismatch(DynamicFiltersError):
@@ -94,6 +102,18 @@ def plugin_not_loaded(connect: bool) -> PluginNotLoaded:
     return PluginNotLoaded(
         f"the spark-dynamic-filters plugin is not loaded in this Spark application.\n{fix}"
     )
+
+
+def unsupported_spark(version: str) -> str | None:
+    """Why the plugin stays off with this version of Spark; None if the version is supported.
+
+    Args:
+        version: as Spark or a distribution of it names it, such as "4.1.4" or "4.2.0-amzn-1".
+    """
+    if ".".join(re.split(r"\D", version)[:2]) in SPARK_LINES:
+        return None
+    lines = ", ".join(SPARK_LINES)
+    return f"dynamic filters stay off: Spark {shown(version, 30)} is not supported, only {lines} are"
 
 
 def shown(value: object, most: int = 60) -> str:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._errors import InvalidArgument, means_plugin_missing, plugin_not_loaded
+from ._errors import (
+    InvalidArgument,
+    PluginNotLoaded,
+    UnsupportedSpark,
+    means_plugin_missing,
+    plugin_not_loaded,
+    unsupported_spark,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +74,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
     Raises:
         PluginNotLoaded: the table function is not there.
+        UnsupportedSpark: nor can it be, with this line of Spark (also a PluginNotLoaded).
     """
     try:
         df = spark.sql(text)
@@ -74,6 +82,12 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
         df.schema  # noqa: B018
     except Exception as error:
         if means_plugin_missing(error):
-            raise plugin_not_loaded(is_connect(spark)) from error
+            raise not_loaded(spark) from error
         raise
     return df
+
+
+def not_loaded(spark: SparkSession) -> PluginNotLoaded:
+    """The error for a session without the plugin: what to add, or that its Spark is not supported."""
+    refusal = unsupported_spark(spark.version)
+    return UnsupportedSpark(refusal) if refusal else plugin_not_loaded(is_connect(spark))

@@ -64,6 +64,7 @@ def status(spark: SparkSession) -> Status:
     Raises:
         InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not there; the message says what to add.
+        UnsupportedSpark: the plugin stays off with this line of Spark (also a PluginNotLoaded).
         VersionMismatch: plugin and this package do not go together; the message says which to change.
     """
     require_session("status", spark)

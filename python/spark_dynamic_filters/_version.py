@@ -11,6 +11,9 @@ DISTRIBUTION = "spark-dynamic-filters"
 # Raised whenever a table function or message changes its meaning; the plugin reports its own number.
 PROTOCOL = 1
 
+# As SparkLines.scala has them.
+SPARK_LINES = ("4.1", "4.2", "4.3")
+
 # Where the repository is, if this package is used from a source checkout: its VERSION and its freshly built
 # jar come before whatever an earlier installation left behind.
 _CHECKOUT = Path(__file__).resolve().parents[2]

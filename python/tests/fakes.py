@@ -60,6 +60,8 @@ class FakeFrame:
 class FakeSession:
     """A session whose plugin is there (or not) and answers `dynamic_filters_status()` with `status`."""
 
+    version = "4.3.0"
+
     def __init__(self, plugin: bool = True, status: dict[str, Any] | None = None) -> None:
         self.conf = FakeConf(plugin)
         self._plugin = plugin

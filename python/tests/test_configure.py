@@ -36,6 +36,22 @@ def test_classic() -> None:
     assert _options(builder) == {"spark.master": "local[*]", "spark.jars": JAR, "spark.plugins": PLUGIN_CLASS}
 
 
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.5", "4.4.0"])
+def test_unsupported_spark_is_left_alone(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """Without the mend PySpark 3.5 had an ImportError, and 4.0 a plugin that it does not fit."""
+    monkeypatch.setattr("pyspark.__version__", version)
+    builder = SparkSession.builder.master("local[*]")
+    with pytest.warns(UserWarning, match=rf"Spark {version} is not supported, only 4\.1, 4\.2, 4\.3 are"):
+        assert sdf.configure(builder) is builder
+    assert _options(builder) == {"spark.master": "local[*]"}
+
+
+@pytest.mark.filterwarnings("error")
+def test_client_of_any_version_for_a_server_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "3.5.9")
+    assert "spark.jars" not in _options(sdf.configure(SparkSession.builder.remote("sc://host:15002")))
+
+
 def test_twice_is_once() -> None:
     once = _options(sdf.configure(SparkSession.builder))
     assert _options(sdf.configure(sdf.configure(SparkSession.builder))) == once

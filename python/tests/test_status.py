@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,9 @@ from fakes import FakeSession, SparkError
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._errors import means_plugin_missing
 from spark_dynamic_filters._status import check_versions
-from spark_dynamic_filters._version import PROTOCOL
+from spark_dynamic_filters._version import PROTOCOL, SPARK_LINES
+
+ROOT = Path(__file__).resolve().parents[2]
 
 STATUS: dict[str, Any] = {
     "version": sdf.__version__,
@@ -44,6 +48,34 @@ def test_plugin_not_loaded() -> None:
     for call in (sdf.status, sdf.filters, sdf.scans):
         with pytest.raises(sdf.PluginNotLoaded):
             call(session)
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.5", "4.4.0", "5.0.0-preview1", "4"])
+def test_unsupported_spark_is_named_in_one_line(version: str) -> None:
+    """Without the mend the advice was to add the jar, with which Spark 4.0 ran queries without filters."""
+    session = FakeSession(plugin=False)
+    session.version = version
+    for call in (sdf.status, sdf.filters, sdf.scans):
+        with pytest.raises(sdf.UnsupportedSpark) as caught:
+            call(session)
+        message = str(caught.value)
+        assert f"Spark {version} is not supported, only 4.1, 4.2, 4.3 are" in message
+        assert "\n" not in message
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "4.2.0-amzn-1", "4.3.0.dev1"])
+def test_distributions_of_supported_lines(version: str) -> None:
+    session = FakeSession(plugin=False)
+    session.version = version
+    with pytest.raises(sdf.PluginNotLoaded, match=r"spark\.plugins"):
+        sdf.status(session)
+
+
+def test_python_and_scala_support_the_same_spark_lines() -> None:
+    source = (ROOT / "jvm/src/main/scala/org/dynamicfilters/lifecycle/SparkLines.scala").read_text()
+    listed = re.search(r"asList\((.*?)\)", source)
+    assert listed
+    assert tuple(re.findall(r'"(.*?)"', listed[1])) == SPARK_LINES
 
 
 @pytest.mark.parametrize("version", ["0.0.9", "0.2.0", "1.1.0"])

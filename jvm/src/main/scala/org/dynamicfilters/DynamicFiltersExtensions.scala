@@ -4,7 +4,7 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.dynamicfilters.connect.ConnectPlugins
 import org.dynamicfilters.hints.{HintPlacement, HintResolution, HintStrategy}
-import org.dynamicfilters.lifecycle.{Activation, Driver, ReportFunctions}
+import org.dynamicfilters.lifecycle.{Activation, Driver, ReportFunctions, SparkLines}
 import org.dynamicfilters.plan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.user.DynamicFilterFunctions
@@ -23,9 +23,17 @@ import org.dynamicfilters.user.DynamicFilterFunctions
   *      and whenever it is planned anew; the columnar rules see each stage and then leave joins alone.
   *
   * [[DynamicFilterRule]] plans users' filters first, then TopKs, aggregates and joins.
+  *
+  * Injects nothing on a Spark line that is not supported.
   */
 class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit = {
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    if (SparkLines.isSupported) Extensions.inject(extensions)
+}
+
+/** Apart from the class that Spark makes: on a line that is not supported these references may not even link. */
+private object Extensions {
+  def inject(extensions: SparkSessionExtensions): Unit = {
     Driver.settings.size // registers them
     extensions.injectColumnar { session => started(session); new DynamicFilterColumnarRule }
     extensions.injectQueryStagePrepRule(_ => new DynamicFilterRule(adaptive = true))
