@@ -185,7 +185,7 @@ CASES: dict[str, Case] = {
     "isin: a table of Spark's": (
         lambda s, f, t: sdf.isin(s.range(3)),
         sdf.InvalidArgument,
-        "isin: expected values, got a DataFrame: give those of one of its columns, "
+        "isin: expected values, got DataFrame: give those of one of its columns, "
         "[row[0] for row in ...collect()]",
     ),
     "bitmap: a large number": (
@@ -222,7 +222,7 @@ CASES: dict[str, Case] = {
     "isin: a table": (
         lambda s, f, t: f.update(sdf.isin(s.range(3).toPandas())),
         sdf.InvalidArgument,
-        "isin: expected values, got a DataFrame: give one of its columns",
+        "isin: expected values, got DataFrame: give one of its columns",
     ),
     "between: no end": (
         update(lambda: sdf.between()),
