@@ -13,10 +13,11 @@ export PYTHON
 
 VERSION := $(shell cat VERSION)
 JAR := jvm/target/scala-2.13/spark-dynamic-filters_2.13-$(VERSION).jar
+FAULTS_JAR := faults/target/scala-2.13/spark-dynamic-filters-faults_2.13-$(VERSION).jar
 WHEEL := dist/spark_dynamic_filters-$(VERSION)-py3-none-any.whl
 REPORTS := build/test-reports
 
-JVM_SOURCES := $(shell find jvm/src/main proto -type f 2>/dev/null) build.sbt VERSION LICENSE NOTICE $(wildcard project/*.sbt project/*.properties)
+JVM_SOURCES := $(shell find jvm/src/main faults/src/main proto -type f 2>/dev/null) build.sbt VERSION LICENSE NOTICE $(wildcard project/*.sbt project/*.properties)
 PYTHON_SOURCES := $(shell find python/spark_dynamic_filters -type f -not -path '*/__pycache__/*' -not -path '*/jars/*') \
   pyproject.toml VERSION README.md LICENSE NOTICE
 
@@ -157,7 +158,7 @@ jar: $(JAR)
 
 # sbt leaves an unchanged jar alone, hence touch.
 $(JAR): $(JVM_SOURCES)
-	tools/sbt jvm/assembly
+	tools/sbt jvm/assembly faults/package
 	touch $@
 
 wheel: $(WHEEL)
@@ -165,7 +166,7 @@ wheel: $(WHEEL)
 $(WHEEL): $(JAR) $(PYTHON_SOURCES) | $(VENV)
 	rm -rf build/lib build/bdist.* python/spark_dynamic_filters/jars
 	mkdir -p python/spark_dynamic_filters/jars dist
-	cp $(JAR) python/spark_dynamic_filters/jars/
+	cp $(JAR) $(FAULTS_JAR) python/spark_dynamic_filters/jars/
 	cp VERSION python/spark_dynamic_filters/
 	.venv/bin/python -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist
 	rm -rf python/spark_dynamic_filters/jars python/spark_dynamic_filters/VERSION
@@ -245,7 +246,7 @@ format: $(VENV)
 
 # Formatting, tests and jar in one start of sbt.
 test-jvm:
-	tools/sbt scalafmtCheckAll jvm/test jvm/assembly
+	tools/sbt scalafmtCheckAll test jvm/assembly faults/package
 	touch $(JAR)
 
 linkage: linkage-$(SPARK) $(OLDER_SPARKS:%=linkage-%)
@@ -321,7 +322,7 @@ test-iceberg test-avro test-delta: test-%: $(WHEEL)
 	  --junit-xml=$(REPORTS)/$*.xml $(PYTEST_ARGS)
 
 clean:
-	rm -rf .venv .venv-* build dist .data .pytest_cache .ruff_cache jvm/target target project/target project/project
+	rm -rf .venv .venv-* build dist .data .pytest_cache .ruff_cache jvm/target faults/target target project/target project/project
 	rm -rf spark-warehouse artifacts metastore_db derby.log python/*.egg-info
 	rm -rf python/spark_dynamic_filters/jars python/spark_dynamic_filters/VERSION
 	find python integration-tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

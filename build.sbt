@@ -24,11 +24,11 @@ val sparkJars = sys.props.get("spark.jars.dir")
 val protocV = "4.29.3"
 
 lazy val root = (project in file("."))
-  .aggregate(jvm)
+  .aggregate(jvm, faults)
   .settings(publish / skip := true)
 
-lazy val jvm = (project in file("jvm")).settings(
-  name := "spark-dynamic-filters",
+// What the plugin and its faults for tests are compiled and tested with.
+lazy val common = Seq(
   libraryDependencies ++= (if (sparkJars.isDefined) Nil
                            else
                              Seq(
@@ -37,11 +37,9 @@ lazy val jvm = (project in file("jvm")).settings(
                              )),
   Compile / unmanagedJars ++= sparkJars.toSeq.flatMap(d => (file(d) ** "*.jar").classpath),
   libraryDependencies ++= Seq(
-    "com.google.protobuf" % "protobuf-java" % protocV % Provided,
     "org.scalatest" %% "scalatest" % "3.2.19" % Test,
     "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
   ),
-  Compile / javacOptions ++= Seq("--release", "17"),
   scalacOptions ++= Seq(
     "-release",
     "17",
@@ -53,12 +51,6 @@ lazy val jvm = (project in file("jvm")).settings(
     "-Xmixin-force-forwarders:false",
     "-Werror"
   ),
-  // Generated Java has warnings of its own.
-  Compile / doc / sources := Nil,
-  Compile / PB.protoSources := Seq(baseDirectory.value / ".." / "proto"),
-  Compile / PB.targets := Seq(PB.gens.java(protocV) -> (Compile / sourceManaged).value / "proto"),
-  PB.protocVersion := protocV,
-  PB.additionalDependencies := Nil,
   Test / fork := true,
   Test / javaOptions ++= Seq(
     "-Xmx2g",
@@ -80,6 +72,19 @@ lazy val jvm = (project in file("jvm")).settings(
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
     "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED"
   ),
+  Compile / doc / sources := Nil
+)
+
+lazy val jvm = (project in file("jvm")).settings(
+  common,
+  name := "spark-dynamic-filters",
+  libraryDependencies += "com.google.protobuf" % "protobuf-java" % protocV % Provided,
+  // Generated Java has warnings of its own.
+  Compile / javacOptions ++= Seq("--release", "17"),
+  Compile / PB.protoSources := Seq(baseDirectory.value / ".." / "proto"),
+  Compile / PB.targets := Seq(PB.gens.java(protocV) -> (Compile / sourceManaged).value / "proto"),
+  PB.protocVersion := protocV,
+  PB.additionalDependencies := Nil,
   // What measures (make bench-coordinator) gets the JVM that users have.
   Test / run / javaOptions := (Test / javaOptions).value.filterNot(o => o.startsWith("-XX:")),
   Compile / resourceGenerators += Def.task {
@@ -116,3 +121,8 @@ lazy val jvm = (project in file("jvm")).settings(
     ShadeRule.rename("com.google.protobuf.**" -> "org.sparkproject.connect.protobuf.@1").inProject
   )
 )
+
+// A jar of its own, so that nothing of it is in an application that was not started for tests.
+lazy val faults = (project in file("faults"))
+  .dependsOn(jvm)
+  .settings(common, name := "spark-dynamic-filters-faults", publish / skip := true)

@@ -192,7 +192,9 @@ def test_nobody_can_inject_faults_into_a_normal_application(tmp_path: Path, spar
         pytest.skip("an application of its own: the mode of the suite makes no difference")
     code = """
 from spark_dynamic_filters.testing import faults, FaultsNotEnabled
-quiet.pop("spark.dynamicFilters.testing.faults.enabled")
+from spark_dynamic_filters._jar import FAULTS_ENABLED, faults_jars
+# The jar alone injects nothing.
+quiet |= {FAULTS_ENABLED: "false", "spark.jars": ",".join(faults_jars({FAULTS_ENABLED: "true"}))}
 spark = start("local[2]")
 try:
     with faults(spark): pass
@@ -200,12 +202,12 @@ except FaultsNotEnabled as e:
     print("REFUSED", e)
 for key, value in {"enabled": "true", "spec": "lost=1"}.items():
     try:
-        spark.conf.set("spark.dynamicFilters.testing.faults." + key, value)
+        spark.sql(f"SET spark.dynamicFilters.testing.faults.{key}={value}")
     except Exception as e:
         print("SET", key, str(e).replace("\\n", " "))
 print("COUNTERS", [n for n in counters(spark) if n.startswith(("fault", "seen"))])
 spark.stop()
-quiet["spark.dynamicFilters.testing.faults.enabled"] = "true"
+quiet[FAULTS_ENABLED] = "true"
 spark = start("local[2]")
 for wrong in ({"failing_tasks": 1.0}, {"killed_executors": 1}, {"fetch_failures": 0.5}):
     try:
@@ -219,7 +221,7 @@ spark.stop()
     out = run_application(code, tmp_path)
     assert "--conf spark.dynamicFilters.testing.faults.enabled=true" in value(out, "REFUSED")
     assert "CANNOT_MODIFY" in value(out, "SET enabled")
-    assert "spark.dynamicFilters.testing.faults.enabled=true" in value(out, "SET spec")
+    assert "testing.faults.spec: no such setting" in value(out, "SET spec")
     assert value(out, "COUNTERS") == "[]"
     assert "one attempt" in value(out, "IMPOSSIBLE failing_tasks")
     assert "no executors but the driver" in value(out, "IMPOSSIBLE killed_executors")

@@ -18,7 +18,7 @@ from ._errors import (
     shown,
     unsupported_spark,
 )
-from ._jar import JAR_PREFIX, jar_path
+from ._jar import JAR_PREFIX, faults_jars, jar_path
 
 Builder = TypeVar("Builder")
 Target = Literal["classic", "connect in this process", "connect elsewhere"]
@@ -27,10 +27,13 @@ Target = Literal["classic", "connect in this process", "connect elsewhere"]
 def configure(builder: Builder) -> Builder:
     """Makes sessions of `builder` use dynamic filters.
 
-    Adds the bundled jar to `spark.jars` and the plugin to `spark.plugins`. Whatever the builder,
-    `spark-defaults.conf`, or `--properties-file` and `--conf` in PYSPARK_SUBMIT_ARGS already have in those
-    settings stays. For a Spark Connect server in this process (`.remote("local[*]")`) the session extension
-    is added instead, because PySpark overwrites `spark.plugins` there. For a server elsewhere
+    Adds the bundled jar to `spark.jars` and the plugin to `spark.plugins`. If the builder has
+    `spark.dynamicFilters.testing.faults.enabled=true`, the jar that injects faults for tests is added too.
+    Whatever the builder, `spark-defaults.conf`, or `--properties-file` and `--conf` in PYSPARK_SUBMIT_ARGS
+    already have in those settings stays.
+
+    For a Spark Connect server in this process (`.remote("local[*]")`) the session extension is added
+    instead, because PySpark overwrites `spark.plugins` there. For a server elsewhere
     (`.remote("sc://...")`) nothing is added: the plugin belongs to the server. Calling it twice changes
     nothing. With a Spark that the plugin does not support nothing is added, and a warning says so: the
     session is stock Spark's.
@@ -78,8 +81,11 @@ def configure(builder: Builder) -> Builder:
         jar = jar_path()
         _refuse_replaced_jars(jar)
         jars = items(options.get("spark.jars", inherited.get("spark.jars")))
+        added = [jar for jar in faults_jars(options) if jar not in jars]
         if not has_our_jar(jars):
-            _set(builder, "spark.jars", [*jars, jar])
+            added.append(jar)
+        if added:
+            _set(builder, "spark.jars", [*jars, *added])
 
     extensions = items(options.get("spark.sql.extensions", inherited.get("spark.sql.extensions")))
     if EXTENSIONS_CLASS in extensions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ._errors import shown
@@ -9,6 +10,9 @@ from ._version import __version__, checkout
 
 JAR_PREFIX = "spark-dynamic-filters_2.13-"
 JAR_NAME = f"{JAR_PREFIX}{__version__}.jar"
+_FAULTS_NAME = f"spark-dynamic-filters-faults_2.13-{__version__}.jar"
+#: With it an application has faults injected, for tests. They are in a jar of their own.
+FAULTS_ENABLED = "spark.dynamicFilters.testing.faults.enabled"
 
 
 def jar_path() -> str:
@@ -19,11 +23,25 @@ def jar_path() -> str:
         FileNotFoundError: the package was installed without the jar or is in a zip, or the checkout has not
             been built.
     """
-    packaged = Path(__file__).resolve().parent / "jars" / JAR_NAME
+    return _path("jvm", JAR_NAME)
+
+
+def faults_jars(settings: Mapping[str, object]) -> list[str]:
+    """Absolute path of the jar that injects faults, if an application with these settings needs it.
+
+    Raises:
+        FileNotFoundError: as for `jar_path`.
+    """
+    enabled = str(settings.get(FAULTS_ENABLED, "")).strip().lower() == "true"
+    return [_path("faults", _FAULTS_NAME)] if enabled else []
+
+
+def _path(project: str, name: str) -> str:
+    packaged = Path(__file__).resolve().parent / "jars" / name
     candidates = [packaged]
     source = checkout()
     if source is not None:
-        candidates.insert(0, source / "jvm" / "target" / "scala-2.13" / JAR_NAME)
+        candidates.insert(0, source / project / "target" / "scala-2.13" / name)
     for candidate in candidates:
         if candidate.is_file():
             return str(candidate)
@@ -33,4 +51,4 @@ def jar_path() -> str:
         fix = "Spark takes none out of a zip: give it the jar itself by --jars"
     else:
         fix = "install the wheel (`pip install spark-dynamic-filters`), not the bare sources"
-    raise FileNotFoundError(f"the plugin's jar {JAR_NAME} is not at {shown(str(candidates[0]), 90)}; {fix}")
+    raise FileNotFoundError(f"the plugin's jar {name} is not at {shown(str(candidates[0]), 90)}; {fix}")

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
-from spark_dynamic_filters import _configure
+from spark_dynamic_filters import _configure, _jar
 from spark_dynamic_filters._errors import EXTENSIONS_CLASS, PLUGIN_CLASS
 
 JAR = f"/lib/spark-dynamic-filters_2.13-{sdf.__version__}.jar"
@@ -55,6 +55,14 @@ def test_client_of_any_version_for_a_server_elsewhere(monkeypatch: pytest.Monkey
 def test_twice_is_once() -> None:
     once = _options(sdf.configure(SparkSession.builder))
     assert _options(sdf.configure(sdf.configure(SparkSession.builder))) == once
+
+
+def test_faults_come_with_a_jar_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jar, "_path", lambda project, name: f"/lib/{project}.jar")
+    builder = SparkSession.builder.config(_jar.FAULTS_ENABLED, "true")
+    once = _options(sdf.configure(builder))
+    assert once["spark.jars"] == f"/lib/faults.jar,{JAR}"
+    assert _options(sdf.configure(builder)) == once
 
 
 def test_appends_to_the_builder() -> None:

@@ -12,7 +12,10 @@ from spark_dynamic_filters._settings import PREFIX, SETTINGS, Kind, Setting
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCALA = ROOT / "jvm/src/main/scala/org/dynamicfilters/settings/Settings.scala"
-FAULTS = ROOT / "jvm/src/main/scala/org/dynamicfilters/testing/FaultSettings.scala"
+FAULTS = (
+    ROOT / "jvm/src/main/scala/org/dynamicfilters/state/TestHooks.scala",
+    ROOT / "faults/src/main/scala/org/dynamicfilters/testing/FaultSettings.scala",
+)
 REGISTRY = ROOT / "jvm/src/main/scala/org/apache/spark/sql/execution/dynamicfilters/SettingsRegistry.scala"
 DOCUMENT = ROOT / "docs/configuration.md"
 
@@ -110,9 +113,8 @@ def test_document_says_what_python_says(setting: Setting) -> None:
 
 
 def test_documents_name_existing_settings_only() -> None:
-    known = {setting.key for setting in SETTINGS} | set(
-        re.findall(r'Prefix \+ "(testing[^"]+)"', FAULTS.read_text(encoding="utf-8"))
-    )
+    for_tests = "".join(file.read_text(encoding="utf-8") for file in FAULTS)
+    known = {setting.key for setting in SETTINGS} | set(re.findall(r'Prefix \+ "(testing[^"]+)"', for_tests))
     for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         named = re.findall(re.escape(PREFIX) + r"[\w.]*\w", document.read_text(encoding="utf-8"))
         unknown = {key for key in named if key not in known and key.removeprefix(PREFIX) not in known}

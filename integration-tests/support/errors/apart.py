@@ -149,9 +149,10 @@ APART: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "an application without faults": (
         _patched(_faults, "_counters", lambda spark: {}, lambda: _faults._require_enabled(SESSION)),
         FaultsNotEnabled,
-        "faults: this Spark application was not started for them. Set it where the application or the Spark "
-        'Connect server starts: .config("spark.dynamicFilters.testing.faults.enabled", "true") or --conf '
-        "spark.dynamicFilters.testing.faults.enabled=true; no running session can",
+        "faults: this application was not started for them: use sdf.configure(builder.config("
+        '"spark.dynamicFilters.testing.faults.enabled", "true")), or --conf '
+        "spark.dynamicFilters.testing.faults.enabled=true with the jar of `python -m "
+        "spark_dynamic_filters jar --faults`; no running session can",
     ),
     "failing tasks without a second attempt": (
         lambda: _faults._check_possible(_Master("local[2]"), {"failingTasks": 1}),  # type: ignore[arg-type]

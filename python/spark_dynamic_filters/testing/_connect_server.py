@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .._configure import has_our_jar, items, spark_defaults
 from .._errors import PLUGIN_CLASS
-from .._jar import jar_path
+from .._jar import faults_jars, jar_path
 from ._ports import free_port
 
 _SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -114,7 +114,7 @@ def _command(settings: Mapping[str, str], port: int) -> list[str]:
         "--class",
         _SERVER_CLASS,
         "--jars",
-        ",".join([jar_path(), *jars]),
+        ",".join(dict.fromkeys([jar_path(), *faults_jars(settings), *jars])),
     ]
     merged = {
         "spark.master": "local[2]",

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from .._conf import conf
 from .._errors import DynamicFiltersError
+from .._jar import FAULTS_ENABLED
 from .._session import require_session, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ENABLED = "spark.dynamicFilters.testing.faults.enabled"
 _SPEC = "spark.dynamicFilters.testing.faults.spec"
 
 # What `faults(spark)` does when nothing in particular is asked for.
@@ -106,7 +106,7 @@ def faults(
 
     Works alike in classic and Spark Connect sessions. The Spark application must have been started with
     `spark.dynamicFilters.testing.faults.enabled=true`, as the `spark` fixture of this package's pytest plugin
-    is; without it the code that injects faults never runs, and no session can switch it on.
+    is; without it the jar that injects faults is not there, and no session can add it.
 
     Args:
         spark: a classic or Spark Connect session.
@@ -196,9 +196,9 @@ def _require_enabled(spark: SparkSession) -> None:
     # The counters of faults are there only where faults can be injected: a session's own value tells nothing.
     if not any(name.startswith("fault") for name in _counters(spark)):
         raise FaultsNotEnabled(
-            "faults: this Spark application was not started for them. Set it where the application or the "
-            f'Spark Connect server starts: .config("{ENABLED}", "true") or --conf {ENABLED}=true; '
-            "no running session can"
+            "faults: this application was not started for them: use "
+            f'sdf.configure(builder.config("{FAULTS_ENABLED}", "true")), or --conf {FAULTS_ENABLED}=true '
+            "with the jar of `python -m spark_dynamic_filters jar --faults`; no running session can"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from .._configure import configure
+from .._jar import FAULTS_ENABLED
 from ._connect_server import ConnectServer
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # So that tests can use `faults`.
-    "spark.dynamicFilters.testing.faults.enabled": "true",
+    FAULTS_ENABLED: "true",
 }
 # As many attempts for a task as on a cluster.
 _LOCAL = "local[2, 4]"

@@ -25,7 +25,6 @@ class RoomsSuite extends AnyFunSuite {
     "hints",
     "plan",
     "connect",
-    "testing",
     "lifecycle" // and the two classes that users name, in the root package
   )
   private val mostLines = 400

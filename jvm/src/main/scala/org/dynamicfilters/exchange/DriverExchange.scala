@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.state.{Executions, FilterRef, Seam}
+import org.dynamicfilters.state.{Executions, FilterRef, TestHooks}
 
 /** The driver's end of the exchange of one Spark context: its endpoint, its thread, and the executors it knows. */
 final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends Peers {
@@ -35,7 +35,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
       override def registered(peer: String, executorId: String, to: RpcAccess.PeerWire): Unit =
         connected.put(peer, new Peer(executorId, to))
       override def received(peer: String, bytes: Array[Byte]): Unit =
-        worker.later(0, bytes.length)(Seam.current.handles(bytes)(coordinator.received(peer, bytes)))
+        worker.later(0, bytes.length)(TestHooks.current.handles(bytes)(coordinator.received(peer, bytes)))
       override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
         def nothing(): Unit = reply(Array.emptyByteArray, null)
         // Building a filter takes too long for Spark's threads. An empty answer is none, and spares whoever asks the wait.
@@ -59,7 +59,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
   }
 
   override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean =
-    Seam.current.pushes(peer, message)(sendNow(peer, message, payload))(sendNow(peer, _, None))
+    TestHooks.current.pushes(peer, message)(sendNow(peer, message, payload))(sendNow(peer, _, None))
 
   private def sendNow(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = {
     val to = connected.get(peer)

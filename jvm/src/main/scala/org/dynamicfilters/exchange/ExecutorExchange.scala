@@ -9,7 +9,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.filter.Once
-import org.dynamicfilters.state.{Executions, Seam, SnapshotFilter, SnapshotsRef}
+import org.dynamicfilters.state.{Executions, SnapshotFilter, SnapshotsRef, TestHooks}
 
 /** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
   * carries a filter: where only the session extension is configured nobody else does.
@@ -47,7 +47,7 @@ object ExecutorExchange extends Logging {
   private lazy val link = new ExecutorLink(
     Executions.instance,
     message =>
-      Seam.current.tells(message) { m =>
+      TestHooks.current.tells(message) { m =>
         state.get match {
           case State.Connected(wire) => wire.send(m)
           case other => throw new IllegalStateException(s"the exchange is $other")
@@ -159,7 +159,7 @@ object ExecutorExchange extends Logging {
         counters.add(ExchangeCounter.sent)
         counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
         val millis = math.min(AskMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
-        val (answer, payload) = Seam.current.asks(bytes)(wire.ask(_, millis))
+        val (answer, payload) = TestHooks.current.asks(bytes)(wire.ask(_, millis))
         if (answer.isEmpty) Answer.Nothing
         else read(request, table, answer, payload).fold[Answer](Answer.Lost)(Answer.Given(_))
       }

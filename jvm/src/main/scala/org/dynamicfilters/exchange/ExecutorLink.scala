@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.state.{ClusterLink, Executions, FilterName, Seam, TopKBound, TopKSpec, TopKState}
+import org.dynamicfilters.state.{ClusterLink, Executions, FilterName, TestHooks, TopKBound, TopKSpec, TopKState}
 
 /** An executor's part of the exchange: tells the driver what its tasks know, and takes over what the driver says.
   *
@@ -127,7 +127,7 @@ final class ExecutorLink(
           shared.adopt(TopKBound(m.generation, k, m.partition)) match {
             case TopKState.Outcome.Tightened =>
               counters.add(boundsAdopted)
-              Seam.current.adopted(m.executionId, shared.bound)
+              TestHooks.current.adopted(m.executionId, shared.bound)
             case _ => counters.add(boundsNotTighter)
           }
         case _ => counters.add(refusedKeys)

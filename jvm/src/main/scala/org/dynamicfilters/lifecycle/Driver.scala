@@ -6,8 +6,7 @@ import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.scan.{ConfBroadcasts, StoredStatistics}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.Executions
-import org.dynamicfilters.testing.{FaultInjection, FaultSettings}
+import org.dynamicfilters.state.{Executions, TestHooks}
 import org.dynamicfilters.ui.DynamicFiltersTab
 import org.dynamicfilters.user.UserFilters
 
@@ -21,7 +20,7 @@ object Activation extends Enumeration {
 object Driver {
 
   /** All settings; asked for before a session reads its configuration, because that registers them with Spark. */
-  def settings: Seq[Setting[_]] = Settings.all ++ FaultSettings.all
+  def settings: Seq[Setting[_]] = Settings.all :+ TestHooks.Enabled
 
   private final class Running(val sc: SparkContext, val by: Activation.Value)
   private var running: Option[Running] = None
@@ -33,7 +32,7 @@ object Driver {
       // Its end may have been among the events that Spark dropped.
       running.foreach(r => stop(r.sc))
       DriverExchange.stop()
-      FaultInjection.startDriver(sc)
+      FaultsJar.startDriver(sc)
       DriverExchange.start(sc)
       running = Some(new Running(sc, by))
       sc.addSparkListener(new QueryListener(sc))
@@ -49,7 +48,7 @@ object Driver {
       StoredStatistics.instance.clear()
       ConfBroadcasts.clear()
       DriverExchange.stop()
-      FaultInjection.stop()
+      TestHooks.install(None)
       running = None
       FilterBroadcasts.clear()
       QueryReports.instance.clear()

@@ -10,11 +10,10 @@ import org.dynamicfilters.DynamicFiltersExtensions
 import org.dynamicfilters.connect.ConnectPlugins
 import org.dynamicfilters.exchange.ExecutorExchange
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.testing.FaultInjection
 
 private[dynamicfilters] final class ExecutorSide extends ExecutorPlugin {
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
-    FaultInjection.startExecutor()
+    FaultsJar.startExecutor()
     ExecutorExchange.start()
   }
 

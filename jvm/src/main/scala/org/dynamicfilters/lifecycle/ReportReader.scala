@@ -9,8 +9,7 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{FilterRecord, QueryReport, QueryReports}
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.Executions
-import org.dynamicfilters.testing.FaultInjection
+import org.dynamicfilters.state.{Executions, TestHooks}
 import org.dynamicfilters.user.UserFilters
 
 /** The rows of the table functions, of one session. */
@@ -133,14 +132,12 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
   }
 
   def counters: Seq[Row] = {
-    // What Spark's listeners counted is complete only then.
-    if (FaultInjection.isRunning) SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
     val ofExecutors =
       executorsSay.map(_._2).collect { case (name, n) if name.startsWith(LiveCounts.Messages) => name -> n }
     val sums = ofExecutors.groupMapReduce(_._1)(_._2)(_ + _)
     ExchangeCounters.instance.all.flatMap { case (c, n) =>
       Seq(Row(c.toString, n)) ++ sums.get(LiveCounts.Messages + c).map(Row(LiveCounts.Messages + c, _))
-    } ++ FaultInjection.counters.map { case (name, n) => Row(name, n) }
+    } ++ TestHooks.current.counters.map { case (name, n) => Row(name, n) }
   }
 
   private def executorsSay: Seq[(String, (String, Long))] =

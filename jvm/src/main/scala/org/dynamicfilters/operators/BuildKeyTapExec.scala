@@ -108,7 +108,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
         .limits(conf)
         .copy(maxSentBytes = KeyContribution.budget(results, broadcast, math.max(1, wanted.size)))
       val collected = wanted.map { t =>
-        val offers = Seam.current.keys(execution.get, conf, t.ref.state)
+        val offers = TestHooks.current.keys(execution.get, conf, t.ref.state)
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
         sparkContext.register(accumulator)
         val expecting = limits.copy(expectedRows = t.ref.expectedRows)

@@ -8,7 +8,7 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, UserRun}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, RunningStages, Seam, TaskFilters, UserRef, UserState}
+import org.dynamicfilters.state.{JoinRef, RunningStages, TaskFilters, TestHooks, UserRef, UserState}
 
 /** A scan whose tasks are told of its filters, and that reports what they did. */
 trait SpecScan extends FilteredScan {
@@ -108,7 +108,7 @@ trait SpecScan extends FilteredScan {
   /** The scan starts: reports know of it from now on. */
   protected def startRun(): ScanAccumulator = {
     JobNames.ofQuery(sparkContext)
-    TaskFilters.executionId(sparkContext).foreach(Seam.current.scanStarts(_, conf))
+    TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     val complete = spec.joins.map(_._1).filter(_.state.current.isDefined)
     complete.foreach(_.state.usedFromStart())

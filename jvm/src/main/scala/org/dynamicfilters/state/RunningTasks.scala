@@ -26,7 +26,7 @@ object RunningTasks {
       if (isNew) {
         val execution = TaskFilters.executionId(context)
         // First, so that faults happen when everything else of the task has completed: Spark calls the last listener first.
-        execution.foreach(Seam.current.taskStarts(context, _))
+        execution.foreach(TestHooks.current.taskStarts(context, _))
         execution.foreach(Executions.instance.enter)
         context.addTaskCompletionListener[Unit] { _ =>
           tasks.remove(context)

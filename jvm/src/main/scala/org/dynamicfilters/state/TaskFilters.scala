@@ -70,7 +70,7 @@ object TaskFilters {
       val part = RunningTasks.of(context).attach(name)(new Part).getOrElse(new Part)
       // Later computations replace what earlier ones contributed, like later attempts.
       val attempt = context.taskAttemptId() * MaxComputations + part.computations
-      val sink = execution.fold[ContributionSink](shared)(Seam.current.contributions(_, shared))
+      val sink = execution.fold[ContributionSink](shared)(TestHooks.current.contributions(_, shared))
       val task = TaskTopK(shared, partition, attempt, sink)
       // Before anybody finds it.
       pinned.foreach(task.pin)

@@ -5,19 +5,18 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
-import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, RpcAccess, SparkAccess, UserError}
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.execution.dynamicfilters.FaultsAccess
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters, Message, MessageCodec, Worker}
 import org.dynamicfilters.filter.FilterCodec
-import org.dynamicfilters.state.{ContributionSink, KeyOffers, Seam, TopKBound, TopKState}
+import org.dynamicfilters.state.{ContributionSink, KeyOffers, TestHooks, TopKBound, TopKState}
 
 /** Injects faults into the exchange and into tasks: for tests only.
   *
-  * There is none in a process unless the application was started with `spark.dynamicFilters.testing.faults.enabled=true`, which
-  * no session can change: the plugin then puts it in the place of the plain [[Seam]], on executors where it is a plugin of theirs. A session then chooses faults by `spark.dynamicFilters.testing.faults.spec`; Spark carries session
-  * settings into tasks.
+  * Installed where the application was started with `spark.dynamicFilters.testing.faults.enabled=true`, which no session can
+  * change. A session then chooses faults by `spark.dynamicFilters.testing.faults.spec`; Spark carries session settings into
+  * tasks.
   *
   * It acts on
   *   - messages between executors and the driver, both ways, and the time that the driver takes for one;
@@ -25,7 +24,7 @@ import org.dynamicfilters.state.{ContributionSink, KeyOffers, Seam, TopKBound, T
   *     reports ([[KeyOffers]]);
   *   - tasks with filtered scans, when they complete ([[TaskFaults]]).
   */
-final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Boolean) extends Seam {
+private[testing] class FaultInjection(ledger: FaultLedger, ownProcess: Boolean) extends TestHooks {
   import FaultInjection._
 
   private val schedule = new Worker("faults", MostWaiting, ExchangeCounters.instance)
@@ -128,6 +127,8 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
   override def adopted(executionId: Long, bound: TopKBound): Unit =
     if (known(executionId).exists(_.faults.spec.trace)) trace(executionId, "adopted", bound.partition, bound.key)
 
+  override def stop(): Unit = schedule.stop()
+
   private def trace(executionId: Long, what: String, partition: Int, key: AnyRef): Unit = {
     val now = Instant.now()
     val micros = now.getEpochSecond * 1000000 + now.getNano / 1000
@@ -135,76 +136,10 @@ final class FaultInjection private[testing] (ledger: FaultLedger, ownProcess: Bo
   }
 }
 
-object FaultInjection extends Logging {
-  private val EndpointName = "dynamic-filters-faults"
+object FaultInjection {
+  private[testing] val EndpointName = "dynamic-filters-faults"
   private val MostExecutions = 1000
   private val MostWaiting = 100000
-
-  @volatile private var running: Option[FaultInjection] = None
-  @volatile private var driver: Option[DriverLedger] = None
-
-  /** Whether the application was started for tests. */
-  def isRunning: Boolean = running.isDefined
-
-  private def run(faults: Option[FaultInjection]): Unit = {
-    running = faults
-    Seam.install(faults)
-  }
-
-  /** On the driver, when it starts. */
-  def startDriver(sc: SparkContext): Unit =
-    if (SparkAccess.confOf(sc).getBoolean(FaultSettings.Enabled.key, defaultValue = false)) {
-      val ledger = new DriverLedger
-      if (!sc.isLocal)
-        FaultsAccess.serve(
-          EndpointName,
-          new FaultsAccess.LedgerReceiver {
-            override def note(counter: Int): Unit = ledger.note(FaultCounter(counter))
-            override def claim(counter: Int, executionId: Long, most: Int): Boolean =
-              ledger.claim(FaultCounter(counter), executionId, most)
-            override def trace(event: String): Unit = TraceEvent.read(event).foreach(ledger.trace)
-          }
-        )
-      sc.addSparkListener(new FaultListener(ledger))
-      driver = Some(ledger)
-      run(Some(new FaultInjection(ledger, ownProcess = !sc.isLocal)))
-    } else {
-      driver = None
-      run(None)
-    }
-
-  /** On the driver, when the application has ended. */
-  def stop(): Unit = {
-    running.foreach(_.schedule.stop())
-    run(None)
-    driver = None
-  }
-
-  /** On an executor, when it starts; in the driver's own process there is nothing more to start. */
-  def startExecutor(): Unit =
-    if (!RpcAccess.isDriver && SparkEnv.get.conf.getBoolean(FaultSettings.Enabled.key, defaultValue = false))
-      try run(Some(new FaultInjection(new RemoteLedger(FaultsAccess.connect(EndpointName)), ownProcess = true)))
-      catch { case NonFatal(e) => logWarning("Dynamic filters: this executor injects no faults", e) }
-
-  /** What was injected; empty where nothing can be. On the driver. */
-  def counters: Seq[(String, Long)] = driver.fold(Seq.empty[(String, Long)])(_.counters.all)
-
-  /** On the driver. */
-  def traced: Seq[TraceEvent] = driver.fold(Seq.empty[TraceEvent])(_.traced)
-
-  /** The session setting's text as it is, if faults can be injected and it names some; what is wrong otherwise. */
-  def checked(spec: String): String =
-    if (spec.trim.isEmpty) spec
-    else if (running.isEmpty)
-      throw refused(s"only where the Spark application was started with ${FaultSettings.Enabled.key}=true, for tests")
-    else
-      FaultSpec.parse(spec) match {
-        case Right(_) => spec
-        case Left(why) => throw refused(why)
-      }
-
-  private def refused(why: String) =
-    new UserError("DYNAMIC_FILTER_INVALID_SETTING", s"${FaultSettings.Spec.key}: $why")
 
   private def executionOf(message: Array[Byte]): Option[Long] =
     MessageCodec.decode(message).toOption.map(_.executionId)
