@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import _analysis as words
 from . import _timeline
+from ._html_table import table
 from ._plan import Operator, arrows, operators
 
 if TYPE_CHECKING:
-    from ._analyze import Analysis
+    from ._report import QueryReport
 
 _COLORS = ("#0b6e99", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#a16207")
 _STYLE = """
@@ -28,39 +28,32 @@ _LINE, _INDENT, _CHARACTER, _GUTTER = 20, 14, 7.2, 26
 _MOST_CHARACTERS = 90
 
 
-def render(analysis: Analysis) -> str:
+def render(report: QueryReport, seconds: float) -> str:
     """A fragment: summary, bars, drawing of the plan, tables, time line."""
     parts = [
         f"<style>{_STYLE}</style>",
-        f"<p><b>query {analysis.query_id}: {analysis.seconds:.3f} s; "
-        f"{escape(words.summary(analysis.filters, analysis.scans))}</b></p>",
-        *(_bars(scan) for scan in analysis.scans),
-        draw(analysis.plan),
+        f"<p><b>query {report.query_id}: {seconds:.3f} s; "
+        f"{escape(words.summary(report.filters, report.scans))}</b></p>",
+        *(_bars(scan) for scan in report.scans),
+        draw(report.plan),
     ]
-    if analysis.filters:
-        parts.append(table(words.FILTER_COLUMNS, words.filter_rows(analysis.filters)))
-    if analysis.scans:
-        parts.append(table(words.SCAN_COLUMNS, words.scan_rows(analysis.scans)))
-    parts.append(_timeline.svg(analysis.filters, analysis.times, analysis.duration_ms, _COLORS))
-    parts += [f"<div>{escape(line)}</div>" for line in words.times(analysis.filters)]
-    parts.append(f"<details><summary>plan</summary><pre>{escape(analysis.plan)}</pre></details>")
+    if report.filters:
+        parts.append(table(words.FILTER_COLUMNS, words.filter_rows(report.filters)))
+    if report.scans:
+        parts.append(table(words.SCAN_COLUMNS, words.scan_rows(report.scans)))
+    parts.append(_timeline.svg(report.filters, report.times, report.duration_ms, _COLORS))
+    parts += [f"<div>{escape(line)}</div>" for line in words.times(report.filters)]
+    parts.append(f"<details><summary>plan</summary><pre>{escape(report.plan)}</pre></details>")
     return f'<div class="sdf">{"".join(parts)}</div>'
 
 
-def page(analysis: Analysis) -> str:
+def page(report: QueryReport, seconds: float) -> str:
     """A whole document."""
-    title = f"query {analysis.query_id}"
+    title = f"query {report.query_id}"
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
-        f"<body>{render(analysis)}</body></html>\n"
+        f"<body>{render(report, seconds)}</body></html>\n"
     )
-
-
-def table(header: Sequence[str], rows: list[list[str]]) -> str:
-    """A plain table; everything is escaped."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _bars(scan: Any) -> str:

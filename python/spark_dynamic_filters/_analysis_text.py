@@ -10,25 +10,22 @@ from . import _timeline
 from ._plan import Operator, arrows, final, operators
 
 if TYPE_CHECKING:
-    from ._analyze import Analysis
+    from ._report import QueryReport
 
 _BAR = 20  # characters
 
 
-def render(analysis: Analysis) -> str:
+def render(report: QueryReport, seconds: float) -> str:
     """Summary, bars for each scan, plan, filters, time line."""
-    parts = [
-        f"query {analysis.query_id}: {analysis.seconds:.3f} s; "
-        + words.summary(analysis.filters, analysis.scans)
-    ]
-    if analysis.scans:
-        parts.append("\n".join(line for scan in analysis.scans for line in _bars(scan)))
-    parts.append("\n".join([final(analysis.plan), *_ways(analysis)]))
-    if analysis.filters:
-        parts.append(table(words.FILTER_COLUMNS, words.filter_rows(analysis.filters)))
-    if line := _timeline.text(analysis.filters, analysis.times, analysis.duration_ms):
+    parts = [f"query {report.query_id}: {seconds:.3f} s; " + words.summary(report.filters, report.scans)]
+    if report.scans:
+        parts.append("\n".join(line for scan in report.scans for line in _bars(scan)))
+    parts.append("\n".join([final(report.plan), *_ways(report)]))
+    if report.filters:
+        parts.append(table(words.FILTER_COLUMNS, words.filter_rows(report.filters)))
+    if line := _timeline.text(report.filters, report.times, report.duration_ms):
         parts.append("\n".join(line))
-    if told := words.times(analysis.filters):
+    if told := words.times(report.filters):
         parts.append("\n".join(told))
     return "\n\n".join(parts)
 
@@ -53,10 +50,10 @@ def _bars(scan: Any) -> list[str]:
     return [*lines, f"  skipped by {by}"] if by else lines
 
 
-def _ways(analysis: Analysis) -> list[str]:
+def _ways(report: QueryReport) -> list[str]:
     """`#2: BuildKeys --> DynamicFilterScan of hits (scan 7)`, a line for each filter and scan."""
-    found = operators(analysis.plan)
-    scanned = _scanned(analysis.scans, found)
+    found = operators(report.plan)
+    scanned = _scanned(report.scans, found)
     return [f"#{way.filter}: {found[way.source].name} --> {scanned[way.target]}" for way in arrows(found)]
 
 

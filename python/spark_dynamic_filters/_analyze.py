@@ -41,14 +41,14 @@ class Analysis(QueryReport):
         self.seconds = seconds
 
     def __str__(self) -> str:
-        return _analysis_text.render(self)
+        return _analysis_text.render(self, self.seconds)
 
     def __repr__(self) -> str:
         counts = f"filters={len(self.filters)}, scans={len(self.scans)}"
         return f"Analysis(query_id={self.query_id}, {counts}, seconds={self.seconds:.3f})"
 
     def _repr_html_(self) -> str:
-        return _analysis_html.render(self)
+        return _analysis_html.render(self, self.seconds)
 
     def to_html(self, path: str | Path) -> None:
         """Writes what a notebook shows as a document of its own, with the plan drawn.
@@ -59,7 +59,7 @@ class Analysis(QueryReport):
         Raises:
             OSError: it cannot be written.
         """
-        Path(path).write_text(_analysis_html.page(self), encoding="utf-8")
+        Path(path).write_text(_analysis_html.page(self, self.seconds), encoding="utf-8")
 
     def summary(self) -> str:
         """One sentence: what was read and skipped, by how many filters, and why others did nothing."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from ._analysis_html import table as html_table
 from ._errors import UnknownSetting, means_plugin_missing
+from ._html_table import table as html_table
 from ._session import not_loaded, require_session
 from ._settings import SETTINGS, Setting, below, find, similar, unknown
 

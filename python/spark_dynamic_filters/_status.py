@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING
 
-from ._analysis_html import table as html_table
+from ._conf import conf
 from ._errors import VersionMismatch, shown
+from ._html_table import table as html_table
 from ._session import is_connect, require_session, sql
 from ._version import PROTOCOL, __version__
 
@@ -70,8 +71,6 @@ def status(spark: SparkSession) -> Status:
     require_session("status", spark)
     # The setting first: where the plugin is missing this is the quieter way to learn it (no error in
     # Spark's log).
-    from ._conf import conf
-
     conf(spark)
     row = sql(
         spark, "SELECT version, protocol, spark_version, enabled, activation FROM dynamic_filters_status()"

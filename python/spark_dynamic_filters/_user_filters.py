@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _commands
-from ._analysis_html import table as html_table
 from ._conf import conf
 from ._errors import DynamicFiltersError, FilterClosed, FilterNotFound, InvalidArgument, shown
 from ._forms import Form
+from ._html_table import table as html_table
 from ._session import is_connect, is_stopped, require_session, sql
 
 if TYPE_CHECKING:
