@@ -10,18 +10,20 @@ long, something is left at the end, or a heap grows.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import logging
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,15 @@ MEASUREMENTS = 4
 # all bounded by what is set below, and classes are still being loaded.
 ALLOWED_MIB = 12.0
 QUERY_SECONDS = 120.0
+_KILLS = "kill a random executor again and again, after this time on average; heaps are not measured"
+#: As many attempts as it takes.
+_TRY_AGAIN = {
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.task.maxFailures": "50",
+    "spark.stage.maxConsecutiveAttempts": "50",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "100ms",
+}
 _BROKEN = "CAST(concat('x', f.id) AS INT) > 0"
 
 
@@ -72,16 +83,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=40, help="time limit for all of it")
     parser.add_argument("--out", type=Path, default=Path("docs/bench/soak.json"))
+    parser.add_argument("--kills", type=float, metavar="SECONDS", help=_KILLS)
     options = parser.parse_args()
     watchdog = threading.Timer(options.minutes * 60, _too_long, ["the time limit"])
     watchdog.daemon = True
     watchdog.start()
     where = runs.environment()
-    spark = session()
+    spark = session(_TRY_AGAIN if options.kills else {})
     with tempfile.TemporaryDirectory() as folder:
         tables(spark, Path(folder))
         soak = Soak(spark, queries(), options.seed)
-        result = soak.run(options.queries)
+        result = soak.run(options.queries, options.kills)
     result["environment"] = where
     options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     report(result)
@@ -89,8 +101,11 @@ def main() -> None:
     sys.exit(0 if result["ok"] else 1)
 
 
-def session() -> SparkSession:
-    """Two executors of one core. Spark's own records of past queries are short: else no heap is flat."""
+def session(more: Mapping[str, str]) -> SparkSession:
+    """Two executors of one core, and these settings.
+
+    Spark's own records of past queries are short: else no heap is flat.
+    """
     settings = {
         **runs.SMALL_EXECUTORS,
         "spark.driver.memory": "1g",
@@ -102,6 +117,7 @@ def session() -> SparkSession:
         "spark.sql.files.maxPartitionBytes": "256k",
         "spark.sql.files.openCostInBytes": "64k",
         "spark.dynamicFilters.report.retainedQueries": "50",
+        **more,
     }
     spark = runs.session("soak", settings, runs.TWO_EXECUTORS)
     spark.sparkContext.setLogLevel("OFF")
@@ -177,23 +193,29 @@ class Soak:
         self.running: dict[int, tuple[float, str]] = {}
         self.lock = threading.Lock()
 
-    def run(self, count: int) -> dict[str, Any]:
-        """So many queries; heaps are measured after each `STEP`."""
+    def run(self, count: int, kills: float | None = None) -> dict[str, Any]:
+        """So many queries; heaps are measured after each `STEP`, unless executors are killed."""
         with sdf.conf(self.spark).override(enabled=False):
             for query in self.mix:
                 if query.outcome != "error":
                     query.expected = rows(self.spark, query.text)
         threading.Thread(target=self._watch, daemon=True).start()
         heaps: dict[str, dict[str, float]] = {}
+        killed: list[int] = []
+        ended = threading.Event()
+        if kills:
+            threading.Thread(target=self._kill, args=(kills, killed, ended), daemon=True).start()
         start = time.monotonic()
         done = 0
         while done < count:
             chosen = [(done + i, self.random.choice(self.mix)) for i in range(min(STEP, count - done))]
             self._all(chosen)
             done += len(chosen)
-            heaps[str(done)] = self._measure()
-            print(f"{done} queries, {time.monotonic() - start:.0f} s, MiB {heaps[str(done)]}", flush=True)
+            heaps[str(done)] = {} if kills else self._measure()
+            seen = f"{len(killed)} executors killed" if kills else f"MiB {heaps[str(done)]}"
+            print(f"{done} queries, {time.monotonic() - start:.0f} s, {seen}", flush=True)
         seconds = time.monotonic() - start
+        ended.set()
         left = self._left()
         first, last = heaps[min(heaps, key=int)], heaps[max(heaps, key=int)]
         growth = {p: round(last[p] - first[p], 1) for p in first}
@@ -202,6 +224,7 @@ class Soak:
             "threads": THREADS,
             "seconds without start": round(seconds),
             "outcomes": dict(self.outcomes),
+            "executors killed": len(killed),
             "wrong": self.wrong,
             "left": left,
             "live heap MiB": heaps,
@@ -265,6 +288,14 @@ class Soak:
             self.outcomes[outcome] += 1
             if not right:
                 self.wrong.append(f"{query.text}: {error[:500] or f'{len(got or [])} rows'}")
+
+    def _kill(self, mean: float, killed: list[int], ended: threading.Event) -> None:
+        while not ended.wait(self.random.expovariate(1 / mean)):
+            executors = [pid for name, pid in self._processes().items() if name != "driver"]
+            if executors:
+                killed.append(self.random.choice(executors))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(killed[-1], signal.SIGKILL)
 
     def _watch(self) -> None:
         while True:
