@@ -7,6 +7,7 @@ import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFacto
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.TableAccess
+import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
 import org.dynamicfilters.scan._
 
@@ -59,7 +60,8 @@ private[operators] final class SourceScan(
     (c, i) <- spec.columns.zipWithIndex
     if scan.conf.resolver(c.name, column)
     complete <- known(i)
-    predicate <- V2Predicates.of(c.name, complete)
+    isKnown = SplitBounds.inSparksOrder(scan.scan, StructField(c.name, c.domain.dataType))
+    predicate <- V2Predicates.of(c.name, complete, isKnown)
   } yield predicate
 
   private def chosen(bounds: Option[SplitBounds], ofSource: PartitionReaderFactory): Scan = {

@@ -3,7 +3,7 @@ package org.dynamicfilters.operators
 import org.apache.spark.sql.connector.expressions.Expression
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, And, Predicate}
 import org.apache.spark.sql.execution.dynamicfilters.ExpressionAccess
-import org.apache.spark.sql.types.{DoubleType, FloatType}
+import org.apache.spark.sql.types.{BinaryType, DataType, DoubleType, FloatType, StringType}
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 
 /** Filters as predicates of DataSource V2. */
@@ -12,35 +12,52 @@ object V2Predicates {
   /** Above it a set of values goes to the source as its range. */
   private val MostValues = 10000L
 
-  /** @return
+  /** @param inSparksOrder
+    *   whether the source is known to order the column's values as Spark does. A source may show as a STRING what it orders in
+    *   another way: a UUID, text of a database that ignores case
+    * @return
     *   None where no predicate says less than everything. The predicate may let pass more than the filter
     */
-  def of(column: String, filter: ValueFilter): Option[Predicate] = {
+  def of(column: String, filter: ValueFilter, inSparksOrder: Boolean): Option[Predicate] = {
     val reference = ExpressionAccess.column(column)
+    def range(r: ValueFilter.Range) =
+      if (inSparksOrder || hasOneOrder(r.domain.dataType)) V2Predicates.range(reference, r) else None
     filter match {
       case ValueFilter.Nothing => Some(new AlwaysFalse)
       case ValueFilter.NullsOnly(_) => Some(new Predicate("IS_NULL", Array(reference)))
-      case r: ValueFilter.Range if !r.nulls => range(reference, r)
+      case r: ValueFilter.Range if !r.nulls => only(r).flatMap(k => in(reference, r.domain, Seq(k))).orElse(range(r))
       case ValueFilter.Members(r, keys) if !r.nulls =>
         val values: Option[Seq[AnyRef]] = keys match {
           case l: LongSet if l.size <= MostValues => Some(l.toArray.toSeq.map(Long.box))
           case o: ObjectValues if o.size <= MostValues => Some(o.sorted.toSeq)
           case _ => None
         }
-        values match {
-          case Some(vs) if !vs.exists(v => isNaN(r.domain, v) || !KeyDomain.isText(v)) =>
-            val literals =
-              vs.filter(filter.passes).flatMap(zeros(r.domain, _)).map(ExpressionAccess.literal(_, r.domain.dataType))
-            Some(new Predicate("IN", (reference +: literals).toArray[Expression]))
-          case _ => range(reference, r)
-        }
+        values.flatMap(vs => in(reference, r.domain, vs.filter(filter.passes))).orElse(range(r))
       case ValueFilter.Both(left, right) =>
-        (of(column, left), of(column, right)) match {
+        (of(column, left, inSparksOrder), of(column, right, inSparksOrder)) match {
           case (Some(a), Some(b)) => Some(new And(a, b))
           case (a, b) => a.orElse(b)
         }
       case _ => None
     }
+  }
+
+  /** The one value that passes. */
+  private def only(r: ValueFilter.Range): Option[AnyRef] = (r.lower, r.upper) match {
+    case (Some(l), Some(u)) if l.inclusive && u.inclusive && r.domain.compare(l.key, u.key) == 0 => Some(l.key)
+    case _ => None
+  }
+
+  private def in(reference: Expression, domain: KeyDomain, keys: Seq[AnyRef]): Option[Predicate] =
+    Option.unless(keys.exists(k => isNaN(domain, k) || !KeyDomain.isText(k))) {
+      val literals = keys.flatMap(zeros(domain, _)).map(ExpressionAccess.literal(_, domain.dataType))
+      new Predicate("IN", (reference +: literals).toArray[Expression])
+    }
+
+  /** Whether values of the type are ordered in the same way everywhere: numbers and times, but no text and no bytes. */
+  private def hasOneOrder(dataType: DataType): Boolean = dataType match {
+    case StringType | BinaryType => false
+    case _ => true
   }
 
   private def range(reference: Expression, r: ValueFilter.Range): Option[Predicate] = {

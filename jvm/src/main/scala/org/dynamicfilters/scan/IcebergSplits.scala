@@ -64,6 +64,24 @@ private object IcebergSplits extends Logging {
       case _ => false
     })
 
+  /** Whether Iceberg orders the column's values as Spark does: it has UUIDs, which Spark shows as STRING. */
+  def inSparksOrder(scan: Scan, column: StructField): Boolean =
+    try scan.getClass.getName == ScanClass && field(scan, column).isDefined
+    catch {
+      case OwnFailure(e) =>
+        logWarning("Dynamic filters: the types of an Iceberg scan are not known", e)
+        false
+    }
+
+  /** The column of the table, if it is stored as the type. */
+  private def field(scan: Scan, column: StructField): Option[AnyRef] =
+    Reflect
+      .call(Reflect.call(scan, "projection"), "columns")
+      .asInstanceOf[JCollection[AnyRef]]
+      .asScala
+      .find(Reflect.call(_, "name") == column.name)
+      .filter(f => has(scan, column) && isStored(f, column.dataType))
+
   /** Plans the scan for the bounds of the spec's columns.
     *
     * @return
@@ -71,11 +89,8 @@ private object IcebergSplits extends Logging {
     */
   def of(scan: Scan, spec: ScanSpec): Option[SplitBounds] =
     try {
-      val fields = Reflect.call(Reflect.call(scan, "projection"), "columns").asInstanceOf[JCollection[AnyRef]].asScala
       val columns = spec.columns.map { c =>
-        fields
-          .find(Reflect.call(_, "name") == c.name)
-          .filter(f => has(scan, StructField(c.name, c.domain.dataType)) && isStored(f, c.domain.dataType))
+        field(scan, StructField(c.name, c.domain.dataType))
           .map(f => Reflect.call(f, "fieldId").asInstanceOf[Integer] -> c.domain)
           .collect { case (id, domain) if id < FirstReservedId => new Column(id, domain) }
       }
@@ -128,7 +143,7 @@ private object IcebergSplits extends Logging {
 
   private def location(file: AnyRef): String = Reflect.call(file, "location").toString
 
-  /** Whether bounds of the field are values of the type: Iceberg has types that Spark shows as another one. */
+  /** Whether the field's values are those of the type, in its order: Iceberg has types that Spark shows as another one. */
   private def isStored(field: AnyRef, dataType: DataType): Boolean =
     (Reflect.call(field, "type").toString, dataType) match {
       case ("int", IntegerType) | ("long", LongType) | ("date", DateType) | ("string", StringType) => true

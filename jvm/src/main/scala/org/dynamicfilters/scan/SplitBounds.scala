@@ -25,6 +25,9 @@ object SplitBounds {
       case other => IcebergSplits.has(other, column)
     })
 
+  /** Whether the source is known to order the values of the column as Spark does. */
+  def inSparksOrder(scan: Scan, column: StructField): Boolean = IcebergSplits.inSparksOrder(scan, column)
+
   /** @return
     *   None where nothing is known of any column of the spec
     */
