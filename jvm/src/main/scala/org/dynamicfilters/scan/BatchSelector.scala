@@ -31,10 +31,9 @@ final class BatchSelector(
   import ScanCounter._
 
   private val selector = new RowSelector(costs)
-  private var selected: SelectedBatch = _
   private var failed = false
 
-  /** The batch or, valid until its next one, a view of its rows that pass; maybe of none. */
+  /** The batch or, in its place, its rows that pass ([[SelectedBatch]]); maybe none. */
   def apply(batch: ColumnarBatch): ColumnarBatch =
     if (failed || batch.numRows == 0) batch
     else
@@ -58,17 +57,16 @@ final class BatchSelector(
       val selection = selector.select(n, batch.column, active, passes)
       passes.foreach(_.judge())
       if (advisor.judge(n, selection.count)) report.addReason(BatchSelector.GivenUp)
-      if (selection.count == n) batch else view(batch, selection)
+      if (selection.count == n) batch else selected(batch, selection)
     }
   }
 
-  private def view(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
+  private def selected(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
+    val passing = SelectedBatch(batch, selection)
     val dropped = (batch.numRows - selection.count).toLong
     report.add(RowsDropped, dropped)
     report.add(RowsOutput, -dropped)
-    // The reader fills the same batch again and again.
-    if (selected == null || !selected.isOf(batch, selection)) selected = new SelectedBatch(batch, selection)
-    selected.get
+    passing
   }
 }
 

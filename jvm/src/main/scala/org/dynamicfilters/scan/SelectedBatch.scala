@@ -1,24 +1,43 @@
 package org.dynamicfilters.scan
 
-import org.apache.spark.sql.types.Decimal
+import java.util.Arrays
+
+import org.apache.spark.sql.execution.dynamicfilters.BatchAccess
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarBatch, ColumnarMap}
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import org.dynamicfilters.filter.Selection
 
-/** The selected rows of a batch as a batch of their own. Nothing is copied: a row's number is looked up with every value. Valid
-  * until the batch or the selection changes.
+/** The selected rows of a batch as a batch of their own: a view, which looks up a row's number with every value. Valid until
+  * the batch changes; not only until the selection does. Spark's operators hold several batches of Arrow at a time
+  * (`ColumnarArrowEvalPythonEvaluatorFactory`, Spark 4.3).
   */
-final class SelectedBatch(batch: ColumnarBatch, selection: Selection) {
-  private val view = new ColumnarBatch(
-    Array.tabulate[ColumnVector](batch.numCols)(i => new SelectedVector(batch.column(i), selection.rows))
-  )
+object SelectedBatch {
+  def apply(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
+    val rows = Arrays.copyOf(selection.rows, selection.count)
+    val vectors = Array.tabulate(batch.numCols)(batch.column)
+    if (vectors.forall(v => isForwarded(v.dataType)))
+      new ColumnarBatch(vectors.map(new SelectedVector(_, rows): ColumnVector), rows.length)
+    else {
+      val copy = BatchAccess.copied(batch, rows)
+      // Spark does that with a batch whose rows it has taken.
+      batch.closeIfFreeable()
+      copy
+    }
+  }
 
-  def isOf(otherBatch: ColumnarBatch, otherSelection: Selection): Boolean =
-    (otherBatch eq batch) && (otherSelection eq selection)
-
-  def get: ColumnarBatch = {
-    view.setNumRows(selection.count)
-    view
+  /** Whether [[SelectedVector]] forwards each getter with which Spark reads values of the type. Not those for types of later
+    * Sparks than the oldest one: nanosecond timestamps (4.3), geometries (4.1 has other getters than 4.2).
+    */
+  private def isForwarded(dataType: DataType): Boolean = dataType match {
+    case BooleanType | _: NumericType | _: StringType | BinaryType | NullType => true
+    case DateType | TimestampType | TimestampNTZType | _: TimeType => true
+    case _: YearMonthIntervalType | _: DayTimeIntervalType | CalendarIntervalType | VariantType => true
+    // Their elements are read from the vectors of the batch itself.
+    case _: ArrayType | _: MapType => true
+    case s: StructType => s.forall(f => isForwarded(f.dataType))
+    case u: UserDefinedType[_] => isForwarded(u.sqlType)
+    case _ => false
   }
 }
 
@@ -28,7 +47,7 @@ final class SelectedBatch(batch: ColumnarBatch, selection: Selection) {
   *   by row of this vector, the row of the other one
   */
 private final class SelectedVector(of: ColumnVector, rows: Array[Int]) extends ColumnVector(of.dataType) {
-  // Spark reads structs, intervals and variants through the children, with the number of the row of this vector.
+  // Spark reads structs and variants through the children, with the number of the row of this vector.
   private lazy val children = scala.collection.mutable.HashMap.empty[Int, ColumnVector]
 
   override def close(): Unit = ()
@@ -51,6 +70,8 @@ private final class SelectedVector(of: ColumnVector, rows: Array[Int]) extends C
   override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = of.getDecimal(rows(row), precision, scale)
   override def getUTF8String(row: Int): UTF8String = of.getUTF8String(rows(row))
   override def getBinary(row: Int): Array[Byte] = of.getBinary(rows(row))
+  // By default of the children, which vectors of Arrow do not have of an interval.
+  override def getInterval(row: Int): CalendarInterval = of.getInterval(rows(row))
   override def getChild(ordinal: Int): ColumnVector =
     children.getOrElseUpdate(ordinal, new SelectedVector(of.getChild(ordinal), rows))
 }
