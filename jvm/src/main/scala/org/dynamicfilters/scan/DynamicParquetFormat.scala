@@ -7,6 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, ReaderConfAccess}
@@ -41,7 +42,10 @@ final class DynamicParquetFormat(
   override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
     plain.fileConstantMetadataExtractors
   override def supportDataType(dataType: DataType): Boolean = plain.supportDataType(dataType)
+  override def supportReadDataType(dataType: DataType): Boolean = plain.supportReadDataType(dataType)
   override def supportFieldName(name: String): Boolean = plain.supportFieldName(name)
+  override def allowDuplicatedColumnNames: Boolean = plain.allowDuplicatedColumnNames
+  override def createFileMetadataCol(): AttributeReference = plain.createFileMetadataCol()
 
   override def buildReaderWithPartitionValues(
       sparkSession: SparkSession,

@@ -6,6 +6,7 @@ import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFactory, PartitionedFile}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
@@ -30,8 +31,10 @@ final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileF
   override def isSplitable(s: SparkSession, options: Map[String, String], path: Path): Boolean =
     inner.isSplitable(s, options, path)
   override def supportDataType(dataType: DataType): Boolean = inner.supportDataType(dataType)
+  override def supportReadDataType(dataType: DataType): Boolean = inner.supportReadDataType(dataType)
   override def supportFieldName(name: String): Boolean = inner.supportFieldName(name)
   override def allowDuplicatedColumnNames: Boolean = inner.allowDuplicatedColumnNames
+  override def createFileMetadataCol(): AttributeReference = inner.createFileMetadataCol()
   override def metadataSchemaFields: Seq[StructField] = inner.metadataSchemaFields
   override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
     inner.fileConstantMetadataExtractors

@@ -100,7 +100,7 @@ private final class PartsReader[T](
   private val task = TaskScan.current(scanId)
   private var at = 0
   private var current: PartitionReader[T] = _
-  // Of the parts that have been read.
+  // Of the parts that have been read, and of what was read before.
   private val metrics = mutable.LinkedHashMap.empty[String, Long]
 
   override def next(): Boolean = {
@@ -131,6 +131,10 @@ private final class PartsReader[T](
   }
 
   override def get(): T = current.get()
+
+  // Of the reader that the task had before this one.
+  override def initMetricsValues(values: Array[CustomTaskMetric]): Unit =
+    values.foreach(m => metrics(m.name()) = m.value())
 
   override def currentMetricsValues(): Array[CustomTaskMetric] = {
     val now = metrics.clone()
