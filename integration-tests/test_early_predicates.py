@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
 from support import joins
@@ -19,14 +20,22 @@ pytestmark = pytest.mark.timeout(170)
 
 
 def test_not_without_those_that_guard_them(spark: SparkSession, tmp_path: Path) -> None:
-    """A predicate on a struct is not asked early, so nor is a division after it; a comparison is."""
+    """A predicate on a struct is not asked early, so nor is one after it that may fail; a comparison is."""
     rows = [k % 40 for k in range(4_000)]
     wide = [format(k * 7_919, "x").rjust(200, "a") for k in range(4_000)]
     struct = pa.array([{"x": x} for x in rows])
-    table = pa.table({"k": pa.array(range(4_000), pa.int64()), "x": rows, "st": struct, "wide": wide})
+    # No timestamp is as late as these.
+    days = pa.array([110_000_000 if x == 0 else x for x in rows], pa.int32()).cast(pa.date32())
+    table = pa.table(
+        {"k": pa.array(range(4_000), pa.int64()), "x": rows, "st": struct, "d": days, "wide": wide}
+    )
     joins.view(spark, tmp_path, "guarded", table, row_group_size=500)
     query = "SELECT k, wide FROM guarded WHERE st.x > 0 AND {} ORDER BY k DESC LIMIT 20"
-    for predicate in ("100 DIV x > 2", "x > 2"):
+    predicates = ["100 DIV x > 2", "x > 2", "CAST(d AS TIMESTAMP_NTZ) > TIMESTAMP_NTZ'1970-01-01 00:00:00'"]
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3):
+        spark.conf.set("spark.sql.timestampNanosTypes.enabled", "true")
+        predicates.append("CAST(d AS TIMESTAMP_NTZ(9)) > CAST('1970-01-01 00:00:00' AS TIMESTAMP_NTZ(9))")
+    for predicate in predicates:
         run = Comparer(spark)(query.format(predicate)).on
         assert len(run.rows) == 20
         (scan,) = run.scans

@@ -26,16 +26,16 @@ private[dynamicfilters] object NeverFails {
   ): Boolean =
     new NeverFails(functionOf, Guards(notZero)).all(e)
 
-  /** Whether the type has room for all values of the other; not timestamps for all dates, nor for timestamps of another kind.
-    * Else NULL takes their place, if that is the cast's mode: not in casts to intervals, for one, which fail in every mode but
-    * TRY.
+  /** Whether the type has room for all values of the other; not timestamps for all dates, nor for timestamps of another kind,
+    * whatever `canUpCast` says (of Spark 4.3's nanoseconds, yes). Else NULL takes their place, if that is the cast's mode: not in
+    * casts to intervals, for one, which fail in every mode but TRY.
     */
   private def hasAll(c: Cast): Boolean = {
     val from = c.child.dataType
     c.evalMode == EvalMode.TRY || ((from, c.dataType) match {
-      case (DateType | TimestampType | TimestampNTZType, TimestampType | TimestampNTZType) => false
-      case (_: ArrayType | _: MapType | _: StructType, _) => false
       case (TimestampType | TimestampNTZType, DateType) => true
+      case (a, b) if isTime(a) && isTime(b) => false
+      case (_: ArrayType | _: MapType | _: StructType, _) => false
       case (_: NumericType, FloatType | DoubleType) => true
       case (_, to) if Cast.canUpCast(from, to) => true
       case (StringType | BooleanType | _: NumericType, BooleanType | _: NumericType) => c.evalMode != EvalMode.ANSI
@@ -43,6 +43,9 @@ private[dynamicfilters] object NeverFails {
       case _ => false
     })
   }
+
+  /** Dates and timestamps, those of nanoseconds included, whose classes Spark has since 4.3. */
+  private def isTime(t: DataType): Boolean = t == DateType || t.typeName.startsWith("timestamp")
 
   /** Of MathContext.DECIMAL128, to which negation rounds decimals. */
   private val Digits = 34
