@@ -1,7 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.columnar.SimpleMetricsCachedBatchSerializer
+import org.apache.spark.sql.columnar.{CachedBatchSerializer, SimpleMetricsCachedBatchSerializer}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.internal.SQLConf
@@ -32,7 +32,7 @@ object CachedScans {
         .toRight(s"the operator ${scan.nodeName.trim} reads cached data in a way of its own")
       serializer = cached.relation.cacheBuilder.serializer
       _ <- Either.cond(
-        serializer.isInstanceOf[SimpleMetricsCachedBatchSerializer],
+        isSparks(serializer),
         (),
         s"cached data of ${serializer.getClass.getSimpleName} has no statistics that are known"
       )
@@ -48,6 +48,11 @@ object CachedScans {
         s"cached data has no bounds of type ${column.dataType.catalogString}"
       )
     } yield ()
+
+  /** Others may keep statistics in another order, or in part: what Spark makes of these is their own affair. */
+  private def isSparks(s: CachedBatchSerializer): Boolean =
+    s.isInstanceOf[SimpleMetricsCachedBatchSerializer] &&
+      s.getClass.getPackageName == classOf[InMemoryTableScanExec].getPackageName
 
   /** Whether cached data that is lost and computed again has the same rows in the same order. */
   def isRepeatable(scan: InMemoryTableScanExec): Boolean = Repeatable.rows(scan.relation.cachedPlan).isEmpty

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.columnar.{CachedBatch, CachedBatchSerializer}
-import org.apache.spark.sql.execution.columnar.InMemoryRelation
+import org.apache.spark.sql.execution.columnar.{DefaultCachedBatch, DefaultCachedBatchSerializer, InMemoryRelation}
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -85,4 +85,24 @@ class RowsSerializer extends CachedBatchSerializer {
       selected: Seq[Attribute],
       conf: SQLConf
   ): RDD[ColumnarBatch] = throw new UnsupportedOperationException
+}
+
+/** Has bytes only in the statistics of its batches: no bounds, no counts. */
+class CountlessSerializer extends DefaultCachedBatchSerializer {
+  override def convertInternalRowToCachedBatch(
+      input: RDD[InternalRow],
+      schema: Seq[Attribute],
+      level: StorageLevel,
+      conf: SQLConf
+  ): RDD[CachedBatch] = super
+    .convertInternalRowToCachedBatch(input, schema, level, conf)
+    .mapPartitions(_.map {
+      case b: DefaultCachedBatch => b.copy(stats = InternalRow.fromSeq(schema.flatMap(_ => Seq(null, null, 0, 0, 8L))))
+      case other => other
+    })
+
+  override def buildFilter(
+      predicates: Seq[Expression],
+      cached: Seq[Attribute]
+  ): (Int, Iterator[CachedBatch]) => Iterator[CachedBatch] = (_, batches) => batches
 }
