@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.datasources.v2.MergeRowsExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
 import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
@@ -67,7 +68,8 @@ object RowValues {
 
     /** Row numbers of which the query only asks whether two are equal: other numbers for the same rows, unique as before, give the
       * same result. So they group, go through exchanges by hash and on to the next operator, and nothing else; they are not in
-      * the result. Delta's MERGE finds rows of the target that match twice that way.
+      * the result. Delta's MERGE finds rows of the target that match twice that way, and so does Spark's own, in `MergeRowsExec`,
+      * which looks for their column by its name.
       */
     private lazy val comparedOnly: Set[ExprId] = {
       val made = nodes.flatMap {
@@ -113,7 +115,7 @@ object RowValues {
               case _ => false
             }
           case _: FilterExec | _: SortExec | _: BroadcastHashJoinExec | _: SortMergeJoinExec | _: ShuffledHashJoinExec |
-              _: BroadcastNestedLoopJoinExec =>
+              _: BroadcastNestedLoopJoinExec | _: MergeRowsExec =>
             n.expressions.forall(free)
           case _: BroadcastExchangeLike | _: AQEShuffleReadExec | _: WholeStageCodegenExec | _: InputAdapter |
               _: ColumnarToRowTransition | _: BuildKeyTapExec | _: TopKTapExec =>
