@@ -20,9 +20,13 @@ pytestmark = pytest.mark.timeout(170)
 
 @pytest.fixture(scope="module")
 def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
-    """Tables: a fact table f, of whose keys k a third is in d, of whose keys only few are in e."""
+    """Tables: a fact table f, of whose keys k a third is in d, of whose keys only few are in e; h has the
+    rows of f in a folder for each w, which the keys have in d, too."""
     folder = tmp_path_factory.mktemp("subqueries")
     joins.view(spark, folder, "f", joins.probe())
+    by_w = spark.table("f").selectExpr("k", "id", "k DIV 3 % 7 AS w").where("k IS NOT NULL").coalesce(1)
+    by_w.write.partitionBy("w").parquet(str(folder / "h"))
+    spark.read.parquet(str(folder / "h")).createOrReplaceTempView("h")
     keys = pa.array(range(0, 1_800, 3), pa.int64())
     joins.view(spark, folder, "d", pa.table({"k": keys, "w": [i % 7 for i in range(len(keys))]}))
     joins.view(spark, folder, "e", pa.table({"k": pa.array(range(300, 330), pa.int64())}))
@@ -50,3 +54,35 @@ def test_build_side_that_another_join_narrows_is_another_one(compare: Comparer, 
     if adaptive == "on":
         # Otherwise nothing waits for a shuffled join's filter, and a scan of this size may end before.
         joins.assert_pruned(run, "k")
+
+
+_OF_YEAR = "d.w < 5"
+_COUNTED = f"(SELECT count(d.k) FROM e LEFT JOIN d ON e.k = d.k AND {_OF_YEAR})"
+_JOINED = f"(SELECT min(f.k) FROM f JOIN d ON f.k = d.k WHERE {_OF_YEAR})"
+
+
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        # Broadcasts of dynamic partition pruning are planned without any rule of ours.
+        ("SELECT h.id FROM h JOIN d ON h.k = d.k AND h.w = d.w WHERE d.k % 100 = 6", "k"),
+        # In the left join every row counts, so there its broadcast has no tap.
+        (f"SELECT f.id FROM f JOIN d ON f.k = d.k WHERE {_OF_YEAR} AND f.id > {_COUNTED}", "k"),
+        # The query's broadcast comes before that of the subquery, which is above the join.
+        (
+            f"SELECT e.k FROM e LEFT JOIN d ON e.k = d.k AND {_OF_YEAR} WHERE ifnull(d.k, e.k) >= {_JOINED}",
+            "k",
+        ),
+    ],
+    ids=["partition_pruning", "of_the_subquery", "of_the_query"],
+)
+def test_without_adaptive_execution_one_broadcast_is_of_a_query_and_its_subquery(
+    compare: Comparer, query: str, column: str
+) -> None:
+    """Spark computes the one that it comes to first. If only the other one collects keys, no filter is ever
+    complete, and the reason is that the build side did not run."""
+    run = compare(query, joins.BROADCAST, joins.ADAPTIVE["off"], plans=True)
+    assert run.on.rows
+    assert run.off.plan.count("ReusedExchange") == run.on.plan.count("ReusedExchange") == 1
+    joins.assert_pruned(run.on, column)
+    assert {f["state"] for f in run.on.filters if f["filter_id"] is not None} == {"ready"}, run.on

@@ -220,10 +220,17 @@ object BuildSides {
     case _ =>
   }
 
-  /** Gives equal exchanges the same taps: Spark computes one of them, whichever it comes to first, for all. */
+  /** Gives equal exchanges the same taps, those of subqueries included: Spark computes one of them, whichever it comes to first,
+    * for all.
+    *
+    * Without adaptive execution a subquery is planned before the query and apart from it, the broadcast of dynamic partition
+    * pruning without the rule at all (Spark 4.1 to 4.3: `PlanDynamicPruningFilters`). `ReuseExchangeAndSubquery` then puts its
+    * exchange in the place of the query's, or the other way round. Adaptive plans of subqueries are not looked into, see
+    * `MadeExchanges`.
+    */
   def share(plan: SparkPlan): SparkPlan = {
     // What is cheap to compare comes first.
-    val exchanges = plan.collect { case e: Exchange => e }
+    val exchanges = plan.collectWithSubqueries { case e: Exchange => e }
     val alike =
       if (!exchanges.exists(BuildKeyTapExec.under(_).isDefined)) Nil
       else
@@ -232,7 +239,7 @@ object BuildSides {
           .values
           .filter(es => es.size > 1 && es.exists(BuildKeyTapExec.under(_).isDefined))
     val tapped = alike
-      .flatMap(_.groupBy(_.canonicalized))
+      .flatMap(_.groupBy(SharedExchanges.canonical))
       .collect {
         case (c, es) if es.size > 1 && es.exists(BuildKeyTapExec.under(_).isDefined) =>
           c -> es.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps))
@@ -240,9 +247,9 @@ object BuildSides {
       .toMap
     if (tapped.isEmpty) plan
     else
-      plan.transformUp { case e: Exchange =>
+      plan.transformUpWithSubqueries { case e: Exchange =>
         // Children come first and do not change the canonical form: a tap has its child's.
-        tapped.getOrElse(e.canonicalized, Nil).foldLeft(e)(withTap)
+        tapped.getOrElse(SharedExchanges.canonical(e), Nil).foldLeft(e)(withTap)
       }
   }
 }

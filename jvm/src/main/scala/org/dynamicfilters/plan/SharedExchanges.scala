@@ -99,7 +99,7 @@ private[plan] object SharedExchanges {
   }
 
   /** As Spark compares it: what is narrowed already, in a stage or in a subquery, is the like of no exchange that is not. */
-  private def canonical(p: SparkPlan): SparkPlan = p match {
+  private[plan] def canonical(p: SparkPlan): SparkPlan = p match {
     case q: QueryStageExec => q.canonicalized
     case e => asPlanned(e).canonicalized
   }
