@@ -243,3 +243,17 @@ def test_groups_without_a_row_are_planned_away_as_in_stock_spark(spark: SparkSes
         joins.assert_ready(run, "k")
         assert "EmptyRelation" in run.plan, str(run)
         assert run.seconds < 30, str(run)
+
+
+def test_join_that_was_rejected_before_its_build_side_was_known_to_be_small(compare: Comparer) -> None:
+    """The groups are expected to be more than the rows of g, and are known to be few before their keys are
+    exchanged. The scan of g is not submitted by then: its broadcast takes long. Unless the first verdict is
+    taken back, it stands in the report beside the filter that is in force."""
+    groups = "(SELECT x, max(y) AS m FROM f WHERE abs(v % 1000 - 7) < 1 GROUP BY x)"
+    late = "(SELECT z FROM b2 WHERE slow(y, 5.0) >= 0)"
+    probe = f"(SELECT /*+ BROADCAST(d) */ g.x, g.z FROM g JOIN {late} d ON g.z = d.z)"
+    query = f"SELECT a.x, a.m, b.z FROM {groups} a LEFT JOIN {probe} b ON a.m = b.x"
+    run = compare(query, SHUFFLED, {"spark.sql.files.openCostInBytes": "4k"}).on
+    joins.assert_ready(run, "x")
+    # What is rejected has the name of the join's left key.
+    assert not run.on_column("m"), str(run)

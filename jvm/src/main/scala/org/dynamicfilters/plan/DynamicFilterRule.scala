@@ -24,7 +24,7 @@ import org.dynamicfilters.operators.{
 }
 import org.dynamicfilters.report.{QueryReports, Rejected, ReportRows}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Producer, TaskFilters}
+import org.dynamicfilters.state.{Producer, TaskFilters, TopKRef}
 
 /** Makes producers of operators and puts their filters into scans.
   *
@@ -39,7 +39,7 @@ import org.dynamicfilters.state.{Producer, TaskFilters}
   *   which of the two places this is
   */
 final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Logging {
-  import DynamicFilterRule.RejectedTag
+  import DynamicFilterRule.{RejectedTag, TappedTag}
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan) || readsReports(plan)) plan
@@ -159,19 +159,35 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       }
   }
 
-  private def producer(p: SparkPlan, order: Seq[SortOrder], child: Either[String, SparkPlan]): SparkPlan = child match {
-    case Right(c) => p.withNewChildren(Seq(c))
-    case Left(reason) => reject(p, Producer.topk, order.flatMap(_.references.map(_.name)).take(1), reason)
+  private def producer(p: SparkPlan, order: Seq[SortOrder], child: Either[String, SparkPlan]): SparkPlan =
+    produced(p, child, Producer.topk, order.flatMap(_.references.map(_.name)).take(1))
+
+  private def produced(
+      p: SparkPlan,
+      child: Either[String, SparkPlan],
+      producer: Producer.Value,
+      columns: => Seq[String]
+  ): SparkPlan = child match {
+    case Right(c) =>
+      DynamicFilterRule.accept(p, RejectedTag)
+      c.collectFirst { case t: TopKTapExec if t.filters.head.isOf(p) => t.filters.head }.foreach { ref =>
+        p.logicalLink.foreach(_.setTagValue(TappedTag, ref))
+      }
+      p.withNewChildren(Seq(c))
+    case Left(_) if p.logicalLink.flatMap(_.getTagValue(TappedTag)).exists(hasTap(p, _)) => p
+    case Left(reason) => reject(p, producer, columns, reason)
+  }
+
+  private def hasTap(plan: SparkPlan, ref: TopKRef): Boolean = plan.exists {
+    case q: QueryStageExec => hasTap(q.plan, ref)
+    case t: TopKTapExec => t.filters.exists(_ eq ref)
+    case _ => false
   }
 
   private def aggregate(a: BaseAggregateExec): SparkPlan = a.child match {
     case _: TopKTapExec => a
     case _ if !Settings.get(conf, Settings.AggregateEnabled) || !AggregatePlanner.isCandidate(a) => a
-    case _ =>
-      AggregatePlanner.plan(a, conf) match {
-        case Right(child) => a.withNewChildren(Seq(child))
-        case Left(reason) => reject(a, Producer.aggregate, AggregatePlanner.columns(a), reason)
-      }
+    case _ => produced(a, AggregatePlanner.plan(a, conf), Producer.aggregate, AggregatePlanner.columns(a))
   }
 
   private def reject(p: SparkPlan, producer: Producer.Value, columns: Seq[String], reason: String): SparkPlan = {
@@ -188,8 +204,24 @@ object DynamicFilterRule {
   /** Why a join makes no filter of the tuples of its keys, beside those of single keys. */
   val RejectedTupleTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejectedTuple")
 
+  /** The filter that an operator made when it was planned. Its tap may run by the time that the operator is planned anew above the
+    * tap's stage, which does not show all that the planner asks for.
+    */
+  private val TappedTag: TreeNodeTag[TopKRef] = TreeNodeTag[TopKRef]("dynamicfilters.tapped")
+
   /** Reasons that say only that planning comes too late. */
   private val TooLate = Set(PushDown.RunsAlready, BuildKeyTapExec.RanWithoutTap)
+
+  /** Takes back what was noted of an operator when it was planned before: it produces a filter now. */
+  def accept(p: SparkPlan, tag: TreeNodeTag[Rejected]): Unit = {
+    val before = p.getTagValue(tag) ++ p.logicalLink.flatMap(_.getTagValue(tag))
+    if (before.nonEmpty) {
+      p.unsetTagValue(tag)
+      p.logicalLink.foreach(_.unsetTagValue(tag))
+      val execution = p.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+      QueryReports.instance.note(execution, p.session)(report => before.foreach(report.withdraw))
+    }
+  }
 
   /** Notes on an operator why it produces no filter.
     *

@@ -76,8 +76,7 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
       keepsWhole(e)
         .toLeft(())
         .flatMap(_ => down(e.children.head, key, e :: above)(tap).map(c => e.withNewChildren(Seq(c))))
-    case _: AQEShuffleReadExec | _: ExchangeQueryStageExec =>
-      Either.cond(isTapped(plan), plan, PushDown.RunsAlready)
+    case _: AQEShuffleReadExec | _: ExchangeQueryStageExec => Left(PushDown.RunsAlready)
     case other => Left(PushDown.stops(other))
   }
 
@@ -99,12 +98,6 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
     case s: SortExec => isAboveAggregate(s.child)
     case e: ShuffleExchangeLike => isAboveAggregate(e.children.head)
     case _ => false
-  }
-
-  private def isTapped(plan: SparkPlan): Boolean = plan match {
-    case q: ExchangeQueryStageExec => isTapped(q.plan)
-    case _: TopKTapExec => true
-    case other => other.children.exists(isTapped)
   }
 
   private def renamed(list: Seq[NamedExpression], key: Attribute): Option[AttributeReference] =

@@ -123,9 +123,12 @@ final class JoinPlanner(
       done <- filteredByEach(probe, build, keys, probeKeys)
       (sides, noTuples) = done
     } yield {
-      noTuples.foreach(reason =>
-        reject(j, Rejected(Producer.join, names(keys.map(_.probe)), reason), DynamicFilterRule.RejectedTupleTag)
-      )
+      DynamicFilterRule.accept(j, DynamicFilterRule.RejectedTag)
+      noTuples match {
+        case Some(reason) =>
+          reject(j, Rejected(Producer.join, names(keys.map(_.probe)), reason), DynamicFilterRule.RejectedTupleTag)
+        case None => DynamicFilterRule.accept(j, DynamicFilterRule.RejectedTupleTag)
+      }
       j.withNewChildren(if (filterLeft) Seq(sides.probe, sides.build) else Seq(sides.build, sides.probe))
     }
 

@@ -230,6 +230,9 @@ final class QueryReport(val executionId: Long) {
     if (!rejected.exists(x => x.producer == r.producer && x.columns == r.columns)) rejected += r
   }
 
+  /** Forgets a reason: planned anew, the producer makes a filter. Others with the same columns note theirs when the query ends. */
+  def withdraw(r: Rejected): Unit = synchronized(rejected -= r)
+
   def add(f: FilterRecord): Unit = synchronized(if (!filters.contains(f)) filters += f)
 
   /** The execution has ended. What filters hold, keys and plans with their broadcasts, is not kept for the report, only what it
