@@ -20,7 +20,8 @@ SHARED = "an exchange is in the way that another part of the query uses too"
 
 @pytest.fixture(scope="module")
 def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
-    """Tables: probe p (key k), and d with all of its keys j, of five years y, all of the same z."""
+    """Tables: probe p (key k), and d with all of its keys j, of five years y, all of the same z; q, half of
+    p, and f, the same in a folder for each y."""
     folder = tmp_path_factory.mktemp("shared")
     joins.view(spark, folder, "p", joins.probe())
     keys = range(joins.KEYS)
@@ -28,6 +29,9 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
     zeros = pa.array([0 for _ in keys], pa.int32())
     joins.view(spark, folder, "d", pa.table({"j": pa.array(keys, pa.int64()), "y": years, "z": zeros}))
     joins.view(spark, folder, "q", joins.probe(rows=tables.ROWS // 2))
+    by_y = spark.table("q").selectExpr("id", "v", "g % 4 AS y").coalesce(1)
+    by_y.write.partitionBy("y").parquet(str(folder / "f"))
+    spark.read.parquet(str(folder / "f")).createOrReplaceTempView("f")
     return Comparer(spark)
 
 
@@ -110,6 +114,24 @@ def test_values_by_the_order_of_rows_are_computed_once(
         assert run.on.plan.count("ReusedExchange") == run.off.plan.count("ReusedExchange")
     elif adaptive == "on":
         joins.assert_row_groups_pruned(run.on, "k")
+
+
+@pytest.mark.parametrize("pruned", [False, True], ids=["no_broadcast", "broadcast"])
+def test_rows_of_a_partitioned_table_that_are_joined_with_themselves(compare: Comparer, pruned: bool) -> None:
+    """Dynamic partition pruning is planned for one of both sides. Without a broadcast adaptive execution
+    takes it away when it makes a stage of that side, and uses this stage for the other side, too. If the two
+    are told apart before that, one is filtered by the other, and the table is read and shuffled twice."""
+    of_v = "(SELECT f.y, f.id FROM f WHERE f.v = 3)"
+    query = f"SELECT a.id, b.id FROM {of_v} a JOIN {of_v} b ON a.y = b.y"
+    if pruned:
+        # Used only for one of the sides: these are two exchanges for stock Spark, too.
+        query += " JOIN (SELECT /*+ BROADCAST(d) */ j FROM d WHERE d.j % 500 < 3) d ON b.y = d.j"
+    run = compare(query, joins.SHUFFLED, plans=True)
+    assert run.on.plan.count("ReusedExchange") == run.off.plan.count("ReusedExchange") == 1
+    if pruned:
+        joins.assert_ready(run.on, "y")
+    else:
+        joins.assert_reason(run.on, SHARED)
 
 
 def test_equal_filters_are_one_and_so_is_the_exchange(compare: Comparer) -> None:

@@ -228,7 +228,7 @@ object BuildSides {
     * exchange in the place of the query's, or the other way round. Adaptive plans of subqueries are not looked into, see
     * `MadeExchanges`.
     */
-  def share(plan: SparkPlan): SparkPlan = {
+  def share(plan: SparkPlan, shared: SharedExchanges): SparkPlan = {
     // What is cheap to compare comes first.
     val exchanges = plan.collectWithSubqueries { case e: Exchange => e }
     val alike =
@@ -239,7 +239,7 @@ object BuildSides {
           .values
           .filter(es => es.size > 1 && es.exists(BuildKeyTapExec.under(_).isDefined))
     val tapped = alike
-      .flatMap(_.groupBy(SharedExchanges.canonical))
+      .flatMap(_.groupBy(shared.canonical))
       .collect {
         case (c, es) if es.size > 1 && es.exists(BuildKeyTapExec.under(_).isDefined) =>
           c -> es.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps))
@@ -249,7 +249,7 @@ object BuildSides {
     else
       plan.transformUpWithSubqueries { case e: Exchange =>
         // Children come first and do not change the canonical form: a tap has its child's.
-        tapped.getOrElse(SharedExchanges.canonical(e), Nil).foldLeft(e)(withTap)
+        tapped.getOrElse(shared.canonical(e), Nil).foldLeft(e)(withTap)
       }
   }
 }

@@ -58,7 +58,7 @@ final class JoinPlanner(
   }
 
   private def shareAndTell(visited: SparkPlan): SparkPlan = {
-    val planned = if (conf.exchangeReuseEnabled) BuildSides.share(visited) else visited
+    val planned = if (conf.exchangeReuseEnabled) BuildSides.share(visited, shared) else visited
     BuildSides.tellNarrowing(planned)
     if (adaptive) PlannedFilters.dropOrphans(planned)
     planned

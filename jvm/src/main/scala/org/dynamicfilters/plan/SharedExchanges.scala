@@ -4,8 +4,9 @@ import java.util.IdentityHashMap
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.catalyst.expressions.{DynamicPruningExpression, Literal}
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, BroadcastQueryStageExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.operators.{
@@ -40,6 +41,40 @@ final class SharedExchanges(plan: SparkPlan) {
     unfiltered(running(s.child)).canonicalized
   }.toSet
 
+  // What its broadcasts have, for pruning subqueries to find.
+  private lazy val broadcast: Set[SparkPlan] = all.collect {
+    case b: BroadcastExchangeLike => unfiltered(b.children.head).canonicalized
+    case q: BroadcastQueryStageExec => unfiltered(q.broadcast.children.head).canonicalized
+  }.toSet
+
+  /** As Spark compares it when it makes a stage of it: what is narrowed already, in a stage or in a subquery, is the like of no
+    * exchange that is not.
+    */
+  def canonical(p: SparkPlan): SparkPlan = p match {
+    case q: QueryStageExec => q.canonicalized
+    case e => usedPruning(asPlanned(e)).canonicalized
+  }
+
+  /** The plan without dynamic partition pruning for which there is no broadcast. Adaptive execution takes that away last of all
+    * (Spark 4.1 to 4.3: `PlanAdaptiveDynamicPruningFilters`), and finds that exchanges are alike of which one had it: SPARK-32509.
+    */
+  private def usedPruning(p: SparkPlan): SparkPlan =
+    if (pruning.isEmpty) p
+    else
+      p.transformAllExpressions {
+        case d: DynamicPruningExpression if isUnused(d) => d.withNewChildren(Seq(Literal.TrueLiteral))
+      }
+
+  private def isUnused(pruning: DynamicPruningExpression): Boolean = pruning.child match {
+    case in: InSubqueryExec =>
+      in.plan match {
+        case s: SubqueryAdaptiveBroadcastExec =>
+          s.onlyInBroadcast && !broadcast(unfiltered(running(s.child)).canonicalized)
+        case _ => false
+      }
+    case _ => false
+  }
+
   def apply(exchange: SparkPlan): Boolean =
     isUsedTwice(exchange) || (exchange match {
       // Adaptive execution makes the exchange of a pruning subquery late, if it finds its like in the query.
@@ -73,7 +108,7 @@ final class SharedExchanges(plan: SparkPlan) {
     alike.size > 1 &&
     used
       .getOrElseUpdate(kind, alike.map(canonical).groupBy(identity).map { case (c, same) => c -> same.size })
-      .getOrElse(unfiltered(exchange).canonicalized, 0) > 1
+      .getOrElse(usedPruning(unfiltered(exchange)).canonicalized, 0) > 1
   }
 }
 
@@ -96,12 +131,6 @@ private[plan] object SharedExchanges {
     case f: FileSourceScanExec => f.relation.location.rootPaths.iterator.map(_.hashCode).minOption.getOrElse(0)
     case leaf if leaf.children.isEmpty => leaf.getClass.hashCode
     case other => other.children.iterator.map(read).sum
-  }
-
-  /** As Spark compares it: what is narrowed already, in a stage or in a subquery, is the like of no exchange that is not. */
-  private[plan] def canonical(p: SparkPlan): SparkPlan = p match {
-    case q: QueryStageExec => q.canonicalized
-    case e => asPlanned(e).canonicalized
   }
 
   /** All operators, those of subqueries and of stages that run included; a stage stands for its exchange. */
