@@ -1,5 +1,6 @@
 package org.dynamicfilters.exchange
 
+import java.lang.ref.{ReferenceQueue, WeakReference}
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.control.NonFatal
@@ -16,8 +17,13 @@ import org.dynamicfilters.state.Executions
   * belong to the execution, and are destroyed with it.
   */
 object FilterBroadcasts {
-  // What was made and may still have blocks somewhere.
-  private val ids = ConcurrentHashMap.newKeySet[Long]()
+  // What was made and may still have blocks somewhere. Spark's cleaner drops those of a broadcast that is gone.
+  private val made = new ConcurrentHashMap[Long, Made]()
+  private val gone = new ReferenceQueue[Broadcast[Array[Byte]]]
+
+  private final class Made(b: Broadcast[Array[Byte]]) extends WeakReference[Broadcast[Array[Byte]]](b, gone) {
+    val id: Long = b.id
+  }
 
   /** A filter that goes with a scan of this execution.
     *
@@ -35,13 +41,20 @@ object FilterBroadcasts {
 
   /** A filter for scans that run; whoever makes it destroys it. */
   def ofExecution(sc: SparkContext, bytes: Array[Byte]): Broadcast[Array[Byte]] = {
+    Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case m: Made => made.remove(m.id); case _ => }
     val b = sc.broadcast(bytes)
-    ids.add(b.id)
+    made.put(b.id, new Made(b))
     b
   }
 
   /** For those of [[ofExecution]]. Who is fetching it just now fails to, and goes on without: its query has ended. */
-  def destroy(b: Broadcast[Array[Byte]]): Unit = quietly(b)(_.destroy())
+  def destroy(b: Broadcast[Array[Byte]]): Unit = quietly(b) { x =>
+    x.destroy()
+    made.remove(x.id)
+  }
+
+  /** How many it keeps an eye on; for tests. */
+  private[exchange] def known: Int = made.size
 
   // The context may be stopped.
   private def quietly(b: Broadcast[Array[Byte]])(f: Broadcast[Array[Byte]] => Unit): Unit =
@@ -50,12 +63,12 @@ object FilterBroadcasts {
 
   /** Blocks of filters that Spark holds anywhere. */
   def blocks(): Long = {
-    val (held, n) = SparkAccess.broadcastBlocks(ids.contains(_))
-    ids.removeIf(!held.contains(_))
+    val (held, n) = SparkAccess.broadcastBlocks(made.containsKey(_))
+    made.keySet.removeIf(!held.contains(_))
     n
   }
 
   /** The context is gone. */
   def clear(): Unit =
-    ids.clear()
+    made.clear()
 }
