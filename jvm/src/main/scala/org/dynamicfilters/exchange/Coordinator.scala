@@ -3,6 +3,7 @@ package org.dynamicfilters.exchange
 import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.state._
 
 /** The executors, by names under which they made themselves known. */
@@ -117,24 +118,30 @@ final class Coordinator(
     }
   }
 
-  private def subscribed(peer: String, m: Message.Subscribe): Unit = synchronized {
+  private def subscribed(peer: String, m: Message.Subscribe): Unit = {
     val name = m.filter
-    val isKnown = coordinated(m.executionId).exists { e =>
-      boundOf(e, name) match {
-        case Some(b) =>
-          join(b, peer)
-          if (!b.merged.bound.isNone) send(peer, b.message)
-          true
-        case None =>
-          val join = filters.join(name.filterId)
-          val user = if (join.isEmpty) filters.user(e.id, name.filterId) else None
-          join.foreach(lateJoin(e, _).subscribe(peer))
-          user.foreach(liveUser(e, _).subscribe(peer))
-          join.isDefined || user.isDefined
+    val join = filters.join(name.filterId)
+    build(join)
+    synchronized {
+      val isKnown = coordinated(m.executionId).exists { e =>
+        boundOf(e, name) match {
+          case Some(b) =>
+            this.join(b, peer)
+            if (!b.merged.bound.isNone) send(peer, b.message)
+            true
+          case None =>
+            val user = if (join.isEmpty) filters.user(e.id, name.filterId) else None
+            join.foreach(lateJoin(e, _).subscribe(peer))
+            user.foreach(liveUser(e, _).subscribe(peer))
+            join.isDefined || user.isDefined
+        }
       }
+      if (!isKnown) unknown(peer, m.executionId)
     }
-    if (!isKnown) unknown(peer, m.executionId)
   }
+
+  /** Builds a filter that is complete, if it is not built: without the lock, which the answer to a task needs. */
+  private def build(join: Option[JoinState]): Unit = join.foreach(_.current)
 
   /** Answers an executor's question: what to reply, and what goes beside it; None to what is no question. */
   def asked(bytes: Array[Byte]): Option[(Array[Byte], Option[Payload])] = {
@@ -166,6 +173,17 @@ final class Coordinator(
       counters.add(ExchangeCounter.broadcasts)
       SnapshotWire(None, Some(peers.keptPayload(executionId, bytes)))
     }
+  }
+
+  /** The filter of a build side that is complete, for a task that holds its slot until it has an answer (contract 7): a large one
+    * that is not built yet is built later, and there is none for now.
+    */
+  def currentForTask(state: JoinState): Option[ValueFilter] = state.phaseAtEnd match {
+    case JoinPhase.Ready(filter, _, _, _) => Some(filter)
+    case JoinPhase.Building(_, JoinPhase.Reports.All) =>
+      schedule.later(0)(build(Some(state)))
+      None
+    case _ => None
   }
 
   /** The bound of a TopK as the driver knows it. */
@@ -202,7 +220,12 @@ final class Coordinator(
       state.filterId, {
         val made = new LiveJoin(e.id, state, peers, pace, counters)
         // Called on the scheduler's thread, among others.
-        state.onSettled(() => schedule.later(0)(synchronized(if (e.isOpen) made.settled())))
+        state.onSettled(() =>
+          schedule.later(0) {
+            if (e.isOpen) build(Some(state))
+            synchronized(if (e.isOpen) made.settled())
+          }
+        )
         made
       }
     )

@@ -10,13 +10,16 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.state.{Executions, FilterRef, TestHooks}
 
-/** The driver's end of the exchange of one Spark context: its endpoint, its thread, and the executors it knows. */
+/** The driver's end of the exchange of one Spark context: its endpoint, its threads, and the executors it knows. */
 final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends Peers {
   private final class Peer(val executorId: String, val wire: RpcAccess.PeerWire)
 
   private val connected = new ConcurrentHashMap[String, Peer]()
   private val worker =
     new Worker("coordinator", DriverExchange.MostWaiting, counters, DriverExchange.MostWaitingBytes)
+
+  // Tasks hold their slots until they have an answer, and a filter may be built or encoded for seconds (contract 7).
+  private val answers = new Worker("answers", DriverExchange.MostWaiting, counters)
 
   val coordinator =
     new Coordinator(
@@ -38,8 +41,8 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
         worker.later(0, bytes.length)(TestHooks.current.handles(bytes)(coordinator.received(peer, bytes)))
       override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
         def nothing(): Unit = reply(Array.emptyByteArray, null)
-        // Building a filter takes too long for Spark's threads. An empty answer is none, and spares whoever asks the wait.
-        val will = worker.later(0) {
+        // Encoding a filter takes too long for Spark's threads. An empty answer is none, and spares whoever asks the wait.
+        val will = answers.later(0) {
           try
             coordinator.asked(bytes) match {
               case Some((answer, payload)) => reply(answer, payload.map(broadcastOf).orNull)
@@ -90,6 +93,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
 
   def stop(): Unit = {
     worker.stop()
+    answers.stop()
     try close()
     catch { case NonFatal(_) => } // Spark has closed it already.
     connected.clear()

@@ -1,6 +1,7 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.SparkContext
+import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.state._
 
@@ -41,11 +42,14 @@ object ScanSnapshots {
       filter.fold[SnapshotFilter](SnapshotFilter.Unknown)(SnapshotFilter.Values(_, tested))
     def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
       refs.zipWithIndex.map {
-        case (j: JoinRef, i) => values(j.state.current, tested(i))
+        case (j: JoinRef, i) => values(current(j.state), tested(i))
         case (u: UserRef, i) if u.follows =>
           values(executionId.flatMap(FilterRef.user(_, u.id)).map(_.newest.filter), tested(i))
         case _ => SnapshotFilter.Unknown
       }
+    // In this process the task that asks builds it.
+    def current(state: JoinState) =
+      DriverExchange.current.fold(state.current)(_.coordinator.currentForTask(state))
     // A filter may become complete between the choice of what travels and now.
     val first = refs.zipWithIndex.map {
       case (j: JoinRef, i) if travels(i) => values(j.state.current, tested = true)

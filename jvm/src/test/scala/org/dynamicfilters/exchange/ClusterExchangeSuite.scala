@@ -213,6 +213,42 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(c.released == 1)
   }
 
+  /** A task that asks holds its slot: with the filter built under the lock it waited for seconds. */
+  test("a bound is told while a join's filter is built") {
+    val s = state(9)
+    val c = new SimulatedCluster(1, source(top3, s))
+    complete(s, Seq(1, 5))
+    val subscribe = MessageCodec.encode(Message.Subscribe(1, FilterName(9, 0)))
+    // A state builds its filter under its own lock.
+    val (building, asking) = s.synchronized {
+      val building = new Thread(() => c.coordinator.received("0", subscribe))
+      building.start()
+      while (building.getState != Thread.State.BLOCKED) Thread.sleep(1)
+      val asking = new Thread(() => assert(c.coordinator.bound(1, name).isNone))
+      asking.start()
+      asking.join(5000)
+      (building, asking.isAlive)
+    }
+    building.join(5000)
+    assert(!asking)
+  }
+
+  test("a task that asks does not wait until a large filter is built") {
+    val wide = limits.copy(maxRows = 1000000, inMaxValues = 1000000, maxFilterBytes = 64 << 20)
+    val (small, large) = (state(8), new JoinState(9, nullsMatch = false, wide))
+    val c = new SimulatedCluster(1, source(top3, small, large))
+    complete(small, Seq(1, 5))
+    assert(c.coordinator.currentForTask(small).isDefined)
+    val random = new scala.util.Random(1)
+    large.started(1)
+    large.offer(0, collected(Seq.fill(500000)(random.nextInt()), wide), outgrown = false)
+    // Filters are not shown where this fails.
+    def isThere = c.coordinator.currentForTask(large).isDefined
+    assert(!isThere)
+    c.driverSchedule.runAll()
+    assert(isThere)
+  }
+
   test("a filter that is too large for so many executors is reduced to its range, with the reason") {
     val s = state(9)
     val c = new SimulatedCluster(2, source(top3, s), pace = ExchangePace(fanOutBytes = 20))
