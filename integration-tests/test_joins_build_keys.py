@@ -81,3 +81,27 @@ def test_subquery_in_a_projection_above_the_exchange(
         result = assert_same_result(f"SELECT p.x, p.v FROM ({probe}) p JOIN ({build}) b ON p.x = b.kk")
     if strategy == "shuffled":
         assert not any("has reported" in reason for reason in result.reasons()), result.analysis
+
+
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize("strategy", ["shuffled", "broadcast"])
+@pytest.mark.parametrize(
+    "build",
+    [
+        "SELECT /*+ REPARTITION_BY_RANGE(3, k) */ k FROM d WHERE k % 3 = 0",
+        "SELECT k FROM (SELECT /*+ REPARTITION_BY_RANGE(3, k) */ k FROM d WHERE k % 3 = 0) GROUP BY k",
+        "SELECT /*+ REPARTITION_BY_RANGE(1, k) */ k FROM d WHERE k % 3 = 0",
+    ],
+    ids=["rows", "groups", "one_partition"],
+)
+def test_build_side_that_is_partitioned_by_range(
+    spark: SparkSession, assert_same_result: Check, build: str, strategy: str, adaptive: str
+) -> None:
+    """Spark first runs a job that samples the rows for the bounds of the ranges. It iterates over all of
+    them, and a partition that reports from both jobs counts once."""
+    how = BROADCAST if strategy == "broadcast" else SHUFFLED
+    query = f"SELECT /*+ DYNAMIC_FILTER(f) */ f.x, f.v FROM f JOIN ({build}) d ON f.x = d.k"
+    with joins.settings(spark, how, FOREVER, joins.ADAPTIVE[adaptive]):
+        result = assert_same_result(query)
+    if strategy == "broadcast" or adaptive == "on":
+        assert result.fired(), result.analysis
