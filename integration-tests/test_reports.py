@@ -288,6 +288,16 @@ def test_analyze_refuses_a_command_that_has_run(spark: SparkSession, t: str, com
     spark.sql("DROP TABLE top")
 
 
+def test_rows_of_a_command_do_not_report_its_scans_again(spark: SparkSession, t: str) -> None:
+    """Without the mend collect() added a query whose scan had skipped every file: it read none."""
+    spark.sql("DROP TABLE IF EXISTS top")
+    frame = spark.sql(f"CREATE TABLE top USING parquet AS SELECT * FROM {t} ORDER BY seq LIMIT 10")
+    before = sdf.scans(spark).count()
+    frame.collect()
+    assert sdf.scans(spark).count() == before > 0
+    spark.sql("DROP TABLE top")
+
+
 @pytest.mark.client
 def test_analyze_takes_rows_of_the_client(spark: SparkSession) -> None:
     assert sdf.analyze(spark.createDataFrame([(1,)], "id INT")).filters == []

@@ -7,7 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler._
-import org.apache.spark.sql.execution.{ExplainMode, QueryExecution, SparkPlan}
+import org.apache.spark.sql.execution.{CommandResultExec, ExplainMode, QueryExecution, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
@@ -187,7 +187,8 @@ private object Plans {
       p.children.foreach(visit)
       p.subqueries.foreach(visit)
       p match {
-        case _: ExecutedCommandExec | _: DataWritingCommandExec =>
+        // The result of a command holds the command's plan, which has run and has its own report.
+        case _: ExecutedCommandExec | _: DataWritingCommandExec | _: CommandResultExec =>
         case other => other.innerChildren.foreach { case inner: SparkPlan => visit(inner); case _ => }
       }
     }
