@@ -10,8 +10,8 @@ import pytest
 
 from spark_dynamic_filters import analyze, filters
 from support import joins, tables
-from support.checks import assert_fired, assert_rejected, assert_row_groups_pruned, cases
-from support.joins import BROADCAST, SHUFFLED, settings
+from support.checks import assert_rejected, assert_row_groups_pruned, cases
+from support.joins import BROADCAST, ONE_SCAN_TASK, ROW_BASED, SHUFFLED, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,8 +73,6 @@ def test_filtered(same_twice: Check, case: str) -> None:
     result = same_twice(FILTERED[case])
     mine = [f for f in result.filters if f["producer"] == "aggregate"]
     assert any(f["generation"] > 0 and f["state"] == "ready" for f in mine), result.analysis
-    if case != "scalar_subquery":
-        assert_fired(result)
 
 
 @pytest.mark.exhaustive
@@ -105,19 +103,21 @@ def test_nulls_and_no_rows(spark: SparkSession, tmp_path: Path, same_twice: Chec
         "SELECT max(c_string) FROM nulls WHERE seq < 0",
         "SELECT min(id) FROM t WHERE id < 0",
     ):
-        same_twice(query)
+        same_twice(query, fires=False)
     # A NULL matters as little as any other value, once there is one.
-    spark.sql("SELECT IF(id % 900 = 5, id, NULL) AS x, * FROM t").write.parquet(str(tmp_path / "few"))
+    few = spark.sql("SELECT IF(id % 900 = 5, id, NULL) AS x, * FROM t")
+    few.write.option("parquet.block.size", 16_384).parquet(str(tmp_path / "few"))
     spark.read.parquet(str(tmp_path / "few")).createOrReplaceTempView("few_values")
     same_twice("SELECT min(x), max(x) FROM few_values")
 
 
 @pytest.mark.exhaustive
 def test_floats(spark: SparkSession, tmp_path: Path, same_twice: Check) -> None:
-    spark.range(4000).selectExpr(
+    # In no order: values of 500 rows that only get better leave nothing to skip.
+    spark.range(4000).selectExpr("id", "id DIV 500 * 5 % 8 * 500 + id % 500 AS x").selectExpr(
         "id",
         "CASE WHEN id % 700 = 3 THEN double('NaN') WHEN id % 500 = 4 THEN -0.0D WHEN id % 500 = 5 THEN 0.0D "
-        "ELSE id / 10D END AS d",
+        "ELSE x / 10D END AS d",
         "IF(id % 2 = 0, float('NaN'), NULL) AS f",
     ).write.option("parquet.block.size", 4096).parquet(str(tmp_path / "floats"))
     spark.read.parquet(str(tmp_path / "floats")).createOrReplaceTempView("floats")
@@ -155,7 +155,9 @@ REJECTED = {
 @pytest.mark.parametrize("case", REJECTED)
 def test_rejected(same_twice: Check, case: str) -> None:
     query, words = REJECTED[case]
-    assert_rejected(same_twice(query), *words, producer="aggregate")
+    # The filter of the TopK below fires.
+    fires = case == "limit_below"
+    assert_rejected(same_twice(query, fires=fires), *words, producer="aggregate")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_rejected(same_twice: Check, case: str) -> None:
 )
 @pytest.mark.exhaustive
 def test_not_considered(same_twice: Check, query: str) -> None:
-    assert not [f for f in same_twice(query).filters if f["producer"] == "aggregate"]
+    assert not [f for f in same_twice(query, fires=False).filters if f["producer"] == "aggregate"]
 
 
 def test_shuffled_join_below(spark: SparkSession, same_twice: Check) -> None:
@@ -175,11 +177,9 @@ def test_shuffled_join_below(spark: SparkSession, same_twice: Check) -> None:
 @pytest.mark.exhaustive
 def test_outer_join_below(spark: SparkSession, same_twice: Check) -> None:
     with settings(spark, BROADCAST):
-        for query in (
-            "SELECT /*+ BROADCAST(few) */ min(p.k), max(p.k) FROM p LEFT JOIN few ON p.k = few.j",
-            "SELECT /*+ BROADCAST(p) */ min(p.k) FROM few LEFT JOIN p ON p.k = few.j AND p.id > 5",
-        ):
-            same_twice(query)
+        same_twice("SELECT /*+ BROADCAST(few) */ min(p.k), max(p.k) FROM p LEFT JOIN few ON p.k = few.j")
+        query = "SELECT /*+ BROADCAST(p) */ min(p.k) FROM few LEFT JOIN p ON p.k = few.j AND p.id > 5"
+        assert_rejected(same_twice(query, fires=False), "in the way", producer="aggregate")
 
 
 def test_topk_and_aggregate_of_the_same_table(same_twice: Check) -> None:
@@ -197,16 +197,16 @@ def test_a_join_by_the_result(spark: SparkSession, same_twice: Check) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("planner_mode")
 def test_planner_modes(same_twice: Check) -> None:
-    assert_fired(same_twice("SELECT min(id), max(c_string) FROM t WHERE grp <> 4"))
-    assert_fired(same_twice("SELECT max(seq) FROM t"))
+    same_twice("SELECT min(id), max(c_string) FROM t WHERE grp <> 4")
+    same_twice("SELECT max(seq) FROM t")
 
 
 @pytest.mark.exhaustive
 def test_readers(spark: SparkSession, same_twice: Check) -> None:
     for group in (
-        {"spark.sql.parquet.enableVectorizedReader": "false"},
         {"spark.dynamicFilters.lateMaterialization.enabled": "false"},
         {"spark.sql.parquet.columnarReaderBatchSize": "7"},
+        ROW_BASED | ONE_SCAN_TASK,
     ):
         with settings(spark, group):
             same_twice("SELECT min(id), max(c_int), min(c_string) FROM t WHERE c_string LIKE '%a%'")
@@ -233,10 +233,10 @@ def test_the_switch(spark: SparkSession) -> None:
 
 
 def test_hints(same_twice: Check) -> None:
-    result = same_twice("SELECT /*+ NO_DYNAMIC_FILTER(t) */ min(id), max(seq) FROM t")
+    result = same_twice("SELECT /*+ NO_DYNAMIC_FILTER(t) */ min(id), max(seq) FROM t", fires=False)
     assert_rejected(result, "the hint NO_DYNAMIC_FILTER", producer="aggregate")
     calls = ", ".join(f"min({c}), max({c})" for c in ("id", "seq", "grp", "c_int", "c_date"))
-    assert_fired(same_twice(f"SELECT /*+ DYNAMIC_FILTER */ {calls} FROM t"))
+    same_twice(f"SELECT /*+ DYNAMIC_FILTER */ {calls} FROM t")
 
 
 def test_a_dataframe_that_runs_again_says_that_its_input_is_not_read(

@@ -14,7 +14,7 @@ from pyspark.storagelevel import StorageLevel
 
 import spark_dynamic_filters as sdf
 from support import joins, tables
-from support.checks import ORDERS, assert_fired, assert_rejected, assert_row_groups_pruned
+from support.checks import ORDERS, assert_rejected, assert_row_groups_pruned
 from support.joins import ADAPTIVE, STRATEGIES, Comparer
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ TOPKS = {
 @pytest.mark.parametrize("case", TOPKS)
 def test_best_rows(assert_same_result: Check, c: str, case: str) -> None:
     result = assert_same_result(TOPKS[case], ordered="ORDER BY" in TOPKS[case] and case != "rank")
-    if case == "condition":
-        assert_fired(result)
-    else:
+    if case != "condition":
         assert_row_groups_pruned(result)
 
 
@@ -100,7 +98,10 @@ def test_best_rows(assert_same_result: Check, c: str, case: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in tables.TYPES if kind != "c_binary"])
 def test_types(same_twice: Check, c: str, few: str, kind: str) -> None:
     for order in ORDERS:
-        result = same_twice(f"SELECT {kind}, id FROM {c} ORDER BY {kind} {order}, id LIMIT 30", ordered=True)
+        # Here the bound is NaN, which the statistics of batches leave out.
+        fires = not (kind in ("c_float", "c_double") and order == "DESC NULLS LAST")
+        query = f"SELECT {kind}, id FROM {c} ORDER BY {kind} {order}, id LIMIT 30"
+        result = same_twice(query, ordered=True, fires=fires)
         assert any(f["generation"] > 0 for f in result.filters), result.analysis
     keys = (
         f"SELECT /*+ BROADCAST(x) */ c.id FROM {c} JOIN (SELECT DISTINCT {kind} AS x FROM c WHERE id < 20) x"
@@ -113,7 +114,10 @@ def test_types(same_twice: Check, c: str, few: str, kind: str) -> None:
 
 def test_binary_has_no_bounds(assert_same_result: Check, c: str) -> None:
     assert_rejected(
-        assert_same_result("SELECT c_binary, id FROM c ORDER BY c_binary, id LIMIT 5", ordered=True), "bounds"
+        assert_same_result(
+            "SELECT c_binary, id FROM c ORDER BY c_binary, id LIMIT 5", ordered=True, fires=False
+        ),
+        "bounds",
     )
 
 
@@ -136,7 +140,7 @@ def test_numbers_that_are_none(spark: SparkSession, tmp_path: Path, same_twice: 
                 keys = pa.table({"j": pa.array([float(key)] * 3, kind)})
                 joins.view(spark, tmp_path / (column + key), "keys", keys)
                 query = f"SELECT /*+ BROADCAST(b) */ o.id FROM {name} o JOIN keys b ON o.{column} = b.j"
-                result = same_twice(query)
+                result = same_twice(query, fires=key != "nan")
                 assert any(f["generation"] > 0 for f in result.filters), result.analysis
                 if key != "nan":
                     assert_row_groups_pruned(result)
@@ -163,7 +167,12 @@ JOINS = {
 def test_joins(
     spark: SparkSession, compare: Comparer, c: str, few: str, case: str, adaptive: str, strategy: str
 ) -> None:
-    run = compare(JOINS[case], STRATEGIES[strategy], ADAPTIVE[adaptive]).on
+    fires = joins.in_time(strategy, adaptive)
+    if strategy == "broadcast" and case in ("right", "double"):
+        fires = False
+    if strategy == "shuffled" and case == "self":
+        fires = None  # Both sides are one cached table, whose scan is not held back for itself.
+    run = compare(JOINS[case], STRATEGIES[strategy], ADAPTIVE[adaptive], fires=fires).on
     # Without adaptive execution, a shuffled join has its filter too late, or in time. A right
     # join that is broadcast makes its table of the cached side.
     exempt = case == "self" or (case, strategy) == ("right", "broadcast")
@@ -276,7 +285,7 @@ def test_unpersisted(spark: SparkSession, same_twice: Check, t: str) -> None:
     first = frame.collect()
     kept.unpersist()
     assert frame.collect() == first
-    assert_fired(same_twice(kept.orderBy("id").limit(10), ordered=True))
+    same_twice(kept.orderBy("id").limit(10), ordered=True)
 
 
 @pytest.mark.parametrize("rows", ["rows", "batches"])
@@ -314,10 +323,9 @@ def test_what_was_cached(
     # Lost blocks are computed again: a TopK needs the same rows then.
     query, fires = CACHED_PLANS[case]
     with joins.settings(spark, ADAPTIVE[adaptive]), cached(spark, spark.sql(query), "made") as name:
-        result = assert_same_result(f"SELECT id, c_int FROM {name} ORDER BY id LIMIT 10", ordered=True)
-        if fires:
-            assert any(f["generation"] > 0 for f in result.filters), result.analysis
-        else:
+        top = f"SELECT id, c_int FROM {name} ORDER BY id LIMIT 10"
+        result = assert_same_result(top, ordered=True, fires=fires)
+        if not fires:
             assert_rejected(result, "cached data that is lost")
 
 
@@ -328,12 +336,18 @@ def test_joins_of_what_was_cached(
     spark: SparkSession, compare: Comparer, few: str, t: str, adaptive: str, strategy: str
 ) -> None:
     for case in ("shuffled", "join", "groups", "limit"):
+        # Rows are dropped below an exchange, which groups by the same key do not need. Elsewhere whole
+        # batches are left out, if the order in which rows were shuffled allows it.
+        exchanged = strategy == "shuffled" and case != "groups"
+        fires = joins.in_time(strategy, adaptive) if exchanged else None
         with (
             joins.settings(spark, ADAPTIVE[adaptive], STRATEGIES[strategy]),
             cached(spark, spark.sql(CACHED_PLANS[case][0]), "made") as name,
         ):
-            compare(f"SELECT m.id FROM {name} m JOIN few ON m.id = few.j")
-            compare(f"SELECT few.s FROM {name} m RIGHT JOIN few ON m.id = few.j")
-            compare(
-                f"SELECT m.id FROM {name} m JOIN (SELECT id FROM {name} WHERE c_int % 9 = 2) o ON m.id = o.id"
-            )
+            compare(f"SELECT m.id FROM {name} m JOIN few ON m.id = few.j", fires=fires)
+            right = f"SELECT few.s FROM {name} m RIGHT JOIN few ON m.id = few.j"
+            # A broadcast one is of the cached side.
+            compare(right, fires=False if strategy == "broadcast" else fires)
+            few_of_it = f"(SELECT id FROM {name} WHERE c_int % 9 = 2)"
+            # Both sides are one cached table, whose scan is not held back for itself.
+            compare(f"SELECT m.id FROM {name} m JOIN {few_of_it} o ON m.id = o.id", fires=None)

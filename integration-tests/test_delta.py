@@ -127,7 +127,8 @@ def test_topk(spark: SparkSession, assert_same_result: Same, plain: str, deleted
     for table, orders in ((plain, [best, "DESC"]), (deleted, [best, "DESC NULLS FIRST"])):
         for order in orders:
             query = f"SELECT * FROM {table} ORDER BY {column} {order}, id LIMIT 7"
-            result = _check(spark, assert_same_result, query, ordered=True)
+            # All rows have the same pad.
+            result = _check(spark, assert_same_result, query, ordered=True, fires=column != "pad")
             if _is_told(column, table == plain) and (order == best or column in ("id", "i", "d", "dt", "ts")):
                 scan = _scan(result, table)
                 assert scan["files_pruned"] >= FILES - 4, (query, scan)
@@ -158,11 +159,14 @@ def test_columns_by_other_names(spark: SparkSession, assert_same_result: Same, m
         ("ts", FILES - 4),
         ("d", 0),
     ):
-        topk = _check(spark, assert_same_result, f"SELECT * FROM {mapped} ORDER BY {column} DESC, id LIMIT 5")
+        # The column that was added is NULL in all rows.
+        query = f"SELECT * FROM {mapped} ORDER BY {column} DESC, id LIMIT 5"
+        topk = _check(spark, assert_same_result, query, fires=files > 0)
         assert _scan(topk, mapped)["files_pruned"] >= files, (column, topk.scans)
         one = f"(SELECT {column} k FROM {mapped} WHERE s = '77')"
         query = f"SELECT t.* FROM {mapped} t JOIN {one} b ON t.{column} = b.k"
-        join = _check(spark, assert_same_result, query)
+        # Adaptive execution may drop the scan before it runs, if no key is left.
+        join = _check(spark, assert_same_result, query, fires=True if files else None)
         if files:
             assert _scan(join, mapped)["files_pruned"] >= files, (column, join.scans)
 
@@ -180,7 +184,7 @@ def test_what_metadata_answers_is_left_to_delta(
     spark: SparkSession, assert_same_result: Same, deleted: str
 ) -> None:
     for query in (f"SELECT count(*) FROM {deleted}", f"SELECT id % 3, count(*) FROM {deleted} GROUP BY 1"):
-        result = _check(spark, assert_same_result, query)
+        result = _check(spark, assert_same_result, query, fires=False)
         assert not result.scans, result.plan
 
 
@@ -198,9 +202,9 @@ def test_rows_numbers_and_files_stay_right(
     spark: SparkSession, assert_same_result: Same, deleted: str
 ) -> None:
     query = f"SELECT id, _metadata.row_index, _metadata.file_name FROM {deleted} ORDER BY id DESC LIMIT 50"
-    assert _check(spark, assert_same_result, query, ordered=True).fired()
+    _check(spark, assert_same_result, query, ordered=True)
     query = f"SELECT id, input_file_name() FROM {deleted} ORDER BY id DESC LIMIT 50"
-    assert _check(spark, assert_same_result, query, ordered=True).fired()
+    _check(spark, assert_same_result, query, ordered=True)
 
 
 def test_versions(spark: SparkSession, assert_same_result: Same) -> None:
@@ -234,11 +238,11 @@ def test_partitions_and_generated_columns(spark: SparkSession, assert_same_resul
     assert _scan(result, "parts")["files_pruned"] > 0, result.scans
     query = "SELECT p.* FROM parts p JOIN (SELECT DISTINCT y AS k FROM parts WHERE s = 's3') b ON p.y = b.k"
     # Spark itself prunes partitions by the keys, where it expects that to pay.
-    _check(spark, assert_same_result, query)
+    _check(spark, assert_same_result, query, fires=None)
     with joins.settings(spark, {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}):
-        assert _check(spark, assert_same_result, query).fired()
+        _check(spark, assert_same_result, query)
     query = "SELECT p.* FROM parts p JOIN (SELECT dt AS k FROM parts WHERE s = 's3') b ON p.dt = b.k"
-    assert _check(spark, assert_same_result, query).fired()
+    _check(spark, assert_same_result, query)
 
 
 def test_widened_types(spark: SparkSession, assert_same_result: Same) -> None:
@@ -254,11 +258,15 @@ def test_widened_types(spark: SparkSession, assert_same_result: Same) -> None:
     spark.sql("ALTER TABLE wide ALTER COLUMN f TYPE DOUBLE")
     spark.sql("INSERT INTO wide VALUES (5000000000, 0.1D)")
     for order in ("id DESC", "id", "f DESC, id", "f, id"):
-        _check(spark, assert_same_result, f"SELECT * FROM wide ORDER BY {order} LIMIT 5", ordered=True)
+        # Files that were written one after the other have better and better rows: all may be open before.
+        fires = None if "DESC" in order else True
+        query = f"SELECT * FROM wide ORDER BY {order} LIMIT 5"
+        _check(spark, assert_same_result, query, ordered=True, fires=fires)
     for column in ("id", "f"):
         some = f"(SELECT {column} k FROM wide WHERE id % 1000 = 5)"
         query = f"SELECT w.* FROM wide w JOIN {some} b ON w.{column} = b.k"
-        _check(spark, assert_same_result, query)
+        # Each file has one f, which is among the keys.
+        _check(spark, assert_same_result, query, fires=column == "id")
 
 
 def test_user_filter(spark: SparkSession, deleted: str) -> None:
@@ -348,4 +356,5 @@ def test_strings_that_are_no_utf_8(spark: SparkSession, assert_same_result: Same
     assert _scan(result, "odd_bytes")["files_pruned"] >= 1, result.analysis
     for order in ("", "DESC"):
         query = f"SELECT id FROM odd_bytes WHERE id < 9000 ORDER BY t {order}, id LIMIT 2"
-        _check(spark, assert_same_result, query, ordered=True)
+        # By what the log has of them, each of the three files may have the best rows.
+        _check(spark, assert_same_result, query, ordered=True, fires=None)

@@ -81,7 +81,7 @@ SAFE = "coalesce(v, 0)"
 def test_rows_that_lose_their_match(compare: Comparer, shape: str, strategy: str) -> None:
     query = "SELECT s.k, s.q FROM {} s JOIN dim d ON s.k = d.j WHERE d.n IN (77, 99)"
     confs = (STRATEGIES[strategy], FOREVER)
-    run = compare(query.format(OF_MATCHES[shape].format(FAILING)), *confs).on
+    run = compare(query.format(OF_MATCHES[shape].format(FAILING)), *confs, fires=False).on
     assert len(run.rows) == 2, str(run)
     assert not any(s["rows_pruned"] for s in run.scans if "looked" in s["table_name"]), str(run)
 
@@ -122,7 +122,7 @@ OF_LOST_MATCHES = {
 @pytest.mark.parametrize("case", OF_LOST_MATCHES)
 def test_what_is_made_of_rows_that_lose_their_match(compare: Comparer, case: str, strategy: str) -> None:
     query = f"SELECT s.k, s.q FROM ({OF_LOST_MATCHES[case]}) s JOIN dim d ON s.k = d.j WHERE d.n IN (77, 99)"
-    run = compare(query, STRATEGIES[strategy], FOREVER).on
+    run = compare(query, STRATEGIES[strategy], FOREVER, fires=False).on
     assert not any(s["rows_pruned"] for s in run.scans if "looked" in s["table_name"]), str(run)
 
 
@@ -150,9 +150,8 @@ OF_FIRST_ROWS = {
 @pytest.mark.parametrize("case", OF_FIRST_ROWS)
 def test_keys_and_sums_that_depend_on_all_rows(compare: Comparer, case: str, strategy: str) -> None:
     keys = "s JOIN dim d ON s.k = d.j WHERE d.n IN (77, 99)"
-    run = compare(
-        f"SELECT count(q), max(q) FROM ({OF_FIRST_ROWS[case]}) {keys}", STRATEGIES[strategy], FOREVER
-    ).on
+    query = f"SELECT count(q), max(q) FROM ({OF_FIRST_ROWS[case]}) {keys}"
+    run = compare(query, STRATEGIES[strategy], FOREVER, fires=False).on
     assert not any(s["row_groups_pruned"] for s in run.scans if "upper" in s["table_name"]), str(run)
 
 
@@ -162,7 +161,8 @@ def test_rows_that_an_anti_join_would_have_dropped(compare: Comparer, strategy: 
         "SELECT s.k, s.q FROM (SELECT /*+ NO_DYNAMIC_FILTER(p) */ p.k, 10 DIV p.x AS q FROM probe p "
         "WHERE NOT EXISTS (SELECT 1 FROM bad b WHERE b.k = p.k)) s JOIN dim d ON s.k = d.j WHERE d.n < 200"
     )
-    run = compare(query, STRATEGIES[strategy], FOREVER).on
+    # A broadcast join filters dim by the other side.
+    run = compare(query, STRATEGIES[strategy], FOREVER, fires=strategy == "broadcast").on
     assert len(run.rows) == 200, str(run)
 
 
@@ -174,7 +174,8 @@ def test_conditions_of_matches_that_were_not_looked_at(compare: Comparer, kind: 
         f"SELECT s.k FROM (SELECT u.k FROM unfiltered u LEFT {kind} JOIN parts r "
         "ON u.k = r.k AND 100 DIV (r.x - r.x + u.y) > -1) s JOIN dim d ON s.k = d.j WHERE d.n < 200"
     )
-    run = compare(query, STRATEGIES[strategy], FOREVER).on
+    # Spark chooses which side of the join with dim is filtered; parts is not, by the keys of dim.
+    run = compare(query, STRATEGIES[strategy], FOREVER, fires=None).on
     assert not any(s["row_groups_pruned"] for s in run.scans if "parts" in s["table_name"]), str(run)
 
 
@@ -186,7 +187,8 @@ def test_second_matches_that_stock_spark_has_not(compare: Comparer) -> None:
         "FROM unfiltered u) s JOIN dim d ON s.k = d.j WHERE d.n >= 200"
     )
     for strategy in STRATEGIES.values():
-        assert len(compare(query, strategy, FOREVER).on.rows) == KEYS - 200
+        # Keys of unfiltered may leave out parts; those of dim may not.
+        assert len(compare(query, strategy, FOREVER, fires=None).on.rows) == KEYS - 200
 
 
 OF_GROUPS = {
@@ -204,7 +206,7 @@ SAFE_OF = {"groups": "sum(x) + 0.5D", "window": "sa"}
 def test_groups_that_lose_a_part(compare: Comparer, shape: str, strategy: str) -> None:
     query = f"SELECT count(q), sum(q) FROM {OF_GROUPS[shape]} g JOIN dim d ON g.k = d.j WHERE d.n >= 200"
     for _ in range(2):
-        run = compare(query.format(FAILING_OF[shape]), STRATEGIES[strategy], FOREVER).on
+        run = compare(query.format(FAILING_OF[shape]), STRATEGIES[strategy], FOREVER, fires=False).on
         assert run.rows[0][0] == KEYS - 200, str(run)
     assert any(MAY_FAIL in (f["reason"] or "") for f in run.filters), str(run)
 
@@ -244,7 +246,8 @@ def test_groups_past_the_bound_of_their_topk(compare: Comparer, direction: str, 
     """Groups that were begun lose the rest of their rows: here all keys have rows of type B first."""
     groups = f"SELECT k, {{}} AS q FROM begun GROUP BY k ORDER BY k {direction} LIMIT 5"
     one_task = {"spark.sql.files.maxPartitionBytes": "64m"}
-    run = compare(groups.format("sum(x) / sum(IF(type = 'A', 1, 0))"), joins.ADAPTIVE[adaptive], one_task).on
+    failing = groups.format("sum(x) / sum(IF(type = 'A', 1, 0))")
+    run = compare(failing, joins.ADAPTIVE[adaptive], one_task, fires=False).on
     assert len(run.rows) == 5
     assert MAY_FAIL in str(run)
     safe = compare(groups.format("count(*)"), joins.ADAPTIVE[adaptive], one_task).on

@@ -131,7 +131,8 @@ def test_faults_without_arguments(
 ) -> None:
     with faults(spark) as happened:
         for column in ("id", "seq", "c_int", "c_date"):
-            assert_same_result(f"SELECT * FROM {t} ORDER BY {column}, id LIMIT 50")
+            # A filter may be lost, or late.
+            assert_same_result(f"SELECT * FROM {t} ORDER BY {column}, id LIMIT 50", fires=None)
     assert happened.total > 0, happened
     before = _settled(happened)
     spark.sql(f"SELECT * FROM {t} ORDER BY id LIMIT 5").collect()

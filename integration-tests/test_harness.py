@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_dynamic_filters.testing import start_application
-from support.checks import assert_fired
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +23,10 @@ pytestmark = pytest.mark.client
 
 
 def _changing(spark: SparkSession, texts: list[str]) -> Callable[[], DataFrame]:
-    """A query that is another one each time: what a wrong filter would look like."""
+    """A query that is another one each time: what a wrong filter would look like.
+
+    Most of them have no scan: a comparison that passes says `fires=False`.
+    """
     remaining = iter(texts)
     return lambda: spark.sql(next(remaining))
 
@@ -35,7 +37,6 @@ def test_runs(t: str, assert_same_result: Check) -> None:
     # It has one producer, which was alone already.
     assert list(result.rows) == ["off", "on"]
     assert result.off == result.on
-    assert_fired(result)
     assert result.fired()
     assert "DynamicFilter#" in result.plan
     assert result.reasons() == []
@@ -73,15 +74,15 @@ def test_ties_are_told_from_other_rows(spark: SparkSession, t: str, assert_same_
 
 def test_order_is_compared_on_demand(spark: SparkSession, assert_same_result: Check) -> None:
     texts = ["SELECT * FROM VALUES 1, 2, 3 AS v(x)", *["SELECT * FROM VALUES 1, 3, 2 AS v(x)"] * 4]
-    assert_same_result(_changing(spark, texts))
+    assert_same_result(_changing(spark, texts), fires=False)
     with pytest.raises(AssertionError, match=r"another order, first at row 1: without .*2.*, with .*3"):
         assert_same_result(_changing(spark, texts), ordered=True)
 
 
 def test_keys_and_tolerance(spark: SparkSession, assert_same_result: Check) -> None:
     texts = ["SELECT 1 AS k, 'a' AS v, 1.0D AS f", *["SELECT 1 AS k, 'b' AS v, 1.0000001D AS f"] * 4]
-    assert_same_result(_changing(spark, texts), keys=["k"])
-    assert_same_result(_changing(spark, texts), keys=["k", "f"], tolerance=1e-6)
+    assert_same_result(_changing(spark, texts), keys=["k"], fires=False)
+    assert_same_result(_changing(spark, texts), keys=["k", "f"], tolerance=1e-6, fires=False)
     with pytest.raises(AssertionError):
         assert_same_result(_changing(spark, texts), keys=["k", "f"])
     with pytest.raises(ValueError, match="keys nothing: no such column in the result; it has k, v, f"):
@@ -92,7 +93,8 @@ def test_values_of_all_kinds_are_compared(assert_same_result: Check) -> None:
     assert_same_result(
         "SELECT double('NaN') AS n, -0.0D AS z, NULL AS u, array(1, NULL) AS a, map('x', double('NaN')) "
         "AS m, named_struct('b', X'00FF', 's', array(named_struct('d', 1.10BD))) AS s, "
-        "TIMESTAMP'2020-01-01 00:00:00' AS t"
+        "TIMESTAMP'2020-01-01 00:00:00' AS t",
+        fires=False,
     )
 
 
@@ -114,6 +116,30 @@ def test_dataframe_of_another_session(
             assert_same_result(other.range(5))
     finally:
         spark_application.close_session(other)
+
+
+@pytest.mark.core
+def test_equal_rows_without_a_filter_are_a_failure(t: str, assert_same_result: Check) -> None:
+    """The failure says why there is no filter, and what to pass if none is expected."""
+    rejected = f"SELECT min(id + 1) FROM {t}"
+    with pytest.raises(AssertionError, match=r"^no dynamic filter fired; pass fires=False") as caught:
+        assert_same_result(rejected)
+    assert f"query: {rejected}" in str(caught.value)
+    assert "reasons: the aggregated column is computed" in str(caught.value)
+    # Spark knows these rows without running anything.
+    with pytest.raises(AssertionError, match=r"^no dynamic filter fired"):
+        assert_same_result("SELECT 1 AS x")
+    for query in (rejected, "SELECT 1 AS x"):
+        for fires in (False, None):
+            assert not assert_same_result(query, fires=fires).fired()
+
+
+@pytest.mark.core
+def test_a_filter_where_none_may_fire_is_a_failure(t: str, assert_same_result: Check) -> None:
+    query = f"SELECT * FROM {t} ORDER BY id LIMIT 5"
+    with pytest.raises(AssertionError, match=r"^a dynamic filter fired, and with fires=False none may"):
+        assert_same_result(query, fires=False)
+    assert assert_same_result(query, fires=None).fired()
 
 
 def test_single_producers(t: str, assert_same_result: Check) -> None:

@@ -114,6 +114,14 @@ ALIKE: dict[str, str] = {
     "null_safe_and_a_look_alike": "a <=> b AND coalesce(d, 0) = coalesce(c, 0)",
 }
 
+# Those with a key that is no expression.
+NULL_SAFE = (
+    "null_safe",
+    "two_null_safe",
+    "one_column_twice",
+    "written_out",
+    "null_safe_and_a_look_alike",
+)
 
 # How the join beside an anti join is planned; NOT IN by one key is always broadcast.
 PLANS = [("broadcast", "on"), ("broadcast", "off"), ("shuffled", "on")]
@@ -146,11 +154,12 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 @pytest.mark.parametrize("shape", ANTI)
 def test_anti_joins_beside_other_joins(compare: Comparer, shape: str, strategy: str, adaptive: str) -> None:
+    settings = (STRATEGIES[strategy], joins.ADAPTIVE[adaptive], joins.FOREVER)
+    # A NULL on the right side of NOT IN leaves no row: adaptive execution may drop scans before they run.
+    fires = None if shape.startswith("not_in") and adaptive == "on" else True
     for name, right in RIGHT.items():
         query = ANTI[shape].format(r=right)
-        run = compare(
-            query, STRATEGIES[strategy], joins.ADAPTIVE[adaptive], joins.FOREVER, expected=f"{shape}-{name}"
-        ).on
+        run = compare(query, *settings, expected=f"{shape}-{name}", fires=fires).on
         if shape.startswith("not_in_b"):
             assert not run.on_column("i"), f"the right side of NOT IN is filtered\n{run}"
 
@@ -159,9 +168,9 @@ def test_anti_joins_beside_other_joins(compare: Comparer, shape: str, strategy: 
 @pytest.mark.parametrize("shape", CARRIED)
 def test_filters_are_carried(compare: Comparer, shape: str, strategy: str, adaptive: str) -> None:
     query, columns = CARRIED[shape]
-    result = compare(
-        query, STRATEGIES[strategy], joins.ADAPTIVE[adaptive], joins.FOREVER, expected=f"carried-{shape}"
-    )
+    settings = (STRATEGIES[strategy], joins.ADAPTIVE[adaptive], joins.FOREVER)
+    fires = joins.in_time(strategy, adaptive)
+    result = compare(query, *settings, expected=f"carried-{shape}", fires=fires)
     assert result.off.rows, "the test's own data has no match"
     assert all(result.on.on_column(c) for c in columns), str(result.on)
     if adaptive == "on":
@@ -179,7 +188,10 @@ def test_null_safe_keys_and_look_alikes(compare: Comparer, condition: str, strat
         for value in ("IS NULL", "= 0", "= 1")
         for hint in ["BROADCAST(x)" if strategy == "broadcast" else "MERGE(x)"]
     ]
-    compare(" UNION ALL ".join(branches), STRATEGIES[strategy])
+    # Scans of 16 rows are not held back for the filter of a shuffled join.
+    in_time = True if strategy == "broadcast" else None
+    fires = in_time if condition in NULL_SAFE else False
+    compare(" UNION ALL ".join(branches), STRATEGIES[strategy], fires=fires)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -194,7 +206,8 @@ def test_build_side_below_an_outer_join(compare: Comparer) -> None:
         "anti": "SELECT p.id FROM p JOIN (SELECT b.j FROM b LEFT ANTI JOIN d ON b.n = d.j) x ON p.k = x.j",
     }
     for name, query in queries.items():
-        result = compare(query, joins.SHUFFLED, joins.ADAPTIVE["off"], expected=f"below-{name}")
+        fires = joins.in_time("shuffled", "off")
+        result = compare(query, joins.SHUFFLED, joins.ADAPTIVE["off"], expected=f"below-{name}", fires=fires)
         assert result.off.rows
         assert result.on.on_column("k"), str(result.on)
 
@@ -215,7 +228,9 @@ SCALAR = (
 def test_exchanges_of_subqueries_are_not_narrowed(
     compare: Comparer, query: str, strategy: str, adaptive: str
 ) -> None:
-    result = compare(query, STRATEGIES[strategy], joins.ADAPTIVE[adaptive], plans=True)
+    # Spark's own partition pruning may do the same before.
+    fires = None if query == PRUNED else False
+    result = compare(query, STRATEGIES[strategy], joins.ADAPTIVE[adaptive], plans=True, fires=fires)
     assert result.off.rows
     counted = ("ReusedExchange", "SubqueryBroadcast", "dynamicpruning")
     seen = {node: (result.off.plan.count(node), result.on.plan.count(node)) for node in counted}

@@ -90,9 +90,11 @@ def test_all_types_and_nested_ones(
         "no batches": {"spark.sql.codegen.maxFields": "10"},
     }.items():
         confs = (joins.STRATEGIES[strategy], joins.FOREVER, PLAIN, settings)
-        run = compare(query, *confs, expected="types").on
+        # Readers of rows skip whole files only, and each file has some of the keys.
+        in_batches = name in ("plain", "off-heap")
+        run = compare(query, *confs, expected="types", fires=in_batches or strategy == "shuffled").on
         assert run.rows, name
-        if name in ("plain", "off-heap"):
+        if in_batches:
             assert _output(run, "id")[0] == len(run.rows), f"{name}:\n{run}"
 
 

@@ -57,7 +57,6 @@ def test_computed_key(spark: SparkSession, assert_same_result: Check, key: str, 
     for settings in ({}, flat):
         with joins.settings(spark, how, FOREVER, settings):
             result = assert_same_result(query)
-        assert result.fired(), result.analysis
         assert sum(scan["rows_pruned"] for scan in result.scans) > 0, result.analysis
 
 
@@ -65,7 +64,7 @@ def test_key_that_takes_long_to_compute(spark: SparkSession, assert_same_result:
     slow = "d.k + 0 * length(sha2(repeat(CAST(d.k + 100 AS STRING), 1000000), 512))"
     query = f"SELECT /*+ DYNAMIC_FILTER(f) */ f.x, f.v FROM f JOIN d ON f.x = {slow}"
     with joins.settings(spark, BROADCAST, {"spark.sql.files.maxPartitionBytes": "64m"}):
-        result = assert_same_result(query)
+        result = assert_same_result(query, fires=False)
     assert_rejected(result, "long to compute", producer="join")
 
 
@@ -78,7 +77,9 @@ def test_subquery_in_a_projection_above_the_exchange(
     probe = "SELECT /*+ REPARTITION(1), DYNAMIC_FILTER(f) */ * FROM f"
     how = BROADCAST if strategy == "broadcast" else SHUFFLED
     with joins.settings(spark, how, FOREVER):
-        result = assert_same_result(f"SELECT p.x, p.v FROM ({probe}) p JOIN ({build}) b ON p.x = b.kk")
+        query = f"SELECT p.x, p.v FROM ({probe}) p JOIN ({build}) b ON p.x = b.kk"
+        # The key of a shuffled join is computed where its subquery has no result yet.
+        result = assert_same_result(query, fires=strategy == "broadcast")
     if strategy == "shuffled":
         assert not any("has reported" in reason for reason in result.reasons()), result.analysis
 

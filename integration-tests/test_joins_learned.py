@@ -37,7 +37,7 @@ def test_a_filter_that_all_rows_passed_before_is_not_made_again(
     confs = (joins.STRATEGIES[strategy], joins.FOREVER)
     for _ in range(3):
         joins.assert_ready(compare(query.format("", "whole"), *confs).on, "k")
-    run = compare(query.format("", "whole"), *confs).on
+    run = compare(query.format("", "whole"), *confs, fires=False).on
     joins.assert_reason(run, USELESS)
     assert not run.scans_with("k")
     hinted = query.format("/*+ DYNAMIC_FILTER(p) */", "whole")
@@ -69,7 +69,7 @@ def test_a_filter_whose_tests_of_rows_were_given_up_before_is_not_made_again(
     confs = (joins.SHUFFLED, joins.FOREVER)
     for _ in range(3):
         joins.assert_ready(compare(query.format(""), *confs).on, "k")
-    again = compare(query.format(""), *confs).on
+    again = compare(query.format(""), *confs, fires=pays).on
     if pays:
         joins.assert_ready(again, "k")
         # Rows that are tested one by one count too.
@@ -157,8 +157,10 @@ def test_tables_that_the_build_side_is_joined_with_have_changed(
     confs = (joins.STRATEGIES[strategy], joins.FOREVER)
     joins.view(spark, tmp_path, "whole", joins.build(range(joins.KEYS)))
     joins.view(spark, tmp_path, "dim", joins.build(range(joins.KEYS)))
-    for _ in range(4):
-        run = compare(query, *confs).on
+    for _ in range(3):
+        compare(query, *confs)
+    # A filter of another join may go on leaving out NULLs.
+    run = compare(query, *confs, fires=None).on
     joins.assert_reason(run, USELESS)
     shutil.rmtree(tmp_path / "dim")
     joins.view(spark, tmp_path, "dim", joins.build(range(20)))

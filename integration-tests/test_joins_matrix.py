@@ -149,7 +149,12 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
 
 
 def _compare(
-    compare: Comparer, kinds: dict[str, Kind], kind: str, strategy: str, adaptive: str
+    compare: Comparer,
+    kinds: dict[str, Kind],
+    kind: str,
+    strategy: str,
+    adaptive: str,
+    fires: bool | None,
 ) -> joins.Comparison:
     # An unknown hint is a warning, and nothing more.
     hint = "MERGE" if strategy == REPLANNED else strategy
@@ -162,16 +167,16 @@ def _compare(
     if strategy == REPLANNED:
         query = query.replace("/*+ MERGE(b) */ ", "")
         settings |= {"spark.sql.adaptive.autoBroadcastJoinThreshold": "10m"}
-    return compare(query, settings, expected=kind)
+    return compare(query, settings, expected=kind, fires=fires)
 
 
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 @pytest.mark.parametrize("kind", FILTERED)
 def test_probe_is_filtered(compare: Comparer, kind: str, strategy: str, adaptive: str) -> None:
-    run = _compare(compare, FILTERED, kind, strategy, adaptive).on
-    broadcast = strategy == "BROADCAST" and FILTERED[kind].broadcast
-    if adaptive == "off" and not broadcast:
-        # Nothing holds the probe back: it may be over before the first filter is there.
+    how = "broadcast" if strategy == "BROADCAST" and FILTERED[kind].broadcast else "shuffled"
+    fires = joins.in_time(how, adaptive)
+    run = _compare(compare, FILTERED, kind, strategy, adaptive, fires).on
+    if not fires:
         assert not any(f["wait_ms"] for f in run.filters), str(run)
         assert any(f["generation"] > 0 for f in run.filters), str(run)
         return
@@ -186,7 +191,7 @@ def test_probe_is_filtered(compare: Comparer, kind: str, strategy: str, adaptive
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 @pytest.mark.parametrize("kind", UNFILTERED)
 def test_probe_is_not_filtered(compare: Comparer, kind: str, strategy: str, adaptive: str) -> None:
-    run = _compare(compare, UNFILTERED, kind, strategy, adaptive).on
+    run = _compare(compare, UNFILTERED, kind, strategy, adaptive, fires=False).on
     joins.assert_not_pruned(run, *(f"k_{name}" for name in BUILDS))
     if UNFILTERED[kind].reason:
         joins.assert_reason(run, UNFILTERED[kind].reason)
@@ -224,7 +229,7 @@ def test_one_filter_of_an_empty_build_side(compare: Comparer) -> None:
 
 def test_switched_off(spark: SparkSession, compare: Comparer) -> None:
     query = "SELECT p.id, b.n FROM p_selective p JOIN b_selective b ON p.k_selective = b.j"
-    run = compare(query, {"spark.dynamicFilters.join.enabled": "false"}).on
+    run = compare(query, {"spark.dynamicFilters.join.enabled": "false"}, fires=False).on
     assert not run.filters
     assert not run.scans
     joins.assert_row_groups_pruned(compare(query).on, "k_selective")

@@ -48,9 +48,8 @@ def is_shared(run: Run) -> bool:
 @pytest.mark.core
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 def test_each_place_has_its_own_rows(compare: Comparer, adaptive: str) -> None:
-    run = compare(
-        two("d.y = 1", "d.y = 3"), joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, plans=True
-    )
+    settings = (joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER)
+    run = compare(two("d.y = 1", "d.y = 3"), *settings, plans=True, fires=adaptive == "on")
     assert is_shared(run.off)
     # Without adaptive execution nothing waits for a shuffled join's filter: it would come too late.
     assert is_shared(run.on) == (adaptive == "off")
@@ -75,7 +74,7 @@ def test_each_place_has_its_own_rows_where_years_are_broadcast(compare: Comparer
 @pytest.mark.parametrize("condition", ["d.y < {}", "d.y BETWEEN 1 AND {}"])
 def test_what_may_be_most_rows_is_computed_once(compare: Comparer, adaptive: str, condition: str) -> None:
     query = two(condition.format(3), condition.format(4))
-    run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], plans=True)
+    run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], plans=True, fires=False)
     assert is_shared(run.off)
     joins.assert_reason(run.on, SHARED)
     assert run.on.plan.count("ReusedExchange") == run.off.plan.count("ReusedExchange")
@@ -87,7 +86,7 @@ def test_what_was_most_rows_is_computed_once_the_next_time(compare: Comparer) ->
     assert is_shared(first.off)
     assert not is_shared(first.on)
     joins.assert_ready(first.on, "k")
-    second = compare(query, joins.SHUFFLED, joins.FOREVER, plans=True).on
+    second = compare(query, joins.SHUFFLED, joins.FOREVER, plans=True, fires=False).on
     joins.assert_reason(second, SHARED)
     assert second.plan.count("ReusedExchange") == first.off.plan.count("ReusedExchange")
 
@@ -108,7 +107,9 @@ def test_values_by_the_order_of_rows_are_computed_once(
         "SELECT a.k, a.g FROM s a JOIN s b ON a.k = b.k AND a.x = b.x "
         "JOIN d ON a.k = d.j JOIN d AS e ON b.k = e.j WHERE d.y = 1 AND e.y = 1 AND e.z = 0"
     )
-    run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, plans=True)
+    settings = (joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER)
+    fires = joins.in_time("shuffled", adaptive) if copied else False
+    run = compare(query, *settings, plans=True, fires=fires)
     assert "ReusedExchange" in run.off.plan
     if not copied:
         assert run.on.plan.count("ReusedExchange") == run.off.plan.count("ReusedExchange")
@@ -144,7 +145,7 @@ def test_equal_filters_are_one_and_so_is_the_exchange(compare: Comparer) -> None
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 def test_rows_that_are_joined_with_themselves_are_read_once(compare: Comparer, adaptive: str) -> None:
     query = "WITH c AS (SELECT * FROM p WHERE v = 3) SELECT x.id, y.id AS z FROM c x JOIN c y ON x.k = y.k"
-    run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], plans=True)
+    run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], plans=True, fires=False)
     assert is_shared(run.off)
     assert run.on.plan.count("ReusedExchange") == run.off.plan.count("ReusedExchange")
 
@@ -159,7 +160,8 @@ def test_a_query_is_narrowed_as_its_subquery_was(compare: Comparer, adaptive: st
         "AND p.id >= 0 AND p.id > "
         f"(SELECT min(p.id) FROM p JOIN d ON p.k = d.j WHERE d.y = {year} AND p.id >= 0) - 9"
     )
-    run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, plans=True)
+    settings = (joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER)
+    run = compare(query, *settings, plans=True, fires=joins.in_time("shuffled", adaptive))
     if adaptive == "on":
         joins.assert_row_groups_pruned(run.on, "k")
         assert all(s["row_groups_pruned"] > 0 for s in run.on.scans_with("k")), run.on
@@ -200,6 +202,9 @@ def test_build_sides_that_joins_below_narrow_apart(
         f"UNION ALL {hinted.format(second)} WHERE p.v >= 1"
     )
     for _ in range(2):
-        run = compare(query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, settings).on
+        fires = joins.in_time("shuffled", adaptive)
+        run = compare(
+            query, joins.SHUFFLED, joins.ADAPTIVE[adaptive], joins.FOREVER, settings, fires=fires
+        ).on
         if adaptive == "on":
             joins.assert_ready(run, "k")

@@ -47,7 +47,9 @@ def _query(spark: SparkSession, folder: Path, hint: str = "/*+ NO_DYNAMIC_FILTER
 def test_exchange_of_the_query_that_a_subquery_uses_instead_of_its_own(
     spark: SparkSession, tmp_path: Path, reuse: str
 ) -> None:
-    run = Comparer(spark)(_query(spark, tmp_path), BROADCAST, FOREVER, {"spark.sql.exchange.reuse": reuse}).on
+    reused = {"spark.sql.exchange.reuse": reuse}
+    # A filter that has all customers leaves nothing out, and a scan may start before the other one.
+    run = Comparer(spark)(_query(spark, tmp_path), BROADCAST, FOREVER, reused, fires=None).on
     assert run.seconds < QUICK, str(run)
     reasons = [f["reason"] for f in run.filters]
     never = "the build side was exchanged before without a tap for this key"
@@ -59,7 +61,7 @@ def test_subquery_that_uses_the_exchange_of_the_query_has_its_filter(
 ) -> None:
     """Both narrow the customers alike, so one tap over the addresses runs for two filters. The subquery's
     scan may start before or after that, and does not always wait."""
-    run = Comparer(spark)(_query(spark, tmp_path, hint=""), BROADCAST, FOREVER).on
+    run = Comparer(spark)(_query(spark, tmp_path, hint=""), BROADCAST, FOREVER, fires=None).on
     assert run.seconds < QUICK, str(run)
     assert len(run.filters) >= 3, str(run)
     assert [f["reason"] for f in run.filters if f["reason"]] == [], str(run)

@@ -32,14 +32,14 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
 
 def test_no_filter_from_the_larger_side(compare: Comparer) -> None:
     # The join kind allows one direction only, and it is from the larger side to the smaller one.
-    run = compare("SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j", joins.SHUFFLED).on
+    run = compare("SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j", joins.SHUFFLED, fires=False).on
     joins.assert_not_pruned(run, "j", "k")
     joins.assert_reason(run, "not expected to be smaller")
 
 
 def test_no_filter_from_a_table_without_a_condition(compare: Comparer) -> None:
     query = "SELECT p.id FROM p JOIN often o ON p.k = o.j"
-    run = compare(query, joins.SHUFFLED, FEW).on
+    run = compare(query, joins.SHUFFLED, FEW, fires=False).on
     joins.assert_not_pruned(run, "k")
     joins.assert_reason(run, NOT_SELECTIVE)
     joins.assert_pruned(compare(f"{query} WHERE o.h = 3", joins.SHUFFLED, FEW).on, "k")
@@ -50,13 +50,12 @@ HAVING = "SELECT p.id FROM p JOIN (SELECT j FROM often {} GROUP BY j HAVING coun
 
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 def test_having_leaves_no_key_out_that_was_collected_before_it(compare: Comparer, adaptive: str) -> None:
-    run = compare(HAVING.format(""), joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive]).on
+    run = compare(HAVING.format(""), joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive], fires=False).on
     assert run.rows
     joins.assert_not_pruned(run, "k")
     joins.assert_reason(run, NOT_SELECTIVE)
-    where = compare(
-        HAVING.format("WHERE h = 3"), joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive], joins.FOREVER
-    ).on
+    settings = (joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive], joins.FOREVER)
+    where = compare(HAVING.format("WHERE h = 3"), *settings, fires=joins.in_time("shuffled", adaptive)).on
     joins.assert_ready(where, "k")
 
 
@@ -71,7 +70,7 @@ def test_having_on_the_other_side_of_a_join_before(compare: Comparer) -> None:
         "SELECT p.id FROM p JOIN (SELECT x.j FROM often x LEFT SEMI JOIN "
         "(SELECT j FROM often GROUP BY j HAVING count(*) > 4) y ON x.j = y.j) o ON p.k = o.j"
     )
-    run = compare(query, joins.SHUFFLED, FEW).on
+    run = compare(query, joins.SHUFFLED, FEW, fires=False).on
     joins.assert_not_pruned(run, "k")
     joins.assert_reason(run, NOT_SELECTIVE)
 
@@ -103,7 +102,8 @@ def test_where_statistics_say_that_all_rows_pass_nothing_is_read_first(
     joins.view(spark, tmp_path, "some_ids", joins.build(range(610, 640, 2)))
     query = "SELECT /*+ DYNAMIC_FILTER(p) */ p.id, p.payload FROM p JOIN {} x ON p.id = x.j WHERE p.v < 5"
     for build, late in (("all_ids", 0), ("some_ids", 1)):
-        run = compare(query.format(build), joins.STRATEGIES[strategy], joins.FOREVER).on
+        settings = (joins.STRATEGIES[strategy], joins.FOREVER)
+        run = compare(query.format(build), *settings, fires=build == "some_ids").on
         joins.assert_ready(run, "id")
         (scan,) = run.scans_with("id")
         assert scan["row_groups_late_materialized"] == late, f"{build}:\n{run}"

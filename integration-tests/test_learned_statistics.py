@@ -5,6 +5,7 @@ written anew while a view or a table keeps its listing.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -131,7 +132,8 @@ def _changed(run: joins.Run) -> int:
 @pytest.mark.parametrize("rows", [ROWS, 800])
 def test_a_rewritten_file_is_read(spark: SparkSession, kept: Table, query: str, rows: int) -> None:
     text = _queries(kept.kind)[query]
-    compare = joins.Comparer(spark)
+    # INT96 has no bounds, and with one column there is no first pass that would find them.
+    compare = functools.partial(joins.Comparer(spark), fires=(kept.kind, query) != ("INT96", "topk"))
     first = compare(text)
     again = compare(text)
     assert _changed(first.on) == _changed(again.on) == 0

@@ -46,7 +46,7 @@ def _views(spark: SparkSession, t: str) -> None:
 @pytest.mark.parametrize("case", REJECTED)
 def test_rejected(assert_same_result: Check, case: str) -> None:
     query, words = REJECTED[case]
-    assert_rejected(assert_same_result(query, ordered=True), *words)
+    assert_rejected(assert_same_result(query, ordered=True, fires=False), *words)
 
 
 def test_topk_above_a_topk(assert_same_result: Check) -> None:
@@ -89,10 +89,8 @@ def test_build_side_that_is_decided_by_a_sum(
     # another group is above the limit, whose key would be missing in the filter.
     groups = f"SELECT grp AS g FROM t WHERE grp < 3 GROUP BY grp HAVING sum({total}) IS NOT NULL"
     with settings(spark, SHUFFLED):
-        result = assert_same_result(f"SELECT t.id FROM t JOIN ({groups}) ON t.grp = g")
-    if repeats:
-        assert result.fired(), result.analysis
-    else:
+        result = assert_same_result(f"SELECT t.id FROM t JOIN ({groups}) ON t.grp = g", fires=repeats)
+    if not repeats:
         assert_rejected(result, "the build side", "the order of its rows", producer="join")
 
 
@@ -101,14 +99,14 @@ def test_build_key_with_a_subquery(spark: SparkSession, assert_same_result: Chec
     # The result of a subquery is given to the operators that Spark knows, and not to the keys of a tap.
     query = "SELECT t.id, label FROM t JOIN d ON t.grp = d.grp - (SELECT max(grp) - 4 FROM d)"
     with settings(spark, {"spark.sql.adaptive.enabled": adaptive}, SHUFFLED):
-        result = assert_same_result(query)
+        result = assert_same_result(query, fires=False)
     if adaptive == "true":
         assert_rejected(result, "subquery", producer="join")
 
 
 def test_sample(assert_same_result: Check) -> None:
     query = "SELECT * FROM t TABLESAMPLE (50 PERCENT) REPEATABLE (7) ORDER BY id LIMIT 5"
-    assert_rejected(assert_same_result(query, ordered=True), "sample")
+    assert_rejected(assert_same_result(query, ordered=True, fires=False), "sample")
 
 
 def test_python_function(spark: SparkSession, assert_same_result: Check) -> None:
@@ -118,10 +116,8 @@ def test_python_function(spark: SparkSession, assert_same_result: Check) -> None
     def twice(value: int) -> int:
         return value * 2
 
-    result = assert_same_result(
-        spark.table("t").select("id", twice("id").alias("x")).orderBy("x").limit(5), ordered=True
-    )
-    assert not result.fired()
+    frame = spark.table("t").select("id", twice("id").alias("x")).orderBy("x").limit(5)
+    assert_same_result(frame, ordered=True, fires=False)
 
 
 def test_asof_join(spark: SparkSession, assert_same_result: Check) -> None:
@@ -134,7 +130,8 @@ def test_asof_join(spark: SparkSession, assert_same_result: Check) -> None:
     with settings(spark, {switch: "true"}, SHUFFLED):
         nearest = left._joinAsOf(right, "at", "other", on=left["g"] == right["h"], how="inner")
         few = spark.table("t").where("c_int % 9 = 2").selectExpr("id AS j")
-        result = assert_same_result(nearest.join(few, nearest["v"] == few["j"]).select("at", "other", "v"))
+        joined = nearest.join(few, nearest["v"] == few["j"]).select("at", "other", "v")
+        result = assert_same_result(joined, fires=False)
     assert "AsOf" in result.plan
     assert any("as-of" in reason for reason in result.reasons()), result.analysis
 
@@ -142,13 +139,13 @@ def test_asof_join(spark: SparkSession, assert_same_result: Check) -> None:
 def test_other_formats(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
     spark.table("t").select("id", "c_int").write.orc(str(tmp_path / "orc"))
     spark.read.orc(str(tmp_path / "orc")).createOrReplaceTempView("orc_files")
-    result = assert_same_result("SELECT * FROM orc_files ORDER BY id LIMIT 5", ordered=True)
+    result = assert_same_result("SELECT * FROM orc_files ORDER BY id LIMIT 5", ordered=True, fires=False)
     assert_rejected(result, "format")
 
 
 def test_collated_key(spark: SparkSession, assert_same_result: Check) -> None:
     query = "SELECT id, c_string COLLATE UTF8_LCASE AS k FROM t ORDER BY k, id LIMIT 5"
-    assert not assert_same_result(query, ordered=True).fired()
+    assert_same_result(query, ordered=True, fires=False)
 
 
 def test_collated_column(spark: SparkSession, assert_same_result: Check) -> None:
@@ -156,13 +153,13 @@ def test_collated_column(spark: SparkSession, assert_same_result: Check) -> None
     spark.sql("CREATE TABLE collated (id BIGINT, k STRING COLLATE UTF8_LCASE) USING parquet")
     try:
         spark.sql("INSERT INTO collated SELECT id, IF(id % 2 = 0, upper(c_string), c_string) FROM t")
-        assert_same_result("SELECT * FROM collated ORDER BY k, id LIMIT 5", ordered=True)
+        assert_same_result("SELECT * FROM collated ORDER BY k, id LIMIT 5", ordered=True, fires=False)
     finally:
         spark.sql("DROP TABLE IF EXISTS collated")
 
 
 def test_sort_without_limit(assert_same_result: Check) -> None:
-    result = assert_same_result("SELECT * FROM t ORDER BY id", ordered=True)
+    result = assert_same_result("SELECT * FROM t ORDER BY id", ordered=True, fires=False)
     assert not result.filters
     assert not result.scans
 

@@ -51,7 +51,8 @@ def test_rows_are_dropped_below_an_exchange(compare: Comparer, name: str, adapti
         "string": f"SELECT x.id FROM {name}_p x JOIN b ON x.s = b.t",
     }
     for query in queries.values():
-        run = compare(query, joins.SHUFFLED, joins.FOREVER, joins.ADAPTIVE[adaptive]).on
+        fires = joins.in_time("shuffled", adaptive)
+        run = compare(query, joins.SHUFFLED, joins.FOREVER, joins.ADAPTIVE[adaptive], fires=fires).on
         if adaptive == "on":
             column = "s" if "x.s" in query else "k"
             assert [scan["format"] for scan in run.scans_with(column)] == [name]
@@ -72,7 +73,7 @@ def test_nulls_that_match_stay(compare: Comparer, name: str) -> None:
     query = f"SELECT x.id, b.n FROM {name}_p x JOIN b ON x.k <=> b.j"
     result = compare(query, joins.SHUFFLED, joins.FOREVER)
     assert any(r.n == 20 for r in result.off.rows)
-    compare(f"SELECT x.id, b.n FROM {name}_p x LEFT JOIN b ON x.k = b.j", joins.SHUFFLED)
+    compare(f"SELECT x.id, b.n FROM {name}_p x LEFT JOIN b ON x.k = b.j", joins.SHUFFLED, fires=False)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -83,16 +84,18 @@ def test_several_keys(compare: Comparer, name: str) -> None:
 
 def test_below_the_exchange_of_a_broadcast(compare: Comparer) -> None:
     # The orc table is the build side of one join, and filtered by the keys of another one.
-    query = """SELECT p.id FROM p JOIN
+    query = """SELECT /*+ BROADCAST(y) */ p.id FROM p JOIN
         (SELECT x.k AS kk, x.id AS other FROM orc_p x JOIN b ON x.k = b.j) y ON p.id = y.other"""
     for settings in STRATEGIES.values():
-        compare(query, settings, joins.FOREVER)
+        run = compare(query, settings, joins.FOREVER).on
+        joins.assert_pruned(run, "id")
+    assert _dropped(run) > 0, str(run)
 
 
 @pytest.mark.parametrize("name", ["csv", "json"])
 def test_in_the_same_stage_nothing_is_filtered(compare: Comparer, name: str) -> None:
     query = f"SELECT x.id FROM {name}_p x JOIN b ON x.k = b.j"
-    run = compare(query, joins.BROADCAST).on
+    run = compare(query, joins.BROADCAST, fires=False).on
     joins.assert_not_pruned(run, "k")
     joins.assert_reason(run, "format", "same stage")
 
@@ -107,18 +110,20 @@ def test_orc_leaves_out_row_groups_by_its_own_statistics(
     compare: Comparer, strategy: str, adaptive: str
 ) -> None:
     settings = (STRATEGIES[strategy], joins.ADAPTIVE[adaptive], joins.FOREVER)
+    # Reports count rows that are dropped below an exchange, and none that ORC itself leaves out.
+    fires = joins.in_time(strategy, adaptive) if strategy == "shuffled" else False
     for rows in ({}, ROWS["orc rows"]):
-        run = compare("SELECT x.id FROM orc_p x JOIN b ON x.k = b.j", *settings, rows).on
+        run = compare("SELECT x.id FROM orc_p x JOIN b ON x.k = b.j", *settings, rows, fires=fires).on
         if strategy == "broadcast" or adaptive == "on":
             assert 0 < _read(run) < tables.ROWS, str(run)
     # Its bounds of strings are not to be trusted where bytes are no UTF-8.
-    run = compare("SELECT x.id FROM orc_p x JOIN b ON x.s = b.t", *settings).on
+    run = compare("SELECT x.id FROM orc_p x JOIN b ON x.s = b.t", *settings, fires=fires).on
     if strategy == "broadcast":
         joins.assert_not_pruned(run, "s")
     nulls = "SELECT x.id, b.n FROM orc_p x JOIN b ON x.k <=> b.j"
-    assert any(r.n == 20 for r in compare(nulls, *settings).off.rows)
+    assert any(r.n == 20 for r in compare(nulls, *settings, fires=fires).off.rows)
     off = {"spark.sql.orc.filterPushdown": "false"}
-    compare("SELECT x.id FROM orc_p x JOIN b ON x.k = b.j", *settings, off)
+    compare("SELECT x.id FROM orc_p x JOIN b ON x.k = b.j", *settings, off, fires=fires)
 
 
 def test_orc_files_of_other_types(spark: SparkSession, compare: Comparer, tmp_path: Path) -> None:
@@ -127,14 +132,18 @@ def test_orc_files_of_other_types(spark: SparkSession, compare: Comparer, tmp_pa
         path = str(tmp_path / str(i))
         spark.sql(f"SELECT CAST(k AS {kind}) AS k, id, payload FROM p").write.orc(path)
         spark.read.schema("k BIGINT, id BIGINT, payload STRING").orc(path).createOrReplaceTempView("other")
-        for settings in STRATEGIES.values():
-            compare("SELECT x.id FROM other x JOIN b ON x.k = b.j", settings, joins.FOREVER)
+        for strategy, settings in STRATEGIES.items():
+            # No report counts what ORC itself leaves out.
+            fires = strategy == "shuffled"
+            compare("SELECT x.id FROM other x JOIN b ON x.k = b.j", settings, joins.FOREVER, fires=fires)
     spark.sql("SELECT k AS _c0, id, payload FROM p").write.orc(str(tmp_path / "renamed"))
     spark.read.schema("k BIGINT, id BIGINT, payload STRING").orc(
         str(tmp_path / "renamed")
     ).createOrReplaceTempView("renamed")
     for settings in STRATEGIES.values():
-        compare("SELECT x.id FROM renamed x JOIN b ON x.k <=> b.j", settings, joins.FOREVER)
+        # All keys are read as NULL, which has a match.
+        query = "SELECT x.id FROM renamed x JOIN b ON x.k <=> b.j"
+        compare(query, settings, joins.FOREVER, fires=False)
 
 
 def test_orc_char_columns(spark: SparkSession, compare: Comparer) -> None:
@@ -143,8 +152,11 @@ def test_orc_char_columns(spark: SparkSession, compare: Comparer) -> None:
     try:
         spark.sql("INSERT INTO padded SELECT s, s, id FROM p")
         for column in ("x.c", "x.w", "TRIM(x.c)"):
-            for settings in STRATEGIES.values():
-                compare(f"SELECT x.id FROM padded x JOIN b ON {column} = b.t", settings, joins.FOREVER)
+            for strategy, settings in STRATEGIES.items():
+                # A CHAR column is padded when it is read: its key is computed.
+                fires = (column, strategy) == ("x.w", "shuffled")
+                query = f"SELECT x.id FROM padded x JOIN b ON {column} = b.t"
+                compare(query, settings, joins.FOREVER, fires=fires)
     finally:
         spark.sql("DROP TABLE padded")
 
@@ -166,7 +178,8 @@ def test_files_are_left_out_by_partition_columns(
         (scan,) = run.scans_with("g")
         assert scan["files_total"] > 0, str(run)
         assert scan["files_pruned"] >= scan["files_total"] // 2, str(run)
-        compare(query, STRATEGIES[strategy], joins.ADAPTIVE["off"])
+        # No scan waits for a shuffled join's filter, and Spark's own partition pruning may come first.
+        compare(query, STRATEGIES[strategy], joins.ADAPTIVE["off"], fires=None)
     compare("SELECT g, id FROM parts ORDER BY g DESC, id LIMIT 5")
     compare("SELECT min(g) AS a, max(g) AS b FROM parts WHERE id % 7 = 3")
 
@@ -195,14 +208,15 @@ def test_useless_filter_is_given_up(spark: SparkSession, compare: Comparer, tmp_
     joins.view(spark, tmp_path, "all_keys", joins.build(range(joins.KEYS)))
     for name in FORMATS:
         query = f"SELECT x.id FROM {name}_p x JOIN (SELECT j FROM all_keys WHERE n >= 0) y ON x.k = y.j"
-        run = compare(query, joins.SHUFFLED, joins.FOREVER).on
+        # No row but those with a NULL is dropped, and Spark's CSV reader leaves these out itself.
+        run = compare(query, joins.SHUFFLED, joins.FOREVER, fires=name != "csv").on
         (scan,) = run.scans_with("k")
         assert scan["rows_output"] >= scan["rows_total"] * 0.9, str(run)
 
 
 def test_hint(compare: Comparer) -> None:
     query = "SELECT /*+ NO_DYNAMIC_FILTER(x) */ x.id FROM orc_p x JOIN b ON x.k = b.j"
-    joins.assert_not_pruned(compare(query, joins.SHUFFLED).on, "k")
+    joins.assert_not_pruned(compare(query, joins.SHUFFLED, fires=False).on, "k")
 
 
 def test_text(spark: SparkSession, compare: Comparer, tmp_path: Path) -> None:
@@ -235,7 +249,7 @@ def test_jdbc(spark: SparkSession, compare: Comparer, jdbc: Callable[..., None])
     assert [scan["format"] for scan in run.scans_with("k")] == ["jdbc"]
     jdbc(partitionColumn="id", lowerBound="0", upperBound="4000", numPartitions="3")
     assert _dropped(compare(query, joins.SHUFFLED, joins.FOREVER).on) > 0
-    joins.assert_reason(compare(query, joins.BROADCAST).on, "JDBC", "same stage")
+    joins.assert_reason(compare(query, joins.BROADCAST, fires=False).on, "JDBC", "same stage")
 
 
 _LOST = """

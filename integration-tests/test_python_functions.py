@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType
 from spark_dynamic_filters import create_filter, isin
 from support import joins
 from support.applications import run_application, value
-from support.checks import assert_fired, assert_rejected, contains_all
+from support.checks import assert_rejected, contains_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,18 +55,17 @@ def _views(spark: SparkSession, t: str) -> None:
 def test_topk_above_a_condition(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").where(half("id") % 3 == 1).orderBy(F.desc("id")).limit(10)
     result = assert_same_result(frame, ordered=True)
-    assert_fired(result)
     assert "EvalPython" in result.plan
 
 
 def test_topk_above_a_projection(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").withColumn("h", half("id")).orderBy("id").limit(10)
-    assert_fired(assert_same_result(frame, ordered=True))
+    assert_same_result(frame, ordered=True)
 
 
 def test_topk_by_renamed_key(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").select(F.col("id").alias("k"), half("seq").alias("h")).where("h > 10")
-    assert_fired(assert_same_result(frame.orderBy("k").limit(10), ordered=True))
+    assert_same_result(frame.orderBy("k").limit(10), ordered=True)
 
 
 def test_topk_of_groups(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
@@ -74,7 +73,7 @@ def test_topk_of_groups(spark: SparkSession, assert_same_result: Check, half: Ha
     frame = (
         groups.select("c_int", half("c_int").alias("h"), "n").orderBy(F.desc_nulls_last("c_int")).limit(10)
     )
-    assert_fired(assert_same_result(frame, ordered=True))
+    assert_same_result(frame, ordered=True)
 
 
 def test_topk_of_groups_of_which_a_function_is_given_a_part(
@@ -83,20 +82,20 @@ def test_topk_of_groups_of_which_a_function_is_given_a_part(
     """Groups past the bound may have lost rows: a user's function may not expect what is left."""
     groups = spark.table("t").groupBy("c_int").agg(F.count("*").alias("n"))
     frame = groups.select("c_int", half("n").alias("h")).orderBy(F.desc_nulls_last("c_int")).limit(10)
-    assert_rejected(assert_same_result(frame, ordered=True), "may fail for rows that nobody needs")
+    assert_rejected(
+        assert_same_result(frame, ordered=True, fires=False), "may fail for rows that nobody needs"
+    )
 
 
 def test_groups_of_a_computed_key(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = (
         spark.table("t").where(half("id") > 5).groupBy("c_int").agg(F.max("seq")).orderBy("c_int").limit(7)
     )
-    assert_fired(assert_same_result(frame, ordered=True))
+    assert_same_result(frame, ordered=True)
 
 
 def test_minimum(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
-    assert_fired(
-        assert_same_result(spark.table("t").where(half("id") % 7 == 2).agg(F.min("id"), F.max("id")))
-    )
+    assert_same_result(spark.table("t").where(half("id") % 7 == 2).agg(F.min("id"), F.max("id")))
 
 
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
@@ -107,13 +106,13 @@ def test_join_whose_probe_side_has_a_condition(
         frame = (
             spark.table("t").where(half("id") % 2 == 0).join(spark.table("few"), F.col("id") == F.col("j"))
         )
-        assert_fired(assert_same_result(frame))
+        assert_same_result(frame)
 
 
 def test_join_on_both_sides(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     few = spark.table("few").where(half("n") > 110)
     frame = spark.table("t").withColumn("h", half("seq")).join(few, F.col("id") == F.col("j"))
-    assert_fired(assert_same_result(frame))
+    assert_same_result(frame)
 
 
 def test_filter_of_ones_own(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
@@ -121,22 +120,22 @@ def test_filter_of_ones_own(spark: SparkSession, assert_same_result: Check, half
         f.update(isin([7, 1007, 3000]))
         frame = spark.table("t").withColumn("h", half("id")).where(f.matches("id")).select("id", "h")
         # Spark brings the condition below the function; above it stays what comes with it.
-        assert_fired(assert_same_result(frame))
+        assert_same_result(frame)
         both = spark.table("t").where(half("id") > 3).where(f.matches("id"))
-        assert_fired(assert_same_result(both))
+        assert_same_result(both)
 
 
 def test_several_functions(spark: SparkSession, assert_same_result: Check) -> None:
     by = _halves()
     frame = spark.table("t").withColumn("a", by["python"]("id")).withColumn("b", by["pandas"]("a"))
     frame = frame.where(by["arrow"]("b") > 10)
-    assert_fired(assert_same_result(frame.orderBy("id").limit(20), ordered=True))
+    assert_same_result(frame.orderBy("id").limit(20), ordered=True)
 
 
 def test_small_batches(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     with joins.settings(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "3"}):
         frame = spark.table("t").where(half("id") % 3 == 1).orderBy("c_int", "id").limit(10)
-        assert_fired(assert_same_result(frame, ordered=True))
+        assert_same_result(frame, ordered=True)
 
 
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
@@ -158,8 +157,7 @@ def test_functions_of_batches_see_none_without_rows(
         # With = a condition on NULLs would come between, which takes rows.
         probe = spark.table("t").select("id", function("id").alias("x"))
         scattered = spark.table("t").where("id % 97 = 5").selectExpr("id AS j")
-        result = assert_same_result(probe.join(scattered, F.col("id").eqNullSafe(F.col("j"))))
-    assert_fired(result)
+        assert_same_result(probe.join(scattered, F.col("id").eqNullSafe(F.col("j"))))
 
 
 _PIPELINED = """
@@ -217,7 +215,7 @@ def test_not_deterministic(spark: SparkSession, half: Half) -> None:
 
 def test_key_that_a_function_makes(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").select("id", half("id").alias("x")).orderBy("x", "id").limit(5)
-    assert_rejected(assert_same_result(frame, ordered=True), "computed by a Python function")
+    assert_rejected(assert_same_result(frame, ordered=True, fires=False), "computed by a Python function")
 
 
 STOPS: dict[str, Callable[[DataFrame], DataFrame]] = {
@@ -229,8 +227,8 @@ STOPS: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 @pytest.mark.parametrize("case", STOPS)
 def test_functions_of_whole_partitions(spark: SparkSession, assert_same_result: Check, case: str) -> None:
-    result = assert_same_result(STOPS[case](spark.table("t")).orderBy("id").limit(5), ordered=True)
-    assert not result.fired()
+    frame = STOPS[case](spark.table("t")).orderBy("id").limit(5)
+    result = assert_same_result(frame, ordered=True, fires=False)
     assert any(contains_all(reason, ["in the way"]) for reason in result.reasons()), result.analysis
 
 
@@ -242,7 +240,7 @@ def test_table_function(spark: SparkSession, assert_same_result: Check) -> None:
 
     spark.udtf.register("halves", Halves)
     query = "SELECT id, h FROM t, LATERAL halves(id) ORDER BY id LIMIT 5"
-    assert_rejected(assert_same_result(query, ordered=True), "not deterministic")
+    assert_rejected(assert_same_result(query, ordered=True, fires=False), "not deterministic")
 
 
 @pytest.mark.parametrize("kind", ["ROLLUP(k, g)", "k, ROLLUP(g)", "GROUPING SETS ((k, g), (k))"])
@@ -252,9 +250,7 @@ def test_rows_made_of_one(spark: SparkSession, assert_same_result: Check, kind: 
         f"{kind}) x JOIN few ON x.k = few.j"
     )
     with joins.settings(spark, joins.BROADCAST):
-        result = assert_same_result(query)
-    if not kind.startswith("ROLLUP"):
-        assert_fired(result)
+        assert_same_result(query, fires=not kind.startswith("ROLLUP"))
 
 
 @pytest.mark.parametrize("shuffled", ["join with a broadcast", "shuffled join"])
@@ -271,5 +267,5 @@ def test_function_over_an_iterator_of_batches_sees_all_rows(
     hint = "merge" if shuffled == "shuffled join" else "broadcast"
     few = spark.table("few").where("n < 250").hint(hint)
     frame = spark.table("t").withColumn("seen", counted("id"))
-    result = assert_same_result(frame.join(few, F.col("id") == F.col("j")).select("id", "seen"))
+    result = assert_same_result(frame.join(few, F.col("id") == F.col("j")).select("id", "seen"), fires=False)
     assert_rejected(result, "a Python function over an iterator of batches is in the way", producer="join")

@@ -143,7 +143,8 @@ def test_partitions_that_are_made_by_size_are_those_of_stock_spark(
         assert any("shows in which partition" in (f.reason or "") for f in report.filters), report
     assert not any(s.rows_pruned > 0 for s in report.scans), report
     # The same join is filtered where nothing shows.
-    plain = joins.Comparer(spark)(_JOIN.format(columns="k"), *groups)
+    fires = joins.in_time("shuffled", adaptive)
+    plain = joins.Comparer(spark)(_JOIN.format(columns="k"), *groups, fires=fires)
     if adaptive == "on":
         joins.assert_pruned(plain.on, "k")
 

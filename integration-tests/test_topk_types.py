@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support import tables
-from support.checks import ORDERS, assert_fired
+from support.checks import ORDERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ def intervals(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_each_type_in_each_order(t: str, assert_same_result: Callable[..., SameResult], column: str) -> None:
     for order in ORDERS:
         query = f"SELECT *, {column} AS k FROM {t} ORDER BY k {order} LIMIT 7"
-        assert_fired(assert_same_result(query, ordered=True, keys=["k"]))
+        assert_same_result(query, ordered=True, keys=["k"])
 
 
 @pytest.mark.parametrize("column", tables.TYPES)
@@ -57,7 +57,7 @@ def test_rows_in_random_order(
 def test_intervals(intervals: str, assert_same_result: Callable[..., SameResult], column: str) -> None:
     for order in ORDERS:
         query = f"SELECT id, CAST({column} AS STRING) AS k FROM {intervals} ORDER BY {column} {order} LIMIT 7"
-        assert_fired(assert_same_result(query, ordered=True))
+        assert_same_result(query, ordered=True)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_without_statistics_and_page_index(
     path = tables.write(table, tmp_path / "plain", write_statistics=False)
     frame = spark.read.parquet(str(path))
     query = frame.orderBy(frame[column].desc_nulls_last()).limit(5)
-    assert_fired(assert_same_result(query, ordered=True, keys=[column]))
+    assert_same_result(query, ordered=True, keys=[column])
 
 
 def test_all_null_column(
@@ -79,7 +79,7 @@ def test_all_null_column(
     path = tables.write(tables.all_types(rows=2_000, nulls=1.0), tmp_path / "nulls")
     spark.read.parquet(str(path)).createOrReplaceTempView("all_null")
     for order in ORDERS:
-        result = assert_same_result(f"SELECT * FROM all_null ORDER BY c_int {order} LIMIT 5", keys=["c_int"])
         # Where nulls come first, a heap full of them is beaten by nothing.
-        if "FIRST" in order:
-            assert_fired(result)
+        fires = "FIRST" in order
+        query = f"SELECT * FROM all_null ORDER BY c_int {order} LIMIT 5"
+        assert_same_result(query, keys=["c_int"], fires=fires)

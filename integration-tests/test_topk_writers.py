@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support import tables
-from support.checks import assert_fired, assert_row_groups_pruned
+from support.checks import assert_row_groups_pruned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def _check_keys(check: Check, view: str) -> None:
     for i, key in enumerate(KEYS):
         order = ("ASC NULLS LAST", "DESC NULLS LAST")[i % 2]
         query = f"SELECT * FROM {view} ORDER BY {key} {order} LIMIT 5"
-        assert_fired(check(query, ordered=True, keys=[key]))
+        check(query, ordered=True, keys=[key])
 
 
 @pytest.mark.parametrize("writer", tables.PYARROW_WRITERS)
@@ -122,8 +122,8 @@ def test_int96_has_no_statistics_but_rows_are_skipped(
     finally:
         spark.conf.unset("spark.sql.parquet.outputTimestampType")
     spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("int96")
-    assert_fired(assert_same_result("SELECT * FROM int96 ORDER BY at LIMIT 10", ordered=True))
-    assert_fired(assert_same_result("SELECT * FROM int96 ORDER BY at DESC LIMIT 10", ordered=True))
+    assert_same_result("SELECT * FROM int96 ORDER BY at LIMIT 10", ordered=True)
+    assert_same_result("SELECT * FROM int96 ORDER BY at DESC LIMIT 10", ordered=True)
 
 
 @pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.checks import ORDERS, assert_fired, assert_rejected, cases
+from support.checks import ORDERS, assert_rejected, cases
 from support.joins import settings
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def _tables(spark: SparkSession, t: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = str(tmp_path_factory.mktemp("days") / "data")
     spark.sql(
-        "SELECT CAST(seq DIV 40 AS INT) AS day, IF(seq % 11 = 0, NULL, CAST(seq DIV 90 AS INT)) AS maybe, "
+        "SELECT CAST(seq DIV 40 AS INT) AS day, "
+        "IF(seq < 1500 AND seq % 11 = 0, NULL, CAST(seq DIV 90 AS INT)) AS maybe, "
         "concat('k', lpad(seq DIV 50, 4, '0')) AS name, IF(seq < 200, 0.0D, seq DIV 100) AS f, id, grp FROM t"
     ).repartitionByRange(4, "day").write.option("parquet.block.size", 8192).parquet(path)
     spark.read.parquet(path).createOrReplaceTempView("days")
@@ -37,8 +38,6 @@ RANKED = "SELECT id, n FROM (SELECT id, {rank}() OVER (ORDER BY {order}) AS n FR
 def test_ranks_without_a_partition_key(same_twice: Check, rank: str, order: str) -> None:
     result = same_twice(RANKED.format(rank=rank, order=order, limit=25))
     assert any(f["generation"] > 0 for f in result.filters), result.analysis
-    if order in ("id", "seq DESC"):
-        assert_fired(result)
 
 
 @pytest.mark.exhaustive
@@ -47,7 +46,9 @@ def test_ties_of_a_rank(same_twice: Check) -> None:
         for limit in (1, 3, 60):
             for order in ORDERS[limit % 2 :: 2]:
                 ranked = f"SELECT maybe, {rank}() OVER (ORDER BY maybe {order}) AS n FROM days"
-                same_twice(f"SELECT maybe, n, count(*) FROM ({ranked}) WHERE n <= {limit} GROUP BY maybe, n")
+                query = f"SELECT maybe, n, count(*) FROM ({ranked}) WHERE n <= {limit} GROUP BY maybe, n"
+                # There are fewer than 60 different values.
+                same_twice(query, fires=(rank, limit) != ("dense_rank", 60))
 
 
 @pytest.mark.exhaustive
@@ -57,9 +58,8 @@ def test_ranks_beside_other_window_functions(same_twice: Check) -> None:
         "WINDOW w AS (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) WHERE n <= 9"
     )
     # Here every row is needed.
-    same_twice(
-        "SELECT * FROM (SELECT id, rank() OVER (ORDER BY id) AS n, count(*) OVER () AS c FROM t) WHERE n <= 9"
-    )
+    ranked = "SELECT id, rank() OVER (ORDER BY id) AS n, count(*) OVER () AS c FROM t"
+    same_twice(f"SELECT * FROM ({ranked}) WHERE n <= 9", fires=False)
 
 
 @pytest.mark.exhaustive
@@ -68,7 +68,7 @@ def test_ranks_with_a_partition_key(same_twice: Check) -> None:
         "SELECT * FROM (SELECT id, grp, {}() OVER (PARTITION BY grp ORDER BY id) AS n FROM t) WHERE n <= 3"
     )
     for rank in ("row_number", "rank", "dense_rank"):
-        assert_rejected(same_twice(query.format(rank)), "a bound for each group")
+        assert_rejected(same_twice(query.format(rank), fires=False), "a bound for each group")
 
 
 GROUPS = {
@@ -96,7 +96,7 @@ GROUPS = {
 @pytest.mark.core
 @pytest.mark.parametrize("case", cases(GROUPS, ("last_days", "distinct_of_two", "text", "union")))
 def test_topk_of_group_keys(same_twice: Check, case: str) -> None:
-    assert_fired(same_twice(GROUPS[case], ordered=True))
+    same_twice(GROUPS[case], ordered=True)
 
 
 @pytest.mark.exhaustive
@@ -110,7 +110,8 @@ def test_null_is_a_group(same_twice: Check, order: str) -> None:
 
 
 def test_fewer_groups_than_the_limit(same_twice: Check) -> None:
-    result = same_twice("SELECT grp, count(*) FROM days GROUP BY grp ORDER BY grp LIMIT 50", ordered=True)
+    query = "SELECT grp, count(*) FROM days GROUP BY grp ORDER BY grp LIMIT 50"
+    result = same_twice(query, ordered=True, fires=False)
     assert [f["reason"] for f in result.filters] == ["fewer rows than the limit were seen"]
 
 
@@ -132,13 +133,13 @@ REJECTED = {
 @pytest.mark.parametrize("case", REJECTED)
 def test_rejected(same_twice: Check, case: str) -> None:
     query, words = REJECTED[case]
-    assert_rejected(same_twice(query, ordered=True), words)
+    assert_rejected(same_twice(query, ordered=True, fires=False), words)
 
 
 @pytest.mark.exhaustive
 def test_groups_without_order(same_twice: Check) -> None:
     query = "SELECT c FROM (SELECT day, count(*) AS c FROM days WHERE day < 90 GROUP BY day LIMIT 5)"
-    result = same_twice(query)
+    result = same_twice(query, fires=False)
     assert {row["c"] for row in result.on} == {40}
     assert not result.scans
 
@@ -153,13 +154,13 @@ def test_an_exchange_used_twice(same_twice: Check) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("planner_mode")
 def test_planner_modes(same_twice: Check) -> None:
-    assert_fired(same_twice(GROUPS["last_days"], ordered=True))
-    assert_fired(same_twice(GROUPS["text"], ordered=True))
-    assert_fired(same_twice(RANKED.format(rank="rank", order="id", limit=10)))
+    same_twice(GROUPS["last_days"], ordered=True)
+    same_twice(GROUPS["text"], ordered=True)
+    same_twice(RANKED.format(rank="rank", order="id", limit=10))
 
 
 @pytest.mark.exhaustive
 def test_sort_aggregates(spark: SparkSession, same_twice: Check) -> None:
     with settings(spark, {"spark.sql.execution.useHashAggregateExec": "false"}):
         query = "SELECT day, max(name) FROM days GROUP BY day ORDER BY day LIMIT 5"
-        assert_fired(same_twice(query, ordered=True))
+        same_twice(query, ordered=True)

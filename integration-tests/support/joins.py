@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from spark_dynamic_filters import conf
 from spark_dynamic_filters._analyze import Analysis, tagged
 from spark_dynamic_filters._report import QueryReport, by_tag
+from spark_dynamic_filters.testing._differential import assert_fires
 from spark_dynamic_filters.testing._rows import multiset_difference
 
 from . import tables
@@ -42,6 +43,10 @@ SHUFFLED_AS_USERS_DO = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 # On a machine that does other work, too, a build side may take longer than a scan waits by default.
 SHUFFLED = SHUFFLED_AS_USERS_DO | FOREVER
 STRATEGIES = {"broadcast": BROADCAST, "shuffled": SHUFFLED}
+# One task reads all files: the bound that the first one gives is there for the others.
+ONE_SCAN_TASK = {"spark.sql.files.maxPartitionBytes": "128m", "spark.sql.files.minPartitionNum": "1"}
+# Spark's row-based reader of Parquet: filters skip whole files only, by bounds that an earlier query read.
+ROW_BASED = {"spark.sql.parquet.enableVectorizedReader": "false"}
 FEW_TASKS = {"spark.sql.shuffle.partitions": "2", "spark.sql.files.maxPartitionBytes": "64m"}
 
 
@@ -173,10 +178,12 @@ class Run:
         ids = {f["filter_id"] for f in self.on_column(column)}
         return [s for s in self.scans if ids & set(s["filter_ids"] or [])]
 
+    @property
+    def analysis(self) -> Analysis | None:
+        return Analysis(self.report, self.seconds) if self.report else None
+
     def __str__(self) -> str:
-        if self.report is None:
-            return "no report"
-        return str(Analysis(self.report, self.seconds))
+        return str(self.analysis or "no report")
 
 
 def run(spark: SparkSession, query: str) -> Run:
@@ -198,7 +205,9 @@ class Comparison:
 
 @dataclass
 class Comparer:
-    """Runs queries with filters off and on, and asserts that their rows are the same.
+    """Runs queries with filters off and on; asserts that their rows are the same, and that a filter fired.
+
+    `fires` is that of `assert_same_result`.
 
     Rows without filters are kept by `expected`, a name for all queries that must have the same rows, for
     example those that differ in nothing but their hints.
@@ -208,7 +217,12 @@ class Comparer:
     _off: dict[str, Run] = field(default_factory=dict)
 
     def __call__(
-        self, query: str, *groups: dict[str, str], expected: str | None = None, plans: bool = False
+        self,
+        query: str,
+        *groups: dict[str, str],
+        expected: str | None = None,
+        plans: bool = False,
+        fires: bool | None = True,
     ) -> Comparison:
         with settings(self.spark, *groups):
             off = self._off.get(expected or "")
@@ -226,7 +240,16 @@ class Comparer:
             f"{len(off.rows)} rows without filters, {len(on.rows)} with them\n"
             f"missing ({len(missing)}): {missing[:5]}\nextra ({len(extra)}): {extra[:5]}\n{query}\n{on}"
         )
+        assert_fires(fires, query, on.analysis)
         return Comparison(off, on)
+
+
+def in_time(strategy: str, adaptive: str) -> bool | None:
+    """`fires` of a join with a selective filter: None for a shuffled join without adaptive execution.
+
+    No scan waits for the filter of such a join, so a scan of few rows may end first.
+    """
+    return True if strategy == "broadcast" or adaptive == "on" else None
 
 
 def assert_ready(run: Run, *columns: str) -> None:

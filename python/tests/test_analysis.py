@@ -7,38 +7,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from fakes import FILTER, SCAN
 
 from spark_dynamic_filters import Analysis
 from spark_dynamic_filters._plan import final, operators
 from spark_dynamic_filters._report import QueryReport
 
-FILTER: dict[str, Any] = {
-    "filter_id": "3",
-    "producer": "topk",
-    "columns": ["k", "n"],
-    "state": "ready",
-    "generation": 2,
-    "expression": "k <= 5",
-    "reason": None,
-    "wait_ms": 0,
-    "ready_ms": None,
-}
-SCAN: dict[str, Any] = {
-    "scan_id": 7,
-    "table_name": "hits",
-    "filter_ids": ["3"],
-    "files_total": 4,
-    "files_pruned": 3,
-    "files_unopened": 1,
-    "row_groups_total": 0,
-    "row_groups_pruned": 0,
-    "rows_total": 2_000,
-    "rows_pruned": 500,
-    "rows_output": 1_500,
-    "bytes_total": None,
-    "bytes_read": None,
-    "pruned_by": {"statistics": 3, "bloom": 0, "page index": 1_000},
-}
 PLAN = """== Physical Plan ==
 AdaptiveSparkPlan isFinalPlan=true
 +- == Final Plan ==

@@ -152,6 +152,11 @@ CASES: dict[str, Case] = {
         ValueError,
         "assert_same_result: tolerance is -1; valid are numbers from 0",
     ),
+    "assert_same_result: fires": (
+        lambda s, f, t: assert_same_result(s, "SELECT 1", fires="topk"),  # type: ignore[arg-type]
+        sdf.InvalidArgument,
+        "assert_same_result: fires is topk; valid are True, False and None",
+    ),
     "assert_same_result: keys": (
         lambda s, f, t: assert_same_result(s, f"SELECT * FROM {t} ORDER BY seq LIMIT 3", keys=["SEQ"]),
         ValueError,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PRODUCERS = ("topk", "join", "aggregate")
 _SHOWN_ROWS = 5
+_NOT_RUN = "(none: Spark knew the rows without running anything)"
 
 
 def _only(*producers: str) -> dict[str, bool]:
@@ -92,8 +93,9 @@ def assert_same_result(
     keys: Sequence[str] | None = None,
     tolerance: float = 0.0,
     alone: bool = True,
+    fires: bool | None = True,
 ) -> SameResult:
-    """Asserts that dynamic filters do not change a query's rows.
+    """Asserts that dynamic filters do not change a query's rows, and that one of them skipped rows.
 
     Runs the query with filters off, with all on, and, where the report of that run names several producers
     (topk, join, aggregate), with each of them alone. A single one was alone already. The settings are the
@@ -110,6 +112,9 @@ def assert_same_result(
         tolerance: largest relative or absolute difference between floats that counts as equal. 0.0: none.
             NaN equals NaN.
         alone: whether to run with single producers, too; False: only with filters off and on.
+        fires: whether a filter has to skip rows in the run with all on, see `SameResult.fired`. True: equal
+            rows without a filter prove nothing and are a failure. False: none may. None: not asserted, for
+            example because the filter may come too late.
 
     Returns:
         The rows of every run, and the report of the one with all filters on.
@@ -117,18 +122,20 @@ def assert_same_result(
     Raises:
         AssertionError: rows differ; shows the differing rows, the settings and the plan. Where a LIMIT chose
             among rows that are equal in its sort keys, it starts with "only ties differ" and the `keys` to
-            pass.
+            pass. Or no filter fired, or one did with `fires=False`; shows the reasons and the report.
         PluginNotLoaded: the plugin is not active.
         ValueError: a key that is no column of the result, a DataFrame of another session, or a tolerance
             below 0.
-        InvalidArgument: `query` is none of the three, `spark` no session, or `keys` a string (also a
-            TypeError).
+        InvalidArgument: `query` is none of the three, `spark` no session, `keys` a string, or `fires` none
+            of the three (also a TypeError).
     """
     require_session("assert_same_result", spark)
     if isinstance(keys, str):
         raise InvalidArgument(f"assert_same_result: keys is a list of names; pass keys=[{keys!r}]")
     if not isinstance(tolerance, numbers.Real) or not tolerance >= 0:
         raise ValueError(f"assert_same_result: tolerance is {shown(tolerance)}; valid are numbers from 0")
+    if fires is not None and not isinstance(fires, bool):
+        raise InvalidArgument(f"assert_same_result: fires is {shown(fires)}; valid are True, False and None")
     settings = conf(spark)
     build = _builder(spark, query)
     result = SameResult()
@@ -145,7 +152,24 @@ def assert_same_result(
                 report = by_tag(spark, tag)
                 result.analysis = report and Analysis(report, seconds)
             _compare(spark, name, result, ordered, keys, tolerance, tag)
+    assert_fires(fires, query, result.analysis)
     return result
+
+
+def assert_fires(fires: bool | None, query: object, report: Analysis | None) -> None:
+    """Asserts that a filter skipped rows (True) or that none did (False); None asserts nothing.
+
+    `report` is None if Spark knew the rows without running anything.
+    """
+    if fires is None or fires == (report is not None and report.fired()):
+        return
+    if fires:
+        title = "no dynamic filter fired; pass fires=False if none may, fires=None if that depends on timing"
+    else:
+        title = "a dynamic filter fired, and with fires=False none may"
+    reasons = "; ".join(report.reasons()) if report else ""
+    lines = [title, f"query: {shown(query, 400)}", f"reasons: {reasons or 'none'}", str(report or _NOT_RUN)]
+    raise AssertionError("\n".join(lines))
 
 
 def _several(result: SameResult) -> set[str]:
@@ -262,4 +286,4 @@ def _sample(title: str, rows: list[Any]) -> list[str]:
 
 def _plan(spark: SparkSession, tag: str) -> str:
     report = by_tag(spark, tag)
-    return report.plan if report else "(none: Spark knew the rows without running anything)"
+    return report.plan if report else _NOT_RUN

@@ -91,7 +91,7 @@ def faults(
 
     ```python
     with faults(spark, seed=7, lost=0.3, failing_tasks=0.5) as injected:
-        assert_same_result(spark, query)
+        assert_same_result(spark, query, fires=None)  # filters may be lost
     assert injected.injected["task_failed"] > 0
     ```
 
