@@ -92,6 +92,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
       }
       report.endedMillis = e.time
       report.ended(if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed")
+      if (report.isOfInterest) logDebug(s"Dynamic filters: query ${e.executionId} ${report.summary}")
       DynamicFiltersTab.ended(sc, report)
     } finally Executions.instance.close(e.executionId)
 

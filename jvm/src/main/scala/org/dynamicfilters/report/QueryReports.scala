@@ -8,7 +8,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{FilterCodec, TupleText, ValueFilter}
-import org.dynamicfilters.scan.ScanRun
+import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TopKAccumulator}
 
@@ -246,6 +246,14 @@ final class QueryReport(val executionId: Long) {
 
   /** Whether it has ended, and well: what no task came to was skipped then. */
   def cameToEnd: Boolean = state == "finished"
+
+  /** For the log, once the execution has ended. */
+  def summary: String = synchronized {
+    val ready = filters.count(_.view(executionId, running = false).state == FilterState.ready)
+    val reports = scans.map(_.report(executionId))
+    val pruned = reports.map(r => r(ScanCounter.Rows) - r(ScanCounter.RowsOutput)).sum
+    s"ended: $ready of ${filters.size} filters ready, ${scans.size} filtered scans, $pruned rows pruned"
+  }
 
   /** Whether there is anything to show. */
   def isOfInterest: Boolean = synchronized(filters.nonEmpty || scans.nonEmpty || rejected.nonEmpty)
