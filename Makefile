@@ -3,6 +3,7 @@
 #   make test PYTEST_ARGS="-k nulls -x"         passes options on to every pytest run
 #   make test-connect                           one mode only: test-classic, test-local-cluster, test-connect
 #   make test-unit test-jvm lint linkage        the other parts of make test, one by one
+#   make test-spark SUITES="joins JoinSuite"    Spark's own tests with the plugin; all of them: SUITES=all
 #   make help                                   all targets
 
 SPARK := 4.3.0
@@ -33,7 +34,7 @@ PYTEST := .venv/bin/python -m pytest
   build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
   test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local \
   check-classic check-local-cluster test-large test-tight-heap \
-  test-browser linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro
+  test-browser linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro test-spark
 
 help:
 	@echo "make demo    run a TopK on real Parquet input with and without filters"
@@ -50,9 +51,10 @@ help:
 	@echo "             random queries, each with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
 	@echo "make test-delta test-iceberg test-avro   tables of formats whose jars Maven fetches, on a Spark they fit"
+	@echo "make test-spark [SUITES=all]   Spark's own compiled tests with the plugin loaded; without SUITES a part of minutes"
 	@echo "make test-browser        Spark's UI in a headless Chromium, where one is installed"
 	@echo "make test-tight-heap     a join of large broadcasts in a heap that is just enough without filters"
-	@echo "make test-all            all of these: test with every case, of table formats too, test-large,"
+	@echo "make test-all            all of these: test with every case, of table formats too, test-spark, test-large,"
 	@echo "             test-tight-heap, soak, fuzz"
 	@echo "make docs    build the documentation site, build/docs/index.html; its links are checked"
 	@echo "make docs-links          ask for each link of the site that leads elsewhere (needs a network)"
@@ -292,9 +294,15 @@ test-browser: $(VENV) $(JAR)
 test-tight-heap: $(VENV) $(JAR)
 	.venv/bin/python benchmarks/tight_heap.py
 
+# Spark's own compiled tests, which Maven Central has for this version. Groups and suites: tools/spark-tests/suites.toml.
+SPARK_WITH_TESTS := 4.2.0
+SUITES ?= core
+test-spark: $(JAR)
+	$(PYTHON) tools/test_spark.py --jar $(JAR) --spark $(SPARK_WITH_TESTS) $(SUITES)
+
 # Runs every part, also after one has failed.
 test-all:
-	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-docs-all docs test-delta test-iceberg test-avro test-large test-browser \
+	@EVERY_CASE=1 $(MAKE) --no-print-directory --keep-going test test-spark test-docs-all docs test-delta test-iceberg test-avro test-large test-browser \
 	  test-tight-heap soak fuzz
 
 # With an older line the core of one table format: an application has one of them.

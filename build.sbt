@@ -126,3 +126,31 @@ lazy val jvm = (project in file("jvm")).settings(
 lazy val faults = (project in file("faults"))
   .dependsOn(jvm)
   .settings(common, name := "spark-dynamic-filters-faults", publish / skip := true)
+
+// Spark's own compiled tests and what they need (tools/test_spark.py). The root does not aggregate it, so that no other
+// command fetches these jars.
+lazy val sparkTests = (project in file("build/spark-tests")).settings(
+  publish / skip := true,
+  libraryDependencies ++= Seq(
+    "sql",
+    "catalyst",
+    "core",
+    "sql-api",
+    "common-utils",
+    "common-utils-java",
+    "tags",
+    "network-common",
+    "network-shuffle",
+    "launcher"
+  ).flatMap { module =>
+    val main = "org.apache.spark" % s"spark-${module}_2.13" % sparkVersion
+    Seq(main, main.classifier("tests"))
+  },
+  libraryDependencies ++= Seq(
+    "org.apache.spark" %% "spark-connect" % sparkVersion,
+    "org.scalatest" %% "scalatest" % "3.2.19",
+    "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0",
+    "org.scalatestplus" %% "mockito-5-18" % "3.2.19.0",
+    "org.mockito" % "mockito-core" % "5.23.0"
+  )
+)
