@@ -1,7 +1,9 @@
-"""Runs Spark's own compiled tests with the plugin: python tools/test_spark.py --jar JAR [--spark 4.2.0] [NAME...].
+"""Runs Spark's own compiled tests with the plugin.
 
-NAME is a group or a suite of tools/spark-tests/suites.toml, or `all`; without one the group `core` runs. Tests
-that fail are run again without the plugin. A test that fails only with it is a fault, unless
+    python tools/test_spark.py --jar JAR [--spark 4.2.0] [NAME...]
+
+NAME is a group or a suite of tools/spark-tests/suites.toml, or `all`; without one the group `core` runs.
+Tests that fail are run again without the plugin. A test that fails only with it is a fault, unless
 tools/spark-tests/excluded.toml names it with a reason.
 """
 
@@ -32,8 +34,8 @@ OPENED = (
     "java.lang java.lang.invoke java.lang.reflect java.io java.net java.nio java.util java.util.concurrent "
     "java.util.concurrent.atomic jdk.internal.ref sun.nio.ch sun.nio.cs sun.security.action sun.util.calendar"
 )
-# As in Spark's own build (project/SparkBuild.scala, TestSettings). The C1 compiler alone: generated code runs a few
-# times here, and compiling it well would take longer than it spares.
+# As in Spark's own build (project/SparkBuild.scala, TestSettings). C1 is the only compiler: generated code
+# runs a few times here, and compiling it well would take longer than it spares.
 JVM = [
     "-Xmx3g",
     "-Xss4m",
