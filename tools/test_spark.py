@@ -98,6 +98,12 @@ class Bench:
         shutil.copy(jar, ours)
         # Suites read their data as files, hence the unpacked ones come before the jar that has them, too.
         self.class_path = os.pathsep.join([str(self.resources), *jars, str(ours)])
+        # For the executors of suites that run in local-cluster: there is no folder of Spark's jars.
+        self.executors = {
+            "SPARK_TESTING": "1",
+            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_DIST_CLASSPATH": self.class_path,
+        }
 
     def _jars(self, spark: str) -> list[str]:
         """Fetches what is missing, and remembers where it is."""
@@ -150,7 +156,7 @@ class Bench:
                 cwd=work,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=os.environ | {"SPARK_TESTING": "1"},
+                env=os.environ | self.executors,
             )
             try:
                 ended = f"its JVM ended with {process.wait(minutes * 60)}"
