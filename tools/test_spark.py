@@ -54,6 +54,8 @@ JVM = [
     "-Dspark.unsafe.exceptionOnMemoryLeak=true",
 ]
 PLUGIN = "-Dspark.plugins=org.dynamicfilters.DynamicFiltersPlugin"
+# In ScalaTest's output.
+ABORTED = re.compile(r"(\S+) \*\*\* ABORTED \*\*\*")
 # Written by the plugin's listener at the end of an application and of a query. log4j2.properties asks for it.
 LOADED = "live executions"
 ENDED = re.compile(r"(\d+) of \d+ filters ready, \d+ filtered scans, (\d+) rows pruned")
@@ -169,11 +171,14 @@ class Bench:
 
     def _read(self, reports: Path, suites: Iterable[str], ended: str) -> Run:
         run = Run()
+        aborted = set(ABORTED.findall((reports / "out.txt").read_text(errors="replace")))
         for suite in suites:
             report = reports / f"TEST-{PACKAGE}{suite}.xml"
             if not report.exists():
                 run.failed[Test(suite, WHOLE_SUITE)] = f"no report: {ended}"
                 continue
+            if aborted & {suite.rpartition(".")[2], PACKAGE + suite}:
+                run.failed[Test(suite, WHOLE_SUITE)] = "aborted before or after its tests"
             for case in ET.parse(report).iter("testcase"):
                 test = Test(suite, case.get("name", ""))
                 fault = case.find("failure") if case.find("failure") is not None else case.find("error")
@@ -218,15 +223,15 @@ def excluded() -> dict[Test, str]:
 
 
 def without_plugin(bench: Bench, group: str, suspects: Iterable[Test], minutes: float) -> Run:
-    """Runs these tests again, without the plugin."""
+    """Runs these tests again, without the plugin.
+
+    Not a suite that has no report: one that cannot run has no place in the list.
+    """
     tests: dict[str, list[str]] = {}
     for t in sorted(suspects):
-        tests.setdefault(t.suite, []).append(t.name)
-    if not tests:
-        return Run()
-    # Without names of tests a whole suite runs.
-    again = {suite: [] if WHOLE_SUITE in names else names for suite, names in tests.items()}
-    return bench.run(group, again, minutes, plugin=False)
+        if t.name != WHOLE_SUITE:
+            tests.setdefault(t.suite, []).append(t.name)
+    return bench.run(group, tests, minutes, plugin=False) if tests else Run()
 
 
 def main() -> int:
