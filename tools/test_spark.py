@@ -85,6 +85,38 @@ class Run:
         return sum(t.suite == suite and t.name != WHOLE_SUITE for t in [*self.passed, *self.failed])
 
 
+def read(reports: Path, suites: Iterable[str], ended: str) -> Run:
+    """What one JVM has left in its folder.
+
+    Args:
+        ended: how the JVM ended, for suites without a report
+    """
+    run = Run()
+    aborted = set(ABORTED.findall((reports / "out.txt").read_text(errors="replace")))
+    for suite in suites:
+        report = reports / f"TEST-{PACKAGE}{suite}.xml"
+        if not report.exists():
+            run.failed[Test(suite, WHOLE_SUITE)] = f"no report: {ended}"
+            continue
+        if aborted & {suite.rpartition(".")[2], PACKAGE + suite}:
+            run.failed[Test(suite, WHOLE_SUITE)] = "aborted before or after its tests"
+        for case in ET.parse(report).iter("testcase"):
+            test = Test(suite, case.get("name", ""))
+            fault = case.find("failure") if case.find("failure") is not None else case.find("error")
+            if fault is not None:
+                run.failed[test] = (fault.get("message") or fault.text or "").strip()
+            elif case.find("skipped") is None:
+                run.passed.add(test)
+    log = reports / "spark.log"
+    if log.exists():
+        text = log.read_text(errors="replace")
+        run.loaded = LOADED in text
+        ends = ENDED.findall(text)
+        run.filtered = sum(int(ready) > 0 for ready, _ in ends)
+        run.pruned = sum(int(rows) > 0 for _, rows in ends)
+    return run
+
+
 class Bench:
     """Where the tests run: class path, files of the source tree, reports."""
 
@@ -167,33 +199,7 @@ class Bench:
             finally:
                 process.kill()
                 process.wait()
-        return self._read(reports, suites, ended)
-
-    def _read(self, reports: Path, suites: Iterable[str], ended: str) -> Run:
-        run = Run()
-        aborted = set(ABORTED.findall((reports / "out.txt").read_text(errors="replace")))
-        for suite in suites:
-            report = reports / f"TEST-{PACKAGE}{suite}.xml"
-            if not report.exists():
-                run.failed[Test(suite, WHOLE_SUITE)] = f"no report: {ended}"
-                continue
-            if aborted & {suite.rpartition(".")[2], PACKAGE + suite}:
-                run.failed[Test(suite, WHOLE_SUITE)] = "aborted before or after its tests"
-            for case in ET.parse(report).iter("testcase"):
-                test = Test(suite, case.get("name", ""))
-                fault = case.find("failure") if case.find("failure") is not None else case.find("error")
-                if fault is not None:
-                    run.failed[test] = (fault.get("message") or fault.text or "").strip()
-                elif case.find("skipped") is None:
-                    run.passed.add(test)
-        log = reports / "spark.log"
-        if log.exists():
-            text = log.read_text(errors="replace")
-            run.loaded = LOADED in text
-            ends = ENDED.findall(text)
-            run.filtered = sum(int(ready) > 0 for ready, _ in ends)
-            run.pruned = sum(int(rows) > 0 for _, rows in ends)
-        return run
+        return read(reports, suites, ended)
 
 
 def chosen(names: list[str], groups: dict[str, list[str]]) -> dict[str, list[str]]:
