@@ -55,6 +55,8 @@ _CALLS = frozenset(
 )
 _PARTS = frozenset(
     {
+        # For the driver's log.
+        "ended: … of … filters ready, … filtered scans, … rows pruned",
         # What is put into reasons, and text of plans and reports.
         "page index",
         "the column",
