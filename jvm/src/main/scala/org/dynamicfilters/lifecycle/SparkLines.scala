@@ -3,7 +3,8 @@ package org.dynamicfilters.lifecycle
 import org.apache.spark.SPARK_VERSION
 import org.slf4j.LoggerFactory
 
-/** The Spark lines that the plugin supports. On any other line the plugin stays off and Spark works as without it.
+/** Where the plugin works: on the Spark lines that it supports, with Spark Connect's jar. Elsewhere it stays off, and Spark works
+  * as without it.
   *
   * Uses the library of Java alone: Spark 3.5 may run with Scala 2.12, where a class that uses collections of Scala 2.13 fails
   * when it is loaded.
@@ -12,14 +13,18 @@ object SparkLines {
   private val supported = java.util.Arrays.asList("4.1", "4.2", "4.3")
   private val warned = new java.util.concurrent.atomic.AtomicBoolean
 
-  /** Whether this process runs a supported Spark. If not, the log gets one line about it. */
+  /** Whether the plugin works in this process. If not, the log gets one line about it. */
   def isSupported: Boolean = {
-    val found = isSupported(SPARK_VERSION)
-    if (!found && warned.compareAndSet(false, true))
+    val refusal =
+      if (!isSupported(SPARK_VERSION))
+        "Spark " + SPARK_VERSION + " is not supported, only " + String.join(", ", supported) + " are"
+      else if (!hasProtobuf) "the class path lacks the jar spark-connect, whose protobuf they need"
+      else null
+    if (refusal != null && warned.compareAndSet(false, true))
       LoggerFactory
         .getLogger("org.dynamicfilters.DynamicFiltersPlugin")
-        .warn("Dynamic filters stay off: Spark " + SPARK_VERSION + " is not supported, only " + text + " are")
-    found
+        .warn("Dynamic filters stay off: " + refusal)
+    refusal == null
   }
 
   /** @param version
@@ -30,5 +35,8 @@ object SparkLines {
     numbers.length > 1 && supported.contains(numbers(0) + "." + numbers(1))
   }
 
-  private def text = String.join(", ", supported)
+  /** Whether our messages link: distributions of Spark have Spark Connect, an application that depends on spark-sql only has not. */
+  private def hasProtobuf: Boolean =
+    try Class.forName("org.dynamicfilters.proto.UserFilterCommand", true, getClass.getClassLoader) != null
+    catch { case _: LinkageError => false }
 }
