@@ -98,7 +98,7 @@ class Event(NamedTuple):
 
 def events(spark: SparkSession) -> list[Event]:
     """What the driver has been told, as its JVM holds it."""
-    told = spark._jvm.org.dynamicfilters.testing.FaultsOnRequest.traced()  # type: ignore[union-attr]
+    told = spark._jvm.org.dynamicfilters.testing.FaultHooksProvider.traced()  # type: ignore[union-attr]
     texts = (told.apply(i).text().split("|", 5) for i in range(told.size()))
     return [Event(e, int(query), what, int(part), int(at), key) for e, query, what, part, at, key in texts]
 

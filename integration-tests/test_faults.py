@@ -193,9 +193,9 @@ def test_nobody_can_inject_faults_into_a_normal_application(tmp_path: Path, spar
         pytest.skip("an application of its own: the mode of the suite makes no difference")
     code = """
 from spark_dynamic_filters.testing import faults, FaultsNotEnabled
-from spark_dynamic_filters._jar import FAULTS_ENABLED, faults_jars
+from spark_dynamic_filters._jar import FAULTS_ENABLED, faults_jar_path
 # The jar alone injects nothing.
-quiet |= {FAULTS_ENABLED: "false", "spark.jars": ",".join(faults_jars({FAULTS_ENABLED: "true"}))}
+quiet |= {FAULTS_ENABLED: "false", "spark.jars": faults_jar_path()}
 spark = start("local[2]")
 try:
     with faults(spark): pass

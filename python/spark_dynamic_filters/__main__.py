@@ -7,7 +7,7 @@ import sys
 
 from . import _demo
 from ._errors import shown
-from ._jar import FAULTS_ENABLED, faults_jars, jar_path
+from ._jar import faults_jar_path, jar_path
 from ._settings import SETTINGS
 from ._version import __version__
 
@@ -20,7 +20,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
     jar = commands.add_parser("jar", help="print the path of the bundled jar, for --jars")
-    jar.add_argument("--faults", action="store_true", help="that of the jar which injects faults for tests")
+    jar.add_argument(
+        "--faults", action="store_true", help="print the path of the jar that injects faults, for tests"
+    )
     commands.add_parser("confs", help="print the settings with their defaults and meaning")
     demo = commands.add_parser("demo", help="run a TopK and a join with and without filters")
     demo.add_argument("--rows", type=_rows, default=_demo.ROWS, help="rows of its table (%(default)s)")
@@ -30,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         return _demo.main(options.rows, options.data)
     if options.command == "jar":
         try:
-            print(*(faults_jars({FAULTS_ENABLED: "true"}) if options.faults else [jar_path()]))
+            print(faults_jar_path() if options.faults else jar_path())
         except FileNotFoundError as error:
             print(error, file=sys.stderr)
             return 1

@@ -28,7 +28,8 @@ def configure(builder: Builder) -> Builder:
     """Makes sessions of `builder` use dynamic filters.
 
     Adds the bundled jar to `spark.jars` and the plugin to `spark.plugins`. If the builder has
-    `spark.dynamicFilters.testing.faults.enabled=true`, the jar that injects faults for tests is added too.
+    `spark.dynamicFilters.testing.faults.enabled=true` and no JVM runs yet, the jar that injects faults for
+    tests is added as well.
     Whatever the builder, `spark-defaults.conf`, or `--properties-file` and `--conf` in PYSPARK_SUBMIT_ARGS
     already have in those settings stays.
 
@@ -81,7 +82,7 @@ def configure(builder: Builder) -> Builder:
         jar = jar_path()
         _refuse_replaced_jars(jar)
         jars = items(options.get("spark.jars", inherited.get("spark.jars")))
-        added = [jar for jar in faults_jars(options) if jar not in jars]
+        added = [other for other in faults_jars(options) if other not in jars]
         if not has_our_jar(jars):
             added.append(jar)
         if added:

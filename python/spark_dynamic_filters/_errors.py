@@ -27,7 +27,7 @@ class PluginNotLoaded(DynamicFiltersError):
 
 
 class UnsupportedSpark(PluginNotLoaded):
-    """The application's Spark is of a line that the plugin does not support; it runs as stock Spark."""
+    """The plugin does not support the application's Spark line and stays off."""
 
 
 class VersionMismatch(DynamicFiltersError):

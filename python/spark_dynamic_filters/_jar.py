@@ -11,7 +11,7 @@ from ._version import __version__, checkout
 JAR_PREFIX = "spark-dynamic-filters_2.13-"
 JAR_NAME = f"{JAR_PREFIX}{__version__}.jar"
 _FAULTS_NAME = f"spark-dynamic-filters-faults_2.13-{__version__}.jar"
-#: With it an application has faults injected, for tests. They are in a jar of their own.
+#: Setting that allows fault injection in an application, for tests. The code for it is in a second jar.
 FAULTS_ENABLED = "spark.dynamicFilters.testing.faults.enabled"
 
 
@@ -27,13 +27,22 @@ def jar_path() -> str:
 
 
 def faults_jars(settings: Mapping[str, object]) -> list[str]:
-    """Absolute path of the jar that injects faults, if an application with these settings needs it.
+    """The jar that injects faults, as an absolute path, if `settings` enable it; otherwise an empty list.
 
     Raises:
         FileNotFoundError: as for `jar_path`.
     """
     enabled = str(settings.get(FAULTS_ENABLED, "")).strip().lower() == "true"
-    return [_path("faults", _FAULTS_NAME)] if enabled else []
+    return [faults_jar_path()] if enabled else []
+
+
+def faults_jar_path() -> str:
+    """Absolute path of the jar that injects faults, for tests.
+
+    Raises:
+        FileNotFoundError: as for `jar_path`.
+    """
+    return _path("faults", _FAULTS_NAME)
 
 
 def _path(project: str, name: str) -> str:

@@ -74,7 +74,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
     Raises:
         PluginNotLoaded: the table function is not there.
-        UnsupportedSpark: nor can it be, with this line of Spark (also a PluginNotLoaded).
+        UnsupportedSpark: the plugin does not support this Spark (also a PluginNotLoaded).
     """
     try:
         df = spark.sql(text)

@@ -25,11 +25,11 @@ LISTED = [suite for suites in GROUPS.values() for suite in suites]
 
 
 def test_names_are_groups_or_suites() -> None:
-    assert tool.chosen([], GROUPS) == {"core": GROUPS["core"]}
-    assert tool.chosen(["all"], GROUPS) == GROUPS
-    assert tool.chosen(["JoinSuite", "joins"], GROUPS)["joins"] == GROUPS["joins"]
+    assert tool.grouped([], GROUPS) == {"core": GROUPS["core"]}
+    assert tool.grouped(["all"], GROUPS) == GROUPS
+    assert tool.grouped(["JoinSuite", "joins"], GROUPS)["joins"] == GROUPS["joins"]
     with pytest.raises(SystemExit, match="JoinsSuite: neither a group nor a suite"):
-        tool.chosen(["JoinsSuite"], GROUPS)
+        tool.grouped(["JoinsSuite"], GROUPS)
 
 
 def test_each_suite_is_listed_once_and_each_exclusion_has_a_reason() -> None:

@@ -112,9 +112,9 @@ def assert_same_result(
         tolerance: largest relative or absolute difference between floats that counts as equal. 0.0: none.
             NaN equals NaN.
         alone: whether to run with single producers, too; False: only with filters off and on.
-        fires: whether a filter has to skip rows in the run with all on, see `SameResult.fired`. True: equal
-            rows without a filter prove nothing and are a failure. False: none may. None: not asserted, for
-            example because the filter may come too late.
+        fires: whether a filter has to skip rows in the run with all on, see `SameResult.fired`. True: at
+            least one filter must skip rows. False: no filter may skip rows. None: not asserted, for example
+            because the filter may come too late.
 
     Returns:
         The rows of every run, and the report of the one with all filters on.

@@ -28,11 +28,13 @@ import org.dynamicfilters.user.DynamicFilterFunctions
   */
 class DynamicFiltersExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit =
-    if (SparkLines.isSupported) Extensions.inject(extensions)
+    if (SparkLines.isSupported) InjectedRules.inject(extensions)
 }
 
-/** Apart from the class that Spark makes: on a line that is not supported these references may not even link. */
-private object Extensions {
+/** Separate from DynamicFiltersExtensions: Spark loads that class on every Spark line, and these references may not link on
+  * an unsupported one.
+  */
+private object InjectedRules {
   def inject(extensions: SparkSessionExtensions): Unit = {
     Driver.settings.size // registers them
     extensions.injectColumnar { session => started(session); new DynamicFilterColumnarRule }

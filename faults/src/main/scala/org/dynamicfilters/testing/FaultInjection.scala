@@ -14,9 +14,9 @@ import org.dynamicfilters.state.{ContributionSink, KeyOffers, TestHooks, TopKBou
 
 /** Injects faults into the exchange and into tasks: for tests only.
   *
-  * Installed where the application was started with `spark.dynamicFilters.testing.faults.enabled=true`, which no session can
-  * change. A session then chooses faults by `spark.dynamicFilters.testing.faults.spec`; Spark carries session settings into
-  * tasks.
+  * Installed if the application was started with `spark.dynamicFilters.testing.faults.enabled=true` and this jar is on its
+  * class path. No session can change that. A session then chooses faults by `spark.dynamicFilters.testing.faults.spec`;
+  * Spark carries session settings into tasks.
   *
   * It acts on
   *   - messages between executors and the driver, both ways, and the time that the driver takes for one;
@@ -136,8 +136,8 @@ private[testing] class FaultInjection(ledger: FaultLedger, ownProcess: Boolean) 
   }
 }
 
-object FaultInjection {
-  private[testing] val EndpointName = "dynamic-filters-faults"
+private[testing] object FaultInjection {
+  val EndpointName = "dynamic-filters-faults"
   private val MostExecutions = 1000
   private val MostWaiting = 100000
 

@@ -11,5 +11,5 @@ object FaultSettings {
     Prefix + "testing.faults.spec",
     default = "",
     "For tests: the faults that are injected into this session's queries."
-  )(FaultsOnRequest.checked)
+  )(FaultHooksProvider.checked)
 }

@@ -120,28 +120,30 @@ final class Coordinator(
 
   private def subscribed(peer: String, m: Message.Subscribe): Unit = {
     val name = m.filter
-    val join = filters.join(name.filterId)
-    build(join)
+    val joinState = filters.join(name.filterId)
+    joinState.foreach(build)
     synchronized {
       val isKnown = coordinated(m.executionId).exists { e =>
         boundOf(e, name) match {
           case Some(b) =>
-            this.join(b, peer)
+            join(b, peer)
             if (!b.merged.bound.isNone) send(peer, b.message)
             true
           case None =>
-            val user = if (join.isEmpty) filters.user(e.id, name.filterId) else None
-            join.foreach(lateJoin(e, _).subscribe(peer))
+            val user = if (joinState.isEmpty) filters.user(e.id, name.filterId) else None
+            joinState.foreach(lateJoin(e, _).subscribe(peer))
             user.foreach(liveUser(e, _).subscribe(peer))
-            join.isDefined || user.isDefined
+            joinState.isDefined || user.isDefined
         }
       }
       if (!isKnown) unknown(peer, m.executionId)
     }
   }
 
-  /** Builds a filter that is complete, if it is not built: without the lock, which the answer to a task needs. */
-  private def build(join: Option[JoinState]): Unit = join.foreach(_.current)
+  /** Builds the filter if all partitions have reported. Call it without the lock: answers to tasks take the lock for bounds
+    * of TopKs ([[bound]]).
+    */
+  private def build(joinState: JoinState): Unit = joinState.current
 
   /** Answers an executor's question: what to reply, and what goes beside it; None to what is no question. */
   def asked(bytes: Array[Byte]): Option[(Array[Byte], Option[Payload])] = {
@@ -175,13 +177,13 @@ final class Coordinator(
     }
   }
 
-  /** The filter of a build side that is complete, for a task that holds its slot until it has an answer (contract 7): a large one
-    * that is not built yet is built later, and there is none for now.
+  /** The filter for a task that asks. The task holds a slot until it is answered (contract 7), so a large filter is not
+    * built here. Its build is scheduled, and this answer has no filter.
     */
   def currentForTask(state: JoinState): Option[ValueFilter] = state.phaseAtEnd match {
     case JoinPhase.Ready(filter, _, _, _) => Some(filter)
     case JoinPhase.Building(_, JoinPhase.Reports.All) =>
-      schedule.later(0)(build(Some(state)))
+      schedule.later(0)(build(state))
       None
     case _ => None
   }
@@ -222,7 +224,7 @@ final class Coordinator(
         // Called on the scheduler's thread, among others.
         state.onSettled(() =>
           schedule.later(0) {
-            if (e.isOpen) build(Some(state))
+            if (e.isOpen) build(state)
             synchronized(if (e.isOpen) made.settled())
           }
         )

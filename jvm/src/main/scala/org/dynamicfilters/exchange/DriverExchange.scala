@@ -18,7 +18,9 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
   private val worker =
     new Worker("coordinator", DriverExchange.MostWaiting, counters, DriverExchange.MostWaitingBytes)
 
-  // Tasks hold their slots until they have an answer, and a filter may be built or encoded for seconds (contract 7).
+  // Answers to tasks have a thread of their own, because the other thread may build or encode a filter for seconds while
+  // tasks hold their slots (contract 7). `ExecutorExchange` limits how long a task waits, `Coordinator.currentForTask` what an
+  // answer may build.
   private val answers = new Worker("answers", DriverExchange.MostWaiting, counters)
 
   val coordinator =
@@ -41,7 +43,8 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
         worker.later(0, bytes.length)(TestHooks.current.handles(bytes)(coordinator.received(peer, bytes)))
       override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
         def nothing(): Unit = reply(Array.emptyByteArray, null)
-        // Encoding a filter takes too long for Spark's threads. An empty answer is none, and spares whoever asks the wait.
+        // Encoding a filter takes too long for Spark's threads. An empty answer means that there is none; the task then
+        // does not wait for its timeout.
         val will = answers.later(0) {
           try
             coordinator.asked(bytes) match {

@@ -1,8 +1,8 @@
 package org.dynamicfilters.exchange
 
-import java.lang.ref.{ReferenceQueue, WeakReference}
-import java.util.concurrent.ConcurrentHashMap
+import java.util.{Collections, WeakHashMap}
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
@@ -17,13 +17,9 @@ import org.dynamicfilters.state.Executions
   * belong to the execution, and are destroyed with it.
   */
 object FilterBroadcasts {
-  // What was made and may still have blocks somewhere. Spark's cleaner drops those of a broadcast that is gone.
-  private val made = new ConcurrentHashMap[Long, Made]()
-  private val gone = new ReferenceQueue[Broadcast[Array[Byte]]]
-
-  private final class Made(b: Broadcast[Array[Byte]]) extends WeakReference[Broadcast[Array[Byte]]](b, gone) {
-    val id: Long = b.id
-  }
+  // Broadcasts that may still have blocks. An entry goes when its broadcast is collected; Spark's ContextCleaner then removes
+  // the blocks.
+  private val made = Collections.synchronizedMap(new WeakHashMap[Broadcast[Array[Byte]], Unit])
 
   /** A filter that goes with a scan of this execution.
     *
@@ -41,19 +37,18 @@ object FilterBroadcasts {
 
   /** A filter for scans that run; whoever makes it destroys it. */
   def ofExecution(sc: SparkContext, bytes: Array[Byte]): Broadcast[Array[Byte]] = {
-    Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case m: Made => made.remove(m.id); case _ => }
     val b = sc.broadcast(bytes)
-    made.put(b.id, new Made(b))
+    made.put(b, ())
     b
   }
 
   /** For those of [[ofExecution]]. Who is fetching it just now fails to, and goes on without: its query has ended. */
   def destroy(b: Broadcast[Array[Byte]]): Unit = quietly(b) { x =>
     x.destroy()
-    made.remove(x.id)
+    made.remove(x)
   }
 
-  /** How many it keeps an eye on; for tests. */
+  /** Number of known broadcasts, for tests. */
   private[exchange] def known: Int = made.size
 
   // The context may be stopped.
@@ -63,9 +58,8 @@ object FilterBroadcasts {
 
   /** Blocks of filters that Spark holds anywhere. */
   def blocks(): Long = {
-    val (held, n) = SparkAccess.broadcastBlocks(made.containsKey(_))
-    made.keySet.removeIf(!held.contains(_))
-    n
+    val ids = made.synchronized(made.keySet.asScala.iterator.map(_.id).toSet)
+    SparkAccess.broadcastBlocks(ids)
   }
 
   /** The context is gone. */

@@ -61,7 +61,7 @@ private[filter] object FilterBuilder {
           keys,
           limits,
           range,
-          Some(s"too few keys for a bitmap: fewer than $fewestPerPart in each 2^32 numbers")
+          Some(s"too few keys for a bitmap: on average fewer than $fewestPerPart in each range of 2^32 numbers")
         )
       else {
         val bits = keys match {

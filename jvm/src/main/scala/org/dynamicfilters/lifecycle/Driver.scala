@@ -19,7 +19,7 @@ object Activation extends Enumeration {
 /** The driver's side: hears of queries that start and end. One for each Spark context. */
 object Driver {
 
-  /** All settings; asked for before a session reads its configuration, because that registers them with Spark. */
+  /** All settings of this jar; asked for before a session reads its configuration, because that registers them with Spark. */
   def settings: Seq[Setting[_]] = Settings.all :+ TestHooks.Enabled
 
   private final class Running(val sc: SparkContext, val by: Activation.Value)
@@ -32,7 +32,7 @@ object Driver {
       // Its end may have been among the events that Spark dropped.
       running.foreach(r => stop(r.sc))
       DriverExchange.stop()
-      FaultsJar.startDriver(sc)
+      TestHooksLoader.startDriver(sc)
       DriverExchange.start(sc)
       running = Some(new Running(sc, by))
       sc.addSparkListener(new QueryListener(sc))

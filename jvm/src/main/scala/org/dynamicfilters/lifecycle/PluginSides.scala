@@ -13,7 +13,7 @@ import org.dynamicfilters.settings.Settings
 
 private[dynamicfilters] final class ExecutorSide extends ExecutorPlugin {
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
-    FaultsJar.startExecutor()
+    TestHooksLoader.startExecutor()
     ExecutorExchange.start()
   }
 

@@ -60,8 +60,8 @@ private[operators] final class SourceScan(
     (c, i) <- spec.columns.zipWithIndex
     if scan.conf.resolver(c.name, column)
     complete <- known(i)
-    isKnown = SplitBounds.inSparksOrder(scan.scan, StructField(c.name, c.domain.dataType))
-    predicate <- V2Predicates.of(c.name, complete, isKnown)
+    inSparksOrder = SplitBounds.inSparksOrder(scan.scan, StructField(c.name, c.domain.dataType))
+    predicate <- V2Predicates.of(c.name, complete, inSparksOrder)
   } yield predicate
 
   private def chosen(bounds: Option[SplitBounds], ofSource: PartitionReaderFactory): Scan = {

@@ -3,7 +3,7 @@ package org.dynamicfilters.operators
 import org.apache.spark.sql.connector.expressions.Expression
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, And, Predicate}
 import org.apache.spark.sql.execution.dynamicfilters.ExpressionAccess
-import org.apache.spark.sql.types.{BinaryType, DataType, DoubleType, FloatType, StringType}
+import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 
 /** Filters as predicates of DataSource V2. */
@@ -13,15 +13,15 @@ object V2Predicates {
   private val MostValues = 10000L
 
   /** @param inSparksOrder
-    *   whether the source is known to order the column's values as Spark does. A source may show as a STRING what it orders in
-    *   another way: a UUID, text of a database that ignores case
+    *   whether the source is known to order the column's values as Spark does. It does not for some STRING columns: UUIDs
+    *   in Iceberg, text with a case-insensitive collation
     * @return
     *   None where no predicate says less than everything. The predicate may let pass more than the filter
     */
   def of(column: String, filter: ValueFilter, inSparksOrder: Boolean): Option[Predicate] = {
     val reference = ExpressionAccess.column(column)
     def range(r: ValueFilter.Range) =
-      if (inSparksOrder || hasOneOrder(r.domain.dataType)) V2Predicates.range(reference, r) else None
+      if (inSparksOrder) V2Predicates.range(reference, r) else None
     filter match {
       case ValueFilter.Nothing => Some(new AlwaysFalse)
       case ValueFilter.NullsOnly(_) => Some(new Predicate("IS_NULL", Array(reference)))
@@ -53,12 +53,6 @@ object V2Predicates {
       val literals = keys.flatMap(zeros(domain, _)).map(ExpressionAccess.literal(_, domain.dataType))
       new Predicate("IN", (reference +: literals).toArray[Expression])
     }
-
-  /** Whether values of the type are ordered in the same way everywhere: numbers and times, but no text and no bytes. */
-  private def hasOneOrder(dataType: DataType): Boolean = dataType match {
-    case StringType | BinaryType => false
-    case _ => true
-  }
 
   private def range(reference: Expression, r: ValueFilter.Range): Option[Predicate] = {
     def compared(end: Option[End], inclusive: String, exclusive: String, of: Seq[Any] => Any) =

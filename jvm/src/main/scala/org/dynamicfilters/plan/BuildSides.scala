@@ -223,10 +223,10 @@ object BuildSides {
   /** Gives equal exchanges the same taps, those of subqueries included: Spark computes one of them, whichever it comes to first,
     * for all.
     *
-    * Without adaptive execution a subquery is planned before the query and apart from it, the broadcast of dynamic partition
-    * pruning without the rule at all (Spark 4.1 to 4.3: `PlanDynamicPruningFilters`). `ReuseExchangeAndSubquery` then puts its
-    * exchange in the place of the query's, or the other way round. Adaptive plans of subqueries are not looked into, see
-    * `MadeExchanges`.
+    * Without adaptive execution Spark plans subqueries before the query. The broadcast of dynamic partition pruning does
+    * not pass our rule (Spark 4.1 to 4.3: `PlanDynamicPruningFilters`). `ReuseExchangeAndSubquery` later keeps one of two
+    * equal exchanges, from either plan. With adaptive execution [[org.dynamicfilters.operators.MadeExchanges]] does this
+    * while the query runs.
     */
   def share(plan: SparkPlan, shared: SharedExchanges): SparkPlan = {
     // What is cheap to compare comes first.

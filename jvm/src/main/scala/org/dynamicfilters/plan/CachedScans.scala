@@ -49,7 +49,9 @@ object CachedScans {
       )
     } yield ()
 
-  /** Others may keep statistics in another order, or in part: what Spark makes of these is their own affair. */
+  /** Whether the serializer is one of Spark's. A third-party subclass may keep other statistics than
+    * [[org.dynamicfilters.scan.CachedBatches]] reads, or in another order.
+    */
   private def isSparks(s: CachedBatchSerializer): Boolean =
     s.isInstanceOf[SimpleMetricsCachedBatchSerializer] &&
       s.getClass.getPackageName == classOf[InMemoryTableScanExec].getPackageName

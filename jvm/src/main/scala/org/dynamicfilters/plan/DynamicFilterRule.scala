@@ -140,9 +140,9 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       val groups = new GroupTopKPlanner(conf, PushDown.keepsWhole(plan, shared(_)))
       plan.transformUp {
         case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
-          producer(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))
+          topK(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))
         case p: FilterProducer => p.neededRows.collect { case b: BestRows => b }.foldLeft(p: SparkPlan)(best)
-        case w: WindowGroupLimitExec => WindowLimitPlanner.plan(w, conf).fold[SparkPlan](w)(producer(w, w.orderSpec, _))
+        case w: WindowGroupLimitExec => WindowLimitPlanner.plan(w, conf).fold[SparkPlan](w)(topK(w, w.orderSpec, _))
       }
     }
 
@@ -154,15 +154,18 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     else if (p.children(child).isInstanceOf[TopKTapExec]) p
     else
       TopKPlanner.tapped(p.children(child), wanted, p, conf) match {
-        case Right(c) => p.withNewChildren(p.children.updated(child, c))
+        case Right(c) =>
+          DynamicFilterRule.accept(p, RejectedTag)
+          p.withNewChildren(p.children.updated(child, c))
         case Left(reason) => reject(p, Producer.topk, Seq(b.column.name), reason)
       }
   }
 
-  private def producer(p: SparkPlan, order: Seq[SortOrder], child: Either[String, SparkPlan]): SparkPlan =
-    produced(p, child, Producer.topk, order.flatMap(_.references.map(_.name)).take(1))
+  private def topK(p: SparkPlan, order: Seq[SortOrder], child: Either[String, SparkPlan]): SparkPlan =
+    withChild(p, child, Producer.topk, order.flatMap(_.references.map(_.name)).take(1))
 
-  private def produced(
+  /** The operator above a child with a tap, or why there is none. */
+  private def withChild(
       p: SparkPlan,
       child: Either[String, SparkPlan],
       producer: Producer.Value,
@@ -187,7 +190,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def aggregate(a: BaseAggregateExec): SparkPlan = a.child match {
     case _: TopKTapExec => a
     case _ if !Settings.get(conf, Settings.AggregateEnabled) || !AggregatePlanner.isCandidate(a) => a
-    case _ => produced(a, AggregatePlanner.plan(a, conf), Producer.aggregate, AggregatePlanner.columns(a))
+    case _ => withChild(a, AggregatePlanner.plan(a, conf), Producer.aggregate, AggregatePlanner.columns(a))
   }
 
   private def reject(p: SparkPlan, producer: Producer.Value, columns: Seq[String], reason: String): SparkPlan = {
@@ -204,16 +207,18 @@ object DynamicFilterRule {
   /** Why a join makes no filter of the tuples of its keys, beside those of single keys. */
   val RejectedTupleTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejectedTuple")
 
-  /** The filter that an operator made when it was planned. Its tap may run by the time that the operator is planned anew above the
-    * tap's stage, which does not show all that the planner asks for.
+  /** The TopK filter of an operator, kept on its logical operator. Adaptive execution may plan the operator again while the
+    * tap's stage runs. The planner cannot see through that stage, and without this tag would reject the operator.
     */
   private val TappedTag: TreeNodeTag[TopKRef] = TreeNodeTag[TopKRef]("dynamicfilters.tapped")
 
   /** Reasons that say only that planning comes too late. */
   private val TooLate = Set(PushDown.RunsAlready, BuildKeyTapExec.RanWithoutTap)
 
-  /** Takes back what was noted of an operator when it was planned before: it produces a filter now. */
-  def accept(p: SparkPlan, tag: TreeNodeTag[Rejected]): Unit = {
+  /** Removes an earlier rejection of an operator from its tags and from the report, because the operator produces a filter
+    * now.
+    */
+  private[plan] def accept(p: SparkPlan, tag: TreeNodeTag[Rejected]): Unit = {
     val before = p.getTagValue(tag) ++ p.logicalLink.flatMap(_.getTagValue(tag))
     if (before.nonEmpty) {
       p.unsetTagValue(tag)
@@ -228,7 +233,7 @@ object DynamicFilterRule {
     * @return
     *   what was noted: of an operator whose inputs run, of which nothing is left to plan, what was found before
     */
-  def reject(p: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): Rejected = {
+  private[plan] def reject(p: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): Rejected = {
     // The logical operator is what stays when it is planned anew.
     val before = if (TooLate.contains(now.reason)) p.logicalLink.flatMap(_.getTagValue(tag)) else None
     val rejected = before.getOrElse(now)

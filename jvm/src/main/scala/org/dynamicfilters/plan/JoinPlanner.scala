@@ -99,6 +99,7 @@ final class JoinPlanner(
         )
     done match {
       case Right((sides, _)) =>
+        DynamicFilterRule.accept(p, DynamicFilterRule.RejectedTag)
         p.withNewChildren(p.children.updated(probe, sides.probe).updated(build, sides.build))
       case Left(reason) => reject(p, Seq(m.column), reason)
     }

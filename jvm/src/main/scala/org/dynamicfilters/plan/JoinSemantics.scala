@@ -69,7 +69,7 @@ object JoinSemantics {
   def of(join: BaseJoinExec): JoinSemantics = of(join.joinType, isNullAware(join))
 
   /** The join with its article, for reasons: "a left outer join". Spark throws when asked for the SQL of an existence join. */
-  def name(joinType: JoinType): String = joinType match {
+  def withArticle(joinType: JoinType): String = joinType match {
     case ExistenceJoin(_) => "an existence join"
     case other =>
       val words = other.sql.toLowerCase(java.util.Locale.ROOT)

@@ -52,7 +52,7 @@ object JoinSides {
       j.joinType match {
         case FullOuter => "a full outer join needs every row of both sides"
         case other =>
-          s"${JoinSemantics.name(other)} needs every row of its ${if (streamsLeft) "left side" else "right side"}"
+          s"${JoinSemantics.withArticle(other)} needs every row of its ${if (streamsLeft) "left side" else "right side"}"
       }
 
   /** Why filtering one side of a shuffled join by the other is not expected to pay; None if it is. */

@@ -207,7 +207,7 @@ final class PushDown(
         if (columns.forall(c => has(join.left, c) || has(join.right, c))) s"$key comes from both sides of a join"
         else s"$key is made by a join"
       )
-    else if (!rules.carries) Left(s"${JoinSemantics.name(join.joinType)} is in the way")
+    else if (!rules.carries) Left(s"${JoinSemantics.withArticle(join.joinType)} is in the way")
     else {
       val before = unfiltered
       val own = intoSide(join, isLeft, columns, way)

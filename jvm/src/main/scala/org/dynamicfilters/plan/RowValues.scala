@@ -68,8 +68,8 @@ object RowValues {
 
     /** Row numbers of which the query only asks whether two are equal: other numbers for the same rows, unique as before, give the
       * same result. So they group, go through exchanges by hash and on to the next operator, and nothing else; they are not in
-      * the result. Delta's MERGE finds rows of the target that match twice that way, and so does Spark's own, in `MergeRowsExec`,
-      * which looks for their column by its name.
+      * the result. Delta's MERGE finds target rows that match twice this way. Spark's own MERGE does too, in
+      * `MergeRowsExec`; it finds the column by name, so the column is not in its expressions.
       */
     private lazy val comparedOnly: Set[ExprId] = {
       val made = nodes.flatMap {

@@ -41,35 +41,36 @@ final class SharedExchanges(plan: SparkPlan) {
     unfiltered(running(s.child)).canonicalized
   }.toSet
 
-  // What its broadcasts have, for pruning subqueries to find.
-  private lazy val broadcast: Set[SparkPlan] = all.collect {
+  // Canonical forms of the plans below broadcasts: a pruning subquery is used if its plan is among them.
+  private lazy val broadcastPlans: Set[SparkPlan] = all.collect {
     case b: BroadcastExchangeLike => unfiltered(b.children.head).canonicalized
     case q: BroadcastQueryStageExec => unfiltered(q.broadcast.children.head).canonicalized
   }.toSet
 
-  /** As Spark compares it when it makes a stage of it: what is narrowed already, in a stage or in a subquery, is the like of no
-    * exchange that is not.
+  /** The canonical form by which Spark will compare the plan when it makes a stage of it. An exchange whose scans are
+    * filtered never equals an unfiltered one.
     */
-  def canonical(p: SparkPlan): SparkPlan = p match {
+  private[plan] def canonical(p: SparkPlan): SparkPlan = p match {
     case q: QueryStageExec => q.canonicalized
-    case e => usedPruning(asPlanned(e)).canonicalized
+    case e => withoutUnusedPruning(asPlanned(e)).canonicalized
   }
 
-  /** The plan without dynamic partition pruning for which there is no broadcast. Adaptive execution takes that away last of all
-    * (Spark 4.1 to 4.3: `PlanAdaptiveDynamicPruningFilters`), and finds that exchanges are alike of which one had it: SPARK-32509.
+  /** Replaces dynamic partition pruning that has no broadcast by `true`. Adaptive execution does the same in its last rule
+    * (Spark 4.1 to 4.3: `PlanAdaptiveDynamicPruningFilters`). Exchanges that differ only in such pruning are therefore
+    * equal (SPARK-32509).
     */
-  private def usedPruning(p: SparkPlan): SparkPlan =
+  private def withoutUnusedPruning(p: SparkPlan): SparkPlan =
     if (pruning.isEmpty) p
     else
       p.transformAllExpressions {
         case d: DynamicPruningExpression if isUnused(d) => d.withNewChildren(Seq(Literal.TrueLiteral))
       }
 
-  private def isUnused(pruning: DynamicPruningExpression): Boolean = pruning.child match {
+  private def isUnused(d: DynamicPruningExpression): Boolean = d.child match {
     case in: InSubqueryExec =>
       in.plan match {
         case s: SubqueryAdaptiveBroadcastExec =>
-          s.onlyInBroadcast && !broadcast(unfiltered(running(s.child)).canonicalized)
+          s.onlyInBroadcast && !broadcastPlans(unfiltered(running(s.child)).canonicalized)
         case _ => false
       }
     case _ => false
@@ -108,7 +109,7 @@ final class SharedExchanges(plan: SparkPlan) {
     alike.size > 1 &&
     used
       .getOrElseUpdate(kind, alike.map(canonical).groupBy(identity).map { case (c, same) => c -> same.size })
-      .getOrElse(usedPruning(unfiltered(exchange)).canonicalized, 0) > 1
+      .getOrElse(withoutUnusedPruning(unfiltered(exchange)).canonicalized, 0) > 1
   }
 }
 

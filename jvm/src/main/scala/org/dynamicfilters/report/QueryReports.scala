@@ -230,7 +230,9 @@ final class QueryReport(val executionId: Long) {
     if (!rejected.exists(x => x.producer == r.producer && x.columns == r.columns)) rejected += r
   }
 
-  /** Forgets a reason: planned anew, the producer makes a filter. Others with the same columns note theirs when the query ends. */
+  /** Removes a rejection of a producer that makes a filter now. Equal rejections of other operators return when the query
+    * ends, from the operators' tags (`QueryListener`).
+    */
   def withdraw(r: Rejected): Unit = synchronized(rejected -= r)
 
   def add(f: FilterRecord): Unit = synchronized(if (!filters.contains(f)) filters += f)
@@ -247,7 +249,7 @@ final class QueryReport(val executionId: Long) {
   /** Whether it has ended, and well: what no task came to was skipped then. */
   def cameToEnd: Boolean = state == "finished"
 
-  /** For the log, once the execution has ended. */
+  /** For the log, once the execution has ended. Parsed by tools/test_spark.py. */
   def summary: String = synchronized {
     val ready = filters.count(_.view(executionId, running = false).state == FilterState.ready)
     val reports = scans.map(_.report(executionId))

@@ -64,7 +64,7 @@ private object IcebergSplits extends Logging {
       case _ => false
     })
 
-  /** Whether Iceberg orders the column's values as Spark does: it has UUIDs, which Spark shows as STRING. */
+  /** Whether Iceberg orders the column's values as Spark does. It does not for UUIDs, which Spark reads as STRING. */
   def inSparksOrder(scan: Scan, column: StructField): Boolean =
     try scan.getClass.getName == ScanClass && field(scan, column).isDefined
     catch {

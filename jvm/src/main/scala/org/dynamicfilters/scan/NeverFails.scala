@@ -26,9 +26,9 @@ private[dynamicfilters] object NeverFails {
   ): Boolean =
     new NeverFails(functionOf, Guards(notZero)).all(e)
 
-  /** Whether the type has room for all values of the other; not timestamps for all dates, nor for timestamps of another kind,
-    * whatever `canUpCast` says (of Spark 4.3's nanoseconds, yes). Else NULL takes their place, if that is the cast's mode: not in
-    * casts to intervals, for one, which fail in every mode but TRY.
+  /** Whether the cast has a value or NULL for every input. Casts between dates and timestamps, or between kinds of
+    * timestamps, do not: timestamps have a smaller range. `Cast.canUpCast` accepts some of them for the nanosecond
+    * timestamps of Spark 4.3. Casts to intervals fail in every mode except TRY.
     */
   private def hasAll(c: Cast): Boolean = {
     val from = c.child.dataType
@@ -44,7 +44,9 @@ private[dynamicfilters] object NeverFails {
     })
   }
 
-  /** Dates and timestamps, those of nanoseconds included, whose classes Spark has since 4.3. */
+  /** Whether the type is a date or a timestamp. By name, because the classes of nanosecond timestamps exist only since
+    * Spark 4.3.
+    */
   private def isTime(t: DataType): Boolean = t == DateType || t.typeName.startsWith("timestamp")
 
   /** Of MathContext.DECIMAL128, to which negation rounds decimals. */

@@ -47,7 +47,7 @@ object ScanSnapshots {
           values(executionId.flatMap(FilterRef.user(_, u.id)).map(_.newest.filter), tested(i))
         case _ => SnapshotFilter.Unknown
       }
-    // In this process the task that asks builds it.
+    // In local mode there is no exchange: the task that asks builds the filter.
     def current(state: JoinState) =
       DriverExchange.current.fold(state.current)(_.coordinator.currentForTask(state))
     // A filter may become complete between the choice of what travels and now.

@@ -8,9 +8,9 @@ import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarBat
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import org.dynamicfilters.filter.Selection
 
-/** The selected rows of a batch as a batch of their own: a view, which looks up a row's number with every value. Valid until
-  * the batch changes; not only until the selection does. Spark's operators hold several batches of Arrow at a time
-  * (`ColumnarArrowEvalPythonEvaluatorFactory`, Spark 4.3).
+/** The selected rows of a batch as a batch. It is a view if [[SelectedVector]] forwards all of its types, and a copy
+  * otherwise. A view is valid until the batch changes. Its row numbers are copied, because Spark's operators hold several
+  * Arrow batches while the selection is reused (`ColumnarArrowEvalPythonEvaluatorFactory`, Spark 4.3).
   */
 object SelectedBatch {
   def apply(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
@@ -20,14 +20,14 @@ object SelectedBatch {
       new ColumnarBatch(vectors.map(new SelectedVector(_, rows): ColumnVector), rows.length)
     else {
       val copy = BatchAccess.copied(batch, rows)
-      // Spark does that with a batch whose rows it has taken.
+      // The copy replaces the batch: frees the batch's Arrow vectors, as `ColumnarToRowExec` does.
       batch.closeIfFreeable()
       copy
     }
   }
 
-  /** Whether [[SelectedVector]] forwards each getter with which Spark reads values of the type. Not those for types of later
-    * Sparks than the oldest one: nanosecond timestamps (4.3), geometries (4.1 has other getters than 4.2).
+  /** Whether [[SelectedVector]] forwards each getter with which Spark reads values of the type. Types that Spark 4.1 lacks,
+    * or reads by other getters, are copied: nanosecond timestamps (4.3), geometries (other getters in 4.1 than in 4.2).
     */
   private def isForwarded(dataType: DataType): Boolean = dataType match {
     case BooleanType | _: NumericType | _: StringType | BinaryType | NullType => true
@@ -70,7 +70,7 @@ private final class SelectedVector(of: ColumnVector, rows: Array[Int]) extends C
   override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = of.getDecimal(rows(row), precision, scale)
   override def getUTF8String(row: Int): UTF8String = of.getUTF8String(rows(row))
   override def getBinary(row: Int): Array[Byte] = of.getBinary(rows(row))
-  // By default of the children, which vectors of Arrow do not have of an interval.
+  // The default reads the children, and Arrow's interval vectors have none.
   override def getInterval(row: Int): CalendarInterval = of.getInterval(rows(row))
   override def getChild(ordinal: Int): ColumnVector =
     children.getOrElseUpdate(ordinal, new SelectedVector(of.getChild(ordinal), rows))

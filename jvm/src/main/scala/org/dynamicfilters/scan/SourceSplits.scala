@@ -100,7 +100,7 @@ private final class PartsReader[T](
   private val task = TaskScan.current(scanId)
   private var at = 0
   private var current: PartitionReader[T] = _
-  // Of the parts that have been read, and of what was read before.
+  // Sums of the parts that are closed, and of the task's previous readers.
   private val metrics = mutable.LinkedHashMap.empty[String, Long]
 
   override def next(): Boolean = {
@@ -132,7 +132,7 @@ private final class PartsReader[T](
 
   override def get(): T = current.get()
 
-  // Of the reader that the task had before this one.
+  // Spark passes the sums of the task's previous reader.
   override def initMetricsValues(values: Array[CustomTaskMetric]): Unit =
     values.foreach(m => metrics(m.name()) = m.value())
 

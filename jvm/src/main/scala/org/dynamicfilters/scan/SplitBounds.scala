@@ -3,7 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.connector.read.{InputPartition, Scan}
 import org.apache.spark.sql.execution.datasources.FilePartition
 import org.apache.spark.sql.execution.datasources.v2.FileScan
-import org.apache.spark.sql.types.{DataType, StructField}
+import org.apache.spark.sql.types.{BinaryType, DataType, StringType, StructField}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
 /** What is known of the splits of a DataSource V2 scan before they are read. */
@@ -25,8 +25,13 @@ object SplitBounds {
       case other => IcebergSplits.has(other, column)
     })
 
-  /** Whether the source is known to order the values of the column as Spark does. */
-  def inSparksOrder(scan: Scan, column: StructField): Boolean = IcebergSplits.inSparksOrder(scan, column)
+  /** Whether the source is known to order the values of the column as Spark does: numbers and times always, text and bytes
+    * if the source is known.
+    */
+  def inSparksOrder(scan: Scan, column: StructField): Boolean = column.dataType match {
+    case StringType | BinaryType => IcebergSplits.inSparksOrder(scan, column)
+    case _ => true
+  }
 
   /** @return
     *   None where nothing is known of any column of the spec

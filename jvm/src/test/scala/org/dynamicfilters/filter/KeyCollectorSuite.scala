@@ -137,7 +137,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(form(strings((1 to 100).map(_.toString), few)) == ("range+in", None))
     assert(form(strings((1 to 101).map(_.toString), few)) == ("range+bloom", None))
     val far = collect(Values.longs, scattered(200).map(_.toLong << 30))
-    val tooFew = Some("too few keys for a bitmap: fewer than 16 in each 2^32 numbers")
+    val tooFew = Some("too few keys for a bitmap: on average fewer than 16 in each range of 2^32 numbers")
     assert(form(far) == ("range+bloom", tooFew))
     // Few keys that lie close to each other: the reason once said that they were far apart.
     assert(form(ints(Seq(9, 12, 20, 31, 33, 40)), limits.copy(inMaxValues = 5)) == ("range+bloom", tooFew))

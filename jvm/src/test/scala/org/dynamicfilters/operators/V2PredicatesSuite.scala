@@ -1,23 +1,29 @@
 package org.dynamicfilters.operators
 
+import org.apache.spark.sql.connector.read.Scan
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.scan.SplitBounds
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What sources are told: never less than what Spark's order of values lets pass. */
 class V2PredicatesSuite extends AnyFunSuite {
   private def domain(t: DataType) = KeyDomain.of(t).toOption.get
-  private def told(f: ValueFilter, inSparksOrder: Boolean = false): Option[String] =
+  private object Unknown extends Scan {
+    override def readSchema(): StructType = new StructType
+  }
+  private def inSparksOrder(t: DataType) = SplitBounds.inSparksOrder(Unknown, StructField("x", t))
+  private def told(f: ValueFilter, inSparksOrder: Boolean): Option[String] =
     V2Predicates.of("x", f, inSparksOrder).map(_.describe)
   private def in(t: DataType, values: Any*): Option[String] = {
     val d = domain(t)
-    told(UserForms.values(d, values.iterator.map(d.fromInternal(_)), nulls = false, 20000))
+    told(UserForms.values(d, values.iterator.map(d.fromInternal(_)), nulls = false, 20000), inSparksOrder(t))
   }
   private def range(t: DataType, lower: Option[Any], upper: Option[Any]): Option[String] = {
     val d = domain(t)
     def end(v: Option[Any]) = v.map(k => End(d.fromInternal(k), inclusive = true))
-    told(ValueFilter.range(d, end(lower), end(upper), nulls = false))
+    told(ValueFilter.range(d, end(lower), end(upper), nulls = false), inSparksOrder(t))
   }
 
   test("no lower end where NaN passes, which Spark has as the greatest value and sources may not") {
@@ -41,18 +47,19 @@ class V2PredicatesSuite extends AnyFunSuite {
       ValueFilter.range(d, None, Some(End(d.fromInternal(upper), inclusive = true)), nulls = false)
     }
     val (text, bytes) = (range(StringType, UTF8String.fromString("b")), range(BinaryType, Array[Byte](1)))
-    assert(told(text).isEmpty && told(bytes).isEmpty)
+    assert(told(text, inSparksOrder(StringType)).isEmpty && told(bytes, inSparksOrder(BinaryType)).isEmpty)
     assert(told(text, inSparksOrder = true).exists(_.contains("<= 'b'")))
     assert(in(StringType, UTF8String.fromString("a"), UTF8String.fromString("b")).exists(_.contains("IN ('a', 'b')")))
     assert(in(StringType, UTF8String.fromString("a")).exists(_.contains("IN ('a')")))
     val many = (0 to 10000).map(i => UTF8String.fromString(s"k$i"))
     assert(in(StringType, many: _*).isEmpty)
     // What is left of two.
-    assert(told(ValueFilter.Both(text, range(StringType, UTF8String.fromString("c")))).isEmpty)
+    assert(told(ValueFilter.Both(text, range(StringType, UTF8String.fromString("c"))), inSparksOrder = false).isEmpty)
     Seq(ByteType -> 1.toByte, LongType -> 1L, DateType -> 1, TimestampType -> 1L, DoubleType -> 1.0).foreach {
       case (t, v) =>
-        assert(told(range(t, v)).exists(_.contains("<=")), t)
+        assert(told(range(t, v), inSparksOrder(t)).exists(_.contains("<=")), t)
     }
-    assert(told(range(DecimalType(30, 0), Decimal(BigDecimal(1), 30, 0))).exists(_.contains("<=")))
+    val decimal = DecimalType(30, 0)
+    assert(told(range(decimal, Decimal(BigDecimal(1), 30, 0)), inSparksOrder(decimal)).exists(_.contains("<=")))
   }
 }

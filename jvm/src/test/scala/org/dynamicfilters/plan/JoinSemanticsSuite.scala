@@ -20,7 +20,7 @@ class JoinSemanticsSuite extends AnyFunSuite {
     else for (n <- Seq(false, true); c <- Seq(false, true)) yield Kind(joinType, nullAware, n, c)
 
   test("reasons name a join with its article") {
-    assert(Seq(existence, LeftOuter).map(JoinSemantics.name) == Seq("an existence join", "a left outer join"))
+    assert(Seq(existence, LeftOuter).map(JoinSemantics.withArticle) == Seq("an existence join", "a left outer join"))
   }
 
   /** A join whose result rows were dropped below.
@@ -83,7 +83,7 @@ class JoinSemanticsSuite extends AnyFunSuite {
 
   for ((joinType, nullAware) <- types; left <- Seq(true, false)) {
     val name =
-      s"${if (nullAware) "null-aware " else ""}${JoinSemantics.name(joinType)}, ${if (left) "left" else "right"}"
+      s"${if (nullAware) "null-aware " else ""}${JoinSemantics.withArticle(joinType)}, ${if (left) "left" else "right"}"
     val rules = JoinSemantics.of(joinType, nullAware)(left)
 
     def check(role: String, allowed: Boolean)(harmless: Case => Boolean): Unit = {

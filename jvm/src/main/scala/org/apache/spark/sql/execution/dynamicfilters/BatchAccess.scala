@@ -5,10 +5,10 @@ import org.apache.spark.sql.execution.vectorized.{OnHeapColumnVector, WritableCo
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 
-/** Spark's own way from rows to batches, which knows all types of the Spark that runs. */
+/** Copies rows of batches with Spark's `RowToColumnConverter`, which supports all types of the running Spark. */
 object BatchAccess {
 
-  /** Some rows of a batch, which belong to none of its vectors. */
+  /** A copy of the given rows that shares no memory with the batch. */
   def copied(batch: ColumnarBatch, rows: Array[Int]): ColumnarBatch = {
     val schema = StructType((0 until batch.numCols).map(i => StructField(s"_$i", batch.column(i).dataType)))
     val converter = new RowToColumnConverter(schema)

@@ -30,16 +30,17 @@ object SparkAccess {
     * @param ofInterest
     *   by the broadcast's id
     * @return
-    *   the ids that have blocks, and how many blocks
+    *   how many blocks
     */
-  def broadcastBlocks(ofInterest: Long => Boolean): (Set[Long], Long) = {
-    val blocks = SparkEnv.get.blockManager.master.getMatchingBlockIds(
-      { case b: BroadcastBlockId => ofInterest(b.broadcastId); case _ => false },
-      // Executors do not know our classes where they would run this; they tell the driver of each block anyway.
-      askStorageEndpoints = false
-    )
-    (blocks.iterator.collect { case b: BroadcastBlockId => b.broadcastId }.toSet, blocks.size.toLong)
-  }
+  def broadcastBlocks(ofInterest: Long => Boolean): Long =
+    SparkEnv.get.blockManager.master
+      .getMatchingBlockIds(
+        { case b: BroadcastBlockId => ofInterest(b.broadcastId); case _ => false },
+        // Executors do not know our classes where they would run this; they tell the driver of each block anyway.
+        askStorageEndpoints = false
+      )
+      .size
+      .toLong
 
   /** Waits until listeners have seen what was posted before, at most `millis`.
     *

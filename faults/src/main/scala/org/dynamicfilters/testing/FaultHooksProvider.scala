@@ -4,11 +4,11 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.dynamicfilters.{FaultsAccess, SparkAccess, UserError}
 import org.dynamicfilters.state.{TestHooks, TestHooksProvider}
 
-/** What the plugin finds in this jar: the injection of faults in applications that were started for it. */
-final class FaultsOnRequest extends TestHooksProvider {
+/** Provider that the plugin loads from the faults jar. */
+final class FaultHooksProvider extends TestHooksProvider {
   override def onDriver(sc: SparkContext): TestHooks = {
     val faults = new DriverFaults(sc, new DriverLedger)
-    FaultsOnRequest.driver = Some(faults)
+    FaultHooksProvider.driver = Some(faults)
     faults
   }
 
@@ -16,7 +16,7 @@ final class FaultsOnRequest extends TestHooksProvider {
     new FaultInjection(new RemoteLedger(FaultsAccess.connect(FaultInjection.EndpointName)), ownProcess = true)
 }
 
-object FaultsOnRequest {
+object FaultHooksProvider {
   @volatile private[testing] var driver: Option[DriverFaults] = None
 
   /** On the driver. */
@@ -32,7 +32,7 @@ object FaultsOnRequest {
     new UserError("DYNAMIC_FILTER_INVALID_SETTING", s"${FaultSettings.Spec.key}: $why")
 }
 
-/** The driver's: counts faults for itself and for executors. */
+/** Hooks of the driver. Counts the faults of all processes. */
 private[testing] final class DriverFaults(sc: SparkContext, ledger: DriverLedger)
     extends FaultInjection(ledger, ownProcess = !sc.isLocal) {
   FaultSettings.Spec.key // registers it with Spark
@@ -58,6 +58,6 @@ private[testing] final class DriverFaults(sc: SparkContext, ledger: DriverLedger
 
   override def stop(): Unit = {
     super.stop()
-    if (FaultsOnRequest.driver.contains(this)) FaultsOnRequest.driver = None
+    if (FaultHooksProvider.driver.contains(this)) FaultHooksProvider.driver = None
   }
 }

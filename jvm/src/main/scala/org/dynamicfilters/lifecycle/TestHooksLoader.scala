@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.dynamicfilters.{RpcAccess, SparkAccess}
 import org.dynamicfilters.state.{TestHooks, TestHooksProvider}
 
 /** Installs the hooks of the jar of faults in applications that were started for tests, with `testing.faults.enabled=true`. */
-private[lifecycle] object FaultsJar extends Logging {
+private[lifecycle] object TestHooksLoader extends Logging {
   def startDriver(sc: SparkContext): Unit = install(SparkAccess.confOf(sc))(_.onDriver(sc))
 
   /** In local mode the driver's hooks serve tasks, too. */
