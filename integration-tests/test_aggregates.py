@@ -125,10 +125,11 @@ def test_floats(spark: SparkSession, tmp_path: Path, same_twice: Check) -> None:
         "SELECT min(d) FROM floats",
         "SELECT max(d) FROM floats",
         "SELECT min(d), max(d), min(f), max(f) FROM floats",
-        "SELECT max(d) FROM floats WHERE NOT isnan(d)",
         "SELECT min(d) FROM floats WHERE d > 0",
     ):
         same_twice(query)
+    # Row groups with a NaN have no statistics: what is skipped depends on which task is ahead.
+    same_twice("SELECT max(d) FROM floats WHERE NOT isnan(d)", fires=None)
 
 
 REJECTED = {

@@ -59,10 +59,10 @@ def test_a_join_tells_values_and_no_range(compare: Comparer, strategy: str, most
     keys = {"spark.dynamicFilters.in.maxValues": str(most)}
     join = f"SELECT /*+ {strategy}, DYNAMIC_FILTER(t) */ t.k FROM ice.db.uuids t JOIN d ON u = d.d"
     query = f"{join} WHERE g > 5 AND g % 2 = 0"
-    run = compare(query, joins.FOREVER, ALONE, keys).on
+    # Iceberg alone knows which files it leaves out.
+    run = compare(query, joins.FOREVER, ALONE, keys, fires=None).on
     assert sorted(r.k for r in run.rows) == [6, 8, 10, 12, 14]
     joins.assert_ready(run, "u")
-    # Iceberg alone knows which files it leaves out.
     assert [s["rows_total"] for s in run.scans_with("u")] == [FILES if most == 2 else 5], str(run)
 
 
@@ -72,7 +72,7 @@ def test_keys_that_are_no_uuids(compare: Comparer, strategy: str) -> None:
     for where in ("", "WHERE length(d) = 36"):
         keys = f"(SELECT d FROM odd {where}) d"
         query = f"SELECT /*+ {strategy}, DYNAMIC_FILTER(t) */ t.k FROM ice.db.uuids t JOIN {keys} ON u = d.d"
-        run = compare(query, joins.FOREVER, ALONE).on
+        run = compare(query, joins.FOREVER, ALONE, fires=None).on
         assert [r.k for r in run.rows] == [3]
         joins.assert_ready(run, "u")
 
@@ -82,9 +82,9 @@ def test_a_users_range(spark: SparkSession, compare: Comparer) -> None:
     query = "SELECT k FROM ice.db.uuids WHERE dynamic_filter('range', u)"
     with sdf.create_filter(spark, "range", "string") as f:
         f.update(sdf.between(_uuid(0), "ffffffff-ffff-ffff-ffff-ffffffffffff"))
-        assert len(compare(query).on.rows) == FILES
+        assert len(compare(query, fires=None).on.rows) == FILES
         f.update(sdf.isin([_uuid(9)]))
-        run = compare(query).on
+        run = compare(query, fires=None).on
         assert [r.k for r in run.rows] == [9]
         assert [s["rows_total"] for s in run.scans] == [1], str(run)
 
