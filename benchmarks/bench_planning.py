@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from statistics import median
 
@@ -124,13 +126,19 @@ def _write(cases: list[Case], out: Path, turns: int) -> None:
     lines = [
         "# Planning with and without filters",
         "",
-        f"Medians of {turns} rounds, in ms; {runs.environment_text(environment)}. A/A is stock over itself.",
+        f"Commit {_commit()}, {date.today()}; medians of {turns} rounds, in ms. A/A is stock over itself.",
+        f"{runs.environment_text(environment)}.",
         "",
         f"| query | stock | ours | more | ours / stock | A/A | at most {LIMIT} |",
         "|---|---|---|---|---|---|---|",
         *(case.row() for case in cases),
     ]
     out.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":
