@@ -50,7 +50,9 @@ def test_rows_in_random_order(
     # With so many rows the bound lies among the values also where nulls come first.
     for order in ("ASC NULLS FIRST", "DESC NULLS LAST"):
         query = f"SELECT *, {column} AS k FROM {shuffled} ORDER BY k {order} LIMIT 300"
-        assert_same_result(query, ordered=True, keys=["k"])
+        # Of this one a Connect server reads all rows: the bound comes after the last row group was begun.
+        fires = None if column == "c_smallint" else True
+        assert_same_result(query, ordered=True, keys=["k"], fires=fires)
 
 
 @pytest.mark.parametrize("column", INTERVALS)
