@@ -1,6 +1,6 @@
 """Our classes that stand in for Spark's: each method that Spark may call is theirs, or has a reason here.
 
-A method that a later Spark adds with a default body goes to nobody. So this runs
+A method that a later Spark adds with a default body is not forwarded. So this runs
 on each Spark line, by reflection, and names such methods.
 """
 
@@ -100,7 +100,7 @@ class Method:
 
     @property
     def may_be_forwarded(self) -> bool:
-        """Whether a subclass can have one of its own, which somebody else calls."""
+        """Whether a subclass can override it and code outside of the subclass can call it."""
         callable_ = self.words & {"public", "protected"} and not self.words & {"static", "final"}
         return bool(callable_) and "$" not in self.name and self.owner != "java.lang.Object"
 

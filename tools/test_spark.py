@@ -130,7 +130,7 @@ class SuiteRunner:
         # A copy: the jar may be built anew while tests run.
         ours = self.folder / "plugin.jar"
         shutil.copy(jar, ours)
-        # Suites read their data as files, hence the unpacked ones come before the jar that has them, too.
+        # Suites read their data as files: the unpacked files come before the jar that also has them.
         self.class_path = os.pathsep.join([str(self.resources), *jars, str(ours)])
         # For the executors of suites that run in local-cluster: there is no folder of Spark's jars.
         self.executors = {

@@ -5,7 +5,7 @@ import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
-/** What is known of filters' broadcasts is bounded by those that are there: each filter that went to a scan stayed. */
+/** The number of known broadcasts is bounded by those that exist. Each broadcast that went to a scan once stayed known. */
 class FilterBroadcastsSuite extends AnyFunSuite with SparkTests with Eventually {
   test("a broadcast that is destroyed, or whose plan is gone, is forgotten") {
     val before = FilterBroadcasts.known
