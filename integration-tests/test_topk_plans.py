@@ -134,7 +134,9 @@ def test_column_missing_from_some_files(
         assert_same_result(query, ordered=True, keys=["c_int"])
 
 
-def test_missing_column_with_default(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
+def test_missing_column_with_default(
+    spark: SparkSession, tmp_path: Path, assert_same_result: Check, spark_mode: str
+) -> None:
     path = tmp_path / "data"
     spark.sql("DROP TABLE IF EXISTS defaulted")
     spark.sql(f"CREATE TABLE defaulted (id BIGINT, n INT) USING parquet LOCATION '{path}'")
@@ -144,10 +146,12 @@ def test_missing_column_with_default(spark: SparkSession, tmp_path: Path, assert
         spark.sql(
             "INSERT INTO defaulted SELECT id, CAST(id AS INT), CAST(id % 100 AS INT) FROM range(1000, 3000)"
         )
+        # Each file has one page. A Connect server collects a TopK through an exchange, below which a scan
+        # skips rows only if that spares pages.
+        fires = None if spark_mode == "connect" else True
         for order in ("ASC", "DESC"):
             query = f"SELECT * FROM defaulted ORDER BY extra {order}, id LIMIT 30"
-            # A Connect server read all four row groups in each of three runs; the cause is not known.
-            assert_same_result(query, ordered=True, fires=None)
+            assert_same_result(query, ordered=True, fires=fires)
     finally:
         spark.sql("DROP TABLE IF EXISTS defaulted")
 

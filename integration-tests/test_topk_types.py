@@ -45,13 +45,14 @@ def test_each_type_in_each_order(t: str, assert_same_result: Callable[..., SameR
 
 @pytest.mark.parametrize("column", tables.TYPES)
 def test_rows_in_random_order(
-    shuffled: str, assert_same_result: Callable[..., SameResult], column: str
+    shuffled: str, assert_same_result: Callable[..., SameResult], spark_mode: str, column: str
 ) -> None:
+    # Each row group has one page. A Connect server collects a TopK through an exchange, below which a scan
+    # skips rows only if that spares pages.
+    fires = None if spark_mode == "connect" else True
     # With so many rows the bound lies among the values also where nulls come first.
     for order in ("ASC NULLS FIRST", "DESC NULLS LAST"):
         query = f"SELECT *, {column} AS k FROM {shuffled} ORDER BY k {order} LIMIT 300"
-        # Of this one a Connect server read all rows in each of three runs; the cause is not known.
-        fires = None if column == "c_smallint" else True
         assert_same_result(query, ordered=True, keys=["k"], fires=fires)
 
 
