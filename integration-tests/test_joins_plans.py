@@ -149,10 +149,16 @@ NOT_REPEATABLE = {
 
 
 class Stop(NamedTuple):
-    """A query in which no row of column `k` may be skipped, and words of the reason, if one is due."""
+    """A query in which no row of column `k` may be skipped.
+
+    Attributes:
+        reason: words of the reason, if one is due.
+        fires: None if the other side may be filtered.
+    """
 
     query: str
     reason: str = ""
+    fires: bool | None = False
 
 
 STOPS = {
@@ -202,8 +208,9 @@ STOPS = {
     "condition_on_one_side_of_an_outer_join": Stop(
         "SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j AND p.g = 3"
     ),
+    # Adaptive execution may make the one row of x the build side, and b the side that is filtered.
     "aggregate_without_groups": Stop(
-        "SELECT x.c FROM (SELECT count(*) AS c, sum(k) AS k FROM p) x JOIN b ON x.k = b.j"
+        "SELECT x.c FROM (SELECT count(*) AS c, sum(k) AS k FROM p) x JOIN b ON x.k = b.j", fires=None
     ),
     "greater": Stop("SELECT p.id, b.n FROM p JOIN b ON p.k > b.j + 1650", "no equal keys"),
     "or": Stop("SELECT p.id FROM p JOIN b ON p.k = b.j OR p.id = b.n", "no equal keys"),
@@ -245,8 +252,8 @@ def test_passes(compare: Comparer, shape: str, strategy: str) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("shape", STOPS)
 def test_stops(compare: Comparer, shape: str, strategy: str) -> None:
-    query, reason = STOPS[shape]
-    run = compare(query, STRATEGIES[strategy], expected=shape, fires=False).on
+    query, reason, fires = STOPS[shape]
+    run = compare(query, STRATEGIES[strategy], expected=shape, fires=fires).on
     joins.assert_not_pruned(run, "k")
     if reason:
         joins.assert_reason(run, reason)
