@@ -24,7 +24,7 @@ import org.dynamicfilters.operators.{
 }
 import org.dynamicfilters.report.{QueryReports, Rejected, ReportRows}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Producer, TaskFilters, TopKRef}
+import org.dynamicfilters.state.{Producer, TaskFilters}
 
 /** Makes producers of operators and puts their filters into scans.
   *
@@ -39,7 +39,7 @@ import org.dynamicfilters.state.{Producer, TaskFilters, TopKRef}
   *   which of the two places this is
   */
 final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Logging {
-  import DynamicFilterRule.{RejectedTag, TappedTag}
+  import DynamicFilterRule.RejectedTag
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan) || readsReports(plan)) plan
@@ -50,7 +50,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def planned(plan: SparkPlan): SparkPlan = {
     val fresh = if (adaptive) withoutOurs(plan) else plan
     // Filters in a plan change nothing about which of its exchanges are alike.
-    val shared = new SharedExchanges(fresh)
+    val shared = new SharedExchanges(fresh, conf)
     val used = orElseAsIs(Producer.user, fresh)(new UserPlanner(_, conf)())
     val sorted = orElseAsIs(Producer.topk, used)(topKs(_, shared))
     val aggregated = orElseAsIs(Producer.aggregate, sorted)(_.transformUp { case a: BaseAggregateExec =>
@@ -173,18 +173,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   ): SparkPlan = child match {
     case Right(c) =>
       DynamicFilterRule.accept(p, RejectedTag)
-      c.collectFirst { case t: TopKTapExec if t.filters.head.isOf(p) => t.filters.head }.foreach { ref =>
-        p.logicalLink.foreach(_.setTagValue(TappedTag, ref))
-      }
       p.withNewChildren(Seq(c))
-    case Left(_) if p.logicalLink.flatMap(_.getTagValue(TappedTag)).exists(hasTap(p, _)) => p
     case Left(reason) => reject(p, producer, columns, reason)
-  }
-
-  private def hasTap(plan: SparkPlan, ref: TopKRef): Boolean = plan.exists {
-    case q: QueryStageExec => hasTap(q.plan, ref)
-    case t: TopKTapExec => t.filters.exists(_ eq ref)
-    case _ => false
   }
 
   private def aggregate(a: BaseAggregateExec): SparkPlan = a.child match {
@@ -206,11 +196,6 @@ object DynamicFilterRule {
 
   /** Why a join makes no filter of the tuples of its keys, beside those of single keys. */
   val RejectedTupleTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejectedTuple")
-
-  /** The TopK filter of an operator, kept on its logical operator. Adaptive execution may plan the operator again while the
-    * tap's stage runs. The planner cannot see through that stage, and without this tag would reject the operator.
-    */
-  private val TappedTag: TreeNodeTag[TopKRef] = TreeNodeTag[TopKRef]("dynamicfilters.tapped")
 
   /** Reasons that say only that planning comes too late. */
   private val TooLate = Set(PushDown.RunsAlready, BuildKeyTapExec.RanWithoutTap)

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeRef
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.exchange.{ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.operators.TopKTapExec
@@ -24,18 +24,20 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
   def plan(topK: TakeOrderedAndProjectExec): Option[Either[String, SparkPlan]] = topK.sortOrder.head.child match {
     case key: AttributeReference if sortsGroups(topK.child, key) =>
       val first = topK.sortOrder.head
-      Some(
-        down(topK.child, key, List(topK))((input, column) =>
-          TopKPlanner.tapped(
-            input,
-            TopKPlanner
-              .Wanted(first, topK.limit, tiesFree = false, distinct = true)
-              .copy(key = column, keepsOrder = topK.child.exists(dependsOnOrder)),
-            topK,
-            conf
+      if (isTapped(topK.child)) Some(Right(topK.child))
+      else
+        Some(
+          down(topK.child, key, List(topK))((input, column) =>
+            TopKPlanner.tapped(
+              input,
+              TopKPlanner
+                .Wanted(first, topK.limit, tiesFree = false, distinct = true)
+                .copy(key = column, keepsOrder = topK.child.exists(dependsOnOrder)),
+              topK,
+              conf
+            )
           )
         )
-      )
     case _ => None
   }
 
@@ -63,12 +65,14 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
     case a: BaseAggregateExec =>
       if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
       else
-        // A group past the bound may have lost the rest of its rows.
-        ExcludedRows.ofGroups(a, isFiltered = true, above, Nil).toLeft(()).flatMap { _ =>
-          into(a, groupedBy(a, key)) { (child, column) =>
-            if (isAboveAggregate(child)) down(child, column, a :: above)(tap) else tapOnce(child, column)(tap)
+        for {
+          tapped <- into(a, groupedBy(a, key)) { (child, column) =>
+            if (isAboveAggregate(child)) down(child, column, a :: above)(tap) else belowSort(child, column)(tap)
           }
-        }
+          // A group past the bound may have lost the rest of its rows. Last, because a stage hides what this asks for: adaptive
+          // execution plans the operator again above stages that run, and then only that is the reason.
+          _ <- ExcludedRows.ofGroups(a, isFiltered = true, above, Nil).toLeft(())
+        } yield tapped
     case s: SortExec => into(s, Some(key))(down(_, _, s :: above)(tap))
     // Only deterministic ones, see sortsGroups: they give one row for one.
     case e: EvalPythonExec => into(e, Some(key))(down(_, _, e :: above)(tap))
@@ -85,12 +89,24 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
   ): Either[String, SparkPlan] =
     column.toRight("the sort key is computed").flatMap(below(p.child, _)).map(c => p.withNewChildren(Seq(c)))
 
-  private def tapOnce(input: SparkPlan, column: Attribute)(
+  private def belowSort(input: SparkPlan, column: Attribute)(
       tap: (SparkPlan, Attribute) => Either[String, SparkPlan]
   ): Either[String, SparkPlan] = input match {
-    case t: TopKTapExec => Right(t)
-    case s: SortExec => tapOnce(s.child, column)(tap).map(c => s.withNewChildren(Seq(c)))
+    case s: SortExec => belowSort(s.child, column)(tap).map(c => s.withNewChildren(Seq(c)))
     case other => tap(other, column)
+  }
+
+  /** Whether the tap is there, as it is in a stage that runs when adaptive execution plans the operator again. Another query's
+    * stage that Spark reuses has a tap for the same groups: exchanges below different filters are different.
+    */
+  private def isTapped(plan: SparkPlan): Boolean = plan match {
+    case t: TopKTapExec => t.filters.forall(_.spec.distinct)
+    case q: ExchangeQueryStageExec => isTapped(q.plan)
+    case r: ReusedExchangeExec => isTapped(r.child)
+    case _: ProjectExec | _: EvalPythonExec | _: BaseAggregateExec | _: SortExec | _: ShuffleExchangeLike |
+        _: AQEShuffleReadExec | _: WholeStageCodegenExec | _: InputAdapter =>
+      isTapped(plan.children.head)
+    case _ => false
   }
 
   private def isAboveAggregate(plan: SparkPlan): Boolean = plan match {

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{DynamicPruningExpression, Lite
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, BroadcastQueryStageExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.operators.{
   BuildKeyTapExec,
@@ -26,7 +27,7 @@ import org.dynamicfilters.operators.{
   * @param plan
   *   the whole plan, as far as it is known
   */
-final class SharedExchanges(plan: SparkPlan) {
+final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
   import SharedExchanges._
 
   private lazy val all: Seq[SparkPlan] = withSubqueries(plan)
@@ -77,11 +78,11 @@ final class SharedExchanges(plan: SparkPlan) {
   }
 
   def apply(exchange: SparkPlan): Boolean =
-    isUsedTwice(exchange) || (exchange match {
+    conf.exchangeReuseEnabled && (isUsedTwice(exchange) || (exchange match {
       // Adaptive execution makes the exchange of a pruning subquery late, if it finds its like in the query.
       case b: BroadcastExchangeLike => pruning.nonEmpty && pruning(unfiltered(b.children.head).canonicalized)
       case _ => false
-    })
+    }))
 
   /** Whether a stage computes it already: then a narrowed copy would come on top of it. */
   def isMade(exchange: SparkPlan): Boolean =

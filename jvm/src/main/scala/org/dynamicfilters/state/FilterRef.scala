@@ -108,9 +108,6 @@ final class TopKRef private (
   @transient private var runs = 0L
   @transient @volatile private var lastRun: PlanRun = _
 
-  /** Whether it was made for this operator when that was planned. On the driver. */
-  def isOf(operator: SparkPlan): Boolean = producing eq operator
-
   override def domain: KeyDomain = spec.domain
   override def topK: Option[TopKSpec] = Some(spec)
 
