@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-#: Parts of a scan that filters skip: the name, and the keys of what was skipped and of all.
-LEVELS = (
-    ("files", "files_pruned", "files_total"),
-    ("row groups", "row_groups_pruned", "row_groups_total"),
-    ("rows", "rows_pruned", "rows_total"),
+# Parts of a scan: the name, the keys of what was skipped or read and of all, and which of these it was.
+_LEVELS = (
+    ("files", "files_pruned", "files_total", "skipped"),
+    ("row groups", "row_groups_pruned", "row_groups_total", "skipped"),
+    ("rows", "rows_pruned", "rows_total", "skipped"),
+    ("bytes", "bytes_read", "bytes_total", "read"),
 )
 FILTER_COLUMNS = ("filter", "producer", "columns", "state", "generation", "in force", "reason")
-SCAN_COLUMNS = (
-    "scan",
-    "table",
-    "filters",
-    "files skipped",
-    "row groups skipped",
-    "rows skipped",
-    "rows output",
-    "bytes read",
-)
 _MOST_REASONS = 2
 
 
@@ -76,67 +67,49 @@ def times(filters: Sequence[Any]) -> list[str]:
     return lines
 
 
-def skipped_by(scan: Any) -> str:
-    """What left out row groups, pages and rows: `statistics 7, page index 2`."""
-    by = scan["pruned_by"] or {}
-    return ", ".join(f"{name} {count:,}" for name, count in sorted(by.items(), key=lambda i: -i[1]) if count)
+def scan_title(scan: Any) -> str:
+    """Which scan it is, of which table, with which filters."""
+    filters = ", ".join(f"#{f}" for f in scan["filter_ids"] or [])
+    return f"scan {scan['scan_id']} of {scan['table_name']}, filters {filters or 'none'}"
+
+
+def scan_levels(scan: Any) -> Iterator[tuple[str, float, str]]:
+    """Each part of a scan that is known: its name, the share that was skipped or read, and both in words."""
+    for name, part, total, done in _LEVELS:
+        if scan[part] is not None and scan[total]:
+            text = f"{scan[part]:,} of {scan[total]:,} ({percent(scan[part], scan[total])} %) {done}"
+            # No row was read of the latter; Spark counts as read what it opened.
+            unopened = f", {scan['files_unopened']:,} never opened" if name == "files" and scan[part] else ""
+            yield name, scan[part] / scan[total], text + unopened
+
+
+def scan_notes(scan: Any) -> list[str]:
+    """How many rows came out, and what left out row groups, pages and rows."""
+    notes = [f"{'output':10} {scan['rows_output']:,} rows"] if scan["rows_output"] is not None else []
+    by = {name: count for name, count in (scan["pruned_by"] or {}).items() if count}
+    parts = [f"{name} {by[name]:,}" for name in sorted(by, key=by.__getitem__, reverse=True)]
+    return [*notes, "skipped by " + ", ".join(parts)] if parts else notes
 
 
 def filter_rows(filters: Sequence[Any]) -> list[list[str]]:
     """Cells under `FILTER_COLUMNS`."""
     return [
         [
-            cell(f["filter_id"]),
-            cell(f["producer"]),
+            _cell(f["filter_id"]),
+            _cell(f["producer"]),
             ", ".join(f["columns"] or []),
-            cell(f["state"]),
-            cell(f["generation"]),
-            cell(f["expression"]),
-            cell(f["reason"]),
+            _cell(f["state"]),
+            _cell(f["generation"]),
+            _cell(f["expression"]),
+            _cell(f["reason"]),
         ]
         for f in filters
     ]
 
 
-def scan_rows(scans: Sequence[Any]) -> list[list[str]]:
-    """Cells under `SCAN_COLUMNS`."""
-    return [
-        [
-            cell(s["scan_id"]),
-            cell(s["table_name"]),
-            ", ".join(s["filter_ids"] or []),
-            _files(s),
-            share(s["row_groups_pruned"], s["row_groups_total"]),
-            share(s["rows_pruned"], s["rows_total"]),
-            number(s["rows_output"]),
-            share(s["bytes_read"], s["bytes_total"]),
-        ]
-        for s in scans
-    ]
-
-
-def cell(value: Any) -> str:
+def _cell(value: Any) -> str:
     """Empty for None."""
     return "" if value is None else str(value)
-
-
-def number(value: int | None) -> str:
-    """With separators, empty for None."""
-    return "" if value is None else f"{value:,}"
-
-
-def _files(scan: Any) -> str:
-    """`4 of 8 (50 %), 1 unopened`: no row was read of the former; Spark counts as read what it opened."""
-    text = share(scan["files_pruned"], scan["files_total"])
-    return f"{text}, {scan['files_unopened']:,} unopened" if scan["files_pruned"] else text
-
-
-def share(part: int | None, total: int | None) -> str:
-    """`3 of 30 (10 %)`; a report that does not know one of them leaves the cell empty."""
-    if part is None or total is None:
-        return ""
-    of = f" ({percent(part, total)} %)" if total else ""
-    return f"{part:,} of {total:,}{of}"
 
 
 def percent(part: int, total: int) -> str:

@@ -29,7 +29,7 @@ _MOST_CHARACTERS = 90
 
 
 def render(report: QueryReport, seconds: float) -> str:
-    """A fragment: summary, bars, drawing of the plan, tables, time line."""
+    """A fragment: summary, bars, drawing of the plan, filters, time line."""
     parts = [
         f"<style>{_STYLE}</style>",
         f"<p><b>query {report.query_id}: {seconds:.3f} s; "
@@ -39,10 +39,9 @@ def render(report: QueryReport, seconds: float) -> str:
     ]
     if report.filters:
         parts.append(table(words.FILTER_COLUMNS, words.filter_rows(report.filters)))
-    if report.scans:
-        parts.append(table(words.SCAN_COLUMNS, words.scan_rows(report.scans)))
-    parts.append(_timeline.svg(report.filters, report.times, report.duration_ms, _COLORS))
-    parts += [f"<div>{escape(line)}</div>" for line in words.times(report.filters)]
+    lines = _timeline.text(report.filters, report.times, report.duration_ms) + words.times(report.filters)
+    if lines:
+        parts.append(f"<pre>{escape(chr(10).join(lines))}</pre>")
     parts.append(f"<details><summary>plan</summary><pre>{escape(report.plan)}</pre></details>")
     return f'<div class="sdf">{"".join(parts)}</div>'
 
@@ -57,18 +56,12 @@ def page(report: QueryReport, seconds: float) -> str:
 
 
 def _bars(scan: Any) -> str:
-    filters = ", ".join(f"#{f}" for f in scan["filter_ids"] or []) or "none"
     rows = ""
-    for name, part, total in words.LEVELS:
-        if scan[part] is not None and scan[total]:
-            share = 100 * scan[part] / scan[total]
-            bar = f'<span class="bar"><span style="width:{share:.1f}%"></span></span>'
-            skipped = escape(words.share(scan[part], scan[total]))
-            rows += f"<tr><td>{name}</td><td>{bar}</td><td>{skipped} skipped</td></tr>"
-    by = words.skipped_by(scan)
-    head = f"scan {scan['scan_id']} of {escape(words.cell(scan['table_name']))}, filters {filters}"
-    foot = f"<div>skipped by {escape(by)}</div>" if by else ""
-    return f"<div>{head}</div><table class='bars'>{rows}</table>{foot}"
+    for name, share, text in words.scan_levels(scan):
+        bar = f'<span class="bar"><span style="width:{100 * share:.1f}%"></span></span>'
+        rows += f"<tr><td>{name}</td><td>{bar}</td><td>{text}</td></tr>"
+    notes = "".join(f"<div>{escape(note)}</div>" for note in words.scan_notes(scan))
+    return f"<div>{escape(words.scan_title(scan))}</div><table>{rows}</table>{notes}"
 
 
 def draw(plan: str) -> str:

@@ -31,23 +31,12 @@ def render(report: QueryReport, seconds: float) -> str:
 
 
 def _bars(scan: Any) -> list[str]:
-    """A line for each level: how much of it was skipped, or of the bytes, read."""
-    by = words.skipped_by(scan)
-    filters = ", ".join(f"#{f}" for f in scan["filter_ids"] or [])
-    lines = [f"scan {scan['scan_id']} of {scan['table_name']}, filters {filters or 'none'}"]
-    levels = [(*level, "skipped") for level in words.LEVELS] + [
-        ("bytes", "bytes_read", "bytes_total", "read")
-    ]
-    for name, part, total, done in levels:
-        if scan[part] is not None and scan[total]:
-            full = round(_BAR * scan[part] / scan[total])
-            bar = "#" * full + "." * (_BAR - full)
-            lines.append(f"  {name:10} [{bar}] {words.share(scan[part], scan[total])} {done}")
-            if name == "files" and scan[part]:
-                lines[-1] += f", {scan['files_unopened']:,} never opened"
-    if scan["rows_output"] is not None:
-        lines.append(f"  {'output':10} {words.number(scan['rows_output'])} rows")
-    return [*lines, f"  skipped by {by}"] if by else lines
+    """A bar for each part of a scan: how much of it was skipped, or of the bytes, read."""
+    lines = [words.scan_title(scan)]
+    for name, share, text in words.scan_levels(scan):
+        full = round(_BAR * share)
+        lines.append(f"  {name:10} [{'#' * full + '.' * (_BAR - full)}] {text}")
+    return lines + [f"  {note}" for note in words.scan_notes(scan)]
 
 
 def _ways(report: QueryReport) -> list[str]:

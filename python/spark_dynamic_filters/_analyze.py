@@ -35,9 +35,7 @@ class Analysis(QueryReport):
     """
 
     def __init__(self, report: QueryReport, seconds: float) -> None:
-        super().__init__(
-            report.query_id, report.plan, report.filters, report.scans, report.duration_ms, report.times
-        )
+        super().__init__(**vars(report))
         self.seconds = seconds
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ._conf import conf
@@ -47,6 +48,7 @@ def _function(spark: SparkSession, name: str) -> DataFrame:
     return sql(spark, f"SELECT * FROM {name}()")
 
 
+@dataclass(eq=False)
 class QueryReport:
     """What the plugin reported of one query, read once.
 
@@ -59,21 +61,12 @@ class QueryReport:
         times: when each filter came and was used, see `dynamic_filter_report` in docs/table-functions.md.
     """
 
-    def __init__(
-        self,
-        query_id: int,
-        plan: str,
-        filters: list[Row],
-        scans: list[Row],
-        duration_ms: int | None = None,
-        times: Sequence[Row] = (),
-    ) -> None:
-        self.query_id = query_id
-        self.plan = plan
-        self.filters = filters
-        self.scans = scans
-        self.duration_ms = duration_ms
-        self.times = list(times)
+    query_id: int
+    plan: str
+    filters: list[Row]
+    scans: list[Row]
+    duration_ms: int | None = None
+    times: Sequence[Row] = ()
 
     def fired(self) -> bool:
         """Whether a filter was built and rows were skipped because of it."""
