@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import re
@@ -65,8 +66,10 @@ def configure(builder: Builder) -> Builder:
     target = _target(builder, options)
     if target == "connect elsewhere":
         return builder
-    inherited = _Inherited()
-    if inherited.jvm_runs:
+    # A builder's value would replace these settings, not add to them.
+    jvm_runs = _jvm_runs()
+    inherited = _running_jvm_conf() if jvm_runs else {**_properties(), **_submitted_settings()}
+    if jvm_runs:
         # Too late to add a jar to this JVM's class path; the plugin can still be switched on if it has the
         # jar.
         if not _running_jvm_has_plugin():
@@ -171,44 +174,32 @@ def _refuse_replaced_jars(jar: str) -> None:
     """spark-submit prefers `--jars` to `spark.jars`, and what is in this variable to what a builder says, so
     either of them in this variable would silently drop our jar.
     """
-    option, given = "--jars ", _submit_options("--jars")
+    submitted, settings = _submitted(), _submitted_settings()
+    option, given = "--jars ", submitted.jars
     if not given:
-        option = "--conf spark.jars="
-        given = [value for key, value in _submitted().items() if key == "spark.jars"]
-    if given and not has_our_jar(items(",".join(given))) and not _comes_as_a_package():
+        option, given = "--conf spark.jars=", settings.get("spark.jars")
+    packages = [*items(submitted.packages), *items(settings.get("spark.jars.packages"))]
+    as_a_package = any(JAR_PREFIX in coordinate for coordinate in packages)
+    if given and not has_our_jar(items(given)) and not as_a_package:
         raise ValueError(
-            f"PYSPARK_SUBMIT_ARGS: its {option}{shown(given[-1])} would replace the plugin's jar; add to it "
+            f"PYSPARK_SUBMIT_ARGS: its {option}{shown(given)} would replace the plugin's jar; add to it "
             f",{shown(jar, 120)}"
         )
 
 
-def _comes_as_a_package() -> bool:
-    named = [*_submit_options("--packages"), _submitted().get("spark.jars.packages", "")]
-    return any(JAR_PREFIX in coordinate for coordinate in items(",".join(named)))
+def _submitted() -> argparse.Namespace:
+    """The options of `PYSPARK_SUBMIT_ARGS` that matter here."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for option in ("--jars", "--packages", "--properties-file"):
+        parser.add_argument(option)
+    parser.add_argument("--conf", "-c", action="append", default=[])
+    parser.add_argument("--load-spark-defaults", action="store_true")
+    return parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))[0]
 
 
-def _submit_words() -> list[str]:
-    return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
-
-
-def _submit_options(*names: str) -> list[str]:
-    """What options of `PYSPARK_SUBMIT_ARGS` say."""
-    words = _submit_words()
-    given = [words[i + 1] for i, word in enumerate(words[:-1]) if word in names]
-    return given + [word.split("=", 1)[1] for word in words if word.split("=", 1)[0] in names and "=" in word]
-
-
-class _Inherited:
-    """Settings that hold where the builder says nothing: a builder's value would replace them, not add to
-    them.
-    """
-
-    def __init__(self) -> None:
-        self.jvm_runs = _jvm_runs()
-        self._values = _running_jvm_conf() if self.jvm_runs else {**_properties(), **_submitted()}
-
-    def get(self, key: str) -> str:
-        return self._values.get(key, "")
+def _submitted_settings() -> dict[str, str]:
+    pairs = (given.partition("=") for given in _submitted().conf)
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _hide_false_warnings() -> None:
@@ -250,21 +241,15 @@ def _running_jvm_has_plugin() -> bool:
     return True
 
 
-def _submitted() -> dict[str, str]:
-    """Settings of `PYSPARK_SUBMIT_ARGS`."""
-    pairs = (given.split("=", 1) for given in _submit_options("--conf", "-c"))
-    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
-
-
 def _properties() -> dict[str, str]:
     """Settings of the file that spark-submit will read: `spark-defaults.conf`, or the `--properties-file` of
     `PYSPARK_SUBMIT_ARGS` in its place.
     """
-    given = _submit_options("--properties-file")
-    if not given:
+    submitted = _submitted()
+    if not submitted.properties_file:
         return spark_defaults()
-    defaults = spark_defaults() if "--load-spark-defaults" in _submit_words() else {}
-    return {**defaults, **_read(Path(given[-1]))}
+    defaults = spark_defaults() if submitted.load_spark_defaults else {}
+    return {**defaults, **_read(Path(submitted.properties_file))}
 
 
 def spark_defaults() -> dict[str, str]:
@@ -277,35 +262,13 @@ def spark_defaults() -> dict[str, str]:
     return _read(Path(folder) / "spark-defaults.conf")
 
 
-# Of a line of a Java properties file: the key ends at the first blank, '=' or ':' without a backslash.
-_PAIR = re.compile(r"((?:[^\\ \t\f=:]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-# An odd number of backslashes at its end.
-_CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
-
-
 def _read(file: Path) -> dict[str, str]:
-    """A Java properties file, which Spark reads as UTF-8; empty if there is none."""
-    if not file.is_file():
-        return {}
-    values: dict[str, str] = {}
-    lines = iter(file.read_text(encoding="utf-8", errors="replace").split("\n"))
-    for raw in lines:
-        line = raw.lstrip(" \t\f")
-        if not line or line[0] in "#!":
-            continue
-        while _CONTINUED.search(line):
-            line = line[:-1] + next(lines, "").lstrip(" \t\f")
-        pair = _PAIR.fullmatch(line)
-        assert pair is not None  # it matches any text that does not end within an escape
-        values[_unescaped(pair[1])] = _unescaped(pair[2]).strip()
-    return values
+    """A Java properties file, which Spark reads as UTF-8; empty if there is none.
 
-
-def _unescaped(text: str) -> str:
-    def plain(found: re.Match[str]) -> str:
-        what = found[1]
-        return chr(int(what[1:], 16)) if len(what) > 1 else _ESCAPED.get(what, what)
-
-    return _ESCAPE.sub(plain, text)
+    A backslash at a line's end and before a character counts as in Java; `\\uXXXX` is not known here.
+    """
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    text = re.sub(r"(?m)^[ \t]*[#!].*$", "", text)
+    text = re.sub(r"\\\n[ \t]*", "", text)
+    pairs = re.findall(r"(?m)^[ \t]*([^\s=:]+)[ \t]*[=:]?[ \t]*(.*)$", text)
+    return {key: re.sub(r"\\(.)", r"\1", value).strip() for key, value in pairs}
