@@ -57,7 +57,7 @@ def print_confs() -> None:
     defaults = max(len(setting.default) for setting in SETTINGS)
     for setting in SETTINGS:
         print(f"{setting.key:<{keys}}  {setting.default:<{defaults}}  {setting.meaning}")
-        print(f"{'':<{keys}}  {'':<{defaults}}  Takes {setting.expected}.")
+        print(f"{'':<{keys}}  {'':<{defaults}}  Takes {setting.takes}.")
 
 
 if __name__ == "__main__":

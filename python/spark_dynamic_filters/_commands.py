@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import time
 import uuid
 import zlib
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ._errors import InvalidArgument, missing_protobuf, shown, user_filter_error
+from ._errors import InvalidArgument, missing_protobuf, shown, translated
 from ._forms import AllOf, Between, Bitmap, Bloom, Everything, Form, IsIn, Nothing
 from ._session import is_connect
 
@@ -33,9 +32,6 @@ _MOST_BITS = 10_000
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
-
-# What the driver's errors start with; the rest of the line is for people.
-_ERROR = re.compile(r"\[DYNAMIC_FILTER_([A-Z_]+)\] ([^\n]*?)(?:\.? SQLSTATE: \w{5})?(?:\n|$)")
 
 
 def create(spark: SparkSession, name: str, data_type: str, token: str) -> None:
@@ -80,7 +76,7 @@ def _send(spark: SparkSession, command: Any) -> None:
             else:
                 _by_gateway(spark, piece)
         except Exception as error:
-            raise _translated(error) or error from None
+            raise translated(error) or error from None
 
 
 def _pieces(encoded: bytes) -> Iterator[bytes]:
@@ -132,12 +128,6 @@ def _by_connect(spark: Any, encoded: bytes, type_name: str = _TYPE) -> None:
 
 def _by_gateway(spark: Any, encoded: bytes) -> None:
     spark._jvm.org.dynamicfilters.user.UserFilterCommands.handle(spark._jsparkSession, encoded)
-
-
-def _translated(error: Exception) -> Exception | None:
-    """The package's own error for one of the driver's; None for any other."""
-    found = _ERROR.search(str(error))
-    return user_filter_error(found.group(1), found.group(2)) if found else None
 
 
 def _write_form(to: Any, form: Form) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from ._errors import UnknownSetting, means_plugin_missing
+from ._errors import UnknownSetting, means_plugin_missing, translated
 from ._html_table import table as html_table
 from ._session import not_loaded, require_session
-from ._settings import SETTINGS, Setting, below, find, similar, unknown
+from ._settings import SETTINGS, Setting, below, encode, find, similar, unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +76,11 @@ class ConfGroup:
         """
         setting = find(self._full(name))
         try:
-            return setting.decode(self._spark.conf.get(setting.key))
+            text = self._spark.conf.get(setting.key)
+            # Spark has a default in its smallest unit (10000ms): show it as documented.
+            if setting.type is str:
+                text = self._spark.conf.get(setting.key, setting.default)
+            return setting.decode(text)
         except Exception as error:
             if means_plugin_missing(error):
                 raise not_loaded(self._spark) from error
@@ -94,8 +98,13 @@ class ConfGroup:
             InvalidArgument: the name is no string (also a TypeError).
             ValueError: the setting does not take this value; the message says what it takes.
         """
-        setting = find(self._full(name))
-        self._spark.conf.set(setting.key, setting.encode(value))
+        self._set(find(self._full(name)), value)
+
+    def _set(self, setting: Setting, value: Any) -> None:
+        try:
+            self._spark.conf.set(setting.key, encode(value))
+        except Exception as error:
+            raise translated(error) or error from None
 
     def unset(self, name: str) -> None:
         """Brings a setting back to its default.
@@ -126,25 +135,18 @@ class ConfGroup:
             UnknownSetting: there is no such setting (also an AttributeError and a ValueError).
             ValueError: a setting does not take its value; the message says what it takes.
         """
-        # Everything is checked before anything is set.
-        texts = {self._named(name): value for name, value in values.items()}
-        encoded = {setting: setting.encode(value) for setting, value in texts.items()}
-        before = self._explicit(encoded)
+        named = {self._named(name): value for name, value in values.items()}
+        before = self._spark.conf.getAll
         try:
-            for setting, text in encoded.items():
-                self._spark.conf.set(setting.key, text)
+            for setting, value in named.items():
+                self._set(setting, value)
             yield self
         finally:
-            for setting, text in before.items():
-                if text is None:
-                    self._spark.conf.unset(setting.key)
+            for setting in named:
+                if setting.key in before:
+                    self._spark.conf.set(setting.key, before[setting.key])
                 else:
-                    self._spark.conf.set(setting.key, text)
-
-    def _explicit(self, settings: dict[Setting, str]) -> dict[Setting, str | None]:
-        """What the session has explicitly set, None for what rests on its default."""
-        values = self._spark.conf.getAll
-        return {setting: values.get(setting.key) for setting in settings}
+                    self._spark.conf.unset(setting.key)
 
     def _named(self, name: str) -> Setting:
         try:

@@ -59,18 +59,21 @@ class InvalidFilterForm(DynamicFiltersError, ValueError):
 
 
 # By what the driver's messages start with.
-_USER_FILTER_ERRORS: dict[str, type[DynamicFiltersError]] = {
+_DRIVER_ERRORS: dict[str, type[Exception]] = {
     "NOT_FOUND": FilterNotFound,
     "CLOSED": FilterClosed,
     "DUPLICATE": DuplicateFilter,
     "TYPE_MISMATCH": FilterTypeMismatch,
     "INVALID_FORM": InvalidFilterForm,
+    "INVALID_SETTING": ValueError,
 }
+_DRIVER_ERROR = re.compile(r"\[DYNAMIC_FILTER_([A-Z_]+)\] ([^\n]*?)(?:\.? SQLSTATE: \w{5})?(?:\n|$)")
 
 
-def user_filter_error(code: str, message: str) -> DynamicFiltersError:
-    """The error for a refused command on a user filter."""
-    return _USER_FILTER_ERRORS.get(code, DynamicFiltersError)(message)
+def translated(error: Exception) -> Exception | None:
+    """The package's own error for one of the plugin's; None for any other. Spark Connect wraps them alike."""
+    found = _DRIVER_ERROR.search(str(error))
+    return _DRIVER_ERRORS.get(found[1], DynamicFiltersError)(found[2]) if found else None
 
 
 def missing_protobuf() -> ImportError:

@@ -55,8 +55,8 @@ class FakeConf:
         self.refuses: str | None = None
         self._defaults = {s.key: s.default for s in SETTINGS} if plugin else {}
 
-    def get(self, key: str) -> str:
-        value = self.values.get(key, self._defaults.get(key))
+    def get(self, key: str, default: str | None = None) -> str:
+        value = self.values.get(key, self._defaults.get(key) if default is None else default)
         if value is None:
             raise SparkError("SQL_CONF_NOT_FOUND")
         return value

@@ -33,7 +33,7 @@ def test_confs_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     for setting in SETTINGS:
         assert setting.key in out
         assert setting.meaning in out
-        assert setting.expected in out
+        assert setting.takes in out
 
 
 def test_bad_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import typing
+from decimal import Decimal
 
+import numpy as np
 import pytest
 from fakes import FakeSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._conf import Conf, ConfGroup
-from spark_dynamic_filters._settings import SETTINGS, similar
+from spark_dynamic_filters._errors import translated
+from spark_dynamic_filters._settings import SETTINGS, below, encode, find, similar
 
 
 def test_reading_and_setting() -> None:
@@ -48,7 +51,7 @@ def test_wrong_names() -> None:
 def test_override_sets_all_or_none() -> None:
     spark = FakeSession()
     conf = sdf.conf(spark)
-    with pytest.raises(ValueError, match="bloom"), conf.override(enabled=False, **{"bloom.fpp": 2}):
+    with pytest.raises(ValueError, match="bloom"), conf.override(enabled=False, **{"bloom.fp": 2}):
         pass
     assert spark.conf.values == {}
     spark.conf.refuses = "spark.dynamicFilters.topk.maxLimit"
@@ -91,8 +94,6 @@ def test_missing_plugin() -> None:
 
 
 def test_types_say_what_the_settings_are() -> None:
-    kinds = {"boolean": bool, "integer": int, "fraction": float}
-    kinds |= dict.fromkeys(("duration", "size", "directory"), str)
     typed: dict[str, object] = {}
     for name, kind in typing.get_type_hints(Conf, localns={"SparkSession": object}).items():
         if name.startswith("_"):
@@ -103,7 +104,7 @@ def test_types_say_what_the_settings_are() -> None:
         else:
             typed[name] = kind
     # `in` is a word of Python's.
-    assert typed == {s.name: kinds[s.kind] for s in SETTINGS if not s.name.startswith("in.")}
+    assert typed == {s.name: s.type for s in SETTINGS if not s.name.startswith("in.")}
 
 
 def test_override_hints_at_nested_names() -> None:
@@ -134,3 +135,38 @@ def test_override_hints_at_nested_names() -> None:
 )
 def test_similar_settings(name: str, meant: str | None) -> None:
     assert similar(name) == meant
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (np.bool_(False), "false"),
+        ("FALSE", "FALSE"),
+        (np.int64(5), "5"),
+        (np.float32(0.5), "0.5"),
+        (Decimal("0.05"), "0.05"),
+        ("2MB", "2MB"),
+    ],
+)
+def test_values_as_text(value: object, text: str) -> None:
+    assert encode(value) == text
+
+
+def test_texts_as_values() -> None:
+    assert find("enabled").decode("TRUE") is True
+    assert find("topk.maxLimit").decode("12") == 12
+    assert find("bloom.fpp").decode("0.01") == 0.01
+    assert find("join.waitTimeout").decode("120s") == "120s"
+
+
+def test_refused_value_is_an_error_of_python() -> None:
+    error = translated(RuntimeError("[DYNAMIC_FILTER_INVALID_SETTING] a: cannot be 'b'. SQLSTATE: 22023"))
+    assert isinstance(error, ValueError)
+    assert str(error) == "a: cannot be 'b'"
+
+
+def test_groups() -> None:
+    assert below("join") == ["enabled", "waitTimeout", "maxBuildRows"]
+    assert "topk" in below("")
+    assert below("enabled") == []

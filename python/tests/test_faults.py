@@ -18,12 +18,7 @@ class _Counted(FakeSession):
     def __init__(self, master: str, enabled: bool = True) -> None:
         super().__init__()
         self.conf.values["spark.master"] = master
-        self.conf.get = self._get  # type: ignore[method-assign]
         self.counts = {"received": 5} | ({"faultLost": 2, "seenTaskFailures": 1} if enabled else {})
-
-    def _get(self, key: str, default: str | None = None) -> str:
-        found = self.conf.values.get(key, default)
-        return "true" if found is None else found
 
     def sql(self, text: str) -> Any:
         counts = self.counts

@@ -18,7 +18,7 @@ import pytest
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters import _commands
-from spark_dynamic_filters._errors import user_filter_error
+from spark_dynamic_filters._errors import translated
 from spark_dynamic_filters._proto import dynamic_filter_commands_pb2 as pb
 
 
@@ -284,14 +284,13 @@ def test_errors_of_the_driver_become_the_packages_own() -> None:
         "SOMETHING_NEW": sdf.DynamicFiltersError,
     }
     for code, kind in kinds.items():
-        error = _commands._translated(RuntimeError(f"java: [DYNAMIC_FILTER_{code}] filter 'f': why\n  at x"))
+        error = translated(RuntimeError(f"java: [DYNAMIC_FILTER_{code}] filter 'f': why\n  at x"))
         assert type(error) is kind
         assert str(error) == "filter 'f': why"
     # As Spark's own errors end.
-    error = _commands._translated(RuntimeError("[DYNAMIC_FILTER_CLOSED] filter 'f': why. SQLSTATE: 42704"))
+    error = translated(RuntimeError("[DYNAMIC_FILTER_CLOSED] filter 'f': why. SQLSTATE: 42704"))
     assert str(error) == "filter 'f': why"
-    assert _commands._translated(RuntimeError("something else")) is None
-    assert isinstance(user_filter_error("CLOSED", "x"), sdf.DynamicFiltersError)
+    assert translated(RuntimeError("something else")) is None
 
 
 NO_PROTOBUF = """

@@ -131,7 +131,7 @@ CASES: dict[str, Case] = {
     "sdf.conf: bad value": (
         lambda s, f, t: sdf.conf(s).set("topk.maxLimit", -1),
         ValueError,
-        "spark.dynamicFilters.topk.maxLimit: cannot be -1; it takes a whole number from 0 to 2147483647",
+        "spark.dynamicFilters.topk.maxLimit: cannot be '-1'; it takes a whole number from 0 to 2147483647",
     ),
     "sdf.conf: bad text": (
         lambda s, f, t: sdf.conf(s).set("enabled", "maybe"),
