@@ -29,8 +29,8 @@ PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo bench bench-topk bench-joins bench-user bench-cached bench-cost bench-tables bench-tables-delta \
-  bench-tables-iceberg bench-tpch bench-tpcds bench-peers bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
+.PHONY: help demo bench bench-topk bench-topk-useless bench-joins bench-user bench-cached bench-cost bench-planning bench-tables \
+  bench-tables-delta bench-tables-iceberg bench-tpch bench-tpcds bench-peers bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
   build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
   test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local \
   check-classic check-local-cluster test-large test-tight-heap \
@@ -42,7 +42,7 @@ help:
 	@echo "make test    what CI runs: test-unit, test-jvm, lint, linkage, test-classic, test-local-cluster,"
 	@echo "             test-connect, test-docs, $(OLDER_SPARKS:%=test-core-%)"
 	@echo "make bench   run the benchmarks: bench-topk bench-joins bench-user, and the parts below, one by one"
-	@echo "make bench-tables bench-cached bench-cost bench-tpcds bench-tpch bench-peers   parts of less than an hour each"
+	@echo "make bench-tables bench-cached bench-cost bench-planning bench-tpcds bench-tpch bench-peers [ARGS=...]   parts"
 	@echo "make bench-coordinator   load the driver's part of the exchange with simulated executors"
 	@echo "make bench-latency       how long a bound takes from one executor to another"
 	@echo "make bench-versions OLD=a.jar NEW=b.jar   two versions of the jar side by side"
@@ -73,43 +73,30 @@ demo: $(VENV) $(JAR)
 
 # One after the other: each wants the machine for itself.
 bench:
-	@for part in topk joins user cached cost tables tpch tpcds peers; do $(MAKE) --no-print-directory bench-$$part || exit 1; done
+	@for part in topk topk-useless joins user cached cost planning tables tpch tpcds peers; do $(MAKE) --no-print-directory bench-$$part || exit 1; done
 
-bench-topk: $(VENV) $(JAR)
-	.venv/bin/python benchmarks/bench.py
+# ARGS goes to the benchmark, see --help.
+ARGS ?=
+BENCH := .venv/bin/python benchmarks/bench.py
 
-bench-joins: $(VENV) $(JAR)
-	.venv/bin/python benchmarks/bench_joins.py
-
-bench-user: $(VENV) $(JAR)
-	.venv/bin/python benchmarks/bench_user.py --out docs/bench/user.json
-
-bench-cached: $(VENV) $(JAR)
-	.venv/bin/python benchmarks/bench_cached.py --out docs/bench/cached.json
-
-# What filters cost where they are of no use, and short queries.
-bench-cost: $(VENV) $(JAR)
-	.venv/bin/python benchmarks/bench_cost.py --out docs/bench/cost.json
+bench-topk bench-topk-useless bench-joins bench-user bench-cached bench-cost bench-planning bench-peers: \
+  bench-%: $(VENV) $(JAR)
+	$(BENCH) $* --out docs/bench/$*.json $(ARGS)
 
 # Delta and Iceberg beside Parquet, each on the newest Spark that it has a package for.
 bench-tables: bench-tables-delta bench-tables-iceberg
-	.venv/bin/python benchmarks/bench_tables.py --draw docs/bench/tables-delta.json docs/bench/tables-iceberg.json
 
 bench-tables-delta: .venv-4.2.0/.ready
 bench-tables-iceberg: .venv-4.1.4/.ready
 bench-tables-delta bench-tables-iceberg: bench-tables-%: $(VENV) $(WHEEL)
 	.venv-$(LINE_OF_$*)/bin/python $(INSTALL_WHEEL)
-	TABLE_FORMAT=$* .venv-$(LINE_OF_$*)/bin/python benchmarks/bench_tables.py --out docs/bench/tables-$*.json
+	TABLE_FORMAT=$* .venv-$(LINE_OF_$*)/bin/python benchmarks/bench.py tables --out docs/bench/tables-$*.json $(ARGS)
 
-# SCALE=10 takes hours. What has been measured is not measured again: remove the report to begin anew.
+# SCALE=10 takes hours, in parts of so many minutes: a report of the same commit goes on, with ARGS=--keep any.
 SCALE ?= 1
 MINUTES ?= 55
 bench-tpch bench-tpcds: bench-%: $(VENV) $(JAR) .venv-tpcds/.ready
-	.venv/bin/python benchmarks/bench_tpc.py $* --scale $(SCALE) --bloom --minutes $(MINUTES) --out docs/bench/$*-$(SCALE).json
-
-# DuckDB and DataFusion on the same files.
-bench-peers: $(VENV) $(JAR)
-	.venv/bin/python benchmarks/bench_peers.py
+	$(BENCH) $* --sizes $(SCALE) --minutes $(MINUTES) --out docs/bench/$*-$(SCALE).json $(ARGS)
 
 .venv-tpcds/.ready: tools/requirements-tpcds.txt
 	[ -x .venv-tpcds/bin/python ] || $(PYTHON) -m venv .venv-tpcds
@@ -122,11 +109,11 @@ bench-coordinator:
 
 # How long a bound takes from one executor to another.
 bench-latency: $(VENV) $(JAR)
-	.venv/bin/python benchmarks/bench_exchange.py
+	.venv/bin/python benchmarks/latency.py
 
 # Joins and TopKs with two versions of the jar, by turns.
 bench-versions: $(VENV)
-	.venv/bin/python benchmarks/bench_versions.py $(OLD) $(NEW)
+	$(BENCH) versions --jars $(OLD) $(NEW) $(ARGS)
 
 # A thousand queries from eight threads; live heaps must stay as they are.
 soak: $(VENV) $(JAR)

@@ -1,232 +1,175 @@
-"""TopK filters against stock Spark and against a perfect static predicate: ``python benchmarks/bench.py``."""
+"""Runs a benchmark and writes its report: ``python benchmarks/bench.py joins --sizes 10 --rounds 3``.
+
+The variants of a case take turns; each round begins with another one. Answers are compared with the first
+variant's. The report is written after every round of a case, and what it has of the same commit is not
+measured again: a run may be cut in parts, each of which warms up anew. Ends with 1 if an answer was wrong or
+a query failed.
+"""
 
 from __future__ import annotations
 
 import argparse
-import pickle
-import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Mapping
-from itertools import product
+import contextlib
+import math
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import layouts
+import datafiles
 import runs
-from benchmark import Benchmark, Options
-from progress import Step, step
-from queries import SCALING, UNPRUNABLE, USELESS, Query
-from results import Pairs, rounds
-from runs import FIRST, ORACLE, REPEATED, SECOND, STOCK, VARIANTS, Run
-from topk_report import Cell, TopKReport
+from case import SPARK, Case, Variant, View
+from engines import Engine, Jar, Run
+from progress import step
+from report import Report, summary
+from results import AGAIN, Measured, rotated
+from suites import SUITES, default_report, settings
 
-PARTS = ("scaling", "useless", "plugin")
-HERE = Path(__file__).resolve().parent
-STOCK_CHECK_PROCESSES = 3  # of each kind; a process has a speed of its own, so one would say little
+FAILED = "failed: "
 
 
-class TopKBenchmark(Benchmark):
-    """One run: fresh processes first, while no other JVM holds memory; then what one session can do."""
+class Benchmark:
+    """Measures cases for a report."""
 
-    report: TopKReport
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        """Takes the parsed command line."""
-        texts = {query.name: query.sql("hits") for query in (*SCALING, *USELESS, *UNPRUNABLE)}
-        super().__init__(options, TopKReport(texts))
-        self.tables = [(layout, size) for layout in options.layouts for size in options.sizes]
-        self.cells = {
-            (query.name, *table): Cell(query.name, *table) for query, table in product(SCALING, self.tables)
-        }
-        self.first_answers: dict[tuple[str, str, int], list[Any]] = {}
-
-    def run(self) -> None:
-        """Measures all that was asked for, writing the report after every stage."""
-        self._make_data()
-        scaling, useless, plugin = (part in self.options.parts for part in PARTS)
-        if scaling:
-            self.report.cells = list(self.cells.values())
-        if scaling and FIRST in self.options.variants:
-            self._first_runs()
-        if plugin and REPEATED in self.options.variants:
-            self._is_stock_stock()
-        filters = FIRST in self.options.variants or REPEATED in self.options.variants
-        self.spark = runs.session("benchmark", plugin=filters)
-        try:
-            self._warm_up(filters)
-            if scaling:
-                for (layout, size), query in product(self.tables, SCALING):
-                    self._compare(query, layout, size)
-            if useless and REPEATED in self.options.variants:
-                self._useless()
-        finally:
-            self.spark.stop()
-
-    def _make_data(self) -> None:
-        sizes = sorted({*self.options.sizes, self.options.useless_size})
-        wanted = dict.fromkeys([*self.options.layouts, self.options.useless_layout])
-        layouts.make_apart(self.options.data, list(wanted), sizes)
-
-    # --- fresh processes ---
-
-    def _worker(self, mode: str, query: Query, tables: list[tuple[str, int]], *extra: str) -> Any:
-        names = ",".join(f"{layout}:{size}" for layout, size in tables)
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "result.pickle"
-            command = [sys.executable, str(HERE / "worker.py"), mode, "--data", str(self.options.data)]
-            command += ["--query", query.name, "--tables", names, "--out", str(out), *extra]
-            done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
-            if done.returncode:
-                raise SystemExit(f"the {mode} process failed:\n{done.stderr}")
-            return pickle.loads(out.read_bytes())
-
-    def _first_runs(self) -> None:
-        repeats = self.options.first_repeats
-        with step("first runs, in fresh processes") as progress:
-            for repeat, tables in rounds(self.tables, repeats):
-                for query in SCALING:
-                    progress.note(f"{query.name}, process {repeat + 1} of {repeats}")
-                    for table, (first, second) in self._worker("first", query, list(tables)).items():
-                        self._add(self.cells[query.name, *table], FIRST, first)
-                        self._add(self.cells[query.name, *table], SECOND, second)
-                        self.first_answers[query.name, *table] = first.rows
-        self.report.write(self.options.out)
-
-    def _is_stock_stock(self) -> None:
-        layout, size = self.options.layouts[0], min(self.options.sizes)
-        with step("stock with and without the plugin, in fresh processes") as progress:
-            for query in SCALING:
-                pairs = Pairs(query.name, "", f"{layout}, {size}M")
-                for process in range(STOCK_CHECK_PROCESSES):
-                    progress.note(f"{query.name}, pair {process + 1} of {STOCK_CHECK_PROCESSES}")
-                    table, repeats = [(layout, size)], ("--repeats", str(self.options.repeats))
-                    plain, plain_plan = self._worker("plain", query, table, *repeats)
-                    off, off_plan = self._worker("off", query, table, *repeats)
-                    pairs.base += plain
-                    pairs.other += off
-                same = _comparable(plain_plan) == _comparable(off_plan)
-                pairs.why = "plans are the same" if same else "plans differ"
-                if not same:
-                    self.report.problem(
-                        f"{query.name}: with enabled=false the plan differs from one without the plugin"
-                    )
-                self.report.without_plugin.append(pairs)
-        self.report.write(self.options.out)
-
-    # --- one session ---
-
-    def _warm_up(self, filters: bool) -> None:
-        """Runs all on small tables until it is compiled, or the first table measured would pay for it."""
-        with step("warming up") as progress:
-            for layout, query in product(self.options.layouts, SCALING):
-                folder = layouts.warm_up_table(self.options.data, layout)
-                table = self.register(f"warm_up_{layout}", folder, progress)
-                sql = query.sql(table)
-                oracle = query.oracle_sql(table, runs.run(self.spark, sql, filters=False).rows)
-                for _ in range(runs.WARM_UP_RUNS):
-                    runs.run(self.spark, sql, filters=False)
-                    runs.run(self.spark, oracle, filters=False)
-                    if filters:
-                        runs.run(self.spark, sql, filters=True)
-
-    def _compare(self, query: Query, layout: str, size: int) -> None:
-        cell = self.cells[query.name, layout, size]
-        name = f"{query.name}, {layout}, {size}M rows"
-        with step(name) as progress:
-            folder = layouts.table(self.options.data, layout, size)
-            table = self.register(_view(folder), folder, progress)
-            sql = query.sql(table)
-            expected = runs.run(self.spark, sql, filters=False).rows
-            texts = {STOCK: sql, ORACLE: query.oracle_sql(table, expected), REPEATED: sql}
-            texts = {variant: text for variant, text in texts.items() if variant in self.options.variants}
-            if (first := self.first_answers.get((query.name, layout, size))) is not None:
-                self._same(query, expected, first, f"{name}, first run")
-            self._turns(query, name, texts, expected, self.options.repeats, progress, cell)
-        print(f"{name}: {cell.text()}", flush=True)
-        self.report.write(self.options.out)
-
-    def _useless(self) -> None:
-        layout, size = self.options.useless_layout, self.options.useless_size
-        folders = {
-            f"{layout}, {size}M": (layouts.table(self.options.data, layout, size), USELESS),
-            "unprunable": (layouts.unprunable_table(self.options.data), UNPRUNABLE),
-        }
-        for label, (folder, queries) in folders.items():
-            runs.warm_page_cache(folder)  # other tables may have pushed it out
-            if queries is UNPRUNABLE:
-                # Two tasks would be a second chance: the better rows of one make the other's prunable.
-                self.spark.conf.set("spark.sql.files.minPartitionNum", "1")
-            for query in queries:
-                cell, name = Cell(query.name, label, size), f"{query.name}, {label}"
-                with step(name) as progress:
-                    sql = query.sql(self.register(_view(folder), folder, progress))
-                    expected = runs.run(self.spark, sql, filters=False).rows
-                    texts = {STOCK: sql, REPEATED: sql}
-                    count = self.options.useless_repeats
-                    self._turns(query, name, texts, expected, count, progress, cell)
-                base, other = cell.seconds[STOCK], cell.seconds[REPEATED]
-                pairs = Pairs(query.name, query.why, label, base, other, cell.skipped.get(REPEATED))
-                print(f"{name}: ratio {pairs.text()}", flush=True)
-                self.report.useless.append(pairs)
-                self.report.write(self.options.out)
-
-    def _turns(
+    def __init__(
         self,
-        query: Query,
-        name: str,
-        texts: Mapping[str, str],
-        expected: list[Any],
-        count: int,
-        progress: Step,
-        cell: Cell,
+        engines: Mapping[str, Engine],
+        views: Mapping[str, Mapping[str, View]],
+        report: Report,
+        options: argparse.Namespace,
     ) -> None:
-        """Runs the variants' texts by turns, twice to warm up, and adds ``count`` rounds to ``cell``."""
-        for i, variants in rounds(list(texts), count + 2):
-            progress.note(f"round {i - 1} of {count}" if i > 1 else "warming up")
-            for variant in variants:
-                filters = variant == REPEATED
-                run = runs.run(self.spark, texts[variant], filters=filters, report=filters)
-                self._same(query, expected, run.rows, f"{name}, {variant}")
-                if i > 1:
-                    self._add(cell, variant, run)
+        self._engines = engines
+        self._views = views
+        self._report = report
+        self._options = options
+        self._end = time.monotonic() + 60 * options.minutes
 
-    @staticmethod
-    def _add(cell: Cell, variant: str, run: Run) -> None:
-        cell.add(variant, run.seconds)
-        if run.skipped is not None:
-            cell.skipped[variant] = run.skipped
+    def measure(self, case: Case, turns: Sequence[int], number: int) -> None:
+        """Measures these rounds of a case; those below the number of warm-up rounds do not count."""
+        measured = self._report.of(case)
+        if measured.rounds >= self._options.rounds or time.monotonic() > self._end:
+            return
+        with contextlib.ExitStack() as stack, step(case.title) as progress:
+            for engine in self._engines.values():
+                for name, view in self._views.get(case.title, {}).items():
+                    engine.register(name, view)
+            if case.around:
+                spark: Any = self._engines[SPARK]
+                measured.notes |= stack.enter_context(case.around(spark.spark))
+            texts = self._texts(case)
+            for turn in turns:
+                progress.note(f"round {turn + 1} of {turns[-1] + 1}")
+                # One round alone would favour a variant that runs second in all queries.
+                self._round(case, measured, rotated(list(texts), turn + number), texts, turn)
+        if turns[-1] >= self._options.warm_up:
+            print(self._report.line(measured), flush=True)
 
-    def _same(self, query: Query, expected: list[Any], actual: list[Any], name: str) -> None:
-        if difference := query.difference(expected, actual):
-            self.report.problem(f"{name}: {difference}")
+    def _texts(self, case: Case) -> dict[str, str]:
+        """The texts of the variants that were asked for; an oracle's needs the answer."""
+        base, *others = case.variants
+        wanted = [base, *(v for v in others if not self._options.variants or v in self._options.variants)]
+        texts = {name: case.variants[name].text for name in wanted}
+        rows: Sequence[Any] = []
+        if any(callable(text) for text in texts.values()) and isinstance(texts[base], str):
+            rows = self._run(case, base, str(texts[base]), report=False).rows
+        return {name: text(rows) if callable(text) else text for name, text in texts.items()}
 
+    def _run(self, case: Case, name: str, text: str, report: bool) -> Run:
+        variant: Variant = case.variants[name]
+        return self._engines[variant.engine].run(case, variant, text, report)
 
-def _view(folder: Path) -> str:
-    return "hits_" + folder.name.replace("-", "_")
-
-
-def _comparable(plan: str) -> str:
-    """A plan without what differs from one session to the next: ids of expressions and nodes."""
-    return re.sub(r"#\d+L?|plan_id=\d+|id=#?\d+", "#", plan)
+    def _round(
+        self, case: Case, measured: Measured, order: Sequence[str], texts: Mapping[str, str], turn: int
+    ) -> None:
+        counts, found = turn >= self._options.warm_up, dict[str, Run]()
+        is_last = turn == self._options.warm_up + self._options.rounds - 1
+        for name in order:
+            if measured.problems.get(name, "").startswith(FAILED):
+                continue
+            try:
+                found[name] = self._run(case, name, texts[name], report=is_last)
+            except Exception as error:  # of any engine; the other cases go on
+                measured.problems[name] = FAILED + (str(error).splitlines() or [repr(error)])[0][:200]
+        for name in texts:  # in their own order, not in that of the turns
+            if counts and name in found:
+                measured.add(name, found[name].seconds)
+            if name in found and (skipped := found[name].skipped) is not None:
+                measured.skipped[name], measured.filters = dict(skipped), found[name].filters
+        base = found.get(next(iter(texts)))
+        differ = {
+            name: text
+            for name, run in found.items()
+            if base is not None and (text := case.difference(base.rows, run.rows))
+        }
+        if AGAIN in differ:
+            measured.notes["answers"] = "not the same in two runs of stock: ties"
+        else:
+            measured.problems |= differ
+        if counts:
+            self._report.write()
 
 
 def main() -> None:
-    """Runs the benchmark, prints the report, and fails if any two answers differ."""
-    parser = Options(__doc__, data="weblog")
-    parser.names("parts", PARTS)
-    parser.numbers("sizes", int, [2, 8, 32], "millions of rows")
-    parser.names("layouts", layouts.LAYOUTS)
-    parser.names("variants", VARIANTS)
-    parser.number("repeats", 5, "rounds of stock, oracle and repeated")
-    parser.number("first-repeats", 5, "fresh processes per query")
-    parser.number("useless-repeats", 21, "pairs per useless case")
-    parser.number("useless-size", 8, "millions of rows of the useless cases")
-    parser.add_argument("--useless-layout", default="int64", choices=layouts.LAYOUTS, help="their files")
-    benchmark = TopKBenchmark(parser.parsed())
-    benchmark.run()
-    benchmark.report.finish(benchmark.options.out)
+    """Measures what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--sizes", type=_number, nargs="*", help="millions of rows, or scale factors")
+    parser.add_argument("--only", default="", help="cases whose title has this text")
+    parser.add_argument("--variants", nargs="*", help="these beside the first one (default: all)")
+    parser.add_argument("--rounds", type=int, help="that count")
+    parser.add_argument("--warm-up", type=int, help="rounds before, in every run")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="no further case after so many")
+    parser.add_argument("--keep", action="store_true", help="go on with a report of another commit")
+    parser.add_argument("--jars", type=Path, nargs=2, metavar=("OLD", "NEW"), help="what versions compares")
+    parser.add_argument("--out", type=Path, help="JSON; the page beside it (default: in build/bench)")
+    options = parser.parse_args()
+    suite = SUITES[options.suite]
+    sizes = options.sizes or suite.sizes
+    options.rounds = options.rounds or suite.rounds
+    options.warm_up = suite.warm_up if options.warm_up is None else options.warm_up
+    if options.suite == "versions" and not options.jars:
+        parser.error("versions: compares two jars, --jars OLD NEW")
+    out = options.out or default_report(options.suite, sizes)
+    report = Report(out, suite.title, runs.environment(), options.keep)
+    cases = [case for size in sizes for case in suite.cases(size) if options.only in case.title]
+    views = made(cases)
+    with contextlib.ExitStack() as stack:
+        engines: dict[str, Engine] = {name: peer() for name, peer in suite.peers.items()}
+        if options.jars:
+            for name, jar in zip(("before", "after"), options.jars, strict=True):
+                engines[name] = stack.enter_context(contextlib.closing(Jar(jar)))
+        else:
+            spark = runs.session(f"benchmark: {suite.title}", settings(suite, sizes))
+            stack.callback(spark.stop)
+            engines[SPARK] = suite.engine(spark)
+        benchmark = Benchmark(engines, views, report, options)
+        turns = range(options.warm_up + options.rounds)
+        for some in [[turn] for turn in turns] if suite.by_round else [turns]:
+            for number, case in enumerate(cases):
+                benchmark.measure(case, some, number)
+    if suite.has_chart:
+        report.draw()
+    report.write()
+    print("\n".join(summary(report.cases)))
+    if problems := [f"{c.part}, {c.name}: {c.problems}" for c in report.cases if c.problems]:
+        raise SystemExit("\n".join(problems))
+
+
+def made(cases: Sequence[Case]) -> dict[str, dict[str, View]]:
+    """The files of all cases, made if they are not there yet, by title and name."""
+    makers = [(case.title, name, maker) for case in cases for name, maker in case.views.items()]
+    views: dict[str, dict[str, View]] = {}
+    with step("data"):
+        found = datafiles.apart([maker for _, _, maker in makers])
+    for (title, name, _), view in zip(makers, found, strict=True):
+        views.setdefault(title, {})[name] = view if isinstance(view, View) else View(view)
+    return views
+
+
+def _number(text: str) -> float:
+    return float(text) if "." in text else int(text)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from progress import step
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / ".data"
@@ -75,6 +77,19 @@ def write(
 def processes() -> Executor:
     """Spawned, not forked: a forked child would inherit pyarrow's threads and a running JVM's pipes."""
     return ProcessPoolExecutor(WRITERS, mp_context=multiprocessing.get_context("spawn"))
+
+
+def apart(makers: Sequence[Callable[[], T]]) -> list[T]:
+    """What these return in a process of its own: Spark's settings for writing must not reach a session that
+    is measured, which could not even start anew in the same JVM.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as child:
+        return list(child.map(_called, makers))
+
+
+def _called(maker: Callable[[], T]) -> T:
+    return maker()
 
 
 def run_all(executor: Executor, jobs: Sequence[Callable[[], None]], label: str) -> None:

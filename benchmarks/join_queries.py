@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import join_tables
 import star_tables
-import tpch
+from case import Case, twice, variants
+from datafiles import DATA
 from join_tables import SMALL_KEPT
-from runs import ORACLE, STOCK
 
-CLUSTERED, STAR, USELESS, TAP = PARTS = ("clustered", "star", "useless", "tap")
-TPCH = "tpch"
+JOINS = DATA / "joins"
 MILLION = 1_000_000
 NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
-
-BLOOM, OURS = "bloom", "ours"
-VARIANTS = (STOCK, ORACLE, BLOOM, OURS)
-
-#: Spark's own runtime filter, applied whatever the size of the probe side (Spark's default asks for 10 GB).
-BLOOM_CONFS = {
-    "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
-    "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
-}
-BLOOM_BUILD = "spark.sql.optimizer.runtime.bloomFilter.creationSideThreshold"  # a larger one gets none
 
 #: How Spark is told to join, by hint and setting.
 STRATEGIES = {"broadcast": {}, "merge": NO_BROADCAST, "shuffle_hash": NO_BROADCAST}
@@ -67,115 +56,97 @@ SELECT /*+ MERGE(s){force} */ count(*), sum(r.v), max(s.v)
 FROM refs r JOIN scattered s ON r.k = s.k
 WHERE s.v >= 0
 """
+SHORT_SQL = {
+    "short TopK": "SELECT k, score FROM big WHERE k < 100 ORDER BY score LIMIT 5",
+    "short join": "SELECT count(*) FROM small s JOIN small t ON s.k = t.k WHERE t.rank < 10",
+}
 TAP_HINTS = {
     "as planned": ("", "the planner decides whether there is a tap"),
     "by hint": (", DYNAMIC_FILTER(r)", "a filter is asked for: there is a tap, if there can be one at all"),
 }
 
 
-@dataclass(frozen=True)
-class Case:
-    """One query on tables of one size. ``size`` is in millions of rows, for TPC-H the scale factor."""
+def clustered(millions: float) -> Iterator[Case]:
+    """The small table joined to rows that are clustered on the key."""
+    rows = int(millions * MILLION)
+    small = partial(join_tables.small, JOINS, rows)
 
-    part: str
-    name: str
-    size: float
-    sql: str
-    views: Mapping[str, Path]
-    oracle: str | None = None
-    confs: Mapping[str, str] = field(default_factory=dict)
-    why: str = ""
+    def bound() -> str:
+        low, high = join_tables.kept_keys(small())
+        return f" AND b.k BETWEEN {low} AND {high}"
 
-    @property
-    def label(self) -> str:
-        """What the tables are."""
-        return f"SF {self.size:g}" if self.part == TPCH else f"{self.size:g}M rows"
-
-    @property
-    def title(self) -> str:
-        """For progress and problems."""
-        return f"{self.part}, {self.name}, {self.label}"
-
-    @property
-    def variants(self) -> tuple[str, ...]:
-        """Those that it can be measured in."""
-        without = {ORACLE} if self.oracle is None else set()
-        without |= {BLOOM} if self.part in (USELESS, TAP) else set()
-        return tuple(variant for variant in VARIANTS if variant not in without)
-
-    def text(self, variant: str) -> str:
-        """The query as ``variant`` has it."""
-        return self.oracle if variant == ORACLE and self.oracle else self.sql
-
-    def settings(self, variant: str) -> dict[str, str]:
-        """What ``variant`` runs with, beside the master switch."""
-        return {**self.confs, **(BLOOM_CONFS if variant == BLOOM else {})}
+    views = {"big": partial(join_tables.big, JOINS, rows), "small": small}
+    yield from _compared("clustered", f"{millions:g}M rows", CLUSTERED_SQL, bound, views)
 
 
-def clustered(data: Path, rows: int, strategies: Sequence[str]) -> list[Case]:
-    """The small table joined to ``rows`` rows that are clustered on the key."""
-    views = {"big": join_tables.big(data, rows), "small": join_tables.small(data, rows)}
-    low, high = join_tables.kept_keys(views["small"])
-    bound = f" AND b.k BETWEEN {low} AND {high}"
-    return list(_cases(CLUSTERED, rows, CLUSTERED_SQL, bound, views, strategies))
-
-
-def star(data: Path, rows: int, strategies: Sequence[str]) -> list[Case]:
+def star(millions: float) -> Iterator[Case]:
     """The star join. Its oracle knows the dates and the products; there are too many customers to write."""
-    dimensions = star_tables.dimensions(data)
-    days = star_tables.kept_ids(dimensions["dates"], "date_id", [("year", "==", 2021), ("quarter", "==", 3)])
-    products = star_tables.kept_ids(dimensions["products"], "product_id", [("category", "==", 7)])
-    bound = f" AND f.date_id BETWEEN {days[0]} AND {days[-1]}"
-    bound += f" AND f.product_id IN ({', '.join(map(str, products))})"
-    views = {"fact": star_tables.fact(data, rows), **dimensions}
-    return list(_cases(STAR, rows, STAR_SQL, bound, views, strategies))
+
+    def bound() -> str:
+        tables = star_tables.dimensions(JOINS)
+        days = star_tables.kept_ids(tables["dates"], "date_id", [("year", "==", 2021), ("quarter", "==", 3)])
+        products = star_tables.kept_ids(tables["products"], "product_id", [("category", "==", 7)])
+        listed = ", ".join(map(str, products))
+        return f" AND f.date_id BETWEEN {days[0]} AND {days[-1]} AND f.product_id IN ({listed})"
+
+    views = {"fact": partial(star_tables.fact, JOINS, int(millions * MILLION)), **_dimensions()}
+    yield from _compared("star", f"{millions:g}M rows", STAR_SQL, bound, views)
 
 
-def useless(data: Path, rows: int, strategies: Sequence[str]) -> list[Case]:
+def useless(millions: float) -> Iterator[Case]:
     """Joins in which every row of the probe side has a match, though the build side looks filtered."""
+    rows = int(millions * MILLION)
     views = {
-        "big": join_tables.big(data, rows),
-        "keys": join_tables.keys(data, rows),
-        "fact": star_tables.fact(data, rows),
-        **star_tables.dimensions(data),
+        "big": partial(join_tables.big, JOINS, rows),
+        "keys": partial(join_tables.keys, JOINS, rows),
+        "fact": partial(star_tables.fact, JOINS, rows),
+        **_dimensions(),
     }
-    return [
-        Case(
-            USELESS,
-            f"{name}, {strategy}",
-            rows / MILLION,
-            text.format(hint=strategy.upper()),
-            views,
-            confs=STRATEGIES[strategy],
-            why=why,
-        )
-        for name, (text, why) in USELESS_SQL.items()
-        for strategy in strategies
-    ]
+    for name, (text, why) in USELESS_SQL.items():
+        for strategy, confs in STRATEGIES.items():
+            sql = twice(text.format(hint=strategy.upper()))
+            yield Case("useless", f"{name}, {strategy}", sql, f"{millions:g}M rows", why, views, confs)
 
 
-def tap(data: Path, keys: int) -> list[Case]:
-    """A shuffled join with ``keys`` distinct keys on its build side, each with two rows on the other."""
-    views = {"scattered": star_tables.scattered(data, keys), "refs": star_tables.references(data, keys)}
-    return [
-        Case(
-            TAP, name, keys / MILLION, TAP_SQL.format(force=force).strip(), views, confs=NO_BROADCAST, why=why
-        )
-        for name, (force, why) in TAP_HINTS.items()
-    ]
+def tap(millions: float) -> Iterator[Case]:
+    """A shuffled join with distinct keys on its build side, each with two rows on the other."""
+    keys = int(millions * MILLION)
+    views = {
+        "scattered": partial(star_tables.scattered, JOINS, keys),
+        "refs": partial(star_tables.references, JOINS, keys),
+    }
+    for name, (force, why) in TAP_HINTS.items():
+        sql = twice(TAP_SQL.format(force=force))
+        yield Case("tap", name, sql, f"{millions:g}M keys", why, views, NO_BROADCAST)
 
 
-def all_of_tpch(data: Path, scale: float) -> list[Case]:
-    """TPC-H's queries at scale factor ``scale``."""
-    views = tpch.tables(data, scale)
-    return [Case(TPCH, name, scale, sql, views) for name, sql in tpch.queries(scale).items()]
+def short(millions: float) -> Iterator[Case]:
+    """Queries that take tens of milliseconds."""
+    rows = int(millions * MILLION)
+    views = {
+        "big": partial(join_tables.big, JOINS, rows),
+        "small": partial(join_tables.small, JOINS, rows),
+    }
+    for name, text in SHORT_SQL.items():
+        yield Case("short", name, twice(text), f"{millions:g}M rows", views=views, repeats=10)
 
 
-def _cases(
-    part: str, rows: int, text: str, bound: str, views: Mapping[str, Path], strategies: Sequence[str]
+def _dimensions() -> dict[str, Callable[[], Path]]:
+    names = ("dates", "customers", "products")
+    return {name: partial(_dimension, name) for name in names}
+
+
+def _dimension(name: str) -> Path:
+    return star_tables.dimensions(JOINS)[name]
+
+
+def _compared(
+    part: str, table: str, text: str, bound: Callable[[], str], views: Mapping[str, Callable[[], Path]]
 ) -> Iterator[Case]:
-    for strategy in strategies:
-        stock, oracle = (
-            text.format(hint=strategy.upper(), kept=SMALL_KEPT, bound=added).strip() for added in ("", bound)
-        )
-        yield Case(part, strategy, rows / MILLION, stock, views, oracle, STRATEGIES[strategy])
+    for strategy, confs in STRATEGIES.items():
+
+        def sql(added: str = "", strategy: str = strategy) -> str:
+            return text.format(hint=strategy.upper(), kept=SMALL_KEPT, bound=added).strip()
+
+        ways = variants(sql(), lambda _, sql=sql: sql(bound()), bloom=True)
+        yield Case(part, strategy, ways, table, views=views, confs=confs)

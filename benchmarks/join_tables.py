@@ -30,7 +30,7 @@ SMALL_BEGINS = 0.4321  # as a share of the key range
 FILE_ROWS = 1_000_000
 LARGE_FILE_ROWS = 2_000_000  # of tables above 10M rows
 ROW_GROUP_ROWS = 500_000
-WARM_UP_ROWS = 200_000  # in four files
+SMALLEST_ROWS = 200_000  # of a table for trying a benchmark out, in four files
 
 BIG = pa.schema(
     [
@@ -79,8 +79,8 @@ def kept_keys(folder: Path) -> tuple[int, int]:
 
 
 def _sizes(rows: int) -> tuple[int, int]:
-    if rows == WARM_UP_ROWS:
-        return WARM_UP_ROWS // 4, WARM_UP_ROWS // 4
+    if rows == SMALLEST_ROWS:
+        return SMALLEST_ROWS // 4, SMALLEST_ROWS // 4
     file_rows = LARGE_FILE_ROWS if rows > 10_000_000 else FILE_ROWS
     if rows % file_rows:
         raise ValueError(f"{rows:,} rows are not whole files of {file_rows:,}")

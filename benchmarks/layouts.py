@@ -10,17 +10,12 @@ The layouts differ in what a reader can know about ``EventTime`` without decodin
 * ``int96``: written by Spark as it comes. INT96 timestamps have no usable statistics.
 * ``int64``: written by Spark with ``spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS``.
 * ``pyarrow``: INT64 timestamps from another writer: row groups by rows and not by bytes, no page index.
-
-``python benchmarks/layouts.py --sizes 2,8,32 --layouts int96,int64,pyarrow`` makes the data beforehand.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -31,7 +26,6 @@ import pyarrow as pa
 
 import datafiles
 from datafiles import WRITERS
-from queries import UNPRUNABLE_LIMIT
 from weblog import BLOCK_ROWS, GENERATOR_VERSION, SCHEMA, Weblog
 
 if TYPE_CHECKING:
@@ -42,6 +36,7 @@ FILE_ROWS = 2_000_000
 ROW_GROUP_ROWS = 1_000_000
 DEFAULT_DATA = datafiles.DATA / "weblog"
 
+UNPRUNABLE_ROWS = 10_000  # of a row group
 UNPRUNABLE_BLOCKS = 14  # 700,000 rows, below 128 MB, where Spark would split the file in any case
 
 
@@ -65,36 +60,12 @@ def table(data: Path, layout: str, millions: int, seed: int = 42) -> Path:
     return folder
 
 
-def make_apart(data: Path, layouts: Sequence[str], millions: Sequence[int]) -> None:
-    """Makes tables that are not there yet in a process of its own.
-
-    Spark's settings for writing must not reach a session that is measured, nor may it be stopped with the one
-    that writes.
-    """
-    command = [sys.executable, str(Path(__file__).resolve()), "--data", str(data)]
-    command += ["--sizes", ",".join(map(str, millions)), "--layouts", ",".join(layouts)]
-    subprocess.run(command, check=True)
-
-
 def small_table(data: Path, name: str, rows: int, files: int, row_group_rows: int, seed: int = 42) -> Path:
-    """The first ``rows`` rows, by pyarrow, in many small files: for the demo and for warming up."""
+    """The first ``rows`` rows, by pyarrow, in many small files: for the demo."""
     folder = data / name
     parts = [folder / datafiles.part(i) for i in range(files)]
     jobs = _jobs(parts, seed, rows // files // BLOCK_ROWS, row_group_rows)
     return datafiles.made(folder, _identity(seed), jobs, f"web log of {rows:,} rows")
-
-
-def warm_up_table(data: Path, layout: str, seed: int = 42) -> Path:
-    """A table of 400,000 rows in ``layout``: what processes run until their code is compiled."""
-    source = small_table(data, "warm-up-pyarrow", 400_000, files=4, row_group_rows=BLOCK_ROWS, seed=seed)
-    if layout == "pyarrow":
-        return source
-    folder = data / f"warm-up-{layout}"
-    if not datafiles.is_complete(folder, _identity(seed)):
-        datafiles.start(folder)
-        _rewrite_all(layout, sorted(source.glob("*.parquet")), folder)
-        datafiles.complete(folder, _identity(seed))
-    return folder
 
 
 def unprunable_table(data: Path, seed: int = 42) -> Path:
@@ -107,7 +78,7 @@ def unprunable_table(data: Path, seed: int = 42) -> Path:
     """
     folder = data / "unprunable"
     file, blocks = folder / datafiles.part(0), range(UNPRUNABLE_BLOCKS)
-    job = partial(_write_blocks, file, seed, blocks, UNPRUNABLE_LIMIT, ("WorstKey",))
+    job = partial(_write_blocks, file, seed, blocks, UNPRUNABLE_ROWS, ("WorstKey",))
     return datafiles.made(folder, _identity(seed), [job], "table where nothing can be pruned")
 
 
@@ -215,26 +186,3 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:  # a file system without hard links
         shutil.copyfile(source, target)
-
-
-def main() -> None:
-    """Makes the tables named on the command line, and those that every benchmark needs."""
-    parser = argparse.ArgumentParser(description="Makes the web-log tables that the benchmark reads.")
-    parser.add_argument(
-        "--sizes", default="2,8,32", help="millions of rows, multiples of 2 (default: %(default)s)"
-    )
-    parser.add_argument("--layouts", default=",".join(LAYOUTS), help="any of %(default)s")
-    parser.add_argument(
-        "--data", type=Path, default=DEFAULT_DATA, help="folder for the tables (default: .data/weblog)"
-    )
-    options = parser.parse_args()
-    # Spark's layouts are made from pyarrow's files, large sizes hold the small ones: nothing is made twice.
-    for layout in options.layouts.split(","):
-        warm_up_table(options.data, layout)
-        for size in sorted({int(size) for size in options.sizes.split(",")}, reverse=True):
-            table(options.data, layout, size)
-    unprunable_table(options.data)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
+
+from datafiles import ROOT
+from processor import WALL
+from report import Report
+from results import OURS, REPEATED, STOCK
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-BENCH = Path(__file__).resolve().parents[1] / "docs" / "bench"
-STOCK, OURS = "#9aa5b1", "#d9480f"
+BENCH = ROOT / "docs" / "bench"
+GREY, RED = "#9aa5b1", "#d9480f"
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,15 @@ class Bar:
 
 def bars() -> list[Bar]:
     """The queries of the table in README, in its order."""
-    topk = _report("topk")["scaling"]
-    joins = _report("joins")["measured"]
+    topk, joins = (Report(BENCH / f"{name}.json").cases for name in ("topk", "joins"))
 
     def of_topk(query: str, label: str) -> Bar:
-        case = _one(topk, query=query, layout="int64", rows=32_000_000)["median_seconds"]
-        return Bar(label, case["stock"], case["repeated"])
+        (case,) = [c for c in topk if (c.name, c.table) == (query, "int64, 32M rows")]
+        return Bar(label, case.median(WALL, STOCK), case.median(WALL, REPEATED))
 
     def of_join(part: str, name: str, rows: str, label: str) -> Bar:
-        case = _one(joins, part=part, name=name, label=rows)["median_seconds"]
-        return Bar(label, case["stock"], case["ours"])
+        (case,) = [c for c in joins if (c.part, c.name, c.table) == (part, name, rows)]
+        return Bar(label, case.median(WALL, STOCK), case.median(WALL, OURS))
 
     return [
         of_topk("q23", "TopK with a condition\n32M rows"),
@@ -55,19 +57,19 @@ def draw(data: Sequence[Bar], file: Path) -> None:
     """Two bars a query, on a logarithmic scale, with their seconds and how many times faster."""
     figure, axes = plt.subplots(figsize=(8, 3.9), dpi=110)
     places = range(len(data))
-    axes.barh([i - 0.2 for i in places], [b.stock for b in data], 0.38, color=STOCK, label="stock Spark 4.3")
+    axes.barh([i - 0.2 for i in places], [b.stock for b in data], 0.38, color=GREY, label="stock Spark 4.3")
     axes.barh(
         [i + 0.2 for i in places],
         [b.ours for b in data],
         0.38,
-        color=OURS,
+        color=RED,
         label="dynamic filters, later runs",
     )
     for i, bar in enumerate(data):
         axes.text(bar.stock * 1.06, i - 0.2, f"{bar.stock:.1f} s", va="center", fontsize=8)
         times = bar.stock / bar.ours
         text = f"{bar.ours:.2f} s, {times:.{0 if times >= 10 else 1}f} times faster"
-        axes.text(bar.ours * 1.06, i + 0.2, text, va="center", fontsize=8, color=OURS, weight="bold")
+        axes.text(bar.ours * 1.06, i + 0.2, text, va="center", fontsize=8, color=RED, weight="bold")
     axes.set_xscale("log")
     axes.set_xlim(0.1, 200)
     axes.set_yticks(list(places), [b.label for b in data], fontsize=8)
@@ -77,16 +79,6 @@ def draw(data: Sequence[Bar], file: Path) -> None:
     axes.legend(frameon=False, fontsize=8, loc="lower right")
     figure.tight_layout()
     figure.savefig(file, metadata={"Software": None})
-
-
-def _report(name: str) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((BENCH / f"{name}.json").read_text(encoding="utf-8"))
-    return report
-
-
-def _one(cases: Sequence[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
-    (found,) = [c for c in cases if all(c.get(k) == v for k, v in wanted.items())]
-    return found
 
 
 if __name__ == "__main__":

@@ -6,10 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -17,12 +14,6 @@ WALL, PROCESSOR = UNITS = ("wall", "processor")
 
 #: Beginnings of the names of threads that compile or collect garbage: when they do so is chance.
 _CHANCE = ("C1 ", "C2 ", "GC ", "G1 ", "VM ", "Sweeper", "Cleaner", "Common-Cleaner", "Reference Handl")
-
-
-def seconds_of_jvm(spark: SparkSession) -> float:
-    """What the JVM of a session has used of processors: in local mode driver and tasks."""
-    process = spark._jvm.java.lang.ProcessHandle.current()  # type: ignore[union-attr]
-    return process.info().totalCpuDuration().get().toNanos() / 1e9
 
 
 class Threads:

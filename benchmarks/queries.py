@@ -1,15 +1,20 @@
-"""The queries of the benchmark, and what makes two answers to one of them equal."""
+"""The TopKs that are measured, and what makes two answers to one of them equal."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+import layouts
+from case import Case, Variant, twice
+from results import FIRST, ORACLE, REPEATED, STOCK
+
 LARGEST_TOPK_LIMIT = 100_000  # the default of spark.dynamicFilters.topk.maxLimit
-UNPRUNABLE_LIMIT = 10_000  # no less than the rows of a row group in layouts.unprunable_table
+UNPRUNABLE_LIMIT = layouts.UNPRUNABLE_ROWS
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,44 @@ UNPRUNABLE = (
 )
 
 
-def by_name(name: str) -> Query:
-    """The query called ``name``."""
-    return next(query for query in (*SCALING, *USELESS, *UNPRUNABLE) if query.name == name)
+def scaling(layout: str, millions: int) -> Iterator[Case]:
+    """Queries that a filter helps; with the perfect predicate, and with nothing learned of the files."""
+    for query in SCALING:
+        text = query.sql("hits")
+        variants = {
+            STOCK: Variant(text),
+            ORACLE: Variant(partial(query.oracle_sql, "hits")),
+            FIRST: Variant(text, filters=True, forgets=True),
+            REPEATED: Variant(text, filters=True),
+        }
+        yield _case("scaling", query, f"{layout}, {millions:g}M rows", variants, layout, millions)
+
+
+def useless(layout: str, millions: int, part: str = "of little use") -> Iterator[Case]:
+    """Queries that a filter helps little or not at all: what counts is its cost."""
+    for query in USELESS:
+        yield _case(part, query, f"{layout}, {millions:g}M rows", twice(query.sql("hits")), layout, millions)
+
+
+def unprunable() -> Iterator[Case]:
+    """Queries over a table in which nothing can be pruned."""
+    for query in UNPRUNABLE:
+        case = _case("of little use", query, "unprunable", twice(query.sql("hits")))
+        # Two tasks would be a second chance: the better rows of one make the other's prunable.
+        yield replace(case, confs={"spark.sql.files.minPartitionNum": "1"})
+
+
+def _case(
+    part: str,
+    query: Query,
+    table: str,
+    variants: Mapping[str, Variant],
+    layout: str | None = None,
+    millions: int = 0,
+) -> Case:
+    data = layouts.DEFAULT_DATA
+    make = (
+        partial(layouts.table, data, layout, millions) if layout else partial(layouts.unprunable_table, data)
+    )
+    views = {"hits": make}
+    return Case(part, query.name, variants, table, query.why, views, difference=query.difference)

@@ -1,4 +1,4 @@
-"""One timed run of one query, and the session and machine it runs on."""
+"""The session and the machine that queries run on, and what filters spared them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import io
 import os
 import platform
 import shutil
+import subprocess
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+import spark_dynamic_filters as sdf
+from datafiles import ROOT
+
 ENABLED = "spark.dynamicFilters.enabled"
 CORES = 2
-WARM_UP_RUNS = 12  # on small tables; after about ten the times no longer fall
 
 #: Masters and settings of sessions: in one process, and with executors that are processes of their own.
 LOCAL = f"local[{CORES}]"
@@ -38,11 +41,6 @@ SMALL_EXECUTORS = {"spark.executor.memory": "1g", "spark.ui.enabled": "false"}
 
 #: A file system in memory, where there is one.
 _MEMORY = Path("/dev/shm")
-
-STOCK, ORACLE, FIRST, REPEATED = "stock", "oracle", "first", "repeated"
-VARIANTS = (STOCK, ORACLE, FIRST, REPEATED)
-#: The run after `FIRST`: the same process, whose code is as warm, and now the table is known.
-SECOND = "second"
 
 
 @dataclass(frozen=True)
@@ -63,26 +61,11 @@ class Skipped:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Run:
-    """One measurement."""
-
-    seconds: float
-    rows: Sequence[Any]
-    skipped: Skipped | None = None
-
-
-def session(
-    app: str, settings: Mapping[str, str] = LARGE, master: str = LOCAL, plugin: bool = True
-) -> SparkSession:
+def session(app: str, settings: Mapping[str, str] = LARGE, master: str = LOCAL) -> SparkSession:
     """A session as a user has it: two cores, 8 GB, everything else Spark's default; or with ``settings``."""
     quiet = {"spark.ui.showConsoleProgress": "false"}
     builder = SparkSession.builder.master(master).appName(app).config(map={**quiet, **settings})
-    if plugin:
-        import spark_dynamic_filters as sdf  # stock and oracle can be measured without the package
-
-        builder = sdf.configure(builder)
-    spark = builder.getOrCreate()
+    spark: SparkSession = sdf.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
@@ -101,9 +84,13 @@ def shuffles_in_memory() -> dict[str, str]:
 
 
 def environment() -> dict[str, Any]:
-    """Versions, cores and memory, and how busy the machine was beforehand."""
+    """Commit, date, versions, cores and memory, and how busy the machine was beforehand."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
+        "commit": commit or "unknown",
+        "date": str(date.today()),
         "Spark": pyspark.__version__,
         "Python": platform.python_version(),
         "cores used": CORES,
@@ -111,11 +98,6 @@ def environment() -> dict[str, Any]:
         "memory GiB": round(memory),
         "load average before": f"{os.getloadavg()[0]:.1f}",  # what else was running; should be near zero
     }
-
-
-def environment_text(environment: Mapping[str, Any]) -> str:
-    """One line of it, for pages."""
-    return ", ".join(f"{key} {value}" for key, value in environment.items())
 
 
 def register(spark: SparkSession, name: str, folder: Path) -> str:
@@ -149,19 +131,11 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(key)
 
 
-def timed(spark: SparkSession, sql: str) -> Run:
-    """Runs ``sql`` from its text to its collected rows."""
-    started = time.perf_counter()
-    rows = spark.sql(sql).collect()
-    return Run(time.perf_counter() - started, rows)
-
-
-def run(spark: SparkSession, sql: str, filters: bool, report: bool = False) -> Run:
-    """A timed run with filters on or off; ``report`` also fetches, off the clock, what was skipped."""
-    spark.conf.set(ENABLED, str(filters).lower())
-    before = newest_query(spark) if report else -1
-    measured = timed(spark, sql)
-    return replace(measured, skipped=skipped_since(spark, before)) if report else measured
+def forget(spark: SparkSession) -> None:
+    """Drops what the plugin learned of files and tables' logs, as in an application that has seen none."""
+    jvm: Any = spark._jvm
+    jvm.org.dynamicfilters.scan.FileStatistics.instance().clear()
+    jvm.org.dynamicfilters.tables.TableStatistics.instance().clear()
 
 
 def plan(frame: DataFrame) -> str:
@@ -174,14 +148,10 @@ def plan(frame: DataFrame) -> str:
 
 def newest_query(spark: SparkSession) -> int:
     """The id of the newest query with a filtered scan, or -1."""
-    import spark_dynamic_filters as sdf
-
     return max((row.query_id for row in sdf.scans(spark).select("query_id").collect()), default=-1)
 
 
 def skipped_since(spark: SparkSession, query: int) -> Skipped:
     """Sums the scans of the queries after ``query``; without any filtered scan everything is zero."""
-    import spark_dynamic_filters as sdf
-
     scans = [row.asDict() for row in sdf.scans(spark).collect() if row.query_id > query]
     return Skipped(**{name: sum(scan[name] or 0 for scan in scans) for name in Skipped.__dataclass_fields__})
