@@ -13,7 +13,7 @@ private[filter] object ClosedLongs {
   /** One empty range for all: it fits in every integer type and, as booleans, is empty too. */
   val empty: ClosedLongs = ClosedLongs(1L, 0L)
 
-  def of(domain: LongDomain, lower: Option[End], upper: Option[End]): ClosedLongs = {
+  def between(domain: LongDomain, lower: Option[End], upper: Option[End]): ClosedLongs = {
     val bounded = for {
       lo <- lower.fold(Option(domain.least))(lowest)
       hi <- upper.fold(Option(domain.greatest))(highest)

@@ -9,12 +9,14 @@ private[filter] object Conversion {
   def apply(f: ValueFilter, target: KeyDomain): ValueFilter = f match {
     case All | Nothing => f
     case Both(a, b) => apply(a, target).and(apply(b, target))
-    case NullsOnly(d) => of(f, d, target)(_ => NullsOnly(target))
-    case r: Range => of(f, r.domain, target)(t => range(r, t).simplest)
-    case m: Members => of(f, m.domain, target)(t => members(m, t))
+    case NullsOnly(d) => ifIntegers(f, d, target)(_ => NullsOnly(target))
+    case r: Range => ifIntegers(f, r.domain, target)(t => range(r, t).simplest)
+    case m: Members => ifIntegers(f, m.domain, target)(t => members(m, t))
   }
 
-  private def of(f: ValueFilter, from: KeyDomain, to: KeyDomain)(converted: LongDomain => ValueFilter): ValueFilter =
+  private def ifIntegers(f: ValueFilter, from: KeyDomain, to: KeyDomain)(
+      converted: LongDomain => ValueFilter
+  ): ValueFilter =
     if (from == to) f
     else
       to match {

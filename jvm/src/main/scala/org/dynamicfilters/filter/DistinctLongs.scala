@@ -1,5 +1,6 @@
 package org.dynamicfilters.filter
 
+import java.util.Arrays
 import java.util.function.LongConsumer
 
 /**
@@ -8,34 +9,43 @@ import java.util.function.LongConsumer
  * @param keys
  *   at most 2^29
  * @param sentBytes
- *   how many bytes [[LongRun]] of them may take. They are given up as soon as those there are, evenly spread between their
- *   ends, would take more
+ *   how many bytes their encoded set may take. They are given up as soon as those that are there take more
  * @param memory
  *   how many bytes the bits may take; or those one by one when they are sorted, without those that are repeated
- * @param expected
- *   how many are expected to be added, those that are repeated included; 0 if that is not known
  */
-private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long, expected: Long = 0L) {
+private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long) {
 
-  /** Each takes eight bytes, and as many more to be sorted. */
+  /** Each takes eight bytes, and as many more to be sorted. The driver, which has those of all partitions, takes 24. */
   private[filter] val keysOneByOne: Int =
-    math.max(AppendedLongs.firstLook, math.min(keys, memory / 16)).toInt.min(keys)
+    math.max(DistinctLongs.firstRoom, math.min(keys, math.min(memory / 16, sentBytes / 4))).toInt.min(keys)
 }
 
 /**
- * A growing set of longs: one by one at first, one bit a number once the members turn out to lie close to each other, as
- * surrogate keys do. A bit costs a few nanoseconds wherever it lies, and knows what is repeated.
+ * A growing set of the codes of keys: one by one at first, one bit a number once the members turn out to lie close to each
+ * other, as surrogate keys do. A bit costs a few nanoseconds wherever it lies.
+ *
+ * The numbers that have no bit stand in an array in the order in which they came. When it is full they are sorted, and those
+ * that are repeated go. A hash table took 100 ns a number where there are a million, the array takes 40.
  */
-private[filter] final class DistinctLongs(most: DistinctLimits) {
+private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimits) {
   import DistinctLongs._
 
-  // One of the two is there.
-  private var list = new AppendedLongs(most.keysOneByOne)
-  private var bits: LongBits = _
-  private var mayBeDense = true
+  private var list = new Array[Long](firstRoom)
+  private var used = 0
+  // How many of the list ascend, each once: all when it is sorted, no more are known when others are added.
+  private var sorted = 0
 
-  /** So many there are at least. */
-  def atLeast: Long = if (bits != null) bits.size.toLong else list.atLeast
+  // Numbers that were added, each at its place: what comes again soon does not go into the list.
+  private var recent = noneRecent(firstRoom)
+  private var shift = placesShift(recent)
+
+  // null as long as there are none. No number of the list has a bit.
+  private var bits: LongBits = _
+
+  /** So many there are at least; exactly after [[result]]. */
+  def atLeast: Long = sorted.toLong + bitCount
+
+  private def bitCount: Long = if (bits == null) 0L else bits.size.toLong
 
   /** Whether single bits are kept, for tests. */
   def isDense: Boolean = bits != null
@@ -45,159 +55,123 @@ private[filter] final class DistinctLongs(most: DistinctLimits) {
     */
   def add(x: Long): Boolean =
     if (bits != null && bits.covers(x)) bits.add(x) || bits.size <= most.keys
-    else if (bits != null) addBeyond(x)
-    else list.add(x) || makeRoom()
-
-  /** The members, each once; None if they are more than there may be, or take too many bytes. */
-  def result(): Option[KeyPartial.Keys] =
-    if (bits != null) compressed.filter(_.sizeInBytes <= most.sentBytes).map(KeyPartial.Bits(_)).orElse(run(bits.run()))
-    else list.result().flatMap(run)
-
-  private def run(all: LongRun): Option[KeyPartial.Keys] =
-    Option.when(all.sizeInBytes <= most.sentBytes)(KeyPartial.Longs(all))
-
-  /** An array of them would take many times as much. */
-  private def compressed: Option[LongRoaring] = Option.when(bits.size > 0) {
-    val made = new LongRoaringBuilder
-    bits.foreach(made)
-    made.result()
-  }
-
-  private def makeRoom(): Boolean =
-    if (!list.isWorthALook) list.makeRoom()
     else {
-      list.look()
-      if (mayBeDense) bits = spanning(list.least, list.greatest, list.distinct)
-      if (bits != null) {
-        list.foreach { x => bits.add(x); () }
-        list = null
-        bits.size <= most.keys
-      } else sentBytes(list.atLeast) <= most.sentBytes && !isHopeless && list.makeRoom()
+      val h = x * 0x9e3779b97f4a7c15L
+      val place = ((h ^ (h >>> 32)) * 0xd6e8feb86659fd93L >>> shift).toInt
+      if (recent(place) == x) true
+      else {
+        recent(place) = x
+        list(used) = x
+        used += 1
+        used < list.length || makeRoom()
+      }
     }
 
-  /** Whether those that were added were nearly all different, and so many more are expected that they will be too many, even if
-    * the planner takes them for twice as many as they are, or half of them are repeated.
-    */
-  private def isHopeless: Boolean = {
-    val members = most.expected / 2
-    list.isSample && members > list.atLeast && (members > most.keysOneByOne || sentBytes(members) > most.sentBytes)
+  /** The members; None if they are more than there may be, or take too many bytes. */
+  def result(): Option[LongSet] = {
+    compact()
+    if (isListTooLong) widen()
+    if (sorted > most.keysOneByOne || atLeast > most.keys) None
+    // Numbers far from all others take more in a bitmap.
+    else if (SortedLongs.highs(list, used).toLong * LongBitmap.fewest < bitCount) bitmap.orElse(values)
+    else values
   }
 
-  /** What so many members take that are evenly spread between the ends of those that are there. */
-  private def sentBytes(members: Long): Long = {
-    val span = list.greatest - list.least
-    val n = math.max(1L, members)
-    // The difference is negative if it overflows.
-    n * KeyCodec.sizeOfStep(if (span < 0) Long.MaxValue else span / n)
+  private def bitmap: Option[LongSet] =
+    Some(LongBitmap.build(domain, foreach(_))).filter(_.sizeInBytes <= most.sentBytes)
+
+  private def values: Option[LongSet] = {
+    val all = new Array[Long](Math.toIntExact(atLeast))
+    var n = 0
+    foreach { x =>
+      all(n) = x
+      n += 1
+    }
+    Option.when(SortedLongs.packedBytes(all, n) <= most.sentBytes)(LongValues(domain, all))
   }
 
-  private def addBeyond(x: Long): Boolean = {
-    val (first, last) = (bits.least, bits.greatest)
-    val wider = spanning(math.min(x, first), math.max(x, last), bits.size, forMore = true)
-    if (wider != null) {
-      bits.foreach { k => wider.add(k); () }
-      bits = wider
-      add(x)
-    } else if (bits.size >= most.keysOneByOne) false
+  /** Calls `f` with each member, ascending. What has a bit lies between the others. */
+  private def foreach(f: LongConsumer): Unit = {
+    var i = 0
+    while (i < sorted && (bits == null || list(i) < bits.base)) { f.accept(list(i)); i += 1 }
+    if (bits != null) bits.foreach(f)
+    while (i < sorted) { f.accept(list(i)); i += 1 }
+  }
+
+  private def compact(): Unit = {
+    used = SortedLongs.distinct(list, used)
+    sorted = used
+  }
+
+  private def isListTooLong: Boolean =
+    sorted > most.keysOneByOne || SortedLongs.packedBytes(list, used) > most.sentBytes
+
+  /** Called when the list is full. */
+  private def makeRoom(): Boolean = {
+    compact()
+    // Bits that are made anew for every few numbers cost more than they spare.
+    if (used * 4L >= bitCount || isListTooLong) widen()
+    if (isListTooLong || atLeast > most.keys) false
     else {
-      // Numbers far from the others may come again and again.
-      mayBeDense = false
-      list = new AppendedLongs(most.keysOneByOne)
-      bits.foreach(k => if (!list.add(k)) { list.makeRoom(); () })
-      bits = null
-      add(x)
+      if (used > list.length / 2) {
+        // By four if all are different: each time that it is full costs a sort.
+        list = Arrays.copyOf(list, math.min(Integer.highestOneBit(used) * 4L, 1L << 30).toInt)
+        if (recent.length < mostRecent) {
+          recent = noneRecent(math.min(list.length, mostRecent))
+          shift = placesShift(recent)
+        }
+      }
+      true
     }
   }
 
-  /** Empty bits from lo to hi and some more on both sides; null if they are too many for so many members.
-    *
-    * @param forMore
-    *   whether there has to be room for more: ascending numbers that are just as far from each other as bits allow made bits
-    *   anew for each few of them, 17,000 times for 262,000 numbers
-    */
-  private def spanning(lo: Long, hi: Long, members: Int, forMore: Boolean = false): LongBits = {
-    val span = hi - lo
-    val bytes = math.max(alwaysBytes, members * mostBytesPerKey)
+  /** Puts the list into bits, if these take no more memory, or little. */
+  private def widen(): Unit = {
+    val lo = if (bits == null) list(0) else math.min(list(0), bits.least)
+    val hi = if (bits == null) list(used - 1) else math.max(list(used - 1), bits.greatest)
+    val bytes = math.max(alwaysBytes, (used + bitCount) * mostBytesPerKey)
     val mostBits = math.min(bytes, math.max(leastMemory, math.min(most.memory, mostMemory))) * 8
     // The difference is negative if it overflows.
-    val isSparse = members * mostBytesPerKey >= alwaysBytes && bytes * 8 == mostBits
-    if (span < 0 || span >= mostBits) null
-    else if (forMore && isSparse && mostBits - span < span / leastRoom) null
-    else {
-      val margin = math.min(span / 2, mostBits - span)
-      val from = if (lo < Long.MinValue + margin) Long.MinValue else lo - margin
-      val to = if (hi > Long.MaxValue - margin) Long.MaxValue else hi + margin
-      new LongBits(from, to)
+    val span = hi - lo
+    if (span >= 0 && span < mostBits) {
+      // Numbers that ascend soon lie beyond the greatest.
+      val margin = math.min(span / 2, (mostBits - span) / 2)
+      val wider = new LongBits(
+        if (lo < Long.MinValue + margin) Long.MinValue else lo - margin,
+        if (hi > Long.MaxValue - margin) Long.MaxValue else hi + margin
+      )
+      foreach { x => wider.add(x); () }
+      bits = wider
+      used = 0
+      sorted = 0
     }
   }
 }
 
-private object DistinctLongs {
+private[filter] object DistinctLongs {
+
+  /** Numbers that stay within the processor's first cache. */
+  val firstRoom: Int = 1 << 11
+
+  /** Half a MiB: within the processor's second cache. */
+  private val mostRecent = 1 << 16
 
   /** Twice what a number takes that is sorted among others. */
-  val mostBytesPerKey = 32L
+  private val mostBytesPerKey = 32L
 
   /** So many bytes stay within the processor's second cache, however few their members. */
-  val alwaysBytes: Long = 1L << 20
-
-  /** The room on each side of bits that grow, as a part of what they span. */
-  val leastRoom = 8
+  private val alwaysBytes: Long = 1L << 20
 
   /** Of the bits, whatever the limit; and what an array can have. */
-  val leastMemory: Long = 1L << 15
-  val mostMemory: Long = 1L << 33
-}
+  private val leastMemory: Long = 1L << 15
+  private val mostMemory: Long = 1L << 33
 
-/** One bit for each number from one to another, both included; these are at most 2^36 apart. */
-private final class LongBits(from: Long, to: Long) {
-  private val words = new Array[Long](((to - from) >>> 6).toInt + 1)
-  var size = 0
-
-  // Neither overflows in a way that matters: `from` and `to` are near to each other.
-  def covers(x: Long): Boolean = x >= from && x <= to
-
-  /** Of a number that is covered: true if it is a member already; else it becomes one. */
-  def add(x: Long): Boolean = {
-    val bit = x - from
-    val i = (bit >>> 6).toInt
-    val word = words(i)
-    val wanted = word | (1L << bit)
-    if (word == wanted) true
-    else {
-      words(i) = wanted
-      size += 1
-      false
-    }
+  /** A free place holds zero, whose own place is the first: there it must not be found before it is there. */
+  private def noneRecent(places: Int): Array[Long] = {
+    val recent = new Array[Long](places)
+    recent(0) = 1L
+    recent
   }
 
-  /** There is at least one. */
-  def least: Long = {
-    var i = 0
-    while (words(i) == 0L) i += 1
-    from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(words(i))
-  }
-
-  /** There is at least one. */
-  def greatest: Long = {
-    var i = words.length - 1
-    while (words(i) == 0L) i -= 1
-    from + (i.toLong << 6) + 63 - java.lang.Long.numberOfLeadingZeros(words(i))
-  }
-
-  /** Calls `f` with each member, ascending. */
-  def foreach(f: LongConsumer): Unit = {
-    var i, n = 0
-    while (n < size) {
-      var word = words(i)
-      while (word != 0L) {
-        f.accept(from + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(word))
-        n += 1
-        word &= word - 1
-      }
-      i += 1
-    }
-  }
-
-  /** The members. */
-  def run(): LongRun = LongRun.of(foreach(_))
+  private def placesShift(recent: Array[Long]): Int = 64 - Integer.numberOfTrailingZeros(recent.length)
 }

@@ -1,14 +1,9 @@
 package org.dynamicfilters.filter
 
-import org.apache.spark.sql.types._
-
 /** [[KeyPartial.build]]: the union of all partitions' keys in the form that suits their number and type. */
 private[filter] object FilterBuilder {
   import KeyPartial._
   import ValueFilter._
-
-  /** A bitmap costs some 20 bytes, and in memory 150, for each upper half (4 billion numbers wide) that has keys. */
-  private val fewestPerPart = 16
 
   def build(parts: Seq[KeyPartial], limits: KeyLimits, nullsMatch: Boolean): BuiltFilter = {
     parts.headOption.foreach(first => parts.foreach(p => sameDomain(first.domain, p.domain)))
@@ -37,7 +32,7 @@ private[filter] object FilterBuilder {
         )
       else
         range.domain match {
-          case d: LongDomain => longs(d, union(parts.map(_.keys)), limits, range)
+          case d: LongDomain => longs(d, union(d, parts.map(_.keys)), limits, range)
           case d: ObjectDomain => objects(d, parts.map(_.keys), limits, range)
         }
     // The ends of strings may be long.
@@ -45,7 +40,7 @@ private[filter] object FilterBuilder {
     else BuiltFilter(All, built.values, Some(s"even the range is larger than ${limits.maxFilterBytes} bytes"))
   }
 
-  private def longs(d: LongDomain, keys: Ascending, limits: KeyLimits, range: Range): BuiltFilter = {
+  private def longs(d: LongDomain, keys: LongSet, limits: KeyLimits, range: Range): BuiltFilter = {
     val n = keys.size
     lazy val values = members(LongValues(d, keys.toArray), range)
     // No gap between the least and the greatest.
@@ -54,54 +49,42 @@ private[filter] object FilterBuilder {
     else if (n <= limits.inMaxValues && fits(values, limits)) BuiltFilter(values, n, None)
     else {
       val tooLarge = Option.when(n <= limits.inMaxValues)(s"the values take more than ${limits.maxFilterBytes} bytes")
-      if (!hasBitmaps(d)) bloom(d, keys, limits, range, tooLarge)
-      else if (keys.parts.toLong * fewestPerPart > n)
+      if (!LongBitmap.suits(d)) bloom(d, keys, limits, range, tooLarge)
+      else if (!LongBitmap.pays(keys))
         bloom(
           d,
           keys,
           limits,
           range,
-          Some(s"too few keys for a bitmap: on average fewer than $fewestPerPart in each range of 2^32 numbers")
+          Some(s"too few keys for a bitmap: on average fewer than ${LongBitmap.fewest} in each range of 2^32 numbers")
         )
       else {
         val bits = keys match {
-          case b: LongRoaring => b
-          case other => LongRoaring.of(other.foreach(_))
+          case b: LongBitmap => b
+          case other => LongBitmap.build(d, other.foreach(_))
         }
-        if (bits.sizeInBytes + overhead <= limits.maxFilterBytes)
-          BuiltFilter(members(LongBitmap(d, bits), range), n, tooLarge)
+        if (bits.sizeInBytes + overhead <= limits.maxFilterBytes) BuiltFilter(members(bits, range), n, tooLarge)
         else bloom(d, keys, limits, range, Some(s"a bitmap takes more than ${limits.maxFilterBytes} bytes"))
       }
     }
   }
 
-  /** The keys of all partitions. Where they lie close to each other in one of them they do so in most, and make a bitmap; unless
+  /** The keys of all partitions. If they lie close to each other in one of them they do so in most, and make a bitmap; unless
     * others have keys of which a bitmap takes more than the numbers.
     */
-  private def union(keys: Seq[Keys]): Ascending = {
-    val numbers = keys.collect { case Longs(run) => run }
-    val near = numbers.forall(run => run.parts.toLong * fewestPerPart <= run.size)
-    if (numbers.size < keys.size && near)
-      LongRoaring.union(keys.collect {
-        case Bits(set) => set
-        case Longs(run) if !run.isEmpty => LongRoaring.of(run.foreach(_))
-      })
-    else numbersOf(keys)
-  }
-
-  /** The distinct numbers of all of them. Objects are none. */
-  private[filter] def numbersOf(keys: Seq[Keys]): LongRun = LongRun.union(keys.collect {
-    case Longs(run) => run
-    case Bits(set) => LongRun.of(set.foreach(_))
-  })
-
-  private def hasBitmaps(d: LongDomain): Boolean = d.dataType match {
-    case ByteType | ShortType | IntegerType | LongType | DateType => true
-    case _ => false
+  private[filter] def union(d: LongDomain, keys: Seq[Keys]): LongSet = {
+    val sets = keys.collect { case Distinct(s: LongSet) => s }.filter(_.size > 0)
+    val (bitmaps, values) = sets.partitionMap {
+      case b: LongBitmap => Left(b)
+      case other => Right(other)
+    }
+    if (bitmaps.nonEmpty && values.forall(LongBitmap.pays))
+      LongBitmap.union(bitmaps ++ values.map(v => LongBitmap.build(d, v.foreach(_))))
+    else LongValues(d, SortedLongs.union(sets.map(_.toArray)))
   }
 
   private def objects(d: ObjectDomain, keys: Seq[Keys], limits: KeyLimits, range: Range): BuiltFilter = {
-    val values = keys.collect { case Objects(xs) => xs }
+    val values = keys.collect { case Distinct(set: ObjectValues) => set.sorted }
     if (values.size < keys.size) hashed(d, keys, limits, range, None)
     else {
       val distinct = new java.util.TreeSet[AnyRef]((a: AnyRef, b: AnyRef) => d.compare(a, b))
@@ -124,17 +107,20 @@ private[filter] object FilterBuilder {
       range: Range,
       why: Option[String]
   ): BuiltFilter = {
-    val codes = LongRun.union(keys.collect {
-      case Objects(xs) => LongRun.of(xs.map(Bloom.code(d, _)).sorted.distinct)
-      case Hashes(run) => run
-    })
+    val codes = LongValues(
+      Bloom.hashes,
+      SortedLongs.union(keys.collect {
+        case Distinct(set: ObjectValues) => SortedLongs.fromUnsorted(set.sorted.map(Bloom.code(d, _)))
+        case Hashes(codes) => codes.toArray
+      })
+    )
     if (codes.size > limits.maxRows) tooMany(codes.size, limits, range)
     else bloom(d, codes, limits, range, why)
   }
 
   private def bloom(
       d: KeyDomain,
-      codes: Ascending,
+      codes: LongSet,
       limits: KeyLimits,
       range: Range,
       why: Option[String]
@@ -142,7 +128,7 @@ private[filter] object FilterBuilder {
     val n = codes.size
     // Before it is made: its size follows from the number of keys.
     if (Bloom.sizeInBytes(n, limits.bloomFpp) + overhead <= limits.maxFilterBytes) {
-      val f = members(Bloom.of(d, n, codes.foreach(_), limits.bloomFpp, 1), range)
+      val f = members(Bloom.build(d, n, codes.foreach(_), limits.bloomFpp, 1), range)
       if (fits(f, limits)) return BuiltFilter(f, n, why)
     }
     BuiltFilter(range.simplest, n, Some(s"a bloom filter takes more than ${limits.maxFilterBytes} bytes"))

@@ -2,7 +2,7 @@ package org.dynamicfilters.filter
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{CodedInputStream, InvalidProtocolBufferException, UnsafeByteOperations}
+import com.google.protobuf.{CodedInputStream, InvalidProtocolBufferException}
 
 import org.dynamicfilters.proto._
 
@@ -16,7 +16,7 @@ object FilterCodec {
   import KeyCodec._
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val version: Int = 2
+  val version: Int = 3
 
   /** Filters that one column has to pass one by one are messages in messages, two deeper for each. A reader takes 100 levels by
     * itself.
@@ -86,17 +86,8 @@ object FilterCodec {
   private def end(domain: KeyDomain, e: End): RangeEnd =
     RangeEnd.newBuilder().setKey(key(domain, e.key)).setInclusive(e.inclusive).build()
 
-  private def membersForm(range: ValueFilter.Range, keys: KeySet): MembersForm = {
-    val m = MembersForm.newBuilder().setRange(rangeForm(range))
-    keys match {
-      case v: LongValues => m.setValues(longs(v.sorted))
-      case v: ObjectValues => m.setObjects(objects(v.domain, v.sorted))
-      case b: LongBitmap => m.setBitmap(UnsafeByteOperations.unsafeWrap(b.bits.encode))
-      case b: Bloom =>
-        m.setBloom(BloomForm.newBuilder().setBits(UnsafeByteOperations.unsafeWrap(b.encodeBits)).setSize(b.size))
-    }
-    m.build()
-  }
+  private def membersForm(range: ValueFilter.Range, keys: KeySet): MembersForm =
+    MembersForm.newBuilder().setRange(rangeForm(range)).setKeys(keySet(keys)).build()
 
   private def filter(f: FilterForm): Either[String, ValueFilter] = known(f).flatMap { _ =>
     f.getFormCase match {
@@ -134,20 +125,11 @@ object FilterCodec {
     for {
       _ <- known(m)
       r <- range(m.getRange)
-      keys <- keySet(r.domain, m)
+      keys <- readKeySet(r.domain, m.getKeys)
       f <-
         try Right(ValueFilter.Members(r, keys))
         catch { case e: IllegalArgumentException => Left(e.getMessage) }
     } yield f
-
-  private def keySet(domain: KeyDomain, m: MembersForm): Either[String, KeySet] = (m.getKeysCase, domain) match {
-    case (MembersForm.KeysCase.VALUES, d: LongDomain) => readKeys(d, m.getValues).map(LongValues(d, _))
-    case (MembersForm.KeysCase.BITMAP, d: LongDomain) => LongBitmap.decode(d, m.getBitmap.toByteArray)
-    case (MembersForm.KeysCase.OBJECTS, d: ObjectDomain) => readObjects(d, m.getObjects).map(ObjectValues(d, _))
-    case (MembersForm.KeysCase.BLOOM, d) =>
-      known(m.getBloom).flatMap(_ => Bloom.decode(d, m.getBloom.getBits.toByteArray, m.getBloom.getSize))
-    case _ => Left(s"a set is of the wrong kind for type ${domain.dataType.catalogString}")
-  }
 
   private def both(a: AndForm): Either[String, ValueFilter] =
     for {

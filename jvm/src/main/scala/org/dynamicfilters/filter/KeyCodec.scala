@@ -2,7 +2,7 @@ package org.dynamicfilters.filter
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, CodedOutputStream, Message}
+import com.google.protobuf.{ByteString, Message, UnsafeByteOperations}
 
 import org.apache.spark.sql.types.DataType
 
@@ -30,6 +30,29 @@ private[dynamicfilters] object KeyCodec {
       _ <- Either.cond(domain.isKey(read), (), outOfRange(domain))
     } yield read
 
+  def keySet(keys: KeySet): KeySetForm = {
+    val form = KeySetForm.newBuilder()
+    keys match {
+      case v: ObjectValues => form.setObjects(objects(v.domain, v.sorted))
+      case b: LongBitmap => form.setBitmap(UnsafeByteOperations.unsafeWrap(b.encode))
+      case v: LongSet => form.setValues(longs(v.toArray))
+      case b: Bloom =>
+        form.setBloom(BloomForm.newBuilder().setBits(UnsafeByteOperations.unsafeWrap(b.encodeBits)).setSize(b.size))
+    }
+    form.build()
+  }
+
+  def readKeySet(domain: KeyDomain, form: KeySetForm): Either[String, KeySet] = known(form).flatMap { _ =>
+    (form.getKeysCase, domain) match {
+      case (KeySetForm.KeysCase.VALUES, d: LongDomain) => readKeys(d, form.getValues).map(LongValues(d, _))
+      case (KeySetForm.KeysCase.BITMAP, d: LongDomain) => LongBitmap.decode(d, form.getBitmap.toByteArray)
+      case (KeySetForm.KeysCase.OBJECTS, d: ObjectDomain) => readObjects(d, form.getObjects).map(ObjectValues(d, _))
+      case (KeySetForm.KeysCase.BLOOM, d) =>
+        known(form.getBloom).flatMap(_ => Bloom.decode(d, form.getBloom.getBits.toByteArray, form.getBloom.getSize))
+      case _ => Left(s"a set is of the wrong kind for type ${domain.dataType.catalogString}")
+    }
+  }
+
   def longs(sorted: Array[Long]): PackedLongs = {
     val b = PackedLongs.newBuilder().setCount(sorted.length)
     if (sorted.nonEmpty) b.setFirst(sorted(0))
@@ -40,9 +63,6 @@ private[dynamicfilters] object KeyCodec {
     }
     b.build()
   }
-
-  /** How many bytes a number takes that lies so far above the one before. */
-  def sizeOfStep(step: Long): Int = CodedOutputStream.computeUInt64SizeNoTag(step)
 
   /** Ascending and distinct numbers. */
   def readLongs(p: PackedLongs): Either[String, Array[Long]] =
@@ -58,27 +78,18 @@ private[dynamicfilters] object KeyCodec {
           i += 1
         }
         // A step of zero, and one that overflows, shows here.
-        Either.cond(LongValues.ascend(sorted), sorted, "the values of a set do not ascend")
+        Either.cond(SortedLongs.ascend(sorted), sorted, "the values of a set do not ascend")
       }
     }
 
   /** As [[readLongs]], all of them keys. */
-  def readKeys(d: LongDomain, p: PackedLongs): Either[String, Array[Long]] =
+  private def readKeys(d: LongDomain, p: PackedLongs): Either[String, Array[Long]] =
     readLongs(p).filterOrElse(
-      xs => xs.isEmpty || within(d, xs.head, xs.last) && !(d.isFloating && xs.contains(SortableBits.hole)),
+      xs =>
+        xs.isEmpty || xs.head >= d.least && xs.last <= d.greatest && !(d.isFloating && java.util.Arrays
+          .binarySearch(xs, SortableBits.hole) >= 0),
       outOfRange(d)
     )
-
-  /** As [[LongRun.decode]], all of them keys. */
-  def readRun(d: LongDomain, b: ByteString): Either[String, LongRun] =
-    LongRun
-      .decode(b)
-      .filterOrElse(
-        run => run.isEmpty || within(d, run.least, run.greatest) && !(d.isFloating && run.contains(SortableBits.hole)),
-        outOfRange(d)
-      )
-
-  private def within(d: LongDomain, first: Long, last: Long): Boolean = first >= d.least && last <= d.greatest
 
   def objects(d: ObjectDomain, sorted: Array[AnyRef]): PackedObjects = {
     val b = PackedObjects.newBuilder()

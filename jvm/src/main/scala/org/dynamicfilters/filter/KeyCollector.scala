@@ -33,8 +33,7 @@ object KeyCollector {
       val most = DistinctLimits(
         limits.numbersPerPartition(partitions),
         limits.sentPerPartition(partitions),
-        limits.maxFilterBytes,
-        limits.expectedRows.fold(0.0)(_ / math.max(1, partitions)).toLong
+        limits.maxFilterBytes
       )
       d.kind match {
         case LongDomain.IntKind => new IntKeys(d, most)
@@ -56,7 +55,7 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: Disti
   private var max = Long.MinValue
   private var last = 0L
   // null once there were too many; then a number that they exceed.
-  private var keys = new DistinctLongs(most)
+  private var keys = new DistinctLongs(domain, most)
   private var kept = 0L
 
   /** Adjacent rows often have the same key, as in data that was sorted or joined. */
@@ -79,7 +78,7 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: Disti
   override final def result(): KeyPartial = {
     val found =
       if (outgrown) KeyPartial.Outgrown(kept)
-      else keys.result().getOrElse(KeyPartial.Outgrown(exceeded))
+      else keys.result().fold[KeyPartial.Keys](KeyPartial.Outgrown(exceeded))(KeyPartial.Distinct(_))
     keys = null
     if (min > max) KeyPartial(domain, rows, hasNulls, null, null, found)
     else KeyPartial(domain, rows, hasNulls, Long.box(min), Long.box(max), found)
@@ -122,7 +121,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
   // One of these two is there until there are too many.
   private var values = new java.util.HashMap[UTF8String, UTF8String]()
   private var bytes = 0L
-  private var hashes: AppendedLongs = _
+  private var hashes: DistinctLongs = _
 
   private var lastValue: UTF8String = _
   private var lastHash = 0L
@@ -155,7 +154,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
     }
 
   private def toHashes(): Unit = {
-    hashes = new AppendedLongs(mostHashes)
+    hashes = new DistinctLongs(Bloom.hashes, DistinctLimits(mostHashes, Long.MaxValue, mostHashes * 16L))
     val all = values.keySet.iterator
     // The limits of the two are independent of each other: the hashes, too, may be too many.
     while (all.hasNext) append(KeyBytes.hash(all.next()))
@@ -173,7 +172,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
   }
 
   private def append(hash: Long): Unit =
-    if (hashes != null && !hashes.add(hash) && !hashes.makeRoom()) hashes = null
+    if (hashes != null && !hashes.add(hash)) hashes = null
 
   /** `key` is not copied unless it is kept. */
   private def widen(key: AnyRef): Unit = {
@@ -185,7 +184,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
 
   override def result(): KeyPartial = {
     val keys: KeyPartial.Keys =
-      if (values != null) KeyPartial.Objects(sortedValues)
+      if (values != null) KeyPartial.Distinct(ObjectValues(domain, sortedValues))
       else
         Option(hashes)
           .flatMap(_.result())

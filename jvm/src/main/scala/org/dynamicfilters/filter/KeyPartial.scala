@@ -14,9 +14,6 @@ package org.dynamicfilters.filter
  * @param tupleShare
  *   tuples of several keys that are a greater share of the combinations of these keys, or all of them, make no filter of
  *   their own
- * @param expectedRows
- *   how many rows the planner expects of the build side, if it knows: where that is hopeless, and the first rows of a
- *   partition agree, its keys are given up before most of them have been collected
  * @param maxSentBytes
  *   what all partitions together may send
  */
@@ -26,7 +23,6 @@ final case class KeyLimits(
     bloomFpp: Double,
     maxFilterBytes: Long,
     tupleShare: Double = 0.6,
-    expectedRows: Option[Double] = None,
     maxSentBytes: Long = Long.MaxValue
 ) {
 
@@ -123,24 +119,11 @@ object KeyPartial {
   /** The distinct keys of a partition, or what is left of them. */
   sealed trait Keys extends Serializable
 
-  /** All of them, in a [[LongDomain]]. */
-  final case class Longs private[filter] (private[filter] val run: LongRun) extends Keys
-
-  /** All of them, in a [[LongDomain]], where they are many and lie close to each other. */
-  final case class Bits private[filter] (private[filter] val set: LongRoaring) extends Keys
-
-  /** All of them, in an [[ObjectDomain]]; ascending. */
-  final case class Objects(sorted: Array[AnyRef]) extends Keys {
-    override def equals(other: Any): Boolean = other match {
-      case that: Objects =>
-        that.sorted.length == sorted.length && sorted.indices.forall(i => End.sameKey(that.sorted(i), sorted(i)))
-      case _ => false
-    }
-    override def hashCode: Int = sorted.foldLeft(sorted.length)((h, k) => h * 31 + End.hashOf(k))
-  }
+  /** All of them. */
+  final case class Distinct(set: KeySet) extends Keys
 
   /** The codes of all of them ([[Bloom.code]]), in an [[ObjectDomain]] whose keys took too many bytes. */
-  final case class Hashes private[filter] (private[filter] val run: LongRun) extends Keys
+  final case class Hashes(codes: LongSet) extends Keys
 
   /** There were more than `limit` of them, and so none is kept. */
   final case class Outgrown(limit: Long) extends Keys

@@ -5,6 +5,7 @@ import java.nio.ByteBuffer
 import java.util.Arrays
 import java.util.function.LongConsumer
 
+import org.apache.spark.sql.types.LongType
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.sketch.BloomFilter
 
@@ -36,7 +37,7 @@ sealed trait KeySet extends Serializable {
 }
 
 /** An exact set of keys of a [[LongDomain]]. */
-sealed trait LongSet extends KeySet {
+trait LongSet extends KeySet with LongLookup {
   override def domain: LongDomain
 
   override def isExact: Boolean = true
@@ -46,7 +47,8 @@ sealed trait LongSet extends KeySet {
 
   def greatest: Long
 
-  def containsLong(code: Long): Boolean
+  /** How many different upper halves (of 32 bits) the members have. */
+  private[filter] def upperHalves: Int
 
   /** The least member that is not below this. */
   def ceiling(code: Long): Option[Long]
@@ -69,13 +71,17 @@ sealed trait LongSet extends KeySet {
   override def contains(key: AnyRef): Boolean = containsLong(key.asInstanceOf[java.lang.Long].longValue)
 
   /** For a row at a time. Not built on the driver, where none is looked up. */
-  @transient private[filter] lazy val lookup: LongLookup = LongLookup.of(this)
+  @transient private[filter] lazy val lookup: LongLookup = LongLookup.build(this)
 
-  final def toArray: Array[Long] = {
-    val all = Array.newBuilder[Long]
-    all.sizeHint(size.toInt)
-    foreach(all += _)
-    all.result()
+  /** The members, ascending; not to be changed. */
+  def toArray: Array[Long] = {
+    val all = new Array[Long](Math.toIntExact(size))
+    var n = 0
+    foreach { x =>
+      all(n) = x
+      n += 1
+    }
+    all
   }
 }
 
@@ -86,13 +92,14 @@ sealed trait LongSet extends KeySet {
  *   ascending and distinct; never changed. IllegalArgumentException if they are not
  */
 final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends LongSet {
-  require(LongValues.ascend(sorted), "values of a set do not ascend")
+  require(SortedLongs.ascend(sorted), "values of a set do not ascend")
 
   override def size: Long = sorted.length.toLong
   override def form: String = "in"
   override def text: String = values
   override def least: Long = sorted.head
   override def greatest: Long = sorted.last
+  private[filter] override def upperHalves: Int = SortedLongs.highs(sorted, sorted.length)
   override def containsLong(code: Long): Boolean = Arrays.binarySearch(sorted, code) >= 0
 
   override def ceiling(code: Long): Option[Long] = {
@@ -107,7 +114,7 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
 
   override def countBetween(lo: Long, hi: Long): Long = (until(hi) - from(lo)).toLong
 
-  override def foreach(f: LongConsumer): Unit = LongValues.each(sorted, f)
+  override def foreach(f: LongConsumer): Unit = SortedLongs.foreach(sorted, f)
 
   override def between(lo: Long, hi: Long): Option[LongValues] = {
     val (a, b) = (from(lo), until(hi))
@@ -116,6 +123,7 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
   }
 
   override def as(other: LongDomain): LongValues = LongValues(other, sorted)
+  override def toArray: Array[Long] = sorted
 
   /** The index of the first member that is not below this. */
   private def from(code: Long): Int = {
@@ -137,66 +145,6 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
   override def hashCode: Int = Arrays.hashCode(sorted)
 
   override def toString: String = s"LongValues($domain, $values)"
-}
-
-object LongValues {
-
-  /** Calls `f` with each; an array's own foreach makes an object of each number. */
-  private[filter] def each(xs: Array[Long], f: LongConsumer): Unit = {
-    var i = 0
-    while (i < xs.length) {
-      f.accept(xs(i))
-      i += 1
-    }
-  }
-
-  private[filter] def ascend(xs: Array[Long]): Boolean = {
-    var i = 1
-    while (i < xs.length && xs(i - 1) < xs(i)) i += 1
-    i >= xs.length
-  }
-}
-
-/** Many keys that lie close enough to each other to be compressed. Not empty. */
-final case class LongBitmap private[filter] (domain: LongDomain, private[filter] val bits: LongRoaring)
-    extends LongSet {
-  override def size: Long = bits.size
-  override def form: String = "bitmap"
-  override def text: String = s"bitmap of $values"
-  override def least: Long = bits.least
-  override def greatest: Long = bits.greatest
-  override def containsLong(code: Long): Boolean = bits.contains(code)
-  override def ceiling(code: Long): Option[Long] = bits.ceiling(code)
-  override def floor(code: Long): Option[Long] = bits.floor(code)
-  override def countBetween(lo: Long, hi: Long): Long = bits.countBetween(lo, hi)
-  override def foreach(f: LongConsumer): Unit = bits.foreach(f)
-  override def as(other: LongDomain): LongBitmap = LongBitmap(other, bits)
-
-  override def between(lo: Long, hi: Long): Option[LongBitmap] =
-    if (lo <= least && hi >= greatest) Some(this) else bits.between(lo, hi).map(LongBitmap(domain, _))
-
-  override def toString: String = s"LongBitmap($domain, $values)"
-}
-
-object LongBitmap {
-
-  /** `sorted` is ascending, distinct and not empty; IllegalArgumentException otherwise. */
-  def of(domain: LongDomain, sorted: Array[Long]): LongBitmap = {
-    require(LongValues.ascend(sorted), "values of a set do not ascend")
-    LongBitmap(domain, LongRoaring.of(sorted))
-  }
-
-  /** The set in the portable bytes of a 64-bit roaring bitmap, or why there is none. */
-  def decode(domain: LongDomain, bytes: Array[Byte]): Either[String, LongBitmap] =
-    for {
-      bits <- LongRoaring.decode(bytes)
-      _ <- Either.cond(
-        domain.isKey(Long.box(bits.least)) && domain.isKey(Long.box(bits.greatest)) &&
-          !(domain.isFloating && bits.contains(SortableBits.hole)),
-        (),
-        s"a key is out of range for type ${domain.dataType.catalogString}"
-      )
-    } yield LongBitmap(domain, bits)
 }
 
 /**
@@ -289,6 +237,9 @@ final case class Bloom(domain: KeyDomain, bits: BloomFilter, size: Long) extends
 
 object Bloom {
 
+  /** What stands for the keys of an [[ObjectDomain]]. */
+  private[filter] val hashes: LongDomain = new LongDomain(LongType)
+
   /** More than any false positive rate asks for; each one costs time per row. */
   private val mostHashes = 64
 
@@ -303,11 +254,11 @@ object Bloom {
     * @param room
     *   for how many codes it is made, if not only for these. One of a few words is far worse than it aims at
     */
-  def of(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom =
-    of(domain, codes.length.toLong, LongValues.each(codes, _), fpp, room)
+  def build(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom =
+    build(domain, codes.length.toLong, SortedLongs.foreach(codes, _), fpp, room)
 
   /** The same of `n` codes, with each of which `foreach` calls. */
-  private[filter] def of(
+  private[filter] def build(
       domain: KeyDomain,
       n: Long,
       foreach: LongConsumer => Unit,

@@ -1,92 +1,15 @@
 package org.dynamicfilters.filter
 
+import java.util.function.LongConsumer
+
 /**
  * How rows are looked up in an exact set of longs: built once per process from a [[LongSet]], as fast as its values allow.
- * The loops of [[MemberLoops]] know the three kinds, so that none calls a virtual method per row.
+ * The loops of [[SelectLoops]] know the classes, so that none calls a virtual method per row.
  */
-private[filter] sealed abstract class LongLookup {
+private[filter] trait LongLookup {
 
   /** Whether this is a member. Any long may be asked for. */
-  def contains(code: Long): Boolean
-}
-
-/**
- * One bit for each number from the least member to the greatest.
- *
- * @param base
- *   the number of the first bit: the least member
- * @param last
- *   the greatest member
- */
-private[filter] final class DenseBits(val base: Long, val last: Long, val words: Array[Long]) extends LongLookup {
-  override def contains(code: Long): Boolean = code >= base && code <= last && has(code)
-
-  /** As [[contains]], of a number from `base` to `last` only. */
-  def has(code: Long): Boolean = {
-    val bit = code - base
-    ((words((bit >>> 6).toInt) >>> bit) & 1L) != 0L
-  }
-}
-
-/**
- * A hash table with open addressing, at most half full.
- *
- * @param empty
- *   what a free slot holds; no member
- */
-private[filter] final class LongTable(val slots: Array[Long], val empty: Long) extends LongLookup {
-  override def contains(code: Long): Boolean = has(code)
-
-  def has(code: Long): Boolean = {
-    val mask = slots.length - 1
-    var i = LongTable.slot(code) & mask
-    var x = slots(i)
-    while (x != code && x != empty) {
-      i = (i + 1) & mask
-      x = slots(i)
-    }
-    x == code && code != empty
-  }
-}
-
-private[filter] object LongTable {
-
-  /** Four times as many slots still fit in a second-level cache. */
-  private val mostSparse = 1 << 14
-
-  /**
-   * Where a number is looked for first; the caller takes the lower bits. Numbers are spread in blocks of eight, which fill a
-   * cache line: keys are often looked up and added in about their own order, and then seven in eight are found in the cache.
-   */
-  def slot(code: Long): Int = {
-    val h = (code >> 3) * 0x9e3779b97f4a7c15L
-    ((h ^ (h >>> 32)).toInt << 3) | (code.toInt & 7)
-  }
-
-  def of(set: LongSet): LongTable = {
-    // A power of two, at least twice the members; more while it stays small, for then most absent keys meet a free slot first.
-    val atLeast = Integer.highestOneBit(math.max(8, set.size.toInt) * 2 - 1) * 2
-    val slots = new Array[Long](if (atLeast <= mostSparse) atLeast * 4 else atLeast)
-    val empty = noMember(set)
-    val mask = slots.length - 1
-    java.util.Arrays.fill(slots, empty)
-    set.foreach { code =>
-      var i = slot(code) & mask
-      while (slots(i) != empty) i = (i + 1) & mask
-      slots(i) = code
-    }
-    new LongTable(slots, empty)
-  }
-
-  private def noMember(set: LongSet): Long =
-    if (set.least > Long.MinValue) set.least - 1
-    else if (set.greatest < Long.MaxValue) set.greatest + 1
-    else Iterator.iterate(Long.MinValue)(_ + 1).find(!set.containsLong(_)).get
-}
-
-/** A bitmap too large for the other two. */
-private[filter] final class RoaringLookup(val bits: LongRoaring) extends LongLookup {
-  override def contains(code: Long): Boolean = bits.contains(code)
+  def containsLong(code: Long): Boolean
 }
 
 private[filter] object LongLookup {
@@ -98,24 +21,127 @@ private[filter] object LongLookup {
   private val mostInTable = 1L << 22
 
   /** `set` is not empty. */
-  def of(set: LongSet): LongLookup = {
+  def build(set: LongSet): LongLookup = {
     // Negative if it overflows.
     val span = set.greatest - set.least + 1
-    if (span > 0 && span <= mostBits && span <= 64 * set.size + 65536) dense(set, span)
-    else
-      set match {
-        case b: LongBitmap if b.size > mostInTable => new RoaringLookup(b.bits)
-        case _ => LongTable.of(set)
-      }
+    if (span > 0 && span <= mostBits && span <= 64 * set.size + 65536) {
+      val bits = new LongBits(set.least, set.greatest)
+      set.foreach { code => bits.add(code); () }
+      bits
+    } else if (set.size > mostInTable) set
+    else LongTable.build(set)
+  }
+}
+
+/** One bit for each number from one to another, both included, which are at most 2^36 apart. Not thread-safe while it grows. */
+private[filter] final class LongBits(val base: Long, val last: Long) extends LongLookup {
+  private val words = new Array[Long](((last - base) >>> 6).toInt + 1)
+  private var members = 0
+
+  def size: Int = members
+
+  // Neither overflows in a way that matters: the ends are near to each other.
+  def covers(x: Long): Boolean = x >= base && x <= last
+
+  override def containsLong(code: Long): Boolean = covers(code) && has(code)
+
+  /** As [[containsLong]], of a number that is covered. */
+  def has(code: Long): Boolean = {
+    val bit = code - base
+    ((words((bit >>> 6).toInt) >>> bit) & 1L) != 0L
   }
 
-  private def dense(set: LongSet, span: Long): DenseBits = {
-    val words = new Array[Long](((span + 63) >>> 6).toInt)
-    val base = set.least
-    set.foreach { code =>
-      val bit = code - base
-      words((bit >>> 6).toInt) |= 1L << bit
+  /** Of a number that is covered: true if it is a member already; else it becomes one. */
+  def add(code: Long): Boolean = {
+    val bit = code - base
+    val i = (bit >>> 6).toInt
+    val word = words(i)
+    val wanted = word | (1L << bit)
+    if (word != wanted) {
+      words(i) = wanted
+      members += 1
     }
-    new DenseBits(base, set.greatest, words)
+    word == wanted
   }
+
+  /** Of at least one; as is [[greatest]]. */
+  def least: Long = {
+    val i = words.indexWhere(_ != 0L)
+    base + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(words(i))
+  }
+
+  def greatest: Long = {
+    val i = words.lastIndexWhere(_ != 0L)
+    base + (i.toLong << 6) + 63 - java.lang.Long.numberOfLeadingZeros(words(i))
+  }
+
+  /** Calls `f` with each member, ascending. */
+  def foreach(f: LongConsumer): Unit = {
+    var i, n = 0
+    while (n < members) {
+      var word = words(i)
+      while (word != 0L) {
+        f.accept(base + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(word))
+        n += 1
+        word &= word - 1
+      }
+      i += 1
+    }
+  }
+}
+
+/**
+ * A hash table with open addressing, at most half full.
+ *
+ * @param empty
+ *   what a free slot holds; no member
+ */
+private[filter] final class LongTable private (slots: Array[Long], val empty: Long) extends LongLookup {
+  private val mask = slots.length - 1
+  private val shift = 67 - Integer.numberOfTrailingZeros(slots.length)
+
+  override def containsLong(code: Long): Boolean = {
+    var i = firstSlot(code)
+    var x = slots(i)
+    while (x != code && x != empty) {
+      i = (i + 1) & mask
+      x = slots(i)
+    }
+    x == code && code != empty
+  }
+
+  /**
+   * Numbers are spread in blocks of eight, which fill a cache line: keys are often looked up and added in about their own
+   * order, and then seven in eight are found in the cache. The upper bits of the product depend on all of the number's bits;
+   * the lower bits of doubles are all zero.
+   */
+  private def firstSlot(code: Long): Int = ((code >> 3) * 0x9e3779b97f4a7c15L >>> shift).toInt << 3 | (code.toInt & 7)
+
+  private def add(code: Long): Unit = {
+    var i = firstSlot(code)
+    while (slots(i) != empty) i = (i + 1) & mask
+    slots(i) = code
+  }
+}
+
+private[filter] object LongTable {
+
+  /** Four times as many slots still fit in a second-level cache. */
+  private val mostSparse = 1 << 14
+
+  def build(set: LongSet): LongTable = {
+    // A power of two, at least twice the members; more while it stays small, for then most absent keys meet a free slot first.
+    val atLeast = Integer.highestOneBit(math.max(8, set.size.toInt) * 2 - 1) * 2
+    val slots = new Array[Long](if (atLeast <= mostSparse) atLeast * 4 else atLeast)
+    val empty = noMember(set)
+    java.util.Arrays.fill(slots, empty)
+    val table = new LongTable(slots, empty)
+    set.foreach(table.add(_))
+    table
+  }
+
+  private def noMember(set: LongSet): Long =
+    if (set.least > Long.MinValue) set.least - 1
+    else if (set.greatest < Long.MaxValue) set.greatest + 1
+    else Iterator.iterate(Long.MinValue)(_ + 1).find(!set.containsLong(_)).get
 }

@@ -26,7 +26,7 @@ private[filter] trait MemberQuestions { self: ValueFilter.Members =>
       }
 
   private def passesInRange(code: Long): Boolean = keys match {
-    case s: LongSet => s.lookup.contains(code)
+    case s: LongSet => s.lookup.containsLong(code)
     case b: Bloom => b.bits.mightContainLong(code)
     case _: ObjectValues => true
   }
@@ -103,7 +103,7 @@ private[filter] trait MemberQuestions { self: ValueFilter.Members =>
       }
 
   def select(v: ColumnVector, s: Selection): Unit =
-    if (v.dataType == domain.dataType) MemberLoops.members(this, v, s)
+    if (v.dataType == domain.dataType) SelectLoops.members(this, v, s)
 
   def implies(other: ValueFilter): Boolean = other match {
     case All => true
@@ -185,7 +185,7 @@ private[filter] object MemberAlgebra {
         s match {
           case v: LongValues => Members(range, v.between(lo, hi).get)
           // Cutting a bitmap copies it, and gains little: the range is looked at first.
-          case b: LongBitmap => Members(range, b)
+          case b => Members(range, b)
         }
     }
   }
@@ -216,7 +216,7 @@ private[filter] object MemberAlgebra {
   def isSubset(a: Members, b: KeySet): Boolean = (a.keys, b) match {
     case (x, _) if (x eq b) || x == b => true
     case (x: LongSet, y) if x.size <= mostCompared => inside(x, a.range).forall(isIn(y))
-    case (x: LongBitmap, y: LongBitmap) => x.bits.isSubsetOf(y.bits)
+    case (x: LongBitmap, y: LongBitmap) => x.isSubsetOf(y)
     case (x: ObjectValues, y) => x.within(a.range).sorted.forall(y.contains)
     case _ => false
   }
@@ -236,7 +236,7 @@ private[filter] object MemberAlgebra {
       case _ if range.hasNoValues => none(range.domain, range.nulls)
       case (x, y) if x == y => members(x, range)
       case (x: LongBitmap, y: LongBitmap) =>
-        x.bits.and(y.bits).fold(none(range.domain, range.nulls))(bits => members(LongBitmap(x.domain, bits), range))
+        x.and(y).fold(none(range.domain, range.nulls))(members(_, range))
       // The smaller set is gone through.
       case (x: LongSet, y: LongSet) if x.size <= y.size => narrowed(x, y, range)
       case (x: LongSet, y: LongSet) => narrowed(y, x, range)
@@ -256,7 +256,7 @@ private[filter] object MemberAlgebra {
   private def narrowed(x: LongSet, y: KeySet, range: Range): ValueFilter = {
     val kept = inside(x, range).filter(isIn(y))
     if (kept.isEmpty) none(range.domain, range.nulls)
-    else if (x.isInstanceOf[LongBitmap]) members(LongBitmap.of(x.domain, kept), range)
+    else if (x.isInstanceOf[LongBitmap]) members(LongBitmap.build(x.domain, kept), range)
     else members(LongValues(x.domain, kept), range)
   }
 

@@ -1,7 +1,5 @@
 package org.dynamicfilters.filter
 
-import com.google.protobuf.UnsafeByteOperations
-
 import org.dynamicfilters.proto._
 
 /** What partitions say of their keys as bytes (proto/filters.proto), and back; as [[FilterCodec]]. */
@@ -10,7 +8,7 @@ private[filter] object PartialCodec {
   import KeyPartial._
 
   /** As [[FilterCodec.version]]. */
-  val version: Int = 3
+  val version: Int = 4
 
   def encode(p: KeyPartial): Array[Byte] = {
     val m = PartialMessage
@@ -20,14 +18,10 @@ private[filter] object PartialCodec {
       .setRows(p.rows)
       .setNulls(p.hasNulls)
     if (p.hasValues) m.setMin(key(p.domain, p.min)).setMax(key(p.domain, p.max))
-    (p.keys, p.domain) match {
-      case (Longs(run), _) => m.setValues(run.encode)
-      case (Bits(set), _) => m.setBitmap(UnsafeByteOperations.unsafeWrap(set.encode))
-      case (Objects(xs), d: ObjectDomain) => m.setObjects(objects(d, xs))
-      case (Objects(_), d) =>
-        throw new IllegalArgumentException(s"keys of ${d.dataType.catalogString} that are objects")
-      case (Hashes(run), _) => m.setHashes(run.encode)
-      case (Outgrown(limit), _) => m.setOutgrown(OutgrownKeys.newBuilder().setLimit(limit))
+    p.keys match {
+      case Distinct(set) => m.setKeys(keySet(set))
+      case Hashes(codes) => m.setHashes(keySet(codes))
+      case Outgrown(limit) => m.setOutgrown(OutgrownKeys.newBuilder().setLimit(limit))
     }
     m.build().toByteArray
   }
@@ -47,26 +41,26 @@ private[filter] object PartialCodec {
       } yield KeyPartial(d, m.getRows, m.getNulls, min, max, keys)
     }
 
-  private def keys(domain: KeyDomain, m: PartialMessage): Either[String, Keys] = (m.getKeysCase, domain) match {
-    case (PartialMessage.KeysCase.VALUES, d: LongDomain) => readRun(d, m.getValues).map(Longs(_))
-    case (PartialMessage.KeysCase.BITMAP, d: LongDomain) =>
-      LongBitmap.decode(d, m.getBitmap.toByteArray).map(b => Bits(b.bits))
-    case (PartialMessage.KeysCase.OBJECTS, d: ObjectDomain) => readObjects(d, m.getObjects).map(Objects)
-    case (PartialMessage.KeysCase.HASHES, _: ObjectDomain) => LongRun.decode(m.getHashes).map(Hashes(_))
-    case (PartialMessage.KeysCase.OUTGROWN, _) =>
+  private def keys(domain: KeyDomain, m: PartialMessage): Either[String, Keys] = (m.getFoundCase, domain) match {
+    case (PartialMessage.FoundCase.KEYS, _) => readKeySet(domain, m.getKeys).map(Distinct(_))
+    case (PartialMessage.FoundCase.HASHES, _: ObjectDomain) =>
+      readKeySet(Bloom.hashes, m.getHashes).flatMap {
+        case codes: LongSet => Right(Hashes(codes))
+        case _ => Left("hashes that are no set of numbers")
+      }
+    case (PartialMessage.FoundCase.OUTGROWN, _) =>
       known(m.getOutgrown).map(_ => Outgrown(m.getOutgrown.getLimit))
     case _ => Left(s"keys of the wrong kind for type ${domain.dataType.catalogString}")
   }
 
   /** A partial whose parts belong to each other: damage elsewhere than in the keys themselves mostly shows here. */
   private def agree(d: KeyDomain, min: AnyRef, max: AnyRef, keys: Keys): Boolean = keys match {
-    case Longs(run) if run.isEmpty => min == null
-    case Hashes(run) if run.isEmpty => min == null
-    case Objects(Array()) => min == null
+    case Distinct(set) if set.size == 0 => min == null
+    case Hashes(codes) if codes.size == 0 => min == null
     case _ if min == null || d.compare(min, max) > 0 => false
-    case Longs(run) => min == Long.box(run.least) && max == Long.box(run.greatest)
-    case Bits(set) => min == Long.box(set.least) && max == Long.box(set.greatest)
-    case Objects(xs) => d.compare(min, xs.head) == 0 && d.compare(max, xs.last) == 0
+    case Distinct(set: LongSet) => min == Long.box(set.least) && max == Long.box(set.greatest)
+    case Distinct(set: ObjectValues) => d.compare(min, set.sorted.head) == 0 && d.compare(max, set.sorted.last) == 0
+    case Distinct(_: Bloom) => false
     case Hashes(_) | Outgrown(_) => true
   }
 }

@@ -1,70 +1,72 @@
 package org.dynamicfilters.filter
 
+import java.util.function.LongPredicate
+
 import org.apache.spark.sql.vectorized.ColumnVector
 
 /**
- * The loops that narrow a [[Selection]], one for each way a vector stores its values.
+ * The loops that narrow a [[Selection]] to the rows of a vector that pass a filter.
  *
- * One loop a type, not one loop with a match inside: then each call of a vector's getter has its own type profile and is
- * inlined, and values are compared in their own width. A row is always written to the next free place and that place is
- * kept or not, which the JIT compiles without a branch that the processor could mispredict.
+ * One loop for each common way to store a value, not one loop with a match inside: then each call of a vector's getter has
+ * its own type profile and is inlined. A row is always written to the next free place and that place is kept or not, which
+ * the JIT compiles without a branch that the processor could mispredict.
+ *
+ * Numbers take two loops, so that there is one for each way to store a value and one for each way to look it up, not one
+ * for each pair: the first leaves the rows within the range and writes their codes down, the second looks these up.
  */
 private[filter] object SelectLoops {
   import LongDomain._
 
   def nullsOnly(v: ColumnVector, s: Selection): Unit =
-    if (!v.hasNull) s.count = 0
-    else {
-      val rows = s.rows
-      val n = s.count
-      var i, kept = 0
-      while (i < n) {
-        val r = rows(i)
-        rows(kept) = r
-        if (v.isNullAt(r)) kept += 1
-        i += 1
-      }
-      s.count = kept
-    }
+    if (v.hasNull) each(_ => false, v, s, nulls = true) else s.count = 0
 
-  /** `v` has the data type of the filter's domain. */
+  /** `v` has the data type of the filter's domain, as in [[members]]. */
   def range(f: ValueFilter.Range, v: ColumnVector, s: Selection): Unit = f.domain match {
-    case d: ObjectDomain => objects(f, d, v, s)
+    case d: ObjectDomain => objects(d, f.passesObject, v, s, f.nulls)
     case d: LongDomain =>
-      val lo = f.longs.lo
-      val hi = f.longs.hi
-      // Narrowing to Int loses nothing: both ends lie within the domain.
+      val (lo, hi) = (f.longs.lo, f.longs.hi)
       d.kind match {
-        case BooleanKind => booleans(v, s, lo <= 0 && hi >= 0, lo <= 1 && hi >= 1, f.nulls)
-        case ByteKind => bytes(v, s, lo.toInt, hi.toInt, f.nulls)
-        case ShortKind => shorts(v, s, lo.toInt, hi.toInt, f.nulls)
-        case IntKind => ints(v, s, lo.toInt, hi.toInt, f.nulls)
+        case IntKind => ints(v, s, lo, hi, f.nulls)
         case LongKind => longs(v, s, lo, hi, f.nulls)
-        case FloatKind => floats(v, s, lo.toInt, hi.toInt, f.nulls)
-        case DoubleKind => doubles(v, s, lo, hi, f.nulls)
-        case IntDecimalKind if holdsUnscaled(v) => ints(v, s, lo.toInt, hi.toInt, f.nulls)
+        case IntDecimalKind if holdsUnscaled(v) => ints(v, s, lo, hi, f.nulls)
         case LongDecimalKind if holdsUnscaled(v) => longs(v, s, lo, hi, f.nulls)
-        case IntDecimalKind | LongDecimalKind => anyLongs(d, v, s, lo, hi, f.nulls)
+        case DoubleKind => doubles(v, s, lo, hi, f.nulls)
+        case _ => others(d, v, s, lo, hi, f.nulls)
       }
   }
 
-  private def booleans(v: ColumnVector, s: Selection, keepFalse: Boolean, keepTrue: Boolean, nulls: Boolean): Unit = {
-    val rows = s.rows
-    val n = s.count
-    val checkNulls = v.hasNull
-    var i, kept = 0
-    while (i < n) {
-      val r = rows(i)
-      rows(kept) = r
-      if (checkNulls && v.isNullAt(r)) { if (nulls) kept += 1 }
-      else if (if (v.getBoolean(r)) keepTrue else keepFalse) kept += 1
-      i += 1
-    }
-    s.count = kept
+  def members(f: ValueFilter.Members, v: ColumnVector, s: Selection): Unit = f.domain match {
+    case d: ObjectDomain => objects(d, f.passesObject, v, s, f.nulls)
+    case _: LongDomain =>
+      range(f.range, v, s)
+      // The rows that are null have no code. They are there only if they pass.
+      lookUp(f.keys, v, s, f.nulls && v.hasNull)
   }
 
-  private def bytes(v: ColumnVector, s: Selection, lo: Int, hi: Int, nulls: Boolean): Unit = {
+  /**
+   * Leaves the rows whose codes are in a set.
+   *
+   * @param s
+   *   with the codes of its rows, which lie between the least and the greatest member of an exact set
+   * @param v
+   *   says which rows are null, if `nulls`; else not looked at
+   * @param nulls
+   *   whether there may be rows that are null, which stay
+   */
+  def lookUp(keys: KeySet, v: ColumnVector, s: Selection, nulls: Boolean): Unit = keys match {
+    case set: LongSet =>
+      set.lookup match {
+        case b: LongBits => bits(b, v, s, nulls)
+        case t: LongTable => table(t, v, s, nulls)
+        case other => each(other.containsLong, v, s, nulls)
+      }
+    case b: Bloom => each(b.bits.mightContainLong, v, s, nulls)
+    case _: ObjectValues => ()
+  }
+
+  private def ints(v: ColumnVector, s: Selection, lo: Long, hi: Long, nulls: Boolean): Unit = {
     val rows = s.rows
+    val codes = s.codes
     val n = s.count
     val checkNulls = v.hasNull
     var i, kept = 0
@@ -73,44 +75,9 @@ private[filter] object SelectLoops {
       rows(kept) = r
       if (checkNulls && v.isNullAt(r)) { if (nulls) kept += 1 }
       else {
-        val x = v.getByte(r)
-        if (x >= lo && x <= hi) kept += 1
-      }
-      i += 1
-    }
-    s.count = kept
-  }
-
-  private def shorts(v: ColumnVector, s: Selection, lo: Int, hi: Int, nulls: Boolean): Unit = {
-    val rows = s.rows
-    val n = s.count
-    val checkNulls = v.hasNull
-    var i, kept = 0
-    while (i < n) {
-      val r = rows(i)
-      rows(kept) = r
-      if (checkNulls && v.isNullAt(r)) { if (nulls) kept += 1 }
-      else {
-        val x = v.getShort(r)
-        if (x >= lo && x <= hi) kept += 1
-      }
-      i += 1
-    }
-    s.count = kept
-  }
-
-  private def ints(v: ColumnVector, s: Selection, lo: Int, hi: Int, nulls: Boolean): Unit = {
-    val rows = s.rows
-    val n = s.count
-    val checkNulls = v.hasNull
-    var i, kept = 0
-    while (i < n) {
-      val r = rows(i)
-      rows(kept) = r
-      if (checkNulls && v.isNullAt(r)) { if (nulls) kept += 1 }
-      else {
-        val x = v.getInt(r)
-        if (x >= lo && x <= hi) kept += 1
+        val code = v.getInt(r).toLong
+        codes(kept) = code
+        if (code >= lo && code <= hi) kept += 1
       }
       i += 1
     }
@@ -119,6 +86,7 @@ private[filter] object SelectLoops {
 
   private def longs(v: ColumnVector, s: Selection, lo: Long, hi: Long, nulls: Boolean): Unit = {
     val rows = s.rows
+    val codes = s.codes
     val n = s.count
     val checkNulls = v.hasNull
     var i, kept = 0
@@ -127,26 +95,9 @@ private[filter] object SelectLoops {
       rows(kept) = r
       if (checkNulls && v.isNullAt(r)) { if (nulls) kept += 1 }
       else {
-        val x = v.getLong(r)
-        if (x >= lo && x <= hi) kept += 1
-      }
-      i += 1
-    }
-    s.count = kept
-  }
-
-  private def floats(v: ColumnVector, s: Selection, lo: Int, hi: Int, nulls: Boolean): Unit = {
-    val rows = s.rows
-    val n = s.count
-    val checkNulls = v.hasNull
-    var i, kept = 0
-    while (i < n) {
-      val r = rows(i)
-      rows(kept) = r
-      if (checkNulls && v.isNullAt(r)) { if (nulls) kept += 1 }
-      else {
-        val x = SortableBits.ofFloat(v.getFloat(r))
-        if (x >= lo && x <= hi) kept += 1
+        val code = v.getLong(r)
+        codes(kept) = code
+        if (code >= lo && code <= hi) kept += 1
       }
       i += 1
     }
@@ -155,6 +106,7 @@ private[filter] object SelectLoops {
 
   private def doubles(v: ColumnVector, s: Selection, lo: Long, hi: Long, nulls: Boolean): Unit = {
     val rows = s.rows
+    val codes = s.codes
     val n = s.count
     val checkNulls = v.hasNull
     var i, kept = 0
@@ -163,17 +115,19 @@ private[filter] object SelectLoops {
       rows(kept) = r
       if (checkNulls && v.isNullAt(r)) { if (nulls) kept += 1 }
       else {
-        val x = SortableBits.ofDouble(v.getDouble(r))
-        if (x >= lo && x <= hi) kept += 1
+        val code = SortableBits.ofDouble(v.getDouble(r))
+        codes(kept) = code
+        if (code >= lo && code <= hi) kept += 1
       }
       i += 1
     }
     s.count = kept
   }
 
-  /** Decimals in vectors that do not hold the unscaled value (ORC, Arrow): by way of a Decimal object. */
-  private def anyLongs(d: LongDomain, v: ColumnVector, s: Selection, lo: Long, hi: Long, nulls: Boolean): Unit = {
+  /** Rare as keys: booleans, bytes, shorts, floats, and decimals of other sources. */
+  private def others(d: LongDomain, v: ColumnVector, s: Selection, lo: Long, hi: Long, nulls: Boolean): Unit = {
     val rows = s.rows
+    val codes = s.codes
     val n = s.count
     val checkNulls = v.hasNull
     var i, kept = 0
@@ -182,15 +136,66 @@ private[filter] object SelectLoops {
       rows(kept) = r
       if (checkNulls && v.isNullAt(r)) { if (nulls) kept += 1 }
       else {
-        val x = d.longFromVector(v, r)
-        if (x >= lo && x <= hi) kept += 1
+        val code = d.longFromVector(v, r)
+        codes(kept) = code
+        if (code >= lo && code <= hi) kept += 1
       }
       i += 1
     }
     s.count = kept
   }
 
-  private def objects(f: ValueFilter.Range, d: ObjectDomain, v: ColumnVector, s: Selection): Unit = {
+  /** Every code has a bit: the ends of the range are members. */
+  private def bits(b: LongBits, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
+    val rows = s.rows
+    val codes = s.codes
+    val n = s.count
+    var i, kept = 0
+    while (i < n) {
+      val r = rows(i)
+      rows(kept) = r
+      if ((nulls && v.isNullAt(r)) || b.has(codes(i))) kept += 1
+      i += 1
+    }
+    s.count = kept
+  }
+
+  private def table(t: LongTable, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
+    val rows = s.rows
+    val codes = s.codes
+    val n = s.count
+    var i, kept = 0
+    while (i < n) {
+      val r = rows(i)
+      rows(kept) = r
+      if ((nulls && v.isNullAt(r)) || t.containsLong(codes(i))) kept += 1
+      i += 1
+    }
+    s.count = kept
+  }
+
+  /** A call for each row, which costs little beside what is called. */
+  private def each(passes: LongPredicate, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
+    val rows = s.rows
+    val codes = s.codes
+    val n = s.count
+    var i, kept = 0
+    while (i < n) {
+      val r = rows(i)
+      rows(kept) = r
+      if ((nulls && v.isNullAt(r)) || passes.test(codes(i))) kept += 1
+      i += 1
+    }
+    s.count = kept
+  }
+
+  private def objects(
+      d: ObjectDomain,
+      passes: AnyRef => Boolean,
+      v: ColumnVector,
+      s: Selection,
+      nulls: Boolean
+  ): Unit = {
     val rows = s.rows
     val n = s.count
     val checkNulls = v.hasNull
@@ -198,8 +203,7 @@ private[filter] object SelectLoops {
     while (i < n) {
       val r = rows(i)
       rows(kept) = r
-      if (checkNulls && v.isNullAt(r)) { if (f.nulls) kept += 1 }
-      else if (f.passesObject(d.fromVector(v, r))) kept += 1
+      if (if (checkNulls && v.isNullAt(r)) nulls else passes(d.fromVector(v, r))) kept += 1
       i += 1
     }
     s.count = kept

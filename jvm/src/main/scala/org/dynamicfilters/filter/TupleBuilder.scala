@@ -20,8 +20,8 @@ object TupleBuilder {
     val outgrown = parts.map(_.keys).collect { case KeyPartial.Outgrown(limit) => limit }
     if (outgrown.nonEmpty) Left(s"a partition of the build side has more than ${outgrown.max} tuples of keys")
     else {
-      val hashes = FilterBuilder.numbersOf(parts.map(_.keys))
-      if (hashes.isEmpty) Right(BuiltFilter(ValueFilter.Nothing, 0, None))
+      val hashes = FilterBuilder.union(TupleHash.domain, parts.map(_.keys))
+      if (hashes.size == 0) Right(BuiltFilter(ValueFilter.Nothing, 0, None))
       else if (hashes.size > limits.maxRows) Left(s"the build side has more than ${limits.maxRows} tuples of keys")
       else redundant(hashes.size, limits, distinct).toLeft(()).flatMap(_ => form(hashes, limits))
     }
@@ -39,7 +39,7 @@ object TupleBuilder {
     )
   }
 
-  private def form(hashes: LongRun, limits: KeyLimits): Either[String, BuiltFilter] = {
+  private def form(hashes: LongSet, limits: KeyLimits): Either[String, BuiltFilter] = {
     val n = hashes.size
     // Not the simplest filter of these ends: a range of hashes means nothing to a reader.
     val range = Range(TupleHash.domain, Some(end(hashes.least)), Some(end(hashes.greatest)), nulls = false)
@@ -47,7 +47,9 @@ object TupleBuilder {
     if (n <= limits.inMaxValues && FilterCodec.sizeOf(values) <= limits.maxFilterBytes)
       Right(BuiltFilter(values, n, None))
     else if (Bloom.sizeInBytes(n, limits.bloomFpp) + FilterBuilder.overhead <= limits.maxFilterBytes)
-      Right(BuiltFilter(Members(range, Bloom.of(TupleHash.domain, n, hashes.foreach(_), limits.bloomFpp, 1)), n, None))
+      Right(
+        BuiltFilter(Members(range, Bloom.build(TupleHash.domain, n, hashes.foreach(_), limits.bloomFpp, 1)), n, None)
+      )
     else Left(s"a bloom filter takes more than ${limits.maxFilterBytes} bytes")
   }
 

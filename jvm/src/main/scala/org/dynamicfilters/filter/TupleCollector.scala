@@ -17,7 +17,7 @@ final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, part
   private var rows = 0L
   private var last = 0L
   // null once there were too many.
-  private var hashes = new AppendedLongs(most)
+  private var hashes = new DistinctLongs(TupleHash.domain, DistinctLimits(most, Long.MaxValue, most * 16L))
 
   /**
    * Takes the keys of a row, of which nothing is kept.
@@ -40,7 +40,7 @@ final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, part
       // Adjacent rows often have the same keys. Zero is what `last` starts with.
       if (hash != last || hash == 0L) {
         last = hash
-        if (!hashes.add(hash) && !hashes.makeRoom()) hashes = null
+        if (!hashes.add(hash)) hashes = null
       }
     }
   }
@@ -51,8 +51,8 @@ final class TupleCollector(parts: IndexedSeq[TuplePart], limits: KeyLimits, part
   /** What was collected, as keys of [[TupleHash.domain]]; once. */
   def result(): KeyPartial = Option(hashes).flatMap(_.result()) match {
     case Some(found) =>
-      val (min, max) = if (found.isEmpty) (null, null) else (Long.box(found.least), Long.box(found.greatest))
-      KeyPartial(TupleHash.domain, rows, hasNulls = false, min, max, KeyPartial.Longs(found))
+      val (min, max) = if (found.size == 0) (null, null) else (Long.box(found.least), Long.box(found.greatest))
+      KeyPartial(TupleHash.domain, rows, hasNulls = false, min, max, KeyPartial.Distinct(found))
     // The ends of hashes say nothing.
     case None =>
       KeyPartial(

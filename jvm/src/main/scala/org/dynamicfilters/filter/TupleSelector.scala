@@ -36,7 +36,7 @@ final class TupleSelector(parts: IndexedSeq[TuplePart], fixed: IndexedSeq[Option
 }
 
 /**
- * The loops of [[TupleSelector]], written as those of [[MemberLoops]], for the same reasons. Between them `codes(i)` of the
+ * The loops of [[TupleSelector]], written as those of [[SelectLoops]], for the same reasons. Between them `codes(i)` of the
  * selection is the hash of the keys so far of `rows(i)`. A row with NULL in a key by `=` is dropped where it is met.
  */
 private[filter] object TupleLoops {
@@ -69,7 +69,7 @@ private[filter] object TupleLoops {
       }
   }
 
-  /** Leaves the rows whose hash is a member; see [[MemberLoops.lookUp]], which wants hashes within the range. */
+  /** Leaves the rows whose hash is a member; see [[SelectLoops.lookUp]], which wants hashes within the range. */
   def members(f: ValueFilter.Members, s: Selection): Unit = {
     val rows = s.rows
     val codes = s.codes
@@ -85,7 +85,7 @@ private[filter] object TupleLoops {
       i += 1
     }
     s.count = kept
-    MemberLoops.lookUp(f.keys, null, s, nulls = false)
+    SelectLoops.lookUp(f.keys, null, s, nulls = false)
   }
 
   private def ints(v: ColumnVector, s: Selection, nulls: Boolean): Unit = {

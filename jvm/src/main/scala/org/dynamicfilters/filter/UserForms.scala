@@ -9,6 +9,9 @@ object UserForms {
   /** A bloom filter of fewer values is made as large as for so many: a KiB or two. */
   private val fewest = 1024
 
+  /** Of the numbers of a bitmap, whatever the filter's type. */
+  private val numbers = new LongDomain(LongType)
+
   /** Why a form cannot be a filter. */
   sealed trait Refusal {
     def reason: String
@@ -39,32 +42,28 @@ object UserForms {
 
   /** As [[values]], of keys of a [[LongDomain]]; the array is sorted. */
   def longs(d: LongDomain, codes: Array[Long], nulls: Boolean, mostValues: Int): ValueFilter = {
-    java.util.Arrays.sort(codes)
-    val sorted = codes.distinctSorted
-    if (sorted.isEmpty) none(d, nulls)
+    val sorted = LongValues(d, SortedLongs.fromUnsorted(codes))
+    if (sorted.size == 0) none(d, nulls)
     else {
-      val asBitmap =
-        sorted.length > mostValues && holdsBitmaps(d) && LongRoaring.parts(sorted).toLong * 16 <= sorted.length
-      val keys = if (asBitmap) LongBitmap.of(d, sorted) else LongValues(d, sorted)
-      members(keys, closed(d, Long.box(sorted.head), Long.box(sorted.last), nulls))
+      val asBitmap = sorted.size > mostValues && LongBitmap.suits(d) && LongBitmap.pays(sorted)
+      val keys = if (asBitmap) LongBitmap.build(d, sorted.sorted) else sorted
+      members(keys, closed(d, Long.box(keys.least), Long.box(keys.greatest), nulls))
     }
   }
 
   /** These keys and some others, and null or not. */
   def bloom(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, fpp: Double): ValueFilter = d match {
     case long: LongDomain =>
-      val codes = keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray
-      java.util.Arrays.sort(codes)
-      val sorted = codes.distinctSorted
+      val sorted = SortedLongs.fromUnsorted(keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray)
       if (sorted.isEmpty) none(d, nulls)
       else
-        members(Bloom.of(long, sorted, fpp, fewest), closed(d, Long.box(sorted.head), Long.box(sorted.last), nulls))
+        members(Bloom.build(long, sorted, fpp, fewest), closed(d, Long.box(sorted.head), Long.box(sorted.last), nulls))
     case o: ObjectDomain =>
       val sorted = distinct(o, keys)
       if (sorted.isEmpty) none(d, nulls)
       else {
-        val codes = sorted.map(Bloom.code(o, _)).sorted.distinctSorted
-        members(Bloom.of(o, codes, fpp, fewest), closed(d, sorted.head, sorted.last, nulls))
+        val codes = SortedLongs.fromUnsorted(sorted.map(Bloom.code(o, _)))
+        members(Bloom.build(o, codes, fpp, fewest), closed(d, sorted.head, sorted.last, nulls))
       }
   }
 
@@ -74,7 +73,7 @@ object UserForms {
     *   32 or 64; 0 if the bytes shall tell
     */
   def bitmap(d: KeyDomain, bytes: Array[Byte], bits: Int): Either[Refusal, ValueFilter] = d match {
-    case long: LongDomain if holdsBitmaps(long) =>
+    case long: LongDomain if LongBitmap.suits(long) =>
       val read = bits match {
         case 32 => read32(bytes)
         case 64 => read64(bytes)
@@ -88,7 +87,7 @@ object UserForms {
         case Some(r) if r.least < 0 => Left(Refusal.Unfit(outside(d, java.lang.Long.toUnsignedString(r.least))))
         case Some(r) if r.greatest > long.greatest => Left(Refusal.Unfit(outside(d, r.greatest.toString)))
         case Some(r) =>
-          Right(members(LongBitmap(long, r), closed(d, Long.box(r.least), Long.box(r.greatest), nulls = false)))
+          Right(members(r.as(long), closed(d, Long.box(r.least), Long.box(r.greatest), nulls = false)))
       }
     case _ => Left(Refusal.Unfit(s"a bitmap holds integers, which values of type ${d.dataType.catalogString} are not"))
   }
@@ -96,28 +95,23 @@ object UserForms {
   private def outside(d: KeyDomain, number: String): String =
     s"the bitmap holds $number, which is no ${d.dataType.catalogString} (a roaring bitmap has no negative numbers)"
 
-  private def holdsBitmaps(d: LongDomain): Boolean = d.dataType match {
-    case ByteType | ShortType | IntegerType | LongType | DateType => true
-    case _ => false
-  }
-
   private def hasCookie(b: Array[Byte]): Boolean =
     b.length >= 8 && (b(0) == 0x3a || b(0) == 0x3b) && b(1) == 0x30
 
   private def zeros(b: Array[Byte], from: Int, until: Int): Boolean = (from until until).forall(b(_) == 0)
 
   /** None if it is empty. */
-  private def read64(b: Array[Byte]): Either[String, Option[LongRoaring]] =
-    if (b.length == 8 && zeros(b, 0, 8)) Right(None) else LongRoaring.decode(b).map(Some(_))
+  private def read64(b: Array[Byte]): Either[String, Option[LongBitmap]] =
+    if (b.length == 8 && zeros(b, 0, 8)) Right(None) else LongBitmap.decode(numbers, b).map(Some(_))
 
-  private def read32(b: Array[Byte]): Either[String, Option[LongRoaring]] =
+  private def read32(b: Array[Byte]): Either[String, Option[LongBitmap]] =
     if (b.length == 8 && hasCookie(b) && b(0) == 0x3a && zeros(b, 2, 8)) Right(None)
     else {
       // The same as the only part of one of 64 bits: a count of 1, and an upper half of 0.
       val all = new Array[Byte](b.length + 12)
       all(0) = 1
       System.arraycopy(b, 0, all, 12, b.length)
-      LongRoaring.decode(all).map(Some(_))
+      LongBitmap.decode(numbers, all).map(Some(_))
     }
 
   private def distinct(d: ObjectDomain, keys: Iterator[AnyRef]): Array[AnyRef] = {
@@ -128,18 +122,4 @@ object UserForms {
 
   private def closed(d: KeyDomain, lo: AnyRef, hi: AnyRef, nulls: Boolean): Range =
     Range(d, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), nulls)
-
-  private implicit final class Sorted(val xs: Array[Long]) extends AnyVal {
-    def distinctSorted: Array[Long] = {
-      var i, n = 0
-      while (i < xs.length) {
-        if (n == 0 || xs(n - 1) != xs(i)) {
-          xs(n) = xs(i)
-          n += 1
-        }
-        i += 1
-      }
-      if (n == xs.length) xs else java.util.Arrays.copyOf(xs, n)
-    }
-  }
 }

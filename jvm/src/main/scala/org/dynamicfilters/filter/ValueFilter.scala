@@ -150,7 +150,7 @@ object ValueFilter {
 
     /** The ends as two numbers where the domain has them, else null. */
     private[filter] val longs: ClosedLongs = domain match {
-      case d: LongDomain => ClosedLongs.of(d, lower, upper)
+      case d: LongDomain => ClosedLongs.between(d, lower, upper)
       case _: ObjectDomain => null
     }
 

@@ -63,7 +63,7 @@ object ValuePredicate {
       keys match {
         case s: LongSet =>
           val lookup = s.lookup
-          code => range.passesLong(code) && lookup.contains(code)
+          code => range.passesLong(code) && lookup.containsLong(code)
         case b: Bloom =>
           val bits = b.bits
           code => range.passesLong(code) && bits.mightContainLong(code)

@@ -111,8 +111,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
         val offers = TestHooks.current.keys(execution.get, conf, t.ref.state)
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
         sparkContext.register(accumulator)
-        val expecting = limits.copy(expectedRows = t.ref.expectedRows)
-        new Collected(t.ref.parts, t.keys, expecting, partitions, accumulator)
+        new Collected(t.ref.parts, t.keys, limits, partitions, accumulator)
       }.toArray
       val counts = TapCounts(longMetric("rows"), longMetric("keyBytes"), longMetric("gaveUp"))
       // The index of this RDD's partition, not the task's.

@@ -267,7 +267,7 @@ final class JoinPlanner(
     val parts = joined.zip(bound).map { case (p, key) => p.copy(domain = collected(key)) }.toIndexedSeq
     val facts = new PlannedBuildSide(side, e)
     val expected = BuildEstimates.of(e)
-    val limits = BuildKeyTapExec.limits(conf).copy(expectedRows = expected.map(_.rows))
+    val limits = BuildKeyTapExec.limits(conf)
     made.getOrElseUpdate(
       // Where Spark runs equal exchanges each by itself, they may know other files of a folder, or draw other numbers.
       (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),

@@ -42,9 +42,6 @@ final class JoinRef private (
   /** Whether it is collected from columns of these types. */
   def isOf(keys: Seq[Expression]): Boolean = parts.map(_.domain.dataType) == keys.map(_.dataType)
 
-  /** How many rows the planner expects of the build side, if it knows. */
-  def expectedRows: Option[Double] = limits.expectedRows
-
   def isTuple: Boolean = parts.size > 1
   override def domain: KeyDomain = if (isTuple) TupleHash.domain else parts.head.domain
   def nullsMatch: Seq[Boolean] = parts.map(_.nullsMatch)

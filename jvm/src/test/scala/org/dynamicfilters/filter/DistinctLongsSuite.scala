@@ -6,24 +6,23 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
+import org.apache.spark.sql.types.LongType
+
 class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val most = 1 << 20
+  private val domain = new LongDomain(LongType)
 
   private def upTo(keys: Int, sentBytes: Long = Long.MaxValue, memory: Long = 32L << 20): DistinctLimits =
     DistinctLimits(keys, sentBytes, memory)
 
   private def of(xs: Iterable[Long], limits: DistinctLimits = upTo(most)): DistinctLongs = {
-    val set = new DistinctLongs(limits)
+    val set = new DistinctLongs(domain, limits)
     xs.foreach(set.add)
     set
   }
 
-  /** The members in the form in which they are sent; None if they are too many. */
-  private def members(set: DistinctLongs): Option[Seq[Long]] = set.result().map {
-    case KeyPartial.Longs(run) => run.toArray.toSeq
-    case KeyPartial.Bits(bits) => bits.toArray.toSeq
-    case other => fail(s"$other")
-  }
+  /** None if they are too many. */
+  private def members(set: DistinctLongs): Option[Seq[Long]] = set.result().map(_.toArray.toSeq)
 
   private def shuffled(xs: Seq[Long]): Seq[Long] = new Random(3).shuffle(xs)
 
@@ -52,7 +51,7 @@ class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("gives up where there are more than there may be, and never before") {
     forAll(runs, Gen.choose(1, 12000), minSuccessful(60)) { (xs, mostKeys) =>
-      val set = new DistinctLongs(upTo(mostKeys))
+      val set = new DistinctLongs(domain, upTo(mostKeys))
       val distinct = xs.distinct.size
       if ((xs ++ xs).forall(set.add)) assert(members(set) == Option.when(distinct <= mostKeys)(xs.distinct.sorted))
       else assert(distinct > mostKeys && set.atLeast <= distinct)
@@ -69,59 +68,47 @@ class DistinctLongsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(!of((0L until 100000L).map(_ * 1000003L)).isDense)
   }
 
-  test("a number far away ends the bits for good") {
+  test("numbers far away stand beside the bits") {
     val set = of((0L until 10000L) ++ Seq(Long.MaxValue) ++ (10000L until 60000L) ++ Seq(Long.MinValue))
-    assert(!set.isDense)
+    assert(set.isDense)
     assert(members(set).contains(Seq(Long.MinValue) ++ (0L until 60000L) ++ Seq(Long.MaxValue)))
+    // Few of them are in a bitmap; many would take more in it than one by one.
+    val far = (1L to 1000L).map(_ << 40)
+    assert(of((0L until 60000L) ++ far).result().exists(_.isInstanceOf[LongBitmap]))
+    val most = of((0L until 10000L) ++ far)
+    assert(most.isDense && most.result().exists(_.isInstanceOf[LongValues]))
+    assert(members(of((0L until 10000L) ++ far)).contains((0L until 10000L) ++ far))
+  }
+
+  test("numbers that ascend or descend, one out of two or out of 255, are bits as well") {
+    for (step <- Seq(1L, 2L, 255L); sign <- Seq(1L, -1L)) {
+      val set = of((0L until 100000L).map(_ * step * sign))
+      assert(set.isDense && members(set).contains((0L until 100000L).map(_ * step * sign).sorted))
+    }
   }
 
   test("more numbers go into bits than there may be one by one in that memory") {
     val limits = upTo(most, memory = 64L << 10)
     assert(members(of((0L until 100000L).map(_ * 2), limits)).exists(_.size == 100000))
     assert(members(of((0L until 4096L).map(_ * 1000003L), limits)).exists(_.size == 4096))
-    val far = new DistinctLongs(limits)
+    val far = new DistinctLongs(domain, limits)
     assert(!(0L until 100000L).map(_ * 1000003L).forall(far.add) && far.atLeast > 4096)
-    // Back from bits to one by one is no way for so many.
-    val bits = of(0L until 100000L, limits)
-    assert(bits.isDense && !bits.add(Long.MaxValue) && members(bits).contains(0L until 100000L))
   }
 
   test("they are given up once they would take too many bytes when they are sent") {
     val step = 1L << 40 // six bytes
-    val far = new DistinctLongs(upTo(most, sentBytes = 60000))
+    val far = new DistinctLongs(domain, upTo(most, sentBytes = 60000))
     assert((0L until 10000L).map(_ * step).forall(far.add) && members(far).contains((0L until 10000L).map(_ * step)))
     assert(!(10000L until 40000L).map(_ * step).forall(far.add) && far.atLeast > 10000 && far.atLeast < 20000)
     assert(members(of((0L until 11000L).map(_ * step), upTo(most, sentBytes = 60000))).isEmpty)
-    assert(members(of((0L until 100000L).map(_ * 10000), upTo(most, sentBytes = 200000))).exists(_.size == 100000))
-  }
-
-  test("numbers as far apart as longs can be take ten bytes when they are sent") {
-    val ends = Seq(Long.MinValue, Long.MaxValue)
-    val set = new DistinctLongs(upTo(most, sentBytes = 20000))
-    assert(!(ends ++ (0L until 5000L)).forall(set.add) && set.atLeast < 5000)
-  }
-
-  test("where too many are expected, and the first agree, they are given up early") {
-    def added(expected: Long, number: Int => Long): Int = {
-      val set = new DistinctLongs(upTo(most, sentBytes = 600000).copy(expected = expected))
-      (0 until 200000).indexWhere(i => !set.add(number(i)))
-    }
-    val random = new Random(6)
-    val known = Array.fill(60000)(random.nextLong())
-    val different: Int => Long = _ => random.nextLong()
-    val repeated: Int => Long = _ => known(random.nextInt(known.length))
-    assert(added(expected = 1000000, different) < 20000)
-    // Not where nothing is expected or no more than may be, nor where the first do not agree.
-    Seq(0L, 100000L).foreach(e => assert(added(e, different) > 60000, e))
-    assert(added(expected = 1000000, repeated) == -1)
-    assert(added(expected = 1000000, _.toLong) == -1)
+    assert(members(of((0L until 100000L).map(_ * 10000), upTo(most, sentBytes = 400000))).exists(_.size == 100000))
   }
 
   test("the same numbers again and again take no more room, in whatever order") {
     val random = new Random(5)
     Seq(1, 100, 3000, 70000).foreach { n =>
       val known = Array.fill(n)(random.nextLong())
-      val set = new DistinctLongs(upTo(most))
+      val set = new DistinctLongs(domain, upTo(most))
       assert((0 until 400000).forall(_ => set.add(known(random.nextInt(n)))))
       known.foreach(set.add)
       assert(members(set).contains(known.distinct.sorted.toSeq))

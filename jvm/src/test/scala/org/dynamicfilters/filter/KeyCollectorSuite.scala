@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.proto.{PackedLongs, PartialMessage}
+import org.dynamicfilters.proto.{KeySetForm, PackedLongs, PartialMessage}
 
 /** From rows to the filter for the other side of the join. */
 class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
@@ -35,7 +35,18 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def strings(values: Iterable[String], limits: KeyLimits = limits, partitions: Int = 1): KeyPartial =
     collect(Values.strings, values.map(UTF8String.fromString), limits, partitions)
 
-  private def numbers(ascending: Long*): KeyPartial.Keys = KeyPartial.Longs(LongRun.of(ascending.toArray))
+  private def numbers(ascending: Long*): KeyPartial.Keys =
+    KeyPartial.Distinct(LongValues(Values.longs.domain.asInstanceOf[LongDomain], ascending.toArray))
+
+  private def setOf(p: KeyPartial): KeySet = p.keys match {
+    case KeyPartial.Distinct(set) => set
+    case other => fail(s"$other")
+  }
+
+  private def numbersOf(p: KeyPartial): Seq[Long] = setOf(p) match {
+    case s: LongSet => s.toArray.toSeq
+    case other => fail(s"$other")
+  }
 
   private def scattered(n: Int, seed: Int = 7): Seq[Int] = {
     val random = new Random(seed)
@@ -220,9 +231,9 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("strings become hashes when they take too many bytes, then only the range is left") {
     val l = limits.copy(maxFilterBytes = 10000)
     def keys(n: Int): Seq[String] = (1 to n).map(i => s"$i-${"x" * 100}")
-    assert(strings(keys(90), l).keys.isInstanceOf[KeyPartial.Objects])
+    assert(strings(keys(90), l).keys.isInstanceOf[KeyPartial.Distinct])
     val hashed = strings(keys(200), l)
-    assert(hashed.keys.asInstanceOf[KeyPartial.Hashes].run.size == 200)
+    assert(hashed.keys.asInstanceOf[KeyPartial.Hashes].codes.size == 200)
     assert(strings(keys(1251), l).outgrown)
     val partial = KeyPartial.decode(hashed.encode).toOption.get
     val built = KeyPartial.build(Seq(partial, strings(Seq("a", "zz"))), l, nullsMatch = false)
@@ -233,20 +244,20 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("a repeated key is counted as a row each time") {
     val p = ints(Seq(0, 0, null, 0, 5, 5))
-    assert(p.rows == 6 && p.hasNulls && p.keys == numbers(0L, 5L))
+    assert(p.rows == 6 && p.hasNulls && numbersOf(p) == Seq(0L, 5L))
     assert(ints(Seq(null)).min == null && ints(Seq(null)).hasNulls && ints(Nil).rows == 0)
   }
 
   test("the extremes of a long are keys like others") {
     val p = collect(Values.longs, Seq(Long.MaxValue, Long.MinValue, 0L, Long.MaxValue))
-    assert(p.keys == numbers(Long.MinValue, 0L, Long.MaxValue))
+    assert(numbersOf(p) == Seq(Long.MinValue, 0L, Long.MaxValue))
     assert(collect(Values.longs, Seq(Long.MaxValue)).min == Long.box(Long.MaxValue))
   }
 
   test("zeros and NaNs of any sign are one key each") {
     val p = collect(Values.doubles, Seq(0d, -0d, Double.NaN, java.lang.Double.longBitsToDouble(-1L)))
     val f = KeyPartial.filter(Seq(p), limits, nullsMatch = false)
-    assert(p.keys.asInstanceOf[KeyPartial.Longs].run.size == 2)
+    assert(p.keys.asInstanceOf[KeyPartial.Distinct].set.size == 2)
     assert(
       f.passesRow(InternalRow(-0d), 0) && f.passesRow(InternalRow(Double.NaN), 0) && !f.passesRow(InternalRow(1d), 0)
     )
@@ -268,15 +279,17 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     refused(_.clearMin())
     refused(_.clearMin().clearMax())
     refused(_.setVersion(1))
-    refused(_.clearKeys())
+    refused(_.clearFound())
     refused(_.setMax(KeyCodec.key(p.domain, Long.box(10))))
     refused(_.setDataType(StringType.json))
+    def values(b: PackedLongs.Builder) = KeySetForm.newBuilder().setValues(b)
     val first = PackedLongs.newBuilder().setFirst(1)
-    refused(_.setValues(first.clone().addSteps(0).addSteps(8).setCount(3).build().toByteString))
-    refused(_.setValues(first.clone().addSteps(8).setCount(3).build().toByteString))
-    refused(_.setValues(first.clone().addSteps(-1).setCount(2).build().toByteString))
-    refused(_.setValues(first.clone().setCount(-1).build().toByteString))
-    refused(_.setValues(PackedLongs.newBuilder().build().toByteString))
+    refused(_.setKeys(values(first.clone().addSteps(0).addSteps(8).setCount(3))))
+    refused(_.setKeys(values(first.clone().addSteps(8).setCount(3))))
+    refused(_.setKeys(values(first.clone().addSteps(-1).setCount(2))))
+    refused(_.setKeys(values(first.clone().setCount(-1))))
+    refused(_.setKeys(values(PackedLongs.newBuilder())))
+    refused(_.setKeys(KeyCodec.keySet(Bloom.build(p.domain, Array(1L, 5L, 9L), 0.01))))
   }
 
   test("many keys that lie close to each other are sent as a bitmap, and make the same filter as one by one") {
@@ -294,7 +307,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       )
     }
     val part = collect(Values.longs, near)
-    assert(part.keys.isInstanceOf[KeyPartial.Bits])
+    assert(setOf(part).isInstanceOf[LongBitmap])
     assert(KeyPartial.decode(part.encode) == Right(part))
     assert(part.encode.length < longs(near).encode.length)
     val others = Seq(near.map(_ + 1), near.map(_ + 30000), far, Seq(-5L), Seq(Long.MinValue, Long.MaxValue))
@@ -306,7 +319,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("many far keys are merged on the driver without an array of them") {
+  test("many far keys are merged on the driver in no more memory than two arrays of them and one to sort") {
     val rows = 300000
     val wide = limits.copy(maxRows = 2000000, maxFilterBytes = 64L << 20)
     def sides(): Unit = {
@@ -320,13 +333,11 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         }
         c.result().encode
       }
-      var parts = Seq.empty[KeyPartial]
+      val parts = sent.map(KeyPartial.decode(_).fold(fail(_), identity))
       val taken = allocated {
-        parts = sent.map(KeyPartial.decode(_).fold(fail(_), identity))
-        assert(FilterBuilder.numbersOf(parts.map(_.keys)).size == 6L * rows)
+        assert(FilterBuilder.union(Values.longs.domain.asInstanceOf[LongDomain], parts.map(_.keys)).size == 6L * rows)
       }
-      // Their bytes copied out of what came, once more out of the message, and merged. An array of the keys is 14.4 MB.
-      assert(taken < 3 * sent.map(_.length.toLong).sum + (1 << 20), (taken, sent.map(_.length)))
+      assert(taken < 3 * 6L * rows * 8 + (1 << 20), taken)
       val built = KeyPartial.build(parts, wide, nullsMatch = false)
       assert(built.values == 6L * rows && built.filter.form == "range+bloom")
     }

@@ -35,7 +35,7 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def near(all: Array[Long]): Gen[Long] =
     Gen.oneOf(Gen.oneOf(all.toSeq).flatMap(x => Gen.oneOf(x - 1, x, x + 1)), Gen.long)
 
-  private def sets(all: Array[Long]): Seq[LongSet] = Seq(LongValues(long, all), LongBitmap.of(long, all))
+  private def sets(all: Array[Long]): Seq[LongSet] = Seq(LongValues(long, all), LongBitmap.build(long, all))
 
   Values.all.foreach { t =>
     test(s"a set of $t contains what was put in, and an exact one nothing else") {
@@ -85,33 +85,32 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("every way to look up rows finds the members and no others") {
     forAll(numbers) { all =>
-      val set = LongBitmap.of(long, all)
-      val lookups = Seq(LongLookup.of(set), LongTable.of(set), new RoaringLookup(set.bits))
-      forAll(near(all), minSuccessful(20))(x => lookups.foreach(l => assert(l.contains(x) == all.contains(x), l)))
+      val set = LongBitmap.build(long, all)
+      val lookups = Seq(LongLookup.build(set), LongTable.build(set), set)
+      forAll(near(all), minSuccessful(20))(x => lookups.foreach(l => assert(l.containsLong(x) == all.contains(x), l)))
     }
   }
 
   test("sets are looked up by bits if dense, else in a table") {
-    assert(LongLookup.of(LongValues(long, Array(5L, 65000L))).isInstanceOf[DenseBits])
-    assert(LongLookup.of(LongValues(long, Array(5L, 80000L))).isInstanceOf[LongTable])
-    assert(LongLookup.of(LongValues(long, Array(Long.MinValue, Long.MaxValue))).isInstanceOf[LongTable])
-    assert(LongLookup.of(LongBitmap.of(long, Array.tabulate(1 << 17)(_ * 64L))).isInstanceOf[DenseBits])
-    assert(LongLookup.of(LongBitmap.of(long, Array.tabulate(1 << 17)(_ * 640L))).isInstanceOf[LongTable])
+    assert(LongLookup.build(LongValues(long, Array(5L, 65000L))).isInstanceOf[LongBits])
+    assert(LongLookup.build(LongValues(long, Array(5L, 80000L))).isInstanceOf[LongTable])
+    assert(LongLookup.build(LongValues(long, Array(Long.MinValue, Long.MaxValue))).isInstanceOf[LongTable])
+    assert(LongLookup.build(LongBitmap.build(long, Array.tabulate(1 << 17)(_ * 64L))).isInstanceOf[LongBits])
+    assert(LongLookup.build(LongBitmap.build(long, Array.tabulate(1 << 17)(_ * 640L))).isInstanceOf[LongTable])
   }
 
   test("a table of the extremes does not take its free slots for members") {
     val extremes = Array(Long.MinValue, Long.MinValue + 1, Long.MaxValue)
-    val table = LongTable.of(LongValues(long, extremes))
-    assert(extremes.forall(table.contains))
-    assert(!table.contains(table.empty) && !table.contains(0) && !table.contains(Long.MaxValue - 1))
+    val table = LongTable.build(LongValues(long, extremes))
+    assert(extremes.forall(table.containsLong))
+    assert(!table.containsLong(table.empty) && !table.containsLong(0) && !table.containsLong(Long.MaxValue - 1))
   }
 
   test("a bitmap is read as it was written") {
-    forAll(numbers)(all => assert(LongRoaring.decode(LongRoaring.of(all).encode).map(_.size) == Right(all.length)))
     forAll(numbers) { all =>
-      val set = LongBitmap.of(long, all)
-      assert(set.bits.encode.length == set.bits.sizeInBytes)
-      assert(LongBitmap.decode(long, set.bits.encode) == Right(set))
+      val set = LongBitmap.build(long, all)
+      assert(set.encode.length == set.sizeInBytes)
+      assert(LongBitmap.decode(long, set.encode) == Right(set))
     }
   }
 
@@ -121,9 +120,9 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val bytes = ByteBuffer.allocate(12 + plain.serializedSizeInBytes).order(ByteOrder.LITTLE_ENDIAN)
     bytes.putLong(1).putInt(0)
     plain.serialize(bytes)
-    assert(LongRoaring.decode(bytes.array) == Right(LongRoaring.of(Array(1L, 5L, 100000L))))
+    assert(LongBitmap.decode(long, bytes.array) == Right(LongBitmap.build(long, Array(1L, 5L, 100000L))))
     // Upper halves are written in unsigned order.
-    val mixed = LongRoaring.of(Array(-1L, 1L)).encode
+    val mixed = LongBitmap.build(long, Array(-1L, 1L)).encode
     assert(ByteBuffer.wrap(mixed).order(ByteOrder.LITTLE_ENDIAN).getInt(8) == 0)
   }
 
@@ -131,7 +130,7 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     for (multiple <- -3L to 3L; before <- Seq(-3, 0, 1, 70000); length <- Seq(1, 2, 5, 200, 65536, 200000)) {
       val all = Array.tabulate(length)(i => (multiple << 31) - before + i)
       val found = Array.newBuilder[Long]
-      LongRoaring.of(all).foreach(found += _)
+      LongBitmap.build(long, all).foreach(found += _)
       assert(found.result().sameElements(all), s"$length from $before before $multiple * 2^31")
     }
   }
@@ -147,7 +146,7 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
           val at = random.nextInt(60000); at to at + random.nextInt(5000)
         }.toSet
     }
-    def bits(s: Set[Int]) = LongRoaring.of(s.map(_.toLong + (1L << 31)).toArray.sorted)
+    def bits(s: Set[Int]) = LongBitmap.build(long, s.map(_.toLong + (1L << 31)).toArray.sorted)
     var parts = 0
     for (kind <- 0 to 2; other <- 0 to 2; _ <- 0 until 30) {
       val a = chunk(kind)
@@ -168,18 +167,18 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a damaged bitmap is refused or is another valid one") {
     val random = new Random(3)
     forAll(numbers, minSuccessful(300)) { all =>
-      val whole = LongRoaring.of(all).encode
-      assert(LongRoaring.decode(whole.take(random.nextInt(whole.length))).isLeft)
-      assert(LongRoaring.decode(whole :+ 0.toByte).isLeft)
+      val whole = LongBitmap.build(long, all).encode
+      assert(LongBitmap.decode(long, whole.take(random.nextInt(whole.length))).isLeft)
+      assert(LongBitmap.decode(long, whole :+ 0.toByte).isLeft)
       (0 until 20).foreach { _ =>
         val bytes = whole.clone()
         bytes(random.nextInt(bytes.length)) = random.nextInt().toByte
-        LongRoaring.decode(bytes).foreach { read =>
+        LongBitmap.decode(long, bytes).foreach { read =>
           // What it says one by one is what it says at once.
           val found = Array.newBuilder[Long]
           read.foreach(found += _)
           val numbers = found.result()
-          assert(LongValues.ascend(numbers) && numbers.length == read.size && numbers.forall(read.contains))
+          assert(SortedLongs.ascend(numbers) && numbers.length == read.size && numbers.forall(read.containsLong))
         }
       }
     }
@@ -189,28 +188,28 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val random = new Random(4)
     val all = (Seq.fill(20000)(random.nextInt(1 << 18).toLong) ++ (500000L until 800000L) ++
       Seq.fill(3000)(random.nextInt().toLong)).distinct.sorted.toArray
-    val bits = LongRoaring.of(all)
-    assert(LongRoaring.decode(bits.encode) == Right(bits))
-    assert(all.forall(bits.contains) && bits.size == all.length)
+    val bits = LongBitmap.build(long, all)
+    assert(LongBitmap.decode(long, bits.encode) == Right(bits))
+    assert(all.forall(bits.containsLong) && bits.size == all.length)
     val damaged = bits.encode
     (0 until 2000).foreach { _ =>
       val at = random.nextInt(damaged.length)
       val before = damaged(at)
       damaged(at) = random.nextInt().toByte
-      LongRoaring.decode(damaged)
+      LongBitmap.decode(long, damaged)
       damaged(at) = before
     }
   }
 
   test("a bitmap of numbers that the type does not have is refused") {
-    val bits = LongRoaring.of(Array(1L, 1L << 40)).encode
+    val bits = LongBitmap.build(long, Array(1L, 1L << 40)).encode
     assert(LongBitmap.decode(int, bits).left.exists(_.contains("out of range")))
     assert(LongBitmap.decode(long, bits).isRight)
-    assert(LongBitmap.decode(new LongDomain(DoubleType), LongRoaring.of(Array(-2L, -1L)).encode).isLeft)
+    assert(LongBitmap.decode(new LongDomain(DoubleType), LongBitmap.build(long, Array(-2L, -1L)).encode).isLeft)
   }
 
   test("a bloom filter is read as it was written, and a damaged header is refused") {
-    val bloom = Bloom.of(long, Array.tabulate(1000)(_ * 7L), 0.01)
+    val bloom = Bloom.build(long, Array.tabulate(1000)(_ * 7L), 0.01)
     val bytes = bloom.encodeBits
     assert(Bloom.decode(long, bytes, bloom.size) == Right(bloom))
     assert(math.abs(bytes.length - Bloom.sizeInBytes(1000, 0.01)) <= 16)
@@ -226,7 +225,7 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a bloom filter passes about as many others as was asked for") {
-    val bloom = Bloom.of(long, Array.tabulate(10000)(_.toLong), 0.01)
+    val bloom = Bloom.build(long, Array.tabulate(10000)(_.toLong), 0.01)
     val passed = (10000L until 110000L).count(x => bloom.contains(Long.box(x)))
     assert(passed < 2000)
   }
@@ -234,13 +233,13 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("values that do not ascend are refused") {
     intercept[IllegalArgumentException](LongValues(long, Array(2L, 1L)))
     intercept[IllegalArgumentException](LongValues(long, Array(1L, 1L)))
-    intercept[IllegalArgumentException](LongBitmap.of(long, Array.emptyLongArray))
+    intercept[IllegalArgumentException](LongBitmap.build(long, Array.emptyLongArray))
   }
 
   test("sets are named by their number of values, not by the values") {
     assert(LongValues(long, Array(1L)).text == "1 value")
     assert(LongValues(long, Array(1L, 3L)).text == "2 values")
-    assert(LongBitmap.of(long, Array(1L, 3L)).text == "bitmap of 2 values")
-    assert(Bloom.of(long, Array(1L, 3L), 0.1).text == "bloom filter of 2 values")
+    assert(LongBitmap.build(long, Array(1L, 3L)).text == "bitmap of 2 values")
+    assert(Bloom.build(long, Array(1L, 3L), 0.1).text == "bloom filter of 2 values")
   }
 }

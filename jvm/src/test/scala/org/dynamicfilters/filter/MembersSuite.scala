@@ -25,8 +25,8 @@ class MembersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def everything(d: KeyDomain, nulls: Boolean): Range = Range(d, None, None, nulls)
 
   private def values(xs: Long*): LongValues = LongValues(long, xs.toArray)
-  private def bitmap(xs: Long*): LongBitmap = LongBitmap.of(long, xs.toArray)
-  private def bloom(xs: Long*): Bloom = Bloom.of(long, xs.toArray, 0.01)
+  private def bitmap(xs: Long*): LongBitmap = LongBitmap.build(long, xs.toArray)
+  private def bloom(xs: Long*): Bloom = Bloom.build(long, xs.toArray, 0.01)
 
   private def of(set: LongSet, nulls: Boolean = false): ValueFilter = members(set, everything(long, nulls))
 
@@ -156,7 +156,7 @@ class MembersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("a range cuts a bloom filter, ends that are left out included") {
     val keys = Seq("a", "b", "c").map(UTF8String.fromString)
-    val set = Bloom.of(string, keys.map(Bloom.code(string, _)).toArray, 0.01)
+    val set = Bloom.build(string, keys.map(Bloom.code(string, _)).toArray, 0.01)
     val above = Range(string, Some(End(keys.head, inclusive = false)), None, nulls = false)
     val cut = Members(ends(string, keys.head, keys.last), set).and(above)
     assert(cut.expression("k") == "'a' < k <= 'c' AND k IN (bloom filter of 3 values)")
@@ -182,7 +182,7 @@ class MembersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       case _ => random.nextInt(30000).toLong
     })
     for (
-      codes <- Seq(dense, sparse); set <- Seq(LongValues(long, codes), LongBitmap.of(long, codes));
+      codes <- Seq(dense, sparse); set <- Seq(LongValues(long, codes), LongBitmap.build(long, codes));
       nulls <- Seq(true, false)
     ) {
       val f = of(set, nulls)

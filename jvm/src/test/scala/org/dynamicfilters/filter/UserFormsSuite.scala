@@ -80,7 +80,7 @@ class UserFormsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     forAll(Gen.nonEmptyListOf(Gen.oneOf(Gen.choose(0, 300), Gen.choose(0, Int.MaxValue)))) { xs =>
       val expected = UserForms.values(int, boxed(xs.map(_.toLong)), nulls = false, 0)
       val small = bytes32(xs: _*)
-      val large = LongRoaring.of(xs.map(_.toLong).distinct.sorted.toArray).encode
+      val large = LongBitmap.build(long, xs.map(_.toLong).distinct.sorted.toArray).encode
       Seq(small -> 32, small -> 0, large -> 64, large -> 0).foreach { case (bytes, bits) =>
         val f = UserForms.bitmap(int, bytes, bits).toOption.get
         assert(f.implies(expected) && expected.implies(f))
@@ -98,7 +98,7 @@ class UserFormsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("bytes cut anywhere are refused") {
-    Seq(bytes32(1, 2, 70000, 1 << 30), LongRoaring.of(Array(1L, 2L, 1L << 40)).encode).foreach { whole =>
+    Seq(bytes32(1, 2, 70000, 1 << 30), LongBitmap.build(long, Array(1L, 2L, 1L << 40)).encode).foreach { whole =>
       (0 until whole.length).foreach { n =>
         Seq(0, 32, 64).foreach(bits => assert(damaged(UserForms.bitmap(long, whole.take(n), bits)), s"$n $bits"))
       }
@@ -113,7 +113,7 @@ class UserFormsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
     assert(reason(int, bytes32(5, -7), 32).contains("4294967289"))
     assert(reason(new LongDomain(ByteType), bytes32(5, 128), 32).contains("128, which is no tinyint"))
-    assert(reason(long, LongRoaring.of(Array(-2L, 1L)).encode, 64).contains("18446744073709551614"))
+    assert(reason(long, LongBitmap.build(long, Array(-2L, 1L)).encode, 64).contains("18446744073709551614"))
     assert(reason(string, bytes32(1), 32).contains("a bitmap holds integers"))
     assert(reason(new LongDomain(TimestampType), bytes32(1), 32).contains("a bitmap holds integers"))
     // As unsigned numbers they fit in a bigint.

@@ -44,9 +44,9 @@ final case class Values(dataType: DataType, notNull: Gen[Any]) {
   def setsOf(keys: Seq[AnyRef]): Seq[KeySet] = domain match {
     case d: LongDomain =>
       val codes = keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray
-      Seq(LongValues(d, codes), LongBitmap.of(d, codes), Bloom.of(d, codes, 0.1))
+      Seq(LongValues(d, codes), LongBitmap.build(d, codes), Bloom.build(d, codes, 0.1))
     case d: ObjectDomain =>
-      Seq(ObjectValues(d, keys.toArray), Bloom.of(d, keys.map(Bloom.code(d, _)).distinct.toArray, 0.1))
+      Seq(ObjectValues(d, keys.toArray), Bloom.build(d, keys.map(Bloom.code(d, _)).distinct.toArray, 0.1))
   }
 
   val keySets: Gen[KeySet] = someKeys.flatMap(ks => Gen.oneOf(setsOf(ks)))
