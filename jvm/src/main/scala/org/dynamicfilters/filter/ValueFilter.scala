@@ -294,7 +294,54 @@ object ValueFilter {
   }
 
   /** What passes two filters that cannot be made one, such as two Bloom filters. Made by `and`. */
-  final case class Both(left: ValueFilter, right: ValueFilter) extends ValueFilter with BothQuestions
+  final case class Both(left: ValueFilter, right: ValueFilter) extends ValueFilter {
+    override def passes(key: AnyRef): Boolean = left.passes(key) && right.passes(key)
+
+    override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean =
+      left.passesRow(row, ordinal) && right.passesRow(row, ordinal)
+
+    override def couldPass(b: ColumnBounds): Boolean =
+      if (b.mayHaveNulls && b.mayHaveValues)
+        // One side may pass nulls only and the other values only.
+        Seq(b.copy(mayHaveNulls = false), b.copy(mayHaveValues = false)).exists(couldPass)
+      else left.couldPass(b) && right.couldPass(b)
+
+    override def allPass(b: ColumnBounds): Boolean = left.allPass(b) && right.allPass(b)
+
+    override def points: Option[Seq[AnyRef]] =
+      left.points.map(_.filter(right.passes)).orElse(right.points.map(_.filter(left.passes)))
+
+    override def select(v: ColumnVector, s: Selection): Unit = {
+      left.select(v, s)
+      if (s.count > 0) right.select(v, s)
+    }
+
+    override def implies(other: ValueFilter): Boolean = other match {
+      case b: Both => b.isImpliedBy(this)
+      case _ => left.implies(other) || right.implies(other)
+    }
+
+    private[filter] def isImpliedBy(other: ValueFilter): Boolean = other.implies(left) && other.implies(right)
+
+    /** The forms of the parts, each once. */
+    override def form: String = (left.form.split('+') ++ right.form.split('+')).distinct.mkString("+")
+
+    override def expression(column: String): String = s"${left.expression(column)} AND ${right.expression(column)}"
+
+    override def and(other: ValueFilter): ValueFilter = other match {
+      case All => this
+      case Nothing => Nothing
+      case NullsOnly(_) | _: Range => left.and(other).and(right.and(other))
+      case b: Both => and(b.left).and(b.right)
+      case m: Members =>
+        (left.and(m), right.and(m)) match {
+          case (_: Both, _: Both) => Both(this, m)
+          // Whichever could be made one with it is a filter less.
+          case (_: Both, simpler) => left.and(simpler)
+          case (simpler, _) => simpler.and(right)
+        }
+    }
+  }
 
   /**
    * The simplest filter for the values of a set that a range passes, and null if the range does: Nothing, NullsOnly, All, a
