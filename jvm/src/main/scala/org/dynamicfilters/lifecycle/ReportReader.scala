@@ -111,7 +111,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
           "page index" -> r(ByPages),
           "rows" -> r(ByRows)
         ),
-        r.reasons.toMap ++ (if (r(GaveUp) > 0) Map("late materialization gave up" -> r(GaveUp)) else Map.empty)
+        r.reasons.toMap
       )
       val unopened = r.filesUnopened(s.filesTotal, cameToEnd)
       Row.fromSeq(table ++ totals(r) ++ how ++ Seq(unopened, r(BytesReadAgain), s.format))

@@ -17,20 +17,19 @@ import org.dynamicfilters.filter.{OwnFailure, Selection, ValueFilter}
   *   the filtered columns that the file has: position among the spec's columns, and in the batch
   * @param ofRows
   *   what looks at several columns, as of now; evaluated after the filters
-  * @param costs
-  *   takes what each filter cost; null where nobody asks
+  * @param tests
+  *   decides by which filters rows are tested
   */
 final class BatchSelector(
     filters: () => IndexedSeq[ValueFilter],
     columns: IndexedSeq[(Int, Int)],
     ofRows: () => Seq[RowPass],
-    advisor: StepJudge,
-    report: ScanReport,
-    costs: TestCosts = null
+    tests: RowTests,
+    report: ScanReport
 ) extends Logging {
   import ScanCounter._
 
-  private val selector = new RowSelector(costs)
+  private val selector = new RowSelector(tests)
   private var failed = false
 
   /** The batch or, in its place, its rows that pass ([[SelectedBatch]]); maybe none. */
@@ -49,14 +48,15 @@ final class BatchSelector(
 
   private def test(batch: ColumnarBatch): ColumnarBatch = {
     val now = filters()
-    val active = columns.collect { case (i, field) if now(i) != ValueFilter.All => RowFilter(i, field, now(i)) }
+    val active = columns.collect {
+      case (i, field) if now(i) != ValueFilter.All && tests.isTaken(i) => RowFilter(i, field, now(i))
+    }
     val passes = ofRows()
-    if ((active.isEmpty && passes.isEmpty) || !advisor.isWorthIt()) batch
+    if (active.isEmpty && passes.isEmpty) batch
     else {
       val n = batch.numRows
       val selection = selector.select(n, batch.column, active, passes)
       passes.foreach(_.judge())
-      if (advisor.judge(n, selection.count)) report.addReason(BatchSelector.GivenUp)
       if (selection.count == n) batch else selected(batch, selection)
     }
   }
@@ -68,9 +68,4 @@ final class BatchSelector(
     report.add(RowsOutput, -dropped)
     passing
   }
-}
-
-private[scan] object BatchSelector {
-  val GivenUp =
-    "most rows that were read pass the filters, or tests cost more than they save: they are not tested one by one"
 }

@@ -30,7 +30,6 @@ private final class ConsumerTask(
         ready,
         _,
         IndexedSeq.empty,
-        () => filters.map(_ => None),
         context
       )
     )

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
-import org.dynamicfilters.state.Cost
+import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 
 /** Decides, row group by row group and always with the newest filters, what of a split is read.
   *
@@ -114,47 +114,50 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   /** What to hand on of a batch of the row group that was returned last. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
-    if (!spec.testsRead || failed || current.isTested) batch
+    if (!spec.testsRead || failed || current.isFound) batch
     else if (isWorthTesting(current)) passes.byAll(batch)
     else passes.byOthers(batch)
 
   /** Whether by filters of joins of the same stage. */
   private def isWorthTesting(group: RowGroup): Boolean = {
-    if (group.test.isEmpty && group.follows && group.leftCount >= TestAdvisor.LeastRows)
+    if (group.isTested.isEmpty && group.isComparable)
       try {
-        val now = task.filtersWithinBudget()
+        val now = task.filters()
         if (now.indices.exists(i => spec.forOwnStage(i) && now(i) != ValueFilter.All))
-          group.test = Some(task.testAdvisor.isWorthIt())
+          group.isTested = Some(task.ownStageTests.isTaken())
       } catch {
         // The test itself meets it too, and reports it.
         case OwnFailure(_) =>
       }
-    group.test.getOrElse(true)
+    group.isTested.getOrElse(true)
   }
 
+  private val isAlone = queue.size == 1
   private var current: RowGroup = _
   private var (since, processorSince) = (0L, 0L)
   private var thread: Thread = _
-  private var measured, isExhausted = false
+  private var isExhausted = false
 
-  /** The row group before has gone all its way: tells what it cost. */
+  /** Records the cost of the previous row group once its rows are consumed. */
   private def settle(next: RowGroup): Unit = {
     val now = System.nanoTime()
     if (current != null) {
-      current.way.foreach { late =>
-        task.advisor.spent(late, current.isFirst, current.leftCount, now - since)
-        measured = true
+      if (current.isComparable && task.comparesTimes) {
+        if (current.isLate.exists(current.firstPass.took(_, current.leftCount, now - since)))
+          report.addReason(FirstPasses.Disabled)
+        // What is read is the same with tests and without: on a busy machine processor time says more.
+        def nanos = ThreadTime.nanos - processorSince
+        if (
+          (thread eq Thread.currentThread) && current.isTested.exists(
+            task.ownStageTests.took(_, current.leftCount, nanos)
+          )
+        )
+          report.addReason(RowTests.Disabled)
       }
-      if (current.isPlainAfterPass) measured = true
-      // What is read is the same with tests and without: on a busy machine processor time says more.
-      if (thread eq Thread.currentThread)
-        current.test.foreach(task.testAdvisor.spent(_, current.leftCount, ThreadTime.nanos - processorSince))
-      task.tookRowGroup(current.leftCount, now - since)
+      task.tookRowGroup(now - since)
     }
-    if (next != null) {
-      next.isFirst = !measured
-      next.follows = current != null
-    }
+    // The first row group also pays for what is opened and made with the split, two to ten times what the next one takes.
+    if (next != null) next.isComparable = current != null || isAlone
     current = next
     since = now
     processorSince = ThreadTime.nanos
@@ -237,14 +240,13 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
       val inDictionary = ofValues.filter(i => noBounds(i) || filters(i).points.isDefined)
       if (
-        inDictionary.exists(i =>
-          excludes(i, group.rowCount, task.dictionaryAdvisors, _.dictionaryCouldPass(group.block, filters(i)))
-        )
+        inDictionary
+          .exists(i => excludes(i, group.rowCount, task.dictionaries, _.dictionaryCouldPass(group.block, filters(i))))
       )
         return Decision.Prune(ByDictionary)
       if (
         ofValues
-          .exists(i => excludes(i, group.rowCount, task.bloomAdvisors, _.bloomCouldPass(group.block, filters(i))))
+          .exists(i => excludes(i, group.rowCount, task.blooms, _.bloomCouldPass(group.block, filters(i))))
       )
         return Decision.Prune(ByBloom)
     }
@@ -301,21 +303,21 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private def excludes(
       column: Int,
       rows: Long,
-      advisors: IndexedSeq[StepAdvisor],
+      trackers: IndexedSeq[StepTracker],
       couldPass: FileColumn => Option[Boolean]
   ): Boolean = {
-    val advisor = advisors(dataColumns(column)._1)
-    advisor.isWorthIt() && {
+    val tracker = trackers(dataColumns(column)._1)
+    tracker.isTaken() && {
       val from = ThreadTime.nanos
       val answer = couldPass(fileColumns(column))
       val spent = ThreadTime.nanos - from
-      // To read the row group would have cost no less, also where that is not known yet.
-      val saved = if (answer.contains(false)) math.max(spent, (rows * task.times.perRow).toLong) else 0L
-      advisor.cost(Cost(spent, saved, 0))
-      answer.exists { passes =>
-        advisor.judge(1, if (passes) 1 else 0)
-        !passes
-      }
+      // To read the row group would have taken many times as long.
+      val saved = if (answer.contains(false)) spent * StepTracker.FirstPause else 0L
+      // Where there is nothing to look up, nothing was decided.
+      val decided = if (answer.isDefined) rows else 0L
+      if (tracker.add(Tested(decided, if (answer.contains(true)) rows else 0, Cost(spent, saved, 0))))
+        report.addReason("dictionaries or bloom filters left out no row groups: they are seldom looked into")
+      answer.contains(false)
     }
   }
 
@@ -358,26 +360,20 @@ final class RowGroup(
   /** Rows already handed on, if the row group comes in two parts. */
   var done: Option[RowSet] = None
 
-  /** Whether nothing of its split has been measured before it. */
-  var isFirst = false
-
-  /** Whether another one of its split was read before it. */
-  var follows = false
+  /** Whether its time may be compared with that of others. */
+  var isComparable = false
 
   /** Whether what is read of it was found row by row. */
-  var isTested = false
+  var isFound = false
 
-  /** Whether the filter's columns were read first; None where that was not in question. */
-  var way: Option[Boolean] = None
+  /** Decided whether filter columns are read first. */
+  var firstPass: StepTracker = _
 
-  /** Whether it was read plainly though its columns were read first: that is neither of the two ways. */
-  var isPlainAfterPass = false
+  /** Whether they were; None where that was not in question, or where it was read plainly after a first pass. */
+  var isLate: Option[Boolean] = None
 
-  /** Whether its filter columns are read first to measure that again. */
-  var isTrial = false
-
-  /** Whether rows that were read plainly are tested; None where that was not in question. */
-  var test: Option[Boolean] = None
+  /** Whether rows that were read plainly are tested by filters of the same stage; None where that was not in question. */
+  var isTested: Option[Boolean] = None
 
   /** Bounds of the first filtered column in the rows that are left then. */
   var rest: Option[ColumnBounds] = None

@@ -15,7 +15,7 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
   *   positions in the required schema of the columns it reads
   * @param predicates
   *   bound to the required schema; evaluated after the filters, on rows that pass them
-  * @param counts
+  * @param record
   *   see [[RowSelector]]
   */
 final class FirstPass(
@@ -25,7 +25,7 @@ final class FirstPass(
     predicates: Seq[Expression],
     start: Long,
     length: Long,
-    counts: (Int, Long, Long) => Unit
+    record: RowSelector.Record
 ) extends Closeable {
   private var reader: ProbeReader = _
   private val position: Map[Int, Int] = fields.zipWithIndex.toMap
@@ -33,7 +33,7 @@ final class FirstPass(
     predicates.reduceOption(And(_, _)).map { p =>
       Predicate.create(p.transform { case b: BoundReference => b.copy(ordinal = position(b.ordinal)) })
     }
-  private val selector = new RowSelector(counts = counts)
+  private val selector = new RowSelector(record)
 
   /** @param ofRows
     *   evaluated after these

@@ -6,13 +6,13 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Is
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
-import org.dynamicfilters.state.TopKSpec
+import org.dynamicfilters.state.{Cost, StepTracker, Tested, TopKSpec}
 
 /** Late materialization: which rows of a row group to read in full, found by reading few columns first.
   *
   * Two passes at most: the filters' columns, then, for rows that pass, the columns of the query's own predicates (which may
-  * be wide, as a URL). Skipped where the columns left to read are too few to win anything, and where [[LateMaterializationAdvisor]] found that it does
-  * not pay.
+  * be wide, as a URL). Skipped where the columns left to read are too few to win anything, and where measurements say that it
+  * does not pay ([[org.dynamicfilters.state.StepTracker]]).
   */
 final class FirstPasses(
     task: TaskScan,
@@ -62,19 +62,18 @@ final class FirstPasses(
     def isUsed(filter: Int) = isWanted(filter) && (!task.isFixed || spec.forOwnStage(filter))
     val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
     new BatchSelector(
-      () => task.filtersWithinBudget(),
+      () => task.filters(),
       columns.collect { case (i, c) if !c.either && isUsed(i) => (i, c.ordinal) },
-      () => tuples.ofRowGroup(i => isUsed(i) && task.isWithinBudget(i)),
-      task.batchAdvisor,
-      report,
-      task.testCosts
+      () => tuples.ofRowGroup(i => isUsed(i) && task.rowTests.isTaken(i)),
+      task.rowTests,
+      report
     )
   }
 
   // Rows that pass and are tested again are counted then.
-  private val counts: (Int, Long, Long) => Unit = (filter, before, after) =>
-    if (task.isFixed && spec.testsBatches && !spec.forOwnStage(filter)) task.testCosts.count(filter, before - after, 0)
-    else task.testCosts.count(filter, before, after)
+  private val counts: RowSelector.Record = (filter, before, after, _) =>
+    if (task.isFixed && spec.testsBatches && !spec.forOwnStage(filter)) task.rowTests.count(filter, before - after, 0)
+    else task.rowTests.count(filter, before, after)
 
   private lazy val overFilters =
     new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, counts)
@@ -123,37 +122,42 @@ final class FirstPasses(
     if (!worthwhile(group)) return plainly
     // The second part of a row group is found as the first was: its rows are known one by one.
     if (group.done.isEmpty) {
-      val late = task.advisor.prefersLate(group.isFirst, text(filters))
-      group.isTrial = task.advisor.lastIsTrial
-      if (!late) {
-        group.way = Some(false)
+      group.firstPass = task.firstPasses()
+      if (!group.firstPass.isTaken()) {
+        group.isLate = Some(false)
         return plainly
       }
     }
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, ofRows, pages, splittable, learner)
+    // A pass before the first bound of a TopK says nothing of the next one.
+    def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
+      group.firstPass.leaves(bytes)
+      if (group.firstPass.add(Tested(candidates, passed, Cost.none))) report.addReason(Disabled)
+    }
     if (found.isEmpty) {
-      judge(1, 1, selects)
+      record(candidates, 1)
       return plainly
     }
     val survivors = found.get
     def readLate(decision: Decision): Decision = {
-      group.way = Some(true)
+      group.isLate = Some(true)
       if (group.done.isEmpty) report.add(LateMaterialized, 1)
       decision
     }
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
     if (bound) task.sawRows(group.leftCount, rows.count)
     if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
-    val share = (rows.count + group.done.fold(0L)(_.count)).toDouble / math.max(candidates, 1)
+    val passed = rows.count + group.done.fold(0L)(_.count)
+    val share = passed.toDouble / math.max(candidates, 1)
 
     if (rows.isEmpty) {
-      task.advisor.judge(share, 0, selects)
+      record(passed, 0)
       readLate(Decision.Prune(ByRows))
     } else
       survivors.best.filter(b =>
         !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math
-          .max(b.size * MinRowsPerBest, MinRowsLeft) && tightens(b, filters.head))
+          .max(b.size * MinRowsPerBest, StepTracker.FewRows) && tightens(b, filters.head))
       ) match {
         case Some(best) =>
           val key = best.worstKey
@@ -165,20 +169,18 @@ final class FirstPasses(
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           )
           val chosen = RowSet.of(best.rows)
-          task.advisor.judge(chosen.count.toDouble / math.max(candidates, 1), byteShare(group, pages, chosen), selects)
-          group.isTested = true
+          record(chosen.count, byteShare(group, pages, chosen))
+          group.isFound = true
           readLate(Decision.ReadFirst(chosen))
         case None =>
           val touched = byteShare(group, pages, rows)
-          judge(share, touched, selects)
+          record(passed, touched)
           if (!bytes.canSkipRows(group.block)) readLate(Decision.ReadAll)
           else if (share > ReadAllShare) readLate(plainly)
-          else if (!group.isTrial && task.advisor.prefersPlainAfterPass(group.isFirst, touched)) {
-            group.way = None
-            group.isPlainAfterPass = true
-            plainly
-          } else {
-            group.isTested = true
+          // Spark's reader spent 0.1 s of 7 on ranges of one row of a TopK by a key with two values.
+          else if (!task.comparesTimes && touched > ReadAllShare) plainly
+          else {
+            group.isFound = true
             readLate(Decision.Read(rows))
           }
       }
@@ -193,19 +195,6 @@ final class FirstPasses(
   /** Whether a row group may have so many different keys that a TopK of groups gets its bound from it. */
   private def mayHaveKeys(group: RowGroup, k: TopKSpec): Boolean =
     !task.hasFewKeys && bytes.mayHaveDistinct(group.block, filterFields.head, k.limit.toLong)
-
-  /** Tells filters apart well enough to expect that what the same text left out before is left out again. Bounds of a TopK are
-    * others with each row group.
-    */
-  private def text(filters: Seq[ValueFilter]): String =
-    if (!spec.isForJoinsOnly) ""
-    else (filters ++ task.tuples()).filter(_ != ValueFilter.All).map(_.expression("")).mkString(";")
-
-  private def judge(rowShare: Double, byteShare: Double, selects: Boolean): Unit = {
-    val before = task.advisor.gaveUp
-    task.advisor.judge(rowShare, byteShare, selects)
-    if (!before && task.advisor.gaveUp) report.add(GaveUp, 1)
-  }
 
   /** @return
     *   None if the filters let most of the first rows pass
@@ -327,7 +316,7 @@ final class FirstPasses(
   private def worthwhile(group: RowGroup): Boolean = {
     val requested = bytes.requested(group.block)
     val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.of(group.block, _)).sum
-    spec.crossesExchange || spec.isForAggregate || spec.followsUpdates || requested - first >= first * MinGain
+    spec.crossesExchange || spec.isForAggregate || spec.followsUpdates || requested - first >= first * StepTracker.HalfOfBytes
   }
 
   override def close(): Unit = opened.foreach { p =>
@@ -340,7 +329,10 @@ final class FirstPasses(
   }
 }
 
-private object FirstPasses {
+private[scan] object FirstPasses {
+
+  /** The reason in reports. */
+  val Disabled = "late materialization gave up"
 
   /** @param complete
     *   whether all rows that pass are among `rows`; else `best` is full and the others are not better than its worst
@@ -350,14 +342,8 @@ private object FirstPasses {
   /** Best rows go first only where there are at least this many times as many rows. */
   val MinRowsPerBest = 8L
 
-  /** ... and at least this many: fewer are cheaper to read at once. */
-  val MinRowsLeft = 4096L
-
-  /** Above this share of rows a plain read costs less than skipping. */
+  /** Above this share of rows or bytes a plain read costs less than skipping. */
   val ReadAllShare = 0.9
-
-  /** Bytes of the other columns, as a multiple of those read first, that make a first pass worth trying. */
-  val MinGain = 0.5
 
   def ordinalsOf(p: Expression): Seq[Int] = p.collect { case b: BoundReference => b.ordinal }.distinct
 }

@@ -15,22 +15,19 @@ import org.dynamicfilters.state._
   *   by filter, the type of the scan's column; None for tuples
   * @param ready
   *   what travelled with the scan: the filters of snapshot 0
-  * @param worth
+  * @param tests
   *   by filter, what tests of rows did in the tasks of this process; may be empty where `snapshots` never give up
-  * @param costs
-  *   takes by filter what tests cost since it was asked last
   */
 private[scan] final class FixedFilters(
     refs: IndexedSeq[FilterRef],
     domains: IndexedSeq[Option[KeyDomain]],
     ready: ReadyFilters,
     snapshots: ScanSnapshots,
-    worth: => IndexedSeq[Worth],
-    costs: () => IndexedSeq[Option[Cost]],
+    tests: => IndexedSeq[StepTracker],
     context: TaskContext
 ) {
   // Not before the task has its filters: what tasks share depends on whether they are fixed.
-  private lazy val worths = worth
+  private lazy val trackers = tests
   private var partition = -1
   private var schedule: SnapshotSchedule = _
   // The driver may not know what this attempt uses.
@@ -89,7 +86,7 @@ private[scan] final class FixedFilters(
   }
 
   /** All filters that there will be have travelled with the task. What the driver could say is that one is not worth testing. */
-  private def hasToAsk = !worths.forall(_.isGood) || !TaskSnapshots.isFirst(context, snapshots.table)
+  private def hasToAsk = trackers.exists(_.isDisabled) || !TaskSnapshots.isFirst(context, snapshots.table)
 
   private def ask(newFrom: Option[ReadPlace]): Unit =
     TaskSnapshots.ask(context, snapshots.table, partition, newFrom) match {
@@ -141,10 +138,10 @@ private[scan] final class FixedFilters(
   /** The partition has been read. */
   def finish(): Unit = Option(schedule).foreach { now =>
     val used = Option.when(isUntold)(now.entries)
-    // Not with each batch: the driver, who decides, hears of it no earlier.
-    val cost = costs()
-    val did = rows.indices.map(i => Tested(rows(i), passed(i), cost(i).getOrElse(Cost.none)))
-    if (snapshots.givesUp) did.zip(worths).foreach { case (t, w) => if (t.rows > 0) w.add(t) }
+    // Not with each batch: the driver, who decides, hears of it no earlier. Costs do not count: a row that is dropped is not
+    // shuffled, and times tell little while other processes run.
+    val did = rows.indices.map(i => Tested(rows(i), passed(i), Cost.none))
+    if (snapshots.givesUp) did.zip(trackers).foreach { case (t, tracker) => if (t.rows > 0) tracker.add(t) }
     if (isUntold || rows.exists(_ > 0)) snapshots.uses.add(SnapshotUse(partition, used, did))
     rows = new Array[Long](refs.size)
     passed = new Array[Long](refs.size)

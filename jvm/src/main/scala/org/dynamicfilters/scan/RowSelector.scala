@@ -14,12 +14,10 @@ final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
 
 /** Finds the rows of batches that pass. Belongs to one task; what it returns is valid until it is asked again.
   *
-  * @param costs
-  *   takes what each filter cost and did; null where nobody asks
-  * @param counts
-  *   takes, where that is null, a filter's place, rows that were tested by it, and how many of these passed; may be null, too
+  * @param record
+  *   takes what each filter did and cost
   */
-final class RowSelector(costs: TestCosts = null, counts: (Int, Long, Long) => Unit = null) {
+final class RowSelector(record: RowSelector.Record) {
   private var selection: Selection = _
 
   /** @param rows
@@ -40,15 +38,25 @@ final class RowSelector(costs: TestCosts = null, counts: (Int, Long, Long) => Un
   private def counted(at: Int)(test: => Unit): Unit = {
     val before = selection.count
     if (before > 0)
-      if (at < 0 || (costs == null && counts == null)) test
-      else if (costs == null) {
-        test
-        counts(at, before.toLong, selection.count.toLong)
-      } else {
+      if (at < 0) test
+      else {
         val from = System.nanoTime()
         test
-        costs.add(at, System.nanoTime() - from, (before - selection.count).toLong)
-        costs.count(at, before.toLong, selection.count.toLong)
+        record(at, before.toLong, selection.count.toLong, System.nanoTime() - from)
       }
+  }
+}
+
+object RowSelector {
+  trait Record {
+
+    /** @param filter
+      *   its place among the scan's filters
+      * @param before
+      *   rows that were tested by it
+      * @param after
+      *   how many of these passed
+      */
+    def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }
 }

@@ -48,7 +48,7 @@ final class ScanTaskRDD[T: ClassTag](
     val all = firstParent[T].iterator(split, context)
     val rows =
       if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(all) else all
-    if (inBatches) ScanTimes.measured(rows.filter(hasRows), task.times) else rows
+    if (inBatches) rows.filter(hasRows) else rows
   }
 }
 

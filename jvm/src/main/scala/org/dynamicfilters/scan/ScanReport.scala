@@ -29,8 +29,8 @@ object ScanCounter extends Enumeration {
   /** Rows that were read, and then left out of what was handed on. */
   val RowsDropped = Value
 
-  /** Row groups read in two passes, and times that a task stopped doing so because it did not pay. */
-  val LateMaterialized, GaveUp = Value
+  /** Row groups read in two passes. */
+  val LateMaterialized = Value
 
   /** Files read without us: an iterator we do not know, or an internal failure. */
   val Fallbacks = Value

@@ -11,8 +11,8 @@ import org.dynamicfilters.filter.{OwnFailure, TupleSelector, ValueFilter}
   * changes what reading costs and not which rows there are.
   *
   * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact. Nor
-  * have those of joins of the same stage, which drop the same rows themselves: whether testing them here is cheaper is for
-  * [[TestAdvisor]] to say, where the reader knows of it.
+  * have those of joins of the same stage, which drop the same rows themselves: the reader tests those where that is cheaper
+  * (`TaskScan.ownStageTests`).
   *
   * @param countsRows
   *   whether this is all that looks at the rows, so that it counts them too. Then only filters from beyond an exchange, or
@@ -45,14 +45,12 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
     tuples.indices.collect {
       case i if now(i) != ValueFilter.All && !spec.tuples(i).isForOwnStage =>
         val (selector, ordinals) = tuples(i)
-        new TuplePass(spec.columns.size + i, selector, now(i), ordinals, task.tupleJudges(i), task.report)
+        new TuplePass(spec.columns.size + i, selector, now(i), ordinals, (_, _) => false, task.report)
     }
   }
 
-  // Where rows need not be the same in every attempt, the task decides by itself what is worth it.
-  private val judge = if (task.isFixed) task.batchJudge else task.batchAdvisor
   private val batches =
-    new BatchSelector(() => task.filters(), columns, () => passes(), judge, task.report, task.testCosts)
+    new BatchSelector(() => task.filters(), columns, () => passes(), task.rowTests, task.report)
 
   /** The rows of a scan that pass.
     *
@@ -130,9 +128,9 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       left = Block
       version = task.filtersVersion
       val now = task.filters()
-      used =
-        if (columns.isEmpty || !judge.isWorthIt()) Array.empty
-        else columns.collect { case (i, at) if now(i) != ValueFilter.All => new Used(i, now(i), at) }.toArray
+      used = columns.collect {
+        case (i, at) if now(i) != ValueFilter.All && task.rowTests.isTaken(i) => new Used(i, now(i), at)
+      }.toArray
     }
 
     /** Reports what was seen since it was called last. */
@@ -143,9 +141,8 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       }
       task.report.add(RowsDropped, dropped)
       task.report.add(RowsOutput, -dropped)
-      // Of several filters it is not known which of them dropped a row.
-      used.foreach(u => task.testCosts.count(u.column, seen, seen - dropped))
-      if (used.nonEmpty && judge.judge(seen, seen - dropped)) task.report.addReason(BatchSelector.GivenUp)
+      // Of several filters it is not known which of them dropped a row. To time each would cost more than to test it.
+      used.foreach(u => task.rowTests(u.column, seen, seen - dropped, 0))
       seen = 0
       dropped = 0
     }

@@ -50,8 +50,7 @@ final class TaskScan(
         spec.columns.map(c => Some(c.domain)) ++ spec.tuples.map(_ => None),
         ready,
         _,
-        spec.filterRefs.indices.map(i => shared(s"worth-${spec.scanId}-$i")(new Worth(spec.giveUpSelectivity))),
-        () => costsOfPartition(),
+        spec.filterRefs.indices.map(i => shared(s"fixed-${spec.scanId}-$i")(new StepTracker(spec.giveUpSelectivity))),
         context
       )
     )
@@ -61,14 +60,55 @@ final class TaskScan(
   private def isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
   private val giveUp = if (isOrderFixed) 1.0 else spec.giveUpSelectivity
 
-  private lazy val ways = if (isOrderFixed) new WaysMeasured else WaysMeasured.of(spec)
-  val advisor: LateMaterializationAdvisor =
-    shared(s"advisor-${spec.scanId}")(
-      new LateMaterializationAdvisor(spec.giveUpSelectivity, ways, byTime = !isOrderFixed)
-    )
+  /** What the steps of the scan did. A tracker is kept for the next execution if the same filters can be known again. */
+  private def tracker(step: String, giveUp: Double = giveUp): StepTracker =
+    shared(s"$step-${spec.scanId}")(new StepTracker(giveUp))
 
-  /** Who decides whether rows are tested that a join of the same stage would drop. */
-  val testAdvisor = new TestAdvisor(giveUp >= 1, ways)
+  private def trackers(step: String, n: Int): IndexedSeq[StepTracker] = (0 until n).map(i => tracker(s"$step-$i"))
+
+  private def remembered(step: String, filters: String): StepTracker = {
+    val scan = (spec.marker.hashCode, spec.requiredSchema.hashCode, spec.options.hashCode)
+    StepTracker.of((scan, step, filters.hashCode), giveUp)
+  }
+
+  /** Whether measured times may decide how row groups are read. */
+  def comparesTimes: Boolean = !isOrderFixed
+
+  /** Looks into dictionaries and Bloom filters of files, by column of the spec. */
+  val dictionaries: IndexedSeq[StepTracker] = trackers("dictionary", spec.columns.size)
+  val blooms: IndexedSeq[StepTracker] = trackers("bloom", spec.columns.size)
+
+  /** First passes with the filters of tuples. */
+  val tupleTrackers: IndexedSeq[StepTracker] = trackers("tuples", spec.tuples.size)
+
+  /** Tests of rows that were read by filters of joins of the same stage, all together. Such a join drops the same rows itself,
+    * maybe for less than a test costs: TPC-DS q03 took 196 ms of executors' processor time with tests and 242 without, q65 60 ms
+    * more with them. So both ways are measured up to where the operators above the scan ask for the next row group.
+    */
+  lazy val ownStageTests: StepTracker = {
+    val tests = if (isOrderFixed) tracker("own stage") else remembered("own stage", "")
+    // All bytes have been read.
+    tests.leaves(1)
+    tests
+  }
+
+  /** First passes with the filters as of now. Bounds of a TopK are others with each row group; filters of joins are known again
+    * by their text.
+    */
+  def firstPasses(): StepTracker =
+    if (!spec.isForJoinsOnly) anyFirstPass
+    else {
+      val now = filters() ++ tuples()
+      if (firstPassFilters.isEmpty || now.indices.exists(i => now(i) ne firstPassFilters(i))) {
+        firstPassFilters = now
+        firstPass = remembered("late", now.filter(_ != ValueFilter.All).map(_.expression("")).mkString(";"))
+      }
+      firstPass
+    }
+  private lazy val anyFirstPass = tracker("late", spec.giveUpSelectivity)
+  private var firstPass: StepTracker = _
+  private var firstPassFilters = IndexedSeq.empty[ValueFilter]
+
   private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 
@@ -82,7 +122,6 @@ final class TaskScan(
     hasFewKeys = false
     testsTuples = inBatches
     file = -1
-    costsSince = System.nanoTime()
     if (isFixed) news = newest()
   }
   private var testsTuples = true
@@ -159,78 +198,23 @@ final class TaskScan(
     }
   }
 
-  /** What row groups say of each filter of tuples, shared by the execution's tasks in this process. */
-  val tupleAdvisors: IndexedSeq[StepAdvisor] =
-    spec.tuples.indices.map(i => shared(s"tuples-${spec.scanId}-$i")(new StepAdvisor(giveUp)))
+  /** Tests of rows that were read. Below an exchange the partition's snapshot decides, but for filters of the same stage. */
+  val rowTests = new RowTests(
+    trackers("rows", spec.filterRefs.size),
+    report,
+    i => isFixed && !spec.forOwnStage(i),
+    (i, rows, passed) => fixed.foreach(f => if (f.isTested(i)) f.saw(i, rows, passed))
+  )
 
-  /** Who judges filters of tuples where every row has to be tested by them. */
-  lazy val tupleJudges: IndexedSeq[StepJudge] =
-    spec.tuples.indices.map(i =>
-      new Recording((rows, passed) => fixed.foreach(_.saw(spec.columns.size + i, rows, passed)))
-    )
-
-  /** What batches say of looking at their rows one by one. */
-  lazy val batchAdvisor: StepAdvisor = shared(s"batches-${spec.scanId}")(new StepAdvisor(giveUp))
-
-  /** Who judges that where every batch has to be tested. */
-  lazy val batchJudge: StepJudge = new Recording(sawRows(_, _, !spec.forOwnStage(_)))
-
-  /** What the scan's rows took in the tasks of this process. */
-  val times: ScanTimes = shared(s"times-${spec.scanId}")(new ScanTimes)
-
-  /** What tests of rows that were read cost. */
-  val testCosts = new TestCosts(spec.filterRefs.size)
-  private var costsSince = 0L
-  private lazy val budgets = spec.filterRefs.indices.map(i => shared(s"budget-${spec.scanId}-$i")(new Budget))
-  private lazy val withinBudget = Array.fill(spec.filterRefs.size)(true)
-
-  private def costsOfPartition(): IndexedSeq[Option[Cost]] = {
-    val now = System.nanoTime()
-    val costs = testCosts.take(times.perRowAbove, now - costsSince)
-    costsSince = now
-    costs
+  /** Records the time of a row group once its rows are consumed. */
+  def tookRowGroup(nanos: Long): Unit = {
+    rowTests.tookRowGroup(nanos)
+    (dictionaries ++ blooms).foreach(_.add(Tested(0, 0, Cost(0, 0, nanos))))
   }
 
-  /** A row group has gone all its way: what of it was of use, and what is within its budget in the next one. */
-  def tookRowGroup(rows: Long, nanos: Long): Unit = {
-    times.took(rows, nanos)
-    (dictionaryAdvisors ++ bloomAdvisors).foreach(_.cost(Cost(0, 0, nanos)))
-    if (!isFixed && giveUp < 1)
-      testCosts.take(times.perRowAbove, nanos).zip(spec.filterRefs).zipWithIndex.foreach { case ((cost, ref), i) =>
-        budgets(i).add(cost.getOrElse(Cost(0, 0, nanos)))
-        val isOver = budgets(i).isOver
-        if (isOver && withinBudget(i)) report.addReason(TaskScan.overBudget(ref))
-        withinBudget(i) = !isOver
-      }
-  }
-
-  /** Whether rows that were read are tested by the filter, by its place among the scan's. */
-  def isWithinBudget(at: Int): Boolean = isFixed || withinBudget(at)
-
-  /** As [[filters]], for rows that were read. */
-  def filtersWithinBudget(): IndexedSeq[ValueFilter] = {
-    val all = filters()
-    if (isFixed || withinBudget.forall(identity)) all
-    else all.indices.map(i => if (withinBudget(i)) all(i) else ValueFilter.All)
-  }
-
-  /** How many of so many rows passed the filters of these columns. */
-  def sawRows(rows: Long, passed: Long, of: Int => Boolean = _ => true): Unit =
-    fixed.foreach(f => spec.columns.indices.foreach(i => if (of(i) && f.isTested(i)) f.saw(i, rows, passed)))
-
-  /** Takes every step: what is given up is said by the snapshot. */
-  private final class Recording(record: (Long, Long) => Unit) extends StepJudge {
-    override def isWorthIt(): Boolean = true
-    override def judge(before: Long, after: Long): Boolean = { record(before, after); false }
-  }
-
-  /** What row groups say of looking into dictionaries and bloom filters, by column of the spec. */
-  val dictionaryAdvisors: IndexedSeq[StepAdvisor] = lookUpAdvisors("dictionary")
-  val bloomAdvisors: IndexedSeq[StepAdvisor] = lookUpAdvisors("bloom")
-
-  private def lookUpAdvisors(step: String): IndexedSeq[StepAdvisor] = spec.columns.indices.map { i =>
-    shared(s"$step-${spec.scanId}-$i")(new StepAdvisor(giveUp, TaskScan.LookUpsToGiveUp))
-  }
+  /** Records how many of so many rows passed the filters of columns. */
+  def sawRows(rows: Long, passed: Long): Unit =
+    fixed.foreach(f => spec.columns.indices.foreach(i => if (f.isTested(i)) f.saw(i, rows, passed)))
 
   /** What the execution's tasks in this process share; the task's own where it has no execution. */
   private def shared[A <: AnyRef](key: String)(make: => A): A =
@@ -285,9 +269,9 @@ final class TaskScan(
     counting.forEach(_())
     fixed.foreach { f =>
       f.finish()
-      if (f.gaveUp) report.addReason(BatchSelector.GivenUp)
+      if (f.gaveUp) report.addReason(RowTests.Disabled)
     }
-    report.tested = testCosts.counts
+    report.tested = rowTests.counts
     finish(report)
   }
 
@@ -345,14 +329,6 @@ object TaskScan {
 
   /** Files are ordered by the first filter of a scan, if that is a TopK's. */
   val OrderingColumn = 0
-
-  private def overBudget(ref: FilterRef): String =
-    s"testing rows by $ref cost more than it saved: rows that were read are not tested by it"
-
-  /** Row groups in a row of which a dictionary or bloom filter excluded none before the next ones are read without a look. One
-    * look costs as much as reading a small part of the column, one row group saved pays for many.
-    */
-  private val LookUpsToGiveUp = 4
 
   private final case class Key(scanId: Long)
 

@@ -3,6 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{Selection, TupleSelector, ValueFilter}
+import org.dynamicfilters.state.{Cost, Tested}
 
 /** The filters of tuples of one scan in one file: which of them are worth evaluating in its row groups.
   *
@@ -33,13 +34,13 @@ final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Bo
         i <- selectors.indices
         selector <- selectors(i)
         at = task.spec.columns.size + i
-        if now(i) != ValueFilter.All && isUsed(at) && task.tupleAdvisors(i).isWorthIt()
+        if now(i) != ValueFilter.All && isUsed(at) && task.tupleTrackers(i).isTaken()
       } yield new TuplePass(
         at,
         selector,
         now(i),
         task.spec.tuples(i).parts.map(_.ordinal),
-        task.tupleAdvisors(i),
+        (rows, passed) => task.tupleTrackers(i).add(Tested(rows, passed, Cost.none)),
         task.report
       )
     }
@@ -55,7 +56,7 @@ final class TuplePass(
     selector: TupleSelector,
     filter: ValueFilter,
     ordinals: IndexedSeq[Int],
-    advisor: StepJudge,
+    record: (Long, Long) => Boolean,
     report: ScanReport
 ) extends RowPass {
   private var before, after = 0L
@@ -72,6 +73,6 @@ final class TuplePass(
     */
   override def judge(): Unit = if (!judged) {
     judged = true
-    if (advisor.judge(before, after)) report.addReason("a filter of tuples let most rows pass and was given up")
+    if (record(before, after)) report.addReason("a filter of tuples let most rows pass and was given up")
   }
 }

@@ -100,8 +100,7 @@ final case class SnapshotUse(
   * @param topKs
   *   by filter, if they are bounds; else none
   * @param giveUpSelectivity
-  *   where more than this share of the tested rows passed, or tests are over their [[Budget]], partitions that have not
-  *   started do not test theirs; 1 never gives up
+  *   see [[StepTracker]]: if tests of rows by a filter are disabled, partitions that have not started do not test theirs
   * @param mostBytes
   *   of all filters that are kept, encoded; one more may come
   */
@@ -121,8 +120,7 @@ final class Snapshots(
 
   private val snapshots = mutable.ArrayBuffer(Snapshot(0, first))
   private val fixed = mutable.HashMap.empty[Int, Fixed]
-  private val worth = Array.fill(first.size)(new Worth(giveUpSelectivity))
-  private var questions = 0L
+  private val tests = IndexedSeq.fill(first.size)(new StepTracker(giveUpSelectivity))
 
   /** The schedule of a partition, fixed by the attempt that asks first.
     *
@@ -205,10 +203,7 @@ final class Snapshots(
     case _ =>
   }
 
-  private def worthTesting(): IndexedSeq[Boolean] = synchronized {
-    questions += 1
-    worth.toIndexedSeq.map(_.isGood || questions % Snapshots.RetryEvery == 0)
-  }
+  private def worthTesting(): IndexedSeq[Boolean] = tests.map(_.isTaken())
 
   private def numberOf(now: IndexedSeq[SnapshotFilter]): Int = {
     // Filters only get tighter; what comes back is whether rows are tested.
@@ -229,7 +224,7 @@ final class Snapshots(
   /** Takes what an attempt that has succeeded tells. */
   def record(use: SnapshotUse): Unit = synchronized {
     use.used.foreach(schedule => fixed(use.partition) = new Fixed(schedule, None))
-    worth.zip(use.tested).foreach { case (w, t) => if (t.rows > 0) w.add(t) }
+    tests.zip(use.tested).foreach { case (tracker, t) => if (t.rows > 0) tracker.add(t) }
   }
 
   private val made = mutable.HashMap.empty[Seq[Int], AnyRef]
@@ -265,9 +260,6 @@ object Snapshots {
 
   /** How many snapshots the newest filters are compared with. */
   private val Recent = 4
-
-  /** One partition in so many tests its rows all the same. */
-  private val RetryEvery = 16L
 
   /** The table, if its RDD is still there. On the driver. */
   def find(id: Long): Option[Snapshots] = Option(tables.get(id)).flatMap(w => Option(w.get))

@@ -81,7 +81,7 @@ object QueryEntries {
         "page index" -> r(ByPages),
         "rows" -> r(ByRows)
       ),
-      counts(r.reasons.toSeq.take(MostReasons) :+ ("late materialization gave up" -> r(GaveUp)): _*)
+      counts(r.reasons.toSeq.take(MostReasons): _*)
     )
   }
 }

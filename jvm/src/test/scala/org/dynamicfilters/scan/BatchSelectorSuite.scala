@@ -6,6 +6,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarBatch, ColumnarMap}
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import org.dynamicfilters.filter.{End, KeyDomain, Selection, ValueFilter}
+import org.dynamicfilters.state.StepTracker
 import org.scalatest.funsuite.AnyFunSuite
 
 class BatchSelectorSuite extends AnyFunSuite {
@@ -24,7 +25,7 @@ class BatchSelectorSuite extends AnyFunSuite {
       () => { asked += 1; IndexedSeq(filter) },
       IndexedSeq((0, 0)),
       () => passes,
-      new StepAdvisor(giveUp),
+      new RowTests(IndexedSeq(new StepTracker(giveUp)), report),
       report
     )
   }
@@ -113,13 +114,13 @@ class BatchSelectorSuite extends AnyFunSuite {
 
   test("it is given up where most rows pass, says so, and is tried again now and then") {
     val f = new Fixture()
-    f.filter = atMost(7)
-    val whole = (1 to 162).count { _ =>
-      val b = batch(10)
+    f.filter = atMost(1700)
+    val whole = (1 to 50).count { _ =>
+      val b = batch(2000)
       f.test(b) eq b
     }
-    assert(whole == 150)
-    assert(f.report.reasons == Map(BatchSelector.GivenUp -> 1))
+    assert(whole == 46)
+    assert(f.report.reasons == Map(RowTests.Disabled -> 1))
   }
 
   test("a failure lets all rows pass from then on, is counted and has a reason") {

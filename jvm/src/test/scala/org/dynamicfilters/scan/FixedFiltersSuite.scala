@@ -34,7 +34,6 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
               ready,
               scan,
               Vector.empty,
-              () => Vector(None),
               TaskContext.get()
             )
           )

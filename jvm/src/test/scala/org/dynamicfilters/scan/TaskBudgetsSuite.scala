@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, TuplePart, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.state.{Cost, Executions, JoinRef, TaskFilters}
+import org.dynamicfilters.state.{Executions, JoinRef, TaskFilters}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Tests of rows that cost a task more than they save. */
@@ -29,9 +29,7 @@ class TaskBudgetsSuite extends AnyFunSuite with SparkTests {
           val tested = steps.map { step =>
             step(task)
             assert(task.filters()(0) != ValueFilter.All, "row groups are left out by it all the same")
-            val tested = task.filtersWithinBudget()(0) != ValueFilter.All
-            assert(tested == task.isWithinBudget(0))
-            tested
+            task.rowTests.isTaken(0)
           }
           (tested, task.report.reasons.keys.toSeq)
         }
@@ -47,33 +45,23 @@ class TaskBudgetsSuite extends AnyFunSuite with SparkTests {
     val (tested, reasons) = run(0.6)(
       _ => (),
       dear(_),
-      _.tookRowGroup(1000, 100 * Millis),
-      _.tookRowGroup(1000, 5000 * Millis)
+      _.tookRowGroup(100 * Millis),
+      _.tookRowGroup(5000 * Millis)
     )
     assert(tested == Seq(true, false, false, true))
-    assert(reasons.exists(_.matches("testing rows by DynamicFilter#\\d+ cost more than it saved: .*")), reasons)
+    assert(reasons == Seq(RowTests.Disabled))
   }
 
   test("a filter whose rows would have cost more is not over its budget") {
     val (tested, reasons) = run(0.6) { t =>
-      t.times.tookAbove(rows = 1000, nanos = 1000 * Millis)
-      t.testCosts.add(0, nanos = 50 * Millis, dropped = 100)
-      t.tookRowGroup(1000, 100 * Millis)
+      t.rowTests(0, before = 1000, after = 400, nanos = 50 * Millis)
+      t.tookRowGroup(100 * Millis)
     }
     assert(tested == Seq(true) && reasons.isEmpty)
   }
 
   test("selectivity.giveUp = 1 has no budget") {
     assert(run(1)(dear(_)) == ((Seq(true), Nil)))
-  }
-
-  test("a look-up that costs more than it saves waits until work went on without it") {
-    val a = new StepAdvisor(0.6, missesToGiveUp = 1000)
-    val never = new StepAdvisor(1)
-    Seq(a, never).foreach(_.cost(Cost(50 * Millis, 0, 100 * Millis)))
-    assert(!a.isWorthIt() && never.isWorthIt())
-    a.cost(Cost(0, 0, 5000 * Millis))
-    assert(a.isWorthIt())
   }
 }
 
@@ -86,8 +74,8 @@ object TaskBudgetsSuite {
   private val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
 
   private def dear(t: TaskScan): Unit = {
-    t.testCosts.add(0, nanos = 50 * Millis, dropped = 100)
-    t.tookRowGroup(1000, 100 * Millis)
+    t.rowTests(0, before = 1000, after = 900, nanos = 50 * Millis)
+    t.tookRowGroup(100 * Millis)
   }
 
   private def joinFilter(): JoinRef = {

@@ -1,0 +1,182 @@
+package org.dynamicfilters.state
+
+import java.util.{LinkedHashMap, Map => JMap}
+
+/** What a step cost, and what it was good for. All in nanoseconds.
+  *
+  * @param spent
+  *   on the step itself
+  * @param saved
+  *   estimate of what would have been spent without it
+  * @param work
+  *   of the scan and all that runs above it in the same tasks, the step included
+  */
+final case class Cost(spent: Long, saved: Long, work: Long)
+
+object Cost {
+  val none: Cost = Cost(0, 0, 0)
+}
+
+/** What a step did.
+  *
+  * @param rows
+  *   that it decided about
+  * @param passed
+  *   how many of these it let through
+  */
+final case class Tested(rows: Long, passed: Long, cost: Cost)
+
+object Tested {
+  val none: Tested = Tested(0, 0, Cost.none)
+}
+
+/** A step is tracked until enough was measured, then it is active or disabled. */
+object StepState extends Enumeration {
+  val Tracking, Active, Disabled = Value
+}
+
+/** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass over the
+  * filter's columns, or a test of rows that were read.
+  *
+  * A step is disabled while one of these holds:
+  *   - The step let more than `giveUp` of the rows through, twice in a row.
+  *   - The step took more time than it saved and a small share of the work. Work goes on, so such a step is taken again later.
+  *   - Rows took longer with the step than without it. Only callers that measure both ways have this rule.
+  *
+  * A disabled step is tried again after 16 chances to take it. Each try in vain doubles that number. If both ways are measured,
+  * an active step is left out as often.
+  *
+  * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are (contract 8).
+  * The tasks of a process share a tracker. Thread-safe.
+  *
+  * @param giveUp
+  *   the largest share of rows that may pass; 1 takes the step whatever it costs
+  */
+final class StepTracker(giveUp: Double) {
+  import StepTracker._
+
+  private var (misses, known) = (0, false)
+  private var isInDoubt = false
+  private var spent, saved, work = 0L
+  private val withStep, without = new Fastest
+  private var (asked, pause) = (0, FirstPause)
+
+  def state: StepState.Value = synchronized {
+    if (!pays) StepState.Disabled
+    else if (lacksOtherWay || !(known || isCompared)) StepState.Tracking
+    else StepState.Active
+  }
+  def isDisabled: Boolean = state == StepState.Disabled
+
+  /** Whether to take the step now. */
+  def isTaken(): Boolean = synchronized {
+    val usual = pays && !lacksOtherWay
+    val mayDiffer = giveUp < 1 && !isOverBudget && (!pays || isCompared)
+    if (mayDiffer) asked += 1
+    if (asked < pause) usual
+    else {
+      asked = 0
+      pause = math.min(pause * 2, LongestPause)
+      !usual
+    }
+  }
+
+  /** Records what the step did, or work that went on without it.
+    *
+    * @return
+    *   whether that disabled the step
+    */
+  def add(more: Tested): Boolean = changing {
+    // Recent figures count most: a table may be clustered.
+    if (work > MuchWork) { spent /= 2; saved /= 2; work /= 2 }
+    spent += more.cost.spent
+    saved += more.cost.saved
+    work += more.cost.work
+    if (more.rows >= FewRows) {
+      known = true
+      misses = if (more.passed > more.rows * giveUp) misses + 1 else 0
+    }
+  }
+
+  /** Records which share of the bytes is read after the step. If that is most of them, both ways are compared. */
+  def leaves(share: Double): Boolean = changing { isInDoubt = share >= HalfOfBytes }
+
+  /** Records what rows took, with the step or without it.
+    *
+    * @return
+    *   whether that disabled the step
+    */
+  def took(withStep: Boolean, rows: Long, nanos: Long): Boolean =
+    rows >= FewRows && changing((if (withStep) this.withStep else without).add(nanos.toDouble / rows))
+
+  private def isOverBudget: Boolean = spent > Grace + saved + work * ShareOfWork
+  private def lacksOtherWay: Boolean = giveUp < 1 && isInDoubt && withStep.isKnown && !without.isKnown
+  private def isCompared: Boolean = isInDoubt && withStep.isKnown && without.isKnown
+  private def isSlower: Boolean = isCompared && withStep.perRow >= without.perRow * Margin
+  private def pays: Boolean = giveUp >= 1 || (misses < Misses && !isOverBudget && !isSlower)
+
+  /** Returns whether the change disabled the step. */
+  private def changing(change: => Unit): Boolean = synchronized {
+    val before = pays
+    change
+    if (pays != before) {
+      asked = 0
+      pause = FirstPause
+    }
+    before && !pays
+  }
+}
+
+object StepTracker {
+
+  /** Results in a row that let most rows through, and measurements that make a time known. */
+  private val Misses = 2
+
+  /** Fewer rows say nothing. */
+  val FewRows = 1000L
+
+  /** Chances after which a disabled step is tried again. */
+  val FirstPause = 16
+  private val LongestPause = FirstPause * FirstPause
+
+  /** What a useless step may cost at most. */
+  val ShareOfWork = 0.03
+
+  /** Nanoseconds. Less says nothing yet: code that is not compiled, another task on the core. */
+  val Grace = 10L * 1000 * 1000
+  private val MuchWork = 200 * Grace
+
+  /** A step must be faster by this factor: two measurements of the same differ as much. In TPC-DS q03 it is 0.8. */
+  private val Margin = 0.93
+
+  /** If a first pass leaves less than this share of the bytes, there is no doubt that it pays. */
+  val HalfOfBytes = 0.5
+
+  /** The fastest of the last measurements. What adds to the others (code that is not compiled yet, another task on the core) says
+    * nothing of the step.
+    */
+  private final class Fastest {
+    private val recent = Array.fill(2 * Misses)(Double.MaxValue)
+    private var samples = 0L
+    def isKnown: Boolean = samples >= Misses
+    def perRow: Double = recent.min
+    def add(nanosPerRow: Double): Unit = {
+      recent((samples % recent.length).toInt) = nanosPerRow
+      samples += 1
+    }
+  }
+
+  private val MostKept = 4096
+  private val kept = new LinkedHashMap[Any, StepTracker](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[Any, StepTracker]): Boolean = size > MostKept
+  }
+
+  /** The tracker that earlier executions in this process had for the same step, scan and filters.
+    *
+    * @param key
+    *   what makes two steps the same. That two are taken for one costs speed only
+    */
+  def of(key: Any, giveUp: Double): StepTracker = kept.synchronized {
+    kept.computeIfAbsent((key, giveUp), _ => new StepTracker(giveUp))
+  }
+}
