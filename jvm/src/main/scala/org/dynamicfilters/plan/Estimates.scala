@@ -38,15 +38,18 @@ object Reading {
 object Estimates {
 
   // Shares of rows that a condition leaves, as rough as textbooks have them (Selinger et al., 1979).
-  private val Equality = 0.1
-  private val Other = 1.0 / 3
-  private val Least = 0.01
+  private[plan] val Equality = 0.1
+  private[plan] val Comparison = 1.0 / 3
+  private val Least = Equality * Equality
 
   /** The least share that is expected of several conditions that know nothing of each other. */
   private[plan] val LeastOfTwo = Least * Least
 
   /** Groups, as a share of the rows grouped. */
   private val Groups = 0.5
+
+  /** As many keys leave next to nothing out without a condition; as many rows are worth measuring. */
+  private[plan] val ManyRows = 100000L
 
   def of(plan: LogicalPlan): Estimate = plan match {
     case s: LogicalQueryStage =>
@@ -104,7 +107,7 @@ object Estimates {
       case _: IsNotNull => 1.0
       // A pattern leaves fewer rows than a comparison, too: PostgreSQL takes the same share for it as for an equality.
       case _: EqualTo | _: In | _: InSet | _: StringPredicate | _: Like | _: RLike => Equality
-      case _ => Other
+      case _ => Comparison
     }.product
   )
 

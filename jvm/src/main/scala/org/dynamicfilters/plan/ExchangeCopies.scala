@@ -58,12 +58,10 @@ final class ExchangeCopies(build: SparkPlan, shared: SharedExchanges) {
   // customers of one year's sales may be all customers. Nor does it count what filters leave of the table, which may come too
   // late: of TPC-DS q95, `web_returns` was read before its filter was there.
   private lazy val isSelective =
-    isOfOneTable(build) && JoinSides.logical(build).exists(Estimates.of(_).selectivity <= Selective)
+    isOfOneTable(build) && JoinSides.logical(build).exists(Estimates.of(_).selectivity <= Estimates.Equality)
 }
 
 private object ExchangeCopies {
-  private val Selective = 0.1
-
   private def isOfOneTable(plan: SparkPlan): Boolean = plan match {
     case q: QueryStageExec => isOfOneTable(q.plan)
     case _: BaseJoinExec | _: BaseAggregateExec => false

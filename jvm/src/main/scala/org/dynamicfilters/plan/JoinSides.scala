@@ -67,13 +67,11 @@ object JoinSides {
 
   /** A build side without any condition has its keys for other reasons than to leave some out, unless it is a short list. */
   private def notSelective(build: Estimate, conf: SQLConf): Option[String] = {
-    val limit = math.min(Settings.get(conf, Settings.JoinMaxBuildRows), UnselectiveRows)
+    val limit = math.min(Settings.get(conf, Settings.JoinMaxBuildRows), Estimates.ManyRows)
     if (build.selectivity >= 1 && build.rows > limit)
       Some(s"the build side is not expected to be selective, and to have more than $limit rows")
     else None
   }
-
-  private val UnselectiveRows = 100000
 
   /** The logical plan of a side, if Spark has kept it. */
   def logical(plan: SparkPlan): Option[LogicalPlan] = plan.find(_.logicalLink.isDefined).flatMap(_.logicalLink)

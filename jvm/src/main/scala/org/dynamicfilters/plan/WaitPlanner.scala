@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.dynamicfilters.scan.Wait
+import org.dynamicfilters.state.StepTracker
 
 /** How long a probe side that lies below an exchange is held back for the filter of its build side.
   *
@@ -42,10 +43,12 @@ object WaitPlanner {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
     val mayTakeLong = callsFunctions(build)
     val isReadInNoTime = toRead.bytes <= SmallBytes && !callsFunctions(probe)
-    val costsLittle = !mayTakeLong && (isReadInNoTime || first.rows <= toRead.rows * SmallShare)
+    // As much as a useless filter may cost.
+    val costsLittle = !mayTakeLong && (isReadInNoTime || first.rows <= toRead.rows * StepTracker.ShareOfWork)
+    // Waiting and not waiting cost the same if half of the rows pass. One comparison alone says too little.
     if (toRead.bytes <= TinyBytes) Wait.No
     else if (isReadMeanwhile(toRead, first)) Wait.Briefly
-    else if (costsLittle || selectivity <= Selective) Wait.UntilReady
+    else if (costsLittle || selectivity < Estimates.Comparison) Wait.UntilReady
     else Wait.Briefly
   }
 
@@ -58,7 +61,7 @@ object WaitPlanner {
     * waited six more for a slot, and the join with them.
     */
   private[plan] def ofSmallScan(scan: Reading, build: Reading): Option[Wait] =
-    Option.when(isReadMeanwhile(scan, build))(if (scan.bytes <= FewBytes) Wait.No else Wait.Briefly)
+    Option.when(isReadMeanwhile(scan, build))(if (scan.bytes <= TinyBytes) Wait.No else Wait.Briefly)
 
   /** In slots that the build side leaves idle it is there before the filter could be. */
   private def isReadMeanwhile(toRead: Reading, first: Reading): Boolean =
@@ -70,20 +73,9 @@ object WaitPlanner {
     */
   private val TinyBytes = BigInt(16L << 10)
 
-  /** A task of some milliseconds. */
-  private val FewBytes = BigInt(1L << 20)
-
   /** Less than this is read by one core in a second or so: no time to save. */
   private val SmallBytes = BigInt(64L << 20)
 
   /** How many times as much the build side's tables have. */
   private val MeanwhileShare = 4
-
-  /** What a useless filter may cost. */
-  private val SmallShare = 0.03
-
-  /** A row that passes is worth as much as the downstream work on one that does not, which is about that of reading it: the two
-    * are even at a half. One comparison, of which nothing is known, counts as a third and should not decide that.
-    */
-  private val Selective = 0.2
 }

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.state.StepTracker
 
 /** Reads footers on the driver before a scan that looks for the first rows of an order, so that its first run takes the best files
   * first, as later runs do.
@@ -120,12 +121,6 @@ object FooterReads {
   /** What one core reads and decodes of Parquet in a millisecond, at most. */
   private val BytesInMilli = 100000L
 
-  /** So much of a scan's time its order may cost, where it turns out to be of no use. */
-  private val Share = 0.03
-
-  /** Below this, a scan is over before anything could be gained. */
-  private val LeastMillis = 3L
-
   /** By then hundreds of footers are read from a disk, and those of an object store have been asked for. */
   private val MostMillis = 300L
 
@@ -139,8 +134,9 @@ object FooterReads {
     *   milliseconds, 0 for not at all
     */
   def budget(bytes: Long, cores: Int): Long = {
-    val millis = (bytes / (BytesInMilli * math.max(cores, 1)) * Share).toLong
-    if (millis < LeastMillis) 0 else math.min(millis, MostMillis)
+    val millis = (bytes / (BytesInMilli * math.max(cores, 1)) * StepTracker.ShareOfWork).toLong
+    // A short scan is over before anything could be gained.
+    if (TimeUnit.MILLISECONDS.toNanos(millis) < StepTracker.Grace) 0 else math.min(millis, MostMillis)
   }
 
   /** The files such that the first few of them are far from each other: of files in the order of their values, the best is soon

@@ -44,8 +44,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
   protected var valuesPass = true
   protected var nullsPass = true
 
-  // Of different keys there may be fewer than `limit` in all. Then counting leads nowhere, and it costs more than the row is
-  // worth: the longer nothing new is found, the fewer rows are counted. A row that is not counted only leaves the bound looser.
+  // There may be fewer different keys than `limit` in all. Then counting leads nowhere, and costs more than the row is
+  // worth: while nothing new is found, few rows are counted. A row that is not counted only leaves the bound looser.
   private var leftOut, between = 0
 
   /** Whether a row that is needed is handed on without being counted. */
@@ -57,7 +57,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
 
   /** Tells, where different keys are looked for, whether the rows that were counted last held one that was not known. */
   final protected def found(news: Boolean): Unit =
-    between = if (news) 0 else math.min(between * 4 + 3, TaskTopK.MaxBetween)
+    between = if (news) 0 else StepTracker.FirstPause - 1
 
   /** The bound of this attempt: the key of its `limit`-th best row, if it has handed on as many. */
   protected def ownWorst: Option[AnyRef]
@@ -109,7 +109,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     changed = false
     published = System.nanoTime()
     // However large the limit, sharing takes a small part of the task's time.
-    pause = math.max(TaskTopK.ShareEveryNanos, (published - start) * TaskTopK.WorkPerSharing)
+    pause = math.max(TaskTopK.ShareEveryNanos, ((published - start) / StepTracker.ShareOfWork).toLong)
   }
 
   /** From now on this bound stands in place of the shared one: where every attempt of the partition must drop the same rows. The
@@ -190,14 +190,8 @@ object TaskTopK {
     case _ => 32L
   }
 
-  /** An attempt shares its keys at most this often ... */
+  /** An attempt shares its keys at most this often, and spends a small share of its time on it. */
   private[state] val ShareEveryNanos = 5L * 1000 * 1000
-
-  /** ... and spends at most one part in so many on it. */
-  private[state] val WorkPerSharing = 50L
-
-  /** At least one in so many rows is counted. */
-  private[state] val MaxBetween = 63
 
   /** How often, in rows offered, an attempt looks at the shared bound. A power of two. */
   private[state] val RefreshRows = 256

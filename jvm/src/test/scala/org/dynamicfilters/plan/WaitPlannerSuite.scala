@@ -58,7 +58,7 @@ class WaitPlannerSuite extends AnyFunSuite with SparkTests {
 
   test("a small scan beside large ones does not wait for a build side that reads much more") {
     def of(scan: Long, build: Long) = WaitPlanner.ofSmallScan(Reading(scan / 8.0, scan), Reading(build / 8.0, build))
-    assert(of(20000, 100000).contains(No))
+    assert(of(10000, 100000).contains(No) && of(20000, 100000).contains(Briefly))
     assert(of(2L << 20, 100L << 20).contains(Briefly))
     assert(of(20000, 30000).isEmpty && of(100L << 20, 1L << 40).isEmpty)
   }

@@ -26,7 +26,8 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
     assert(FooterReads.budget(0, 2) == 0)
     assert(FooterReads.budget(10L << 20, 2) == 0)
     assert(FooterReads.budget(200000000L, 2) == 30)
-    assert(FooterReads.budget(200000000L, 8) == 7)
+    assert(FooterReads.budget(200000000L, 8) == 0)
+    assert(FooterReads.budget(400000000L, 8) == 15)
     assert(FooterReads.budget(Long.MaxValue / 2, 2) == 300)
     assert(FooterReads.budget(200000000L, 0) == 60)
   }
