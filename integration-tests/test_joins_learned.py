@@ -35,7 +35,7 @@ def test_a_filter_that_all_rows_passed_before_is_not_made_again(
     joins.view(spark, tmp_path, "part", joins.build(range(0, joins.KEYS, 2)))
     query = "SELECT {} p.id FROM p JOIN {} x ON p.k = x.j"
     confs = (joins.STRATEGIES[strategy], joins.FOREVER)
-    for _ in range(3):
+    for _ in range(2):
         joins.assert_ready(compare(query.format("", "whole"), *confs).on, "k")
     run = compare(query.format("", "whole"), *confs, fires=False).on
     joins.assert_reason(run, USELESS)
@@ -67,7 +67,7 @@ def test_a_filter_whose_tests_of_rows_were_given_up_before_is_not_made_again(
     joins.view(spark, tmp_path, "most", joins.build(k for k in range(1_000) if k % left_out))
     query = "SELECT {} wide.k, count(*), sum(wide.id) FROM wide JOIN most x ON wide.k = x.j GROUP BY wide.k"
     confs = (joins.SHUFFLED, joins.FOREVER)
-    for _ in range(3):
+    for _ in range(2):
         joins.assert_ready(compare(query.format(""), *confs).on, "k")
     again = compare(query.format(""), *confs, fires=pays).on
     if pays:
@@ -103,7 +103,7 @@ def test_a_scan_that_was_held_back_in_vain_is_not_held_back_again(
         joins.assert_ready(run, "k")
         return int(next(f["wait_ms"] for f in run.filters if f["columns"] == ["k"]))
 
-    assert max(waited() for _ in range(3)) > 0
+    assert max(waited() for _ in range(2)) > 0
     assert (waited() == 0) == in_vain
     assert waited("/*+ DYNAMIC_FILTER(p) */") > 0
 
@@ -157,7 +157,7 @@ def test_tables_that_the_build_side_is_joined_with_have_changed(
     confs = (joins.STRATEGIES[strategy], joins.FOREVER)
     joins.view(spark, tmp_path, "whole", joins.build(range(joins.KEYS)))
     joins.view(spark, tmp_path, "dim", joins.build(range(joins.KEYS)))
-    for _ in range(3):
+    for _ in range(2):
         compare(query, *confs)
     # A filter of another join may go on leaving out NULLs.
     run = compare(query, *confs, fires=None).on

@@ -23,7 +23,7 @@ import org.dynamicfilters.operators.{
   SpecScan,
   TopKTapExec
 }
-import org.dynamicfilters.plan.{DynamicFilterRule, UselessFilters, UserPlanner}
+import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
@@ -122,7 +122,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
         s match {
           case d: DynamicFilterScanExec =>
-            try Option(s.spec.driverRun).foreach(run => UselessFilters.ended(d, run, report.executionId))
+            try Option(s.spec.driverRun).foreach(run => FilterHistory.ended(d, run, report.executionId))
             catch { case OwnFailure(e) => logWarning("Dynamic filters: what filters were of use is not remembered", e) }
           case _ =>
         }

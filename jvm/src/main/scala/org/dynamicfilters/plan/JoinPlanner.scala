@@ -344,8 +344,8 @@ final class JoinPlanner(
       copies: ExchangeCopies,
       mayBeUseless: Boolean
   ): Either[String, SparkPlan] = {
-    def whyUseless(scan: SparkPlan, c: Attribute, crossed: Boolean) =
-      if (mayBeUseless && !asksForFilters(scan)) UselessFilters.why(ref, scan, c.name, crossed) else None
+    def whyUseless(scan: SparkPlan, c: Attribute) =
+      if (mayBeUseless && !asksForFilters(scan)) FilterHistory.why(ref, scan, c.name) else None
     new PushDown(
       "the join key",
       computed,
@@ -354,12 +354,12 @@ final class JoinPlanner(
         val wait =
           if (!crossed || !mayWait) Wait.No
           else if (asksForFilters(scan)) Wait.UntilReady
-          else if (!ref.isTuple && learns && UselessFilters.isNotWorthWaiting(ref, scan, cs.head.name)) Wait.No
+          else if (!ref.isTuple && learns && FilterHistory.isNotWorthWaiting(ref, scan, cs.head.name)) Wait.No
           else waits(scan)
         def isWorthACopy =
-          copies.isInTime(adaptive, wait) && !(learns && UselessFilters.isNotWorthACopy(ref, scan, cs.head.name))
+          copies.isInTime(adaptive, wait) && !(learns && FilterHistory.isNotWorthWaiting(ref, scan, cs.head.name))
         val place = ScanPlace(crossed, wait)
-        val result = whyUseless(scan, cs.head, crossed).toLeft(()).flatMap { _ =>
+        val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
           if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
           else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs.head, ref, place, conf)

@@ -86,7 +86,7 @@ final class TaskScan(
     * more with them. So both ways are measured up to where the operators above the scan ask for the next row group.
     */
   lazy val ownStageTests: StepTracker = {
-    val tests = if (isOrderFixed) tracker("own stage") else remembered("own stage", "")
+    val tests = if (isOrderFixed) tracker("ownStage") else remembered("ownStage", "")
     // All bytes have been read.
     tests.leaves(1)
     tests
