@@ -22,6 +22,9 @@ import org.dynamicfilters.scan.StoredStatistics._
   * hint like all that was learned (contract 9): it excludes data only of a file that was asked in this query whether it is
   * still the one with this length and time.
   *
+  * What it is for: the first TopK of an application over files without statistics (INT96 timestamps, which Spark writes by
+  * default) takes a fifth of the processor time that it takes without (figures in docs/configuration.md).
+  *
   * A failure is logged once a table, which then is neither read nor written any more.
   */
 final class StoredStatistics(statistics: FileStatistics) extends Logging {
