@@ -80,6 +80,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     try {
       val splits = files.filePartitions.flatMap(_.files)
       useStored()
+      val complete = pruner
       new FooterReads(scan.relation, spec, FileStatistics.instance).learn(
         splits,
         hadoopConf,
@@ -89,7 +90,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         .choose(
           files.filePartitions,
           spec,
-          known,
+          complete,
           FileStatistics.instance,
           SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes),
           ask(splits),
@@ -97,7 +98,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
           ChunkSizes.wanted(scan.requiredSchema)
         )
         .map { choice =>
-          countLeft(choice, accumulator)
+          countLeft(choice, complete, accumulator)
           def sent = spec.reader.flatMap(_.sent).getOrElse(ConfBroadcasts.of(sparkContext, hadoopConf))
           val conf = if (choice.isLearned) sent else null
           val left = choice.checked.map(sparkContext.broadcast(_)).orNull
@@ -159,13 +160,14 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   }
 
   /** What gets no task is counted here. */
-  private def countLeft(choice: SplitChooser.Choice, accumulator: ScanAccumulator): Unit =
+  private def countLeft(choice: SplitChooser.Choice, pruner: Pruner, accumulator: ScanAccumulator): Unit =
     if (choice.left.nonEmpty || choice.changed > 0) {
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      choice.left.foreach { case (file, known, bytes) => report.addUnopened(file, known, bytes, spec.isNarrowed) }
-      choice.by.foreach(report.judge(_, isDecisive = true))
-      choice.overlooked.foreach(report.overlook)
+      choice.left.foreach { s =>
+        report.addUnopened(s.file, s.rowGroups, s.bytes, spec.isNarrowed)
+        pruner.recordSkippedFile(report, s.bounds)
+      }
       if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(

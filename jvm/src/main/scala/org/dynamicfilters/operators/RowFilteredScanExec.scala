@@ -53,7 +53,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
   }
 
   @transient private lazy val source: Option[SourceScan] = child match {
-    case b: BatchScanExec => Some(new SourceScan(b, spec, known, keepsPartitions || outputOrdering.nonEmpty))
+    case b: BatchScanExec => Some(new SourceScan(b, spec, pruner, keepsPartitions || outputOrdering.nonEmpty))
     case _ => None
   }
 

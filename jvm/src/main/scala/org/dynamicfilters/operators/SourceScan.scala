@@ -14,13 +14,13 @@ import org.dynamicfilters.scan._
 /** A DataSource V2 scan of one run of a plan, on the driver: it gets the filters that are complete before it plans its splits,
   * the same way as Spark's own dynamic partition pruning, and reads the splits that are chosen.
   *
-  * @param known
-  *   by column of the spec, the filters that are complete
+  * @param pruner
+  *   has the filters that are complete
   */
 private[operators] final class SourceScan(
     scan: BatchScanExec,
     spec: ScanSpec,
-    known: IndexedSeq[Option[ValueFilter]],
+    pruner: Pruner,
     keepsPartitions: Boolean
 ) extends Logging {
 
@@ -58,10 +58,9 @@ private[operators] final class SourceScan(
 
   private def predicatesOf(column: String): Seq[Predicate] = for {
     (c, i) <- spec.columns.zipWithIndex
-    if scan.conf.resolver(c.name, column)
-    complete <- known(i)
+    if scan.conf.resolver(c.name, column) && pruner.filters(i) != ValueFilter.All
     inSparksOrder = SplitBounds.inSparksOrder(scan.scan, StructField(c.name, c.domain.dataType))
-    predicate <- V2Predicates.of(c.name, complete, inSparksOrder)
+    predicate <- V2Predicates.of(c.name, pruner.filters(i), inSparksOrder)
   } yield predicate
 
   private def chosen(bounds: Option[SplitBounds], ofSource: PartitionReaderFactory): Scan = {
@@ -78,7 +77,7 @@ private[operators] final class SourceScan(
     val parts = splits.map(bounds.parts)
     files = allFiles.getOrElse(parts.flatten.map(_.file).filter(_ != 0).distinct.size.toLong)
     val tasks = SplitChooser.Tasks(scan.session.sparkContext.defaultParallelism, scan.conf.filesOpenCostInBytes)
-    val choice = SourceChooser.choose(parts, spec, known, keepsPartitions, tasks)
+    val choice = SourceChooser.choose(parts, spec, pruner, keepsPartitions, tasks)
     left = choice.left
     // One partition stays one.
     if (scan.outputPartitioning == SinglePartition) Seq(new SourceSplit(choice.splits.flatMap(_.parts).toIndexedSeq))

@@ -56,16 +56,16 @@ trait SpecScan extends FilteredScan {
     */
   @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = FilteredScan.complete(spec.filterRefs)
 
-  /** These, and users' filters, which travel with the spec, of the types of the scan's columns. */
-  protected def known: IndexedSeq[Option[ValueFilter]] = ready.zipWithIndex.map {
-    case (f, i) if i < spec.columns.size =>
-      val column = spec.columns(i)
+  /** Of these, and of users' filters, which travel with the spec; of the types of the scan's columns. */
+  protected def pruner: Pruner = new Pruner(
+    spec.columns,
+    spec.columns.zip(ready).map { case (column, f) =>
       column.ref match {
-        case u: UserRef => Some(u.generation.filterFor(column.domain))
-        case _ => f.map(_.convert(column.domain))
+        case u: UserRef => u.generation.filterFor(column.domain)
+        case _ => f.fold[ValueFilter](ValueFilter.All)(_.convert(column.domain))
       }
-    case (f, _) => f
-  }
+    }
+  )
 
   /** In one partition where the plan relies on there being one, as Spark's own scan does it: since Spark 4.3 a scan of one small
     * file may be said to be one (`spark.sql.optimizer.singleTaskExecution.enabled`), and no exchange brings its splits together.

@@ -38,23 +38,21 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
       case b => b.sizeInBytes
     }
     val report = task.report
-    report.add(RowGroups, 1)
     report.add(BytesTotal, bytes)
-    if (kept) report.add(BytesRead, bytes)
+    if (!kept) report.addRowGroups(1, batch.numRows.toLong)
     else {
-      report.add(RowGroupsPruned, 1)
-      report.add(ByStatistics, 1)
+      report.add(RowGroups, 1)
+      report.add(BytesRead, bytes)
+      // Where rows are tested one by one, they are counted there.
+      if (!spec.testsBatches) Seq(Rows, RowsOutput).foreach(report.add(_, batch.numRows.toLong))
     }
-    // Where rows are tested one by one, they are counted there.
-    if (!kept || !spec.testsBatches) report.add(Rows, batch.numRows.toLong)
-    if (kept && !spec.testsBatches) report.add(RowsOutput, batch.numRows.toLong)
     kept
   }
 
   private def excludes(stats: InternalRow, task: TaskScan): Boolean = {
-    val now = if (task.isFixed && !isRepeatable) task.filters() else task.allFilters()
+    val pruner = task.pruner(if (task.isFixed && !isRepeatable) task.filters() else task.allFilters())
     task.tuples().contains(ValueFilter.Nothing) ||
-    spec.excludes(i => !couldPass(now(i), stats, columns(i), spec.columns(i).domain))
+    pruner.excludes(i => boundsOf(stats, columns(i), spec.columns(i).domain, pruner.filters(i)))
   }
 }
 
@@ -68,25 +66,13 @@ object CachedBatches {
   private val Count = 3
   private val Bytes = 4
 
-  /** Whether a row with the column may pass.
+  /** What the statistics of a batch say of a column to its filter. Spark leaves NaN out of them: to a filter that lets NaN pass,
+    * the greatest floating point number is not known.
     *
     * @param column
     *   its position among the cached columns
     */
-  def couldPass(filter: ValueFilter, stats: InternalRow, column: Int, domain: KeyDomain): Boolean =
-    filter == ValueFilter.All || {
-      val bounds = boundsOf(stats, column, domain)
-      filter.couldPass(bounds) || (bounds.mayHaveValues && mayBeNaN(filter, domain))
-    }
-
-  /** Spark leaves NaN out of the bounds: it is neither above nor below any number. */
-  private def mayBeNaN(filter: ValueFilter, domain: KeyDomain): Boolean = (domain.dataType, domain) match {
-    case (FloatType | DoubleType, d: LongDomain) => filter.passes(Long.box(d.greatest))
-    case _ => false
-  }
-
-  /** What the statistics of a batch say of a column; of floating point numbers, of those that are not NaN. */
-  def boundsOf(stats: InternalRow, column: Int, domain: KeyDomain): ColumnBounds = {
+  def boundsOf(stats: InternalRow, column: Int, domain: KeyDomain, filter: ValueFilter): ColumnBounds = {
     val at = column * PerColumn
     val (nulls, count) = (stats.getInt(at + Nulls), stats.getInt(at + Count))
     def end(i: Int) = if (stats.isNullAt(at + i)) null else domain.fromInternal(stats.get(at + i, domain.dataType))
@@ -96,7 +82,12 @@ object CachedBatches {
       // As they were before the first value: there are NaNs only.
       if (min != null && max != null && domain.compare(min, max) > 0)
         ColumnBounds(null, null, nulls > 0, mayHaveValues = true)
-      else ColumnBounds(min, max, nulls > 0, mayHaveValues = true)
+      else ColumnBounds(min, if (passesNaN(filter, domain)) null else max, nulls > 0, mayHaveValues = true)
     }
+  }
+
+  private def passesNaN(filter: ValueFilter, domain: KeyDomain): Boolean = (domain.dataType, domain) match {
+    case (FloatType | DoubleType, d: LongDomain) => filter.passes(Long.box(d.greatest))
+    case _ => false
   }
 }

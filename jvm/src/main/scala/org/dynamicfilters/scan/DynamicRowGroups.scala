@@ -67,16 +67,17 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private val leftOut: Seq[RowGroup] =
     if (!task.isFixed) Nil
     else {
-      val filters = task.allFilters()
+      val pruner = task.pruner(task.allFilters().zip(spec.columns).map { case (f, c) =>
+        if (c.ref.topK.isDefined) ValueFilter.All else f
+      })
+      // By the footer alone: what was learned may differ from attempt to attempt.
       queue.removeAll { g =>
-        spec.excludes { i =>
-          val bounds =
-            if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.partitionBounds(file, i)
-          spec.columns(i).ref.topK.isEmpty && !filters(i).couldPass(bounds)
-        }
+        pruner.excludes(i =>
+          if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.partitionBounds(file, i)
+        )
       }.toSeq
     }
-  leftOut.foreach(judge)
+  leftOut.foreach(record)
   locally {
     report.add(RowGroups, (queue.size + leftOut.size).toLong)
     report.add(RowGroupsPruned, leftOut.size.toLong)
@@ -221,20 +222,24 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   private def decide(group: RowGroup): Decision = {
-    val now = task.filters()
-    def excluded(i: Int): Boolean = !now(i).couldPass(boundsOf(group, i))
-    judge(group)
-    if (task.tuples().contains(ValueFilter.Nothing) || spec.excludes(excluded)) return Decision.Prune(ByStatistics)
-    // One of those of which a row has to pass only one says nothing by itself.
-    val filters = dataColumns.map { case (i, c) => if (c.either) ValueFilter.All else now(i) }
-    val columns = filters.indices
-    val either = EitherFilters.of(
-      spec.either.filterNot(excluded).map(i => EitherFilter(i, now(i), !now(i).allPass(boundsOf(group, i))))
-    )
+    val pruner = task.pruner(task.filters())
+    val now = pruner.filters
+    record(group)
+    if (task.tuples().contains(ValueFilter.Nothing) || pruner.excludes(boundsOf(group, _)))
+      return Decision.Prune(ByStatistics)
+    val columns = dataColumns.indices
+    val either = EitherFilters.of(spec.either.map(i => EitherFilter(i, now(i), pruner.effect(i, boundsOf(group, i)))))
     // Of a row group whose best rows were handed on, only worse ones are left.
-    if (group.done.isDefined && group.rest.exists(r => !filters(0).couldPass(r))) return Decision.Prune(ByRows)
-    val undecided = columns.filter(i => filters(i) != ValueFilter.All && !filters(i).allPass(group.bounds(i)))
-    val ofValues = undecided.filterNot(i => filters(i).allPass(group.bounds(i).ofValues))
+    if (group.done.isDefined && group.rest.exists(pruner.effect(dataColumns(0)._1, _) == Pruner.PassesNone))
+      return Decision.Prune(ByRows)
+    // One of those of which a row has to pass only one says nothing by itself.
+    val effects = columns.map { c =>
+      val (i, column) = dataColumns(c)
+      if (column.either) Pruner.PassesAll else pruner.effect(i, group.bounds(c))
+    }
+    val filters = dataColumns.map { case (i, _) => now(i) }
+    val undecided = columns.filter(effects(_) != Pruner.PassesAll)
+    val ofValues = columns.filter(effects(_) == Pruner.PassesSome)
     if (group.done.isEmpty) {
       // Statistics say as much of a one-sided range as a dictionary does, where there are any.
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
@@ -253,11 +258,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val byFilters =
       if (!columnBytes.hasPageIndex(group.block)) Nil
       else
-        undecided.flatMap(i => fileColumns(i).rowsOfPages(group.block, filters(i))) ++ either.flatMap(
-          _.rowsOfPages(i =>
-            Option(dataIndex(i)).filter(_ >= 0).flatMap(d => fileColumns(d).rowsOfPages(group.block, now(i)))
-          )
-        )
+        undecided.flatMap(c => rowsOfPages(group, pruner, dataColumns(c)._1)) ++
+          either.flatMap(_.rowsOfPages(rowsOfPages(group, pruner, _)))
     val pages = (group.left ++ byFilters).reduceOption(_ intersect _)
     if (pages.exists(_.isEmpty)) return Decision.Prune(ByPages)
     if (group.done.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.leftCount - p.count))
@@ -265,24 +267,23 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       _.pass(i => Option(dataIndex(i)).filter(d => d >= 0 && fileColumns(d).isStored).map(dataColumns(_)._2.ordinal))
     )
     // A filter that all rows are known to pass is none here, nor is one that leaves out nothing but a few NULLs.
-    val selective = undecided.filter(i => ofValues.contains(i) || !hasFewNulls(group, i))
-    val selectiveOnly = columns.map(i => if (selective.contains(i)) filters(i) else ValueFilter.All)
+    val selectiveOnly =
+      columns.map(c => if (effects(c).isSelective(hasFewNulls(group, c))) filters(c) else ValueFilter.All)
     passes.decide(group, selectiveOnly, eitherPass, pages, learner)
   }
 
-  /** Notes what statistics say of each filter, also where another one is enough to leave the row group out: the next query
-    * may come without that one.
-    */
-  private def judge(group: RowGroup): Unit = if (group.done.isEmpty) {
-    val filters = task.allFilters()
-    dataColumns.indices.foreach { i =>
-      val (column, bounds) = (dataColumns(i)._1, group.bounds(i))
-      filters(column) match {
-        case ValueFilter.All => report.overlook(column)
-        case f =>
-          report.judge(column, !f.allPass(bounds) && (!f.allPass(bounds.ofValues) || !hasFewNulls(group, i)))
-      }
-    }
+  /** None for a partition column, or without a page index for the column. */
+  private def rowsOfPages(group: RowGroup, pruner: Pruner, column: Int): Option[RowSet] =
+    Option(dataIndex(column))
+      .filter(_ >= 0)
+      .flatMap(fileColumns(_).pages(group.block))
+      .map(pruner.rowsOfPages(column, _))
+
+  private def record(group: RowGroup): Unit = if (group.done.isEmpty) {
+    val pruner = task.pruner(task.allFilters())
+    dataColumns.indices.foreach(c =>
+      pruner.recordRowGroup(report, dataColumns(c)._1, group.bounds(c), hasFewNulls(group, c))
+    )
   }
 
   /** Fewer than it takes for a join's filter to be worth a pass. */

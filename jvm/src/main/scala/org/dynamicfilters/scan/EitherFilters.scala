@@ -7,10 +7,10 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
   *
   * @param column
   *   of the scan's spec
-  * @param tells
-  *   whether it may exclude a row of the row group in question
+  * @param effect
+  *   on the row group in question
   */
-final case class EitherFilter(column: Int, filter: ValueFilter, tells: Boolean)
+final case class EitherFilter(column: Int, filter: ValueFilter, effect: Pruner.Effect)
 
 /** Filters of which a row has to pass only one: a row matters to `SELECT min(x), max(y)` if x is smaller or y is greater than
   * what is known. Those that exclude the whole row group are not among them.
@@ -38,15 +38,13 @@ final class EitherFilters private (filters: IndexedSeq[EitherFilter]) {
 
 object EitherFilters {
 
-  /** @param possible
-    *   those that do not exclude the whole row group
-    * @return
+  /** @return
     *   None if they exclude no row
     */
-  def of(possible: IndexedSeq[EitherFilter]): Option[EitherFilters] =
-    Option.when(possible.nonEmpty && possible.forall(f => f.tells && f.filter != ValueFilter.All))(
-      new EitherFilters(possible)
-    )
+  def of(all: IndexedSeq[EitherFilter]): Option[EitherFilters] = {
+    val possible = all.filter(_.effect != Pruner.PassesNone)
+    Option.when(possible.nonEmpty && possible.forall(_.effect != Pruner.PassesAll))(new EitherFilters(possible))
+  }
 }
 
 /** Keeps the rows that pass one of the filters.

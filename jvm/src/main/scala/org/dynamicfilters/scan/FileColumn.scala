@@ -9,6 +9,7 @@ import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnChunkMetaData, ColumnPath}
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
+import org.dynamicfilters.scan.Pruner.PageBounds
 
 /** What a file's footer, page index, dictionary and bloom filter say of one filtered column.
   *
@@ -74,12 +75,8 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
     case _ => false
   }
 
-  /** Rows in pages that the filter does not exclude.
-    *
-    * @return
-    *   None where the file has no page index for the column
-    */
-  def rowsOfPages(block: BlockMetaData, filter: ValueFilter): Option[RowSet] =
+  /** Bounds of the column's pages, None where the file has no page index for the column. */
+  def pages(block: BlockMetaData): Option[Iterator[PageBounds]] =
     for {
       k <- keys
       c <- chunk(block)
@@ -87,11 +84,9 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
       columnIndex <- Option(reader.readColumnIndex(c))
       offsets <- Option(reader.readOffsetIndex(c))
     } yield {
-      val rows = new RowSet.Builder
       val (mins, maxs) = (columnIndex.getMinValues, columnIndex.getMaxValues)
       val (nullPages, nullCounts) = (columnIndex.getNullPages, columnIndex.getNullCounts)
-      var page = 0
-      while (page < offsets.getPageCount) {
+      Iterator.range(0, offsets.getPageCount).map { page =>
         val bounds =
           if (nullPages.get(page)) ColumnBounds.onlyNulls
           else {
@@ -99,11 +94,8 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
             val max = if (k.upperReliable) k.key(maxs.get(page)) else null
             ColumnBounds(k.key(mins.get(page)), max, nulls, mayHaveValues = true)
           }
-        if (filter.couldPass(bounds))
-          rows.add(offsets.getFirstRowIndex(page), offsets.getLastRowIndex(page, block.getRowCount))
-        page += 1
+        PageBounds(bounds, offsets.getFirstRowIndex(page), offsets.getLastRowIndex(page, block.getRowCount))
       }
-      rows.result()
     }
 
   /** Whether the chunk's dictionary holds a value that passes; None where the chunk is not dictionary-encoded throughout. */

@@ -2,9 +2,10 @@ package org.dynamicfilters.scan
 
 import java.util.concurrent.atomic.AtomicLong
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.types.StructType
-import org.dynamicfilters.filter.{KeyDomain, TuplePart, TupleText}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, TuplePart, TupleText}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef}
 
 /** One filter on one column of a scan.
@@ -36,6 +37,9 @@ final case class ScanColumn(
     stored: String = ""
 ) {
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
+
+  /** Of a partition column, in a file with these partition values. */
+  def partitionBounds(values: InternalRow): ColumnBounds = ColumnBounds.exact(domain.fromRow(values, partitionOrdinal))
 
   /** Whether it is tightened while the scan runs, by a user. */
   def followsUpdates: Boolean = ref match {
@@ -120,10 +124,6 @@ final class ScanSpec(
 
   /** Positions of the columns of which a row has to pass only one. */
   val either: IndexedSeq[Int] = columns.indices.filter(columns(_).either)
-
-  /** Whether no row passes the columns' filters, if each of those excludes the rows that `excluded` says. */
-  def excludes(excluded: Int => Boolean): Boolean =
-    columns.indices.exists(i => !columns(i).either && excluded(i)) || (either.nonEmpty && either.forall(excluded))
 
   /** What is looked for in which columns: files and row groups are read best first by it. One, or those of `either`. */
   def orders: Seq[(Int, TopKSpec)] =

@@ -1,7 +1,7 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
-import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.filter.ColumnBounds
 
 /** Chooses on the driver, before a scan starts, which splits are read and in which order.
   *
@@ -13,28 +13,38 @@ object SplitChooser {
   /** @param splits
     *   those to read
     * @param left
-    *   those left out, with what is known of their row groups, and of the bytes that the scan would read of them
+    *   those left out
     * @param checked
     *   those of them that were left out because their file was still the one that was listed
-    * @param by
-    *   columns of the spec whose filters left splits out
-    * @param overlooked
-    *   columns of which it is not known what their filters say of those
     * @param changed
     *   splits that are read because their file is not the one any more that was listed
     */
   final case class Choice(
       splits: Array[ChosenSplits],
-      left: Seq[(PartitionedFile, Option[Array[LearnedRowGroup]], Option[Long])],
+      left: Seq[LeftOut],
       checked: Option[ChosenSplits],
-      by: Set[Int],
-      overlooked: Set[Int],
       changed: Int
   ) {
 
     /** Whether anything learned goes to the tasks. */
     def isLearned: Boolean = checked.isDefined || splits.exists(_.known.exists(_ != null))
   }
+
+  /** A split that is left out.
+    *
+    * @param bounds
+    *   by column of the spec
+    * @param rowGroups
+    *   if any of them are known
+    * @param bytes
+    *   that the scan would read of it, if they are known
+    */
+  final case class LeftOut(
+      file: PartitionedFile,
+      bounds: IndexedSeq[ColumnBounds],
+      rowGroups: Option[Array[LearnedRowGroup]],
+      bytes: Option[Long]
+  )
 
   /** How tasks are made.
     *
@@ -51,8 +61,8 @@ object SplitChooser {
   /** What the table's format says of a file that never changes, by column of the spec. */
   type FromTable = Int => PartitionedFile => Option[ColumnBounds]
 
-  /** @param ready
-    *   by column of the spec, the filters that are complete
+  /** @param pruner
+    *   has the filters that are complete
     * @param ask
     *   called once at most
     * @param wanted
@@ -63,7 +73,7 @@ object SplitChooser {
   def choose(
       partitions: Seq[FilePartition],
       spec: ScanSpec,
-      ready: IndexedSeq[Option[ValueFilter]],
+      pruner: Pruner,
       statistics: FileStatistics,
       tasks: Tasks,
       ask: Ask,
@@ -77,37 +87,24 @@ object SplitChooser {
         else statistics.find(f.urlEncodedPath, FileIdentity.listed(f), keys(i), f.start, f.start + f.length)
       }
       val certain = spec.columns.zipWithIndex.map { case (c, i) =>
-        if (c.isPartitionColumn) ColumnBounds.exact(c.domain.fromRow(f.partitionValues, c.partitionOrdinal))
+        if (c.isPartitionColumn) c.partitionBounds(f.partitionValues)
         else fromTable(i)(f).getOrElse(ColumnBounds.unknown)
       }
       def bytes = statistics.bytes(f.urlEncodedPath, FileIdentity.listed(f), f.start, f.start + f.length)(wanted)
       new Split(f, spec, certain, learned, if (learned.exists(_.isDefined)) bytes else None)
     }
-    def weight(f: PartitionedFile) = f.length + tasks.openCost
-    // Of the largest task that Spark packed: no task gets more.
-    lazy val largest = partitions.map(_.files.map(weight).sum).maxOption.getOrElse(0L)
-    def pack(splits: Seq[Split], limit: Long) = Packing.pack(splits, limit)(s => weight(s.file))
-    def excluding(bounds: IndexedSeq[ColumnBounds])(i: Int) = ready(i).exists(!_.couldPass(bounds(i)))
-    def passing(bounds: IndexedSeq[ColumnBounds])(i: Int) = ready(i).exists(_.allPass(bounds(i).ofValues))
-    def excludes(bounds: IndexedSeq[ColumnBounds]) = spec.columns.indices.exists(excluding(bounds))
     val found = partitions.map(_.files.map(split).toSeq)
-    val doubtful = found.flatten.filter(s => excludes(s.bounds) && !excludes(s.certain))
+    val doubtful = found.flatten.filter(s => pruner.excludes(s.bounds) && !pruner.excludes(s.certain))
     val answer: PartitionedFile => Option[Boolean] = if (doubtful.isEmpty) _ => None else ask(doubtful.map(_.file))
     val answers = doubtful.map(s => s -> answer(s.file)).toMap
     val packedBySpark = found.map(_.map(s => if (answers.get(s).flatten.contains(false)) s.unlearned else s))
     val (left, kept) =
-      packedBySpark.flatten.partition(s => excludes(s.certain) || answers.get(s).flatten.contains(true))
+      packedBySpark.flatten.partition(s => pruner.excludes(s.certain) || answers.get(s).flatten.contains(true))
     val changed = answers.valuesIterator.count(_.contains(false))
-    val orders = spec.orders.filter { case (c, _) => kept.exists(_.bounds(c) != ColumnBounds.unknown) }
     if (left.isEmpty && changed == 0 && kept.forall(_.isUnknown)) None
     else {
       val packed =
-        if (orders.nonEmpty) pack(BestFirst.sort(kept, orders)(_.bounds(_)), largest)
-        else if (left.isEmpty) packedBySpark
-        else {
-          val total = kept.map(s => weight(s.file)).sum
-          pack(kept, math.min(largest, total / math.max(tasks.atLeast, 1) + 1))
-        }
+        Packing.deal(packedBySpark, kept, spec.orders, tasks)(_.file.length + tasks.openCost, _.bounds(_))
       def chosen(splits: Seq[Split], i: Int) =
         new ChosenSplits(
           FilePartition(i, splits.map(_.file).toArray),
@@ -120,16 +117,8 @@ object SplitChooser {
       val least = math.min((asked.size + LeftOfATask - 1) / LeftOfATask, math.max(tasks.atLeast, 1))
       val all = packed ++ Seq.fill(least - packed.size)(Seq.empty[Split])
       val splits = all.zipWithIndex.map { case (task, i) => chosen(task, i) }
-      Some(
-        Choice(
-          splits.toArray,
-          left.map(s => (s.file, s.learned.flatten.headOption, s.bytes)),
-          checked,
-          spec.columns.indices.filter(i => left.exists(s => excluding(s.bounds)(i))).toSet,
-          spec.columns.indices.filterNot(i => left.forall(s => passing(s.bounds)(i))).toSet,
-          changed
-        )
-      )
+      val leftOut = left.map(s => LeftOut(s.file, s.bounds, s.learned.flatten.headOption, s.bytes))
+      Some(Choice(splits.toArray, leftOut, checked, changed))
     }
   }
 

@@ -282,17 +282,9 @@ final class TaskScan(
     * file, or by learned statistics if the file is still the one that they were learned of.
     */
   def excludes(file: PartitionedFile): Boolean = {
-    val now = allFilters()
-    def isExcluding(i: Int, bounds: Int => ColumnBounds) = !now(i).couldPass(bounds(i))
-    def by(bounds: Int => ColumnBounds): Boolean =
-      spec.excludes(i => isExcluding(i, bounds)) && {
-        // By one filter; the others were not asked.
-        spec.columns.indices.foreach { i =>
-          if (isExcluding(i, bounds)) report.judge(i, isDecisive = true)
-          else if (now(i) == ValueFilter.All || !now(i).allPass(bounds(i).ofValues)) report.overlook(i)
-        }
-        true
-      }
+    val now = pruner(allFilters())
+    def isLeftOut(bounds: Int => ColumnBounds, hold: => Boolean): Boolean =
+      now.excludes(bounds) && hold && { now.recordSkippedFile(report, bounds); true }
     def certain(i: Int) =
       if (spec.columns(i).isPartitionColumn) partitionBounds(file, i)
       else fromTable.get(file.urlEncodedPath).fold(ColumnBounds.unknown)(_(i))
@@ -301,16 +293,13 @@ final class TaskScan(
     def learned(i: Int) =
       if (fixed.exists(!_.isTested(i))) certain(i)
       else known(file, i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
-    (tuples().contains(ValueFilter.Nothing) && { overlookAll(); true }) || by(certain) ||
-    (splits.contains((file.urlEncodedPath, file.start)) && by(learned) && isAsListed(file))
+    (tuples().contains(ValueFilter.Nothing) && { overlookAll(); true }) ||
+    isLeftOut(certain, hold = true) ||
+    (splits.contains((file.urlEncodedPath, file.start)) && isLeftOut(learned, isAsListed(file)))
   }
 
-  /** Whether no row within these bounds, by column of the spec, passes the filters. The bounds are the same in every attempt. */
-  def excludesRows(bounds: IndexedSeq[ColumnBounds]): Boolean = {
-    val now = allFilters()
-    tuples().contains(ValueFilter.Nothing) ||
-    spec.excludes(i => !now(i).couldPass(bounds(i)))
-  }
+  /** Answers questions to statistics by these filters. */
+  def pruner(filters: IndexedSeq[ValueFilter]): Pruner = new Pruner(spec.columns, filters)
 
   private def isAsListed(file: PartitionedFile): Boolean = {
     val answer = checks.ask(file, hadoopConf.value.value)
@@ -319,10 +308,8 @@ final class TaskScan(
   }
 
   /** The one value that a partition column of the spec has in a file. */
-  def partitionBounds(file: PartitionedFile, column: Int): ColumnBounds = {
-    val c = spec.columns(column)
-    ColumnBounds.exact(c.domain.fromRow(file.partitionValues, c.partitionOrdinal))
-  }
+  def partitionBounds(file: PartitionedFile, column: Int): ColumnBounds =
+    spec.columns(column).partitionBounds(file.partitionValues)
 }
 
 object TaskScan {

@@ -2,6 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.sql.types.IntegerType
 import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, Selection, ValueFilter, Vectors}
+import org.dynamicfilters.scan.Pruner.{PassesAll, PassesNone, PassesSome}
 import org.dynamicfilters.state.TopKSpec
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
@@ -33,7 +34,7 @@ class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     forAll(Gen.listOfN(3, batches)) { three =>
       // The same pass for several batches of different sizes, as in a row group.
       val filters =
-        EitherFilters.of(IndexedSeq(EitherFilter(0, three.head._4, true), EitherFilter(1, three.head._5, true)))
+        EitherFilters.of(IndexedSeq(EitherFilter(0, three.head._4, PassesSome), EitherFilter(1, three.head._5, PassesSome)))
       val pass = filters.flatMap(_.pass(Some(_))).get
       three.foreach { case (x, y, before, _, _) =>
         val (f, g) = (three.head._4, three.head._5)
@@ -51,15 +52,15 @@ class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("they exclude nothing as soon as one of them lets everything pass") {
-    def of(tells: Boolean, f: ValueFilter) =
-      EitherFilters.of(IndexedSeq(EitherFilter(0, below(3), tells = true), EitherFilter(1, f, tells)))
-    assert(of(tells = true, above(9)).isDefined)
-    assert(of(tells = false, above(9)).isEmpty && of(tells = true, ValueFilter.All).isEmpty)
+    def of(effect: Pruner.Effect) =
+      EitherFilters.of(IndexedSeq(EitherFilter(0, below(3), PassesSome), EitherFilter(1, above(9), effect)))
+    assert(of(PassesSome).isDefined && of(PassesNone).isDefined)
+    assert(of(PassesAll).isEmpty)
     assert(EitherFilters.of(IndexedSeq.empty).isEmpty)
   }
 
   test("pages are those that one of them leaves, if all of them know pages") {
-    val both = EitherFilters.of(IndexedSeq(EitherFilter(0, below(3), true), EitherFilter(1, above(9), true))).get
+    val both = EitherFilters.of(IndexedSeq(EitherFilter(0, below(3), PassesSome), EitherFilter(1, above(9), PassesSome))).get
     val known = Map(0 -> rows(0L -> 9L), 1 -> rows(5L -> 14L, 40L -> 49L))
     val all = both.rowsOfPages(known.get).get
     assert(all.intersect(rows(0L -> 14L, 40L -> 49L)).count == 25 && all.count == 25)

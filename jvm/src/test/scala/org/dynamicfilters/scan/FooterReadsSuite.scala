@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
 import org.apache.spark.sql.execution.dynamicfilters.HadoopConfAccess
-import org.dynamicfilters.filter.ColumnBounds
+import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.plan.SparkTests
 import org.scalatest.funsuite.AnyFunSuite
@@ -69,7 +69,7 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
     reads.learn(partitions.flatMap(_.files), conf, millis)
     // It is that of the scan's own reader, whose columns it names.
     assert(conf.iterator.asScala.map(e => e.getKey -> e.getValue).toMap == before)
-    val none = IndexedSeq.fill(scan.spec.columns.length)(None)
+    val none = new Pruner(scan.spec.columns, scan.spec.columns.map(_ => ValueFilter.All))
     val order =
       SplitChooser.choose(partitions, scan.spec, none, statistics, SplitChooser.Tasks(2, 0), _ => _ => None).map {
         choice =>

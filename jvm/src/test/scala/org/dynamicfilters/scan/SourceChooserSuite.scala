@@ -36,23 +36,23 @@ class SourceChooserSuite extends AnyFunSuite {
 
   private def numbers(c: SourceChooser.Choice) = c.splits.map(_.parts.map(_.file))
 
-  private val below20 =
-    Some(ValueFilter.range(int, None, Some(End(key(20), inclusive = false)), nulls = false))
+  private val below20 = ValueFilter.range(int, None, Some(End(key(20), inclusive = false)), nulls = false)
+  private def pruner(of: ValueFilter) = new Pruner(spec.columns, IndexedSeq(of))
   private val splits = Seq(Seq(part(1), part(0)), Seq(part(3), part(2, known = false)))
 
   test("parts come best first, those of which nothing is known last, as many a task as before") {
-    val choice = SourceChooser.choose(splits, spec, IndexedSeq(None), keepsPartitions = false, SplitChooser.Tasks(2, 0))
+    val choice = SourceChooser.choose(splits, spec, pruner(ValueFilter.All), keepsPartitions = false, SplitChooser.Tasks(2, 0))
     assert(numbers(choice) == Seq(Seq(3, 1), Seq(0, 2)) && choice.left == 0)
   }
 
   test("parts that a filter excludes are left out, those that are unknown never") {
     val choice =
-      SourceChooser.choose(splits, spec, IndexedSeq(below20), keepsPartitions = false, SplitChooser.Tasks(2, 0))
+      SourceChooser.choose(splits, spec, pruner(below20), keepsPartitions = false, SplitChooser.Tasks(2, 0))
     assert(numbers(choice).flatten == Seq(1, 0, 2) && choice.left == 1)
     val none = SourceChooser.choose(
       splits,
       spec,
-      IndexedSeq(Some(ValueFilter.Nothing)),
+      pruner(ValueFilter.Nothing),
       keepsPartitions = false,
       SplitChooser.Tasks(2, 0)
     )
@@ -61,7 +61,7 @@ class SourceChooserSuite extends AnyFunSuite {
 
   test("partitions stay where somebody relies on them") {
     val choice =
-      SourceChooser.choose(splits, spec, IndexedSeq(below20), keepsPartitions = true, SplitChooser.Tasks(2, 0))
+      SourceChooser.choose(splits, spec, pruner(below20), keepsPartitions = true, SplitChooser.Tasks(2, 0))
     assert(numbers(choice) == Seq(Seq(1, 0), Seq(2)))
   }
 

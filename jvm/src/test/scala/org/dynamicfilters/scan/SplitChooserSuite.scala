@@ -37,8 +37,8 @@ class SplitChooserSuite extends AnyFunSuite {
     0.5
   )
 
-  private val below10 =
-    Some(ValueFilter.range(int, None, Some(End(int.fromInternal(10), inclusive = false)), nulls = false))
+  private val below10 = ValueFilter.range(int, None, Some(End(int.fromInternal(10), inclusive = false)), nulls = false)
+  private def pruner(of: ValueFilter, column: ScanColumn = inFiles) = new Pruner(IndexedSeq(column), IndexedSeq(of))
 
   /** Files 0 to 4, of 100 bytes, modified at 7; each has the partition value of its number times 5. */
   private val files = (0 until 5).map { i =>
@@ -73,7 +73,7 @@ class SplitChooserSuite extends AnyFunSuite {
       .choose(
         partitions,
         spec,
-        IndexedSeq(below10),
+        pruner(below10),
         learned(spec, inFiles),
         tasks,
         { fs =>
@@ -83,7 +83,7 @@ class SplitChooserSuite extends AnyFunSuite {
       )
       .get
     assert(asked == Seq("234"))
-    assert(names(choice.left.map(_._1)) == "2" && choice.changed == 1)
+    assert(names(choice.left.map(_.file)) == "2" && choice.changed == 1)
     assert(read(choice) == "0134")
     // What is known of a file that changed does not hold; the task asks again for one without an answer.
     assert(known(choice) == "014" && choice.isLearned)
@@ -92,16 +92,16 @@ class SplitChooserSuite extends AnyFunSuite {
   test("nobody is asked where partition values decide, or nothing") {
     val spec = specOf(ofPartitions)
     val choice =
-      SplitChooser.choose(partitions, spec, IndexedSeq(below10), new FileStatistics(10), tasks, _ => fail("asked")).get
-    assert(names(choice.left.map(_._1)) == "234" && choice.changed == 0 && !choice.isLearned)
+      SplitChooser.choose(partitions, spec, pruner(below10, ofPartitions), new FileStatistics(10), tasks, _ => fail("asked")).get
+    assert(names(choice.left.map(_.file)) == "234" && choice.changed == 0 && !choice.isLearned)
     val none = specOf(inFiles)
     assert(
       SplitChooser
-        .choose(partitions, none, IndexedSeq(below10), new FileStatistics(10), tasks, _ => fail("asked"))
+        .choose(partitions, none, pruner(below10), new FileStatistics(10), tasks, _ => fail("asked"))
         .isEmpty
     )
     val all = SplitChooser
-      .choose(partitions, none, IndexedSeq(None), learned(none, inFiles), tasks, _ => fail("asked"))
+      .choose(partitions, none, pruner(ValueFilter.All), learned(none, inFiles), tasks, _ => fail("asked"))
       .get
     assert(read(all) == "01234" && known(all) == "01234")
   }
@@ -110,7 +110,7 @@ class SplitChooserSuite extends AnyFunSuite {
     val spec = specOf(inFiles)
     val older = Seq(FilePartition(0, files.map(f => f.copy(modificationTime = 6L)).toArray))
     assert(
-      SplitChooser.choose(older, spec, IndexedSeq(below10), learned(spec, inFiles), tasks, _ => fail("asked")).isEmpty
+      SplitChooser.choose(older, spec, pruner(below10), learned(spec, inFiles), tasks, _ => fail("asked")).isEmpty
     )
   }
 
@@ -123,9 +123,9 @@ class SplitChooserSuite extends AnyFunSuite {
       )
     }
     val choice = SplitChooser
-      .choose(partitions, spec, IndexedSeq(below10), new FileStatistics(10), tasks, _ => fail("asked"), _ => log)
+      .choose(partitions, spec, pruner(below10), new FileStatistics(10), tasks, _ => fail("asked"), _ => log)
       .get
-    assert(names(choice.left.map(_._1)) == "34" && read(choice) == "012" && known(choice) == "")
+    assert(names(choice.left.map(_.file)) == "34" && read(choice) == "012" && known(choice) == "")
     assert(
       choice.splits.toSeq.flatMap(_.fromTable).map(b => if (b == null) "-" else b(0).min.toString) == Seq("0", "-", "8")
     )
@@ -143,7 +143,7 @@ class SplitChooserSuite extends AnyFunSuite {
     def choose(openCost: Long) = SplitChooser.choose(
       packed.zipWithIndex.map { case (fs, i) => FilePartition(i, fs.toArray) },
       spec,
-      IndexedSeq(below10),
+      pruner(below10),
       new FileStatistics(10),
       SplitChooser.Tasks(2, openCost),
       _ => fail("asked"),
@@ -168,7 +168,7 @@ class SplitChooserSuite extends AnyFunSuite {
       .choose(
         Seq(FilePartition(0, many.toArray)),
         spec,
-        IndexedSeq(below10),
+        pruner(below10),
         statistics,
         SplitChooser.Tasks(parallelism, 0),
         _ => _ => Some(true)

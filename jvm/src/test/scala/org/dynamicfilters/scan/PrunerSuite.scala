@@ -1,0 +1,78 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.execution.LocalTableScanExec
+import org.apache.spark.sql.types.IntegerType
+import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, ValueFilter}
+import org.dynamicfilters.scan.Pruner._
+import org.dynamicfilters.state.{TopKRef, TopKSpec}
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+/** What bounds say of rows is true of each row within them. */
+class PrunerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val ref = TopKRef(LocalTableScanExec(Nil, Nil, None), TopKSpec(int, 3, true, false, true))
+  private def columns(either: Boolean*) =
+    either.toIndexedSeq.map(ScanColumn(ref, int, "k", 0, -1, ScanPlace.near, _))
+
+  private val filter: Gen[ValueFilter] = {
+    val end = Gen.option(Gen.choose(-9, 9).map(i => End(int.fromInternal(i), inclusive = true)))
+    val ranges = for { l <- end; u <- end; nulls <- Gen.oneOf(true, false) } yield ValueFilter.range(int, l, u, nulls)
+    Gen.frequency(8 -> ranges, 1 -> Gen.const(ValueFilter.All), 1 -> Gen.const(ValueFilter.Nothing))
+  }
+
+  private val keys: Gen[Seq[AnyRef]] =
+    Gen.nonEmptyListOf(Gen.frequency(6 -> Gen.choose(-9, 9).map(int.fromInternal(_)), 1 -> Gen.const(null)))
+
+  private def boundsOf(keys: Seq[AnyRef]): ColumnBounds =
+    keys.map(ColumnBounds.exact).reduce(ColumnBounds.merge(_, _)(int))
+
+  test("rows within excluded bounds all fail, by one required filter or by all of the others") {
+    forAll(Gen.listOfN(4, filter), Gen.listOfN(4, keys)) { (filters, values) =>
+      val spec = columns(false, false, true, true)
+      val pruner = new Pruner(spec, filters.toIndexedSeq)
+      if (pruner.excludes(i => boundsOf(values(i)))) {
+        val rows = for (a <- values(0); b <- values(1); c <- values(2); d <- values(3)) yield Seq(a, b, c, d)
+        assert(!rows.exists { row =>
+          val passing = filters.zip(row).map { case (f, k) => f.passes(k) }
+          passing(0) && passing(1) && (passing(2) || passing(3))
+        })
+      }
+    }
+  }
+
+  test("a filter's effect is that on each row") {
+    forAll(filter, keys) { (f, values) =>
+      val passing = values.map(f.passes)
+      new Pruner(columns(false), IndexedSeq(f)).effect(0, boundsOf(values)) match {
+        case PassesNone => assert(!passing.contains(true))
+        case PassesAll => assert(!passing.contains(false))
+        case PassesValues => assert(values.zip(passing).forall { case (k, p) => p || k == null })
+        case PassesSome => assert(f != ValueFilter.All && f != ValueFilter.Nothing)
+      }
+    }
+  }
+
+  test("unknown filters and unknown bounds exclude nothing") {
+    val nothing = ColumnBounds(null, null, mayHaveNulls = false, mayHaveValues = false)
+    assert(!new Pruner(columns(false, true), IndexedSeq.fill(2)(ValueFilter.All)).excludes(_ => nothing))
+    val one = ValueFilter.range(int, Some(End(int.fromInternal(1), inclusive = true)), None, nulls = false)
+    val pruner = new Pruner(columns(false), IndexedSeq(one))
+    assert(!pruner.excludes(_ => ColumnBounds.unknown) && pruner.effect(0, ColumnBounds.unknown) == PassesSome)
+  }
+
+  test("reports tell filters that left a file out from those that nothing is known of") {
+    def below(i: Int) = ValueFilter.range(int, None, Some(End(int.fromInternal(i), inclusive = true)), nulls = false)
+    val pruner = new Pruner(columns(false, false, false, false), IndexedSeq(below(3), below(9), below(6), ValueFilter.All))
+    val report = new ScanReport(-1, "")
+    val bounds = ColumnBounds(int.fromInternal(5), int.fromInternal(8), mayHaveNulls = false, mayHaveValues = true)
+    pruner.recordSkippedFile(report, _ => bounds)
+    assert((0 to 3).map(report.isDecisive) == Seq(true, false, false, false))
+    assert((0 to 3).map(report.isOverlooked) == Seq(false, false, true, true))
+    val later = new ScanReport(-1, "")
+    (0 to 3).foreach(pruner.recordRowGroup(later, _, bounds, hasFewNulls = false))
+    assert((0 to 3).map(later.isDecisive) == Seq(true, false, true, false))
+    assert((0 to 3).map(later.isOverlooked) == Seq(false, false, false, true))
+  }
+}
