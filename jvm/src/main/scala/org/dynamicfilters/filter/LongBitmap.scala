@@ -260,9 +260,8 @@ object LongBitmap {
     }
     val containers = bitmap.getContainerPointer
     // A run may end beyond its container's numbers.
-    while (
-      containers.getContainer != null && containers.getCardinality > 0 && containers.getContainer.last <= 0xffff
-    ) containers.advance()
+    while (containers.getContainer != null && containers.getCardinality > 0 && containers.getContainer.last <= 0xffff)
+      containers.advance()
     ascends && count == bitmap.getLongCardinality && containers.getContainer == null
   }
 

@@ -12,7 +12,8 @@ class CachedBatchesSuite extends AnyFunSuite {
   private def stats(lower: Any, upper: Any, nulls: Int, rows: Int): InternalRow =
     // The second column is the one that is asked for.
     InternalRow(7, 9, 0, rows, 40L, lower, upper, nulls, rows, 80L)
-  private def bounds(t: DataType, s: InternalRow): ColumnBounds = CachedBatches.boundsOf(s, 1, domain(t), ValueFilter.Nothing)
+  private def bounds(t: DataType, s: InternalRow): ColumnBounds =
+    CachedBatches.boundsOf(s, 1, domain(t), ValueFilter.Nothing)
   private def couldPass(f: ValueFilter, t: DataType, s: InternalRow): Boolean =
     f.couldPass(CachedBatches.boundsOf(s, 1, domain(t), f))
   private def atLeast(t: DataType, value: Any, nulls: Boolean = false): ValueFilter =

@@ -34,7 +34,9 @@ class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     forAll(Gen.listOfN(3, batches)) { three =>
       // The same pass for several batches of different sizes, as in a row group.
       val filters =
-        EitherFilters.of(IndexedSeq(EitherFilter(0, three.head._4, PassesSome), EitherFilter(1, three.head._5, PassesSome)))
+        EitherFilters.of(
+          IndexedSeq(EitherFilter(0, three.head._4, PassesSome), EitherFilter(1, three.head._5, PassesSome))
+        )
       val pass = filters.flatMap(_.pass(Some(_))).get
       three.foreach { case (x, y, before, _, _) =>
         val (f, g) = (three.head._4, three.head._5)
@@ -60,7 +62,8 @@ class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("pages are those that one of them leaves, if all of them know pages") {
-    val both = EitherFilters.of(IndexedSeq(EitherFilter(0, below(3), PassesSome), EitherFilter(1, above(9), PassesSome))).get
+    val both =
+      EitherFilters.of(IndexedSeq(EitherFilter(0, below(3), PassesSome), EitherFilter(1, above(9), PassesSome))).get
     val known = Map(0 -> rows(0L -> 9L), 1 -> rows(5L -> 14L, 40L -> 49L))
     val all = both.rowsOfPages(known.get).get
     assert(all.intersect(rows(0L -> 14L, 40L -> 49L)).count == 25 && all.count == 25)

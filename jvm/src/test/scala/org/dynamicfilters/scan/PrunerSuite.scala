@@ -64,7 +64,8 @@ class PrunerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("reports tell filters that left a file out from those that nothing is known of") {
     def below(i: Int) = ValueFilter.range(int, None, Some(End(int.fromInternal(i), inclusive = true)), nulls = false)
-    val pruner = new Pruner(columns(false, false, false, false), IndexedSeq(below(3), below(9), below(6), ValueFilter.All))
+    val pruner =
+      new Pruner(columns(false, false, false, false), IndexedSeq(below(3), below(9), below(6), ValueFilter.All))
     val report = new ScanReport(-1, "")
     val bounds = ColumnBounds(int.fromInternal(5), int.fromInternal(8), mayHaveNulls = false, mayHaveValues = true)
     pruner.recordSkippedFile(report, _ => bounds)

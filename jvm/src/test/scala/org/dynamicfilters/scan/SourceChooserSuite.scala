@@ -41,7 +41,8 @@ class SourceChooserSuite extends AnyFunSuite {
   private val splits = Seq(Seq(part(1), part(0)), Seq(part(3), part(2, known = false)))
 
   test("parts come best first, those of which nothing is known last, as many a task as before") {
-    val choice = SourceChooser.choose(splits, spec, pruner(ValueFilter.All), keepsPartitions = false, SplitChooser.Tasks(2, 0))
+    val choice =
+      SourceChooser.choose(splits, spec, pruner(ValueFilter.All), keepsPartitions = false, SplitChooser.Tasks(2, 0))
     assert(numbers(choice) == Seq(Seq(3, 1), Seq(0, 2)) && choice.left == 0)
   }
 

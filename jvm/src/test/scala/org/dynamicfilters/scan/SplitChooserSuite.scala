@@ -92,7 +92,9 @@ class SplitChooserSuite extends AnyFunSuite {
   test("nobody is asked where partition values decide, or nothing") {
     val spec = specOf(ofPartitions)
     val choice =
-      SplitChooser.choose(partitions, spec, pruner(below10, ofPartitions), new FileStatistics(10), tasks, _ => fail("asked")).get
+      SplitChooser
+        .choose(partitions, spec, pruner(below10, ofPartitions), new FileStatistics(10), tasks, _ => fail("asked"))
+        .get
     assert(names(choice.left.map(_.file)) == "234" && choice.changed == 0 && !choice.isLearned)
     val none = specOf(inFiles)
     assert(
