@@ -1,5 +1,7 @@
 package org.dynamicfilters.plan
 
+import java.util.IdentityHashMap
+
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{
@@ -229,27 +231,21 @@ object BuildSides {
     * while the query runs.
     */
   def share(plan: SparkPlan, shared: SharedExchanges): SparkPlan = {
-    // What is cheap to compare comes first.
     val exchanges = plan.collectWithSubqueries { case e: Exchange => e }
-    val alike =
-      if (!exchanges.exists(BuildKeyTapExec.under(_).isDefined)) Nil
-      else
-        exchanges
-          .groupBy(SharedExchanges.likeness)
-          .values
-          .filter(es => es.size > 1 && es.exists(BuildKeyTapExec.under(_).isDefined))
-    val tapped = alike
-      .flatMap(_.groupBy(shared.canonical))
-      .collect {
-        case (c, es) if es.size > 1 && es.exists(BuildKeyTapExec.under(_).isDefined) =>
-          c -> es.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps))
-      }
-      .toMap
-    if (tapped.isEmpty) plan
+    // Some have taps that others lack. What is cheap to compare comes first.
+    def differing(exchanges: Seq[Exchange]) = exchanges.size > 1 && exchanges.exists(BuildKeyTapExec.under(_).isDefined)
+    def groups[K](exchanges: Seq[Exchange])(key: Exchange => K) =
+      if (differing(exchanges)) exchanges.groupBy(key).values.filter(differing) else Nil
+    val taps = new IdentityHashMap[SparkPlan, Seq[KeyTap]]
+    for {
+      alike <- groups(exchanges)(SharedExchanges.likeness)
+      equal <- groups(alike)(shared.canonical)
+      exchange <- equal
+    } taps.put(exchange, equal.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps)))
+    if (taps.isEmpty) plan
     else
-      plan.transformUpWithSubqueries { case e: Exchange =>
-        // Children come first and do not change the canonical form: a tap has its child's.
-        tapped.getOrElse(shared.canonical(e), Nil).foldLeft(e)(withTap)
+      plan.transformDownWithSubqueries {
+        case e: Exchange if taps.containsKey(e) => taps.get(e).foldLeft(e)(withTap)
       }
   }
 }

@@ -1,10 +1,9 @@
 package org.dynamicfilters.plan
 
-import java.util.IdentityHashMap
-
-import scala.collection.mutable
+import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.catalyst.expressions.{DynamicPruningExpression, Literal}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, BroadcastQueryStageExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
@@ -30,14 +29,8 @@ import org.dynamicfilters.operators.{
 final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
   import SharedExchanges._
 
+  private val id = ids.incrementAndGet()
   private lazy val all: Seq[SparkPlan] = withSubqueries(plan)
-  private lazy val exchanges: Map[Likeness, Seq[SparkPlan]] = all
-    .collect {
-      case e: Exchange => e
-      case q: QueryStageExec => q
-    }
-    .groupBy(likeness)
-  private val used = mutable.HashMap.empty[Likeness, Map[SparkPlan, Int]]
   private lazy val pruning: Set[SparkPlan] = all.collect { case s: SubqueryAdaptiveBroadcastExec =>
     unfiltered(running(s.child)).canonicalized
   }.toSet
@@ -77,44 +70,46 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     case _ => false
   }
 
-  def apply(exchange: SparkPlan): Boolean =
-    conf.exchangeReuseEnabled && (isUsedTwice(exchange) || (exchange match {
-      // Adaptive execution makes the exchange of a pruning subquery late, if it finds its like in the query.
-      case b: BroadcastExchangeLike => pruning.nonEmpty && pruning(unfiltered(b.children.head).canonicalized)
-      case _ => false
-    }))
+  // Before there are filters, and as a tag, which copies of a node keep: an exchange above filtered scans has no like.
+  if (conf.exchangeReuseEnabled) {
+    val own = plan.collect { case e: Exchange => e }
+    // Canonical forms of whole subtrees cost more than all else that is planned here, and most exchanges have no like.
+    val alike = if (own.isEmpty) Nil else all.filter(isExchange).groupBy(likeness).values.filter(_.size > 1).toSeq
+    val forms =
+      alike.flatten.map(canonical).groupBy(identity).collect { case (form, same) if same.size > 1 => form }.toSet
+    val kinds = alike.map(es => likeness(es.head)).toSet
+    own.filter(e => isOfPruning(e) || (kinds(likeness(e)) && forms(canonical(e)))).foreach(_.setTagValue(SharedTag, id))
+  }
+
+  def apply(exchange: SparkPlan): Boolean = exchange.getTagValue(SharedTag).contains(id)
+
+  /** Adaptive execution makes the exchange of a pruning subquery late, if it finds its like in the query. */
+  private def isOfPruning(exchange: Exchange): Boolean = exchange match {
+    case b: BroadcastExchangeLike => pruning.nonEmpty && pruning(unfiltered(b.children.head).canonicalized)
+    case _ => false
+  }
 
   /** Whether a stage computes it already: then a narrowed copy would come on top of it. */
-  def isMade(exchange: SparkPlan): Boolean =
-    isAmong(exchange, all.collect { case q: QueryStageExec => q })
+  def isMade(exchange: SparkPlan): Boolean = isAmong(exchange, all.filter(_.isInstanceOf[QueryStageExec]))
 
   /** Whether a plan has the exchange, too, with the same filters. */
   def isIn(exchange: SparkPlan, plan: SparkPlan): Boolean =
-    isAmong(exchange, plan.collect { case e @ (_: Exchange | _: QueryStageExec) => e })
+    isAmong(exchange, plan.collect { case e if isExchange(e) => e })
 
   private def isAmong(exchange: SparkPlan, others: Seq[SparkPlan]): Boolean = {
     val kind = likeness(exchange)
     lazy val form = canonical(exchange)
     others.exists(e => likeness(e) == kind && canonical(e) == form)
   }
-
-  // Each key of each join above an exchange asks, twice.
-  private val answers = new IdentityHashMap[SparkPlan, Boolean]
-
-  private def isUsedTwice(exchange: SparkPlan): Boolean = answers.computeIfAbsent(exchange, occursTwice(_))
-
-  private def occursTwice(exchange: SparkPlan): Boolean = {
-    val kind = likeness(exchange)
-    val alike = exchanges.getOrElse(kind, Nil)
-    // Canonical forms of whole subtrees cost more than all else that is planned here, and most exchanges have no like.
-    alike.size > 1 &&
-    used
-      .getOrElseUpdate(kind, alike.map(canonical).groupBy(identity).map { case (c, same) => c -> same.size })
-      .getOrElse(withoutUnusedPruning(unfiltered(exchange)).canonicalized, 0) > 1
-  }
 }
 
 private[plan] object SharedExchanges {
+  private val ids = new AtomicLong
+
+  /** The id of the [[SharedExchanges]] that found the exchange shared. */
+  private val SharedTag: TreeNodeTag[Long] = TreeNodeTag[Long]("dynamicfilters.shared")
+
+  private def isExchange(p: SparkPlan): Boolean = p.isInstanceOf[Exchange] || p.isInstanceOf[QueryStageExec]
 
   /** Types of what a plan puts out, and what it reads. */
   private[plan] type Likeness = (Seq[DataType], Int)
@@ -154,7 +149,10 @@ private[plan] object SharedExchanges {
   private def asPlanned(p: SparkPlan): SparkPlan = p match {
     case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec | _: TopKTapExec | _: BuildKeyTapExec =>
       asPlanned(p.children.head)
-    case other => other.mapChildren(asPlanned)
+    case other =>
+      // By identity: a plan and its copy are equal, and a copy has to be made canonical anew.
+      val below = other.children.map(asPlanned)
+      if (below.zip(other.children).forall { case (x, y) => x eq y }) other else other.withNewChildren(below)
   }
 
   /** The plan without dynamic filters, too. */
