@@ -247,14 +247,13 @@ object RowScans {
   /** The scan with a reader that knows of the filters, where that is of use. */
   private def marked(scan: SparkPlan, spec: ScanSpec): SparkPlan = scan match {
     case f: FileSourceScanExec if isKnown(f) =>
-      val options = f.relation.options + (ScanPlanner.MarkerOption -> spec.marker)
-      ScanPlanner.withFormat(f, new OtherFileFormat(formatOf(f), spec), options)
+      ScanPlanner.withFormat(f, new OtherFileFormat(formatOf(f), spec), f.relation.options + ScanPlanner.Marker)
     case other => other
   }
 
   /** The scan as Spark planned it. */
   def asPlanned(filtered: RowFilteredScanExec): SparkPlan = filtered.child match {
-    case f: FileSourceScanExec => ScanPlanner.withFormat(f, formatOf(f), f.relation.options - ScanPlanner.MarkerOption)
+    case f: FileSourceScanExec => ScanPlanner.withFormat(f, formatOf(f), f.relation.options - ScanPlanner.Marker._1)
     case other => other
   }
 

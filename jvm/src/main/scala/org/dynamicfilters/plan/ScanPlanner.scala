@@ -15,8 +15,10 @@ import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
 /** Puts a filter into a file scan. */
 object ScanPlanner {
 
-  /** Marks the relation: the wrapped format equals Spark's own, so something else must differ. */
-  val MarkerOption = "dynamicfilters.marker"
+  /** Option of a relation whose format knows filters. That format equals Spark's own, and Spark's tree transformations drop a
+    * change to something equal. Which filters a scan has, its node says.
+    */
+  private[plan] val Marker = "dynamicfilters.marker" -> "true"
 
   /** @param scan
     *   a [[FileSourceScanExec]] or one that is filtered already
@@ -199,7 +201,7 @@ object ScanPlanner {
     }
     val marked = relation.copy(
       fileFormat = new DynamicParquetFormat(spec, format, ParquetFormats.countsRows),
-      options = relation.options + (MarkerOption -> spec.marker)
+      options = relation.options + Marker
     )(relation.sparkSession)
     val filtered = DynamicFilterScanExec(spec, withRelation(scan, marked))
     // Adaptive execution asserts that nodes have a logical link.
@@ -213,7 +215,7 @@ object ScanPlanner {
     withFormat(
       scan,
       scan.relation.fileFormat.asInstanceOf[DynamicParquetFormat].plain,
-      scan.relation.options - MarkerOption
+      scan.relation.options - Marker._1
     )
   }
 
@@ -235,7 +237,7 @@ object ScanPlanner {
       case other => other.asInstanceOf[AnyRef]
     }.toArray)
 
-  private val ownOptions = Set(MarkerOption, ScanHint.OptionKey)
+  private val ownOptions = Set(Marker._1, ScanHint.OptionKey)
 
   private def optionsOf(relation: HadoopFsRelation): String =
     relation.options.filterNot(o => ownOptions.contains(o._1)).toSeq.sorted.map(_.toString).mkString(";")

@@ -65,7 +65,7 @@ final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileF
     new OtherFileReader(spec, reader(filters), if (more.isEmpty) null else reader(filters ++ more))
   }
 
-  // Which filters it has, the relation's marker says.
+  // Which filters it has, the scan's node says.
   override def equals(other: Any): Boolean = other match {
     case that: OtherFileFormat => that.inner == inner
     case _ => false

@@ -116,8 +116,9 @@ final class ScanSpec(
     val giveUpSelectivity: Double
 ) extends Serializable {
 
-  /** Text that is equal for equal specs, and seldom for others. */
-  def marker: String = filters.map { case (ref, at) => s"${ref.marker}:${at.mkString(":")}" }.mkString(",")
+  /** Text that is equal for equal scans under equal filters, and seldom for others. */
+  def marker: String =
+    filters.map { case (ref, at) => s"${ref.marker}:${at.mkString(":")}" }.mkString("", ",", s"|${predicates.hashCode}")
 
   /** What the TopK looks for whose filter comes first, if there is one. */
   def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.ref.topK)
@@ -228,7 +229,7 @@ final class ScanSpec(
     case that: ScanSpec => that.filters == filters
     case _ => false
   }
-  override def hashCode: Int = marker.hashCode
+  override def hashCode: Int = filters.hashCode
   override def toString: String = ""
 }
 

@@ -99,11 +99,10 @@ final class TopKRef private (
     val spec: TopKSpec,
     producer: Producer.Value
 ) extends FilterRef(id, producer) {
-  // Not before it is asked for: most TopKs are planned again with each stage that ends, and find no scan.
+  // To make it costs much of a large plan, and only a comparison asks for it: that of an equal operator.
   @transient private lazy val of: SparkPlan = if (producing == null) null else producing.canonicalized
-  @transient private lazy val hash: Int = (of, ordinal, spec).hashCode
 
-  override lazy val marker: String = f"$producer-$hash%08x"
+  override def marker: String = f"$producer-${(ordinal, spec).hashCode}%08x"
 
   @transient private var runs = 0L
   @transient @volatile private var lastRun: PlanRun = _
@@ -127,8 +126,8 @@ final class TopKRef private (
   override def equals(other: Any): Boolean = other match {
     case that: TopKRef =>
       (that eq this) ||
-      (of != null && that.hash == hash && that.ordinal == ordinal && that.spec == spec &&
-        that.producer == producer && that.of == of)
+      (that.ordinal == ordinal && that.spec == spec && that.producer == producer &&
+        of != null && that.of == of)
     case _ => false
   }
   override def hashCode: Int = marker.hashCode
