@@ -1,7 +1,5 @@
 package org.dynamicfilters.plan
 
-import scala.collection.mutable
-
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.execution.SparkPlan
@@ -9,8 +7,6 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.TopKTapExec
-import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.state.{Producer, TopKRef, TopKSpec}
 
 /** Makes min and max without grouping producers: a value that is not better than the best so far cannot matter.
@@ -42,10 +38,6 @@ object AggregatePlanner {
         (),
         s"more than $MaxBounds bounds are not expected to exclude anything"
       )
-      ordinals <- Traverse(wanted) { w =>
-        val at = input.output.indexWhere(_.exprId == w.column.exprId)
-        Either.cond(at >= 0, at, s"the column ${w.column.name} is not in the input")
-      }
       inOrder <- TopKPlanner.isInOrder(input)
       specs <- Traverse(wanted)(w =>
         KeyDomain
@@ -53,25 +45,8 @@ object AggregatePlanner {
           .map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree && inOrder))
       )
       refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(a, spec, i, Producer.aggregate) }
-      names = mutable.LinkedHashMap.empty[Seq[String], Unit]
-      pushed <- new PushDown(
-        "the aggregated column",
-        a.expressions,
-        PushDown.Reach.withinStage,
-        (scan, columns, _) => {
-          val result =
-            if (refs.size == 1) ScanPlanner.filtered(scan, columns.head, refs.head, ScanPlace.near, conf)
-            else ScanPlanner.filteredByEither(scan, columns, refs, ScanPlace.near, conf)
-          if (result.isRight) names(columns.map(_.name)) = ()
-          result
-        }
-      )(input, wanted.map(_.column))
-    } yield {
-      val columns = if (refs.size == 1) names.keys.flatten.toSeq.distinct else names.keys.head
-      val node = TopKTapExec(refs, ordinals, columns, pushed)
-      node.copyTagsFrom(input)
-      node
-    }
+      done <- TopKPlanner.withTap(input, wanted.map(_.column), refs, "the aggregated column", a.expressions, conf)
+    } yield done
   }
 
   /** Above it each row is compared so often, and each bound leaves so few row groups out, that nothing is won. */

@@ -362,7 +362,7 @@ final class JoinPlanner(
         val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
           if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
           else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
-          else ScanPlanner.filtered(scan, cs.head, ref, place, conf)
+          else ScanPlanner.filtered(scan, cs, Seq(ref), place, conf)
         }
         result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))
         result

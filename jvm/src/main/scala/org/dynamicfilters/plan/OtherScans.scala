@@ -20,22 +20,22 @@ object OtherScans {
     case _ => None
   }
 
-  /** @return
-    *   the filtered scan, or why it cannot be filtered by the column
-    */
+  /** As [[ScanPlanner.filtered]]. */
   def filtered(
       scan: SparkPlan,
-      column: Attribute,
-      ref: FilterRef,
+      columns: Seq[Attribute],
+      refs: Seq[FilterRef],
       place: ScanPlace,
       conf: SQLConf
   ): Either[String, SparkPlan] = scan match {
-    case RowScans(s) => RowScans.filtered(s, column, ref, place, conf)
+    case RowScans(s) => RowScans.filtered(s, columns, refs, place, conf)
+    // A source that takes filters takes conditions that all hold.
+    case _ if columns.size > 1 => Left(ScanPlanner.noFileScan(scan))
     case _ =>
       for {
-        _ <- accepts(scan, column, ref.producer, place.crossesExchange)
-        domain <- KeyDomain.of(column.dataType)
-        filter = new ApiFilter(ref, column, domain, place)
+        _ <- accepts(scan, columns.head, refs.head.producer, place.crossesExchange)
+        domain <- KeyDomain.of(columns.head.dataType)
+        filter = new ApiFilter(refs.head, columns.head, domain, place)
         done <- scan match {
           case c: ConsumerScanExec =>
             if (has(c.filters, filter)) Right(c) else consumer(c.filters :+ filter, c.child, filter)

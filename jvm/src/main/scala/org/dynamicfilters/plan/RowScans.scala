@@ -154,26 +154,19 @@ object RowScans {
     case other => other
   }
 
-  /** @return
-    *   the filtered scan, or why the scan cannot be filtered by the column
-    */
+  /** As [[ScanPlanner.filtered]]. */
   def filtered(
       scan: SparkPlan,
-      column: Attribute,
-      ref: FilterRef,
+      columns: Seq[Attribute],
+      refs: Seq[FilterRef],
       where: ScanPlace,
       conf: SQLConf
   ): Either[String, SparkPlan] = {
     val plain = unfiltered(scan)
     val before = columnsOf(scan)
-    if (before.exists(c => (c.ref eq ref) && attribute(plain, c).exprId == column.exprId)) Right(scan)
-    else if (ref.topK.isDefined && before.exists(_.ref.topK.isDefined))
-      Left("the scan is filtered by another TopK already")
-    else
-      for {
-        _ <- accepts(scan, column, ref.producer, where.crossesExchange)
-        added <- target(plain, column, ref, where)
-      } yield wrap(scan, if (ref.topK.isDefined) added +: before else before :+ added, conf)
+    ScanPlanner
+      .withColumns(before, columns, refs)(attribute(plain, _))(target(plain, _, _, where))
+      .map(all => if (all eq before) scan else wrap(scan, all, conf))
   }
 
   private def target(
@@ -183,30 +176,10 @@ object RowScans {
       where: ScanPlace
   ): Either[String, ScanColumn] =
     for {
+      _ <- accepts(scan, column, ref.producer, where.crossesExchange)
       domain <- KeyDomain.of(column.dataType)
       at <- place(scan, column)
     } yield ScanColumn(ref, domain, column.name, at._1, at._2, where)
-
-  /** The same by filters of which a row has to pass only one. */
-  def filteredByEither(
-      scan: SparkPlan,
-      columns: Seq[Attribute],
-      refs: Seq[FilterRef],
-      where: ScanPlace,
-      conf: SQLConf
-  ): Either[String, SparkPlan] = {
-    val plain = unfiltered(scan)
-    val before = columnsOf(scan)
-    if (refs.forall(r => before.exists(_.ref eq r))) Right(scan)
-    else if (before.exists(_.ref.topK.isDefined)) Left("the scan is filtered by another TopK already")
-    else
-      Traverse(columns.zip(refs)) { case (column, ref) =>
-        for {
-          _ <- accepts(scan, column, ref.producer, where.crossesExchange)
-          added <- target(plain, column, ref, where)
-        } yield added.copy(either = true)
-      }.map(added => wrap(scan, before ++ added, conf))
-  }
 
   /** @param scan
     *   filtered by each of the columns already

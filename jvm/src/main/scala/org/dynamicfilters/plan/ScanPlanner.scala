@@ -20,62 +20,61 @@ object ScanPlanner {
     */
   private[plan] val Marker = "dynamicfilters.marker" -> "true"
 
-  /** @param scan
-    *   a [[FileSourceScanExec]] or one that is filtered already
-    * @return
-    *   the filtered scan, or why the scan cannot be filtered by the column
-    */
-  def filtered(
-      scan: SparkPlan,
-      column: Attribute,
-      ref: FilterRef,
-      place: ScanPlace,
-      conf: SQLConf
-  ): Either[String, SparkPlan] = scan match {
-    case OtherScans(s) => OtherScans.filtered(s, column, ref, place, conf)
-    case s: FileSourceScanExec => first(s, column, ref, place, conf)
-    case d: DynamicFilterScanExec =>
-      val plain = d.child.asInstanceOf[FileSourceScanExec]
-      if (d.spec.columns.exists(c => (c.ref eq ref) && columnOf(plain, c).exprId == column.exprId)) Right(d)
-      else if (ref.topK.isDefined && d.spec.columns.exists(_.ref.topK.isDefined))
-        Left("the scan is filtered by another TopK already")
-      else
-        target(plain, column, ref, place).map { added =>
-          val columns = if (ref.topK.isDefined) added +: d.spec.columns else d.spec.columns :+ added
-          wrap(plain, d.spec.withColumns(columns))
-        }
-    case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
-  }
-
-  /** @param columns
-    *   by filter
+  /** Filters a scan by one column, or by several of which a row has to pass only one.
+    *
+    * @param scan
+    *   may be filtered already
     * @param refs
-    *   filters of one producer, of which a row has to pass only one
+    *   by column; several are filters of one producer
     * @return
     *   the filtered scan, or why the scan cannot be filtered
     */
-  def filteredByEither(
+  def filtered(
       scan: SparkPlan,
       columns: Seq[Attribute],
       refs: Seq[FilterRef],
       place: ScanPlace,
       conf: SQLConf
-  ): Either[String, SparkPlan] = {
-    def targets(s: FileSourceScanExec) = Traverse(columns.zip(refs)) { case (column, ref) =>
-      target(s, column, ref, place).map(_.copy(either = true))
-    }
-    scan match {
-      case RowScans(s) => RowScans.filteredByEither(s, columns, refs, place, conf)
-      case s: FileSourceScanExec =>
-        readable(s).flatMap(_ => targets(s)).map(cs => wrap(s, specOf(s, cs.toIndexedSeq, conf)))
-      case d: DynamicFilterScanExec =>
-        val plain = d.child.asInstanceOf[FileSourceScanExec]
-        if (refs.forall(r => d.spec.columns.exists(_.ref eq r))) Right(d)
-        else if (d.spec.columns.exists(_.ref.topK.isDefined)) Left("the scan is filtered by another TopK already")
-        else targets(plain).map(cs => wrap(plain, d.spec.withColumns(d.spec.columns ++ cs)))
-      case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
-    }
+  ): Either[String, SparkPlan] = scan match {
+    case OtherScans(s) => OtherScans.filtered(s, columns, refs, place, conf)
+    case s: FileSourceScanExec =>
+      for {
+        _ <- readable(s)
+        added <- Traverse(columns.zip(refs)) { case (column, ref) => target(s, column, ref, place) }
+      } yield wrap(s, specOf(s, alternatives(added).toIndexedSeq, conf))
+    case d: DynamicFilterScanExec =>
+      val plain = d.child.asInstanceOf[FileSourceScanExec]
+      withColumns(d.spec.columns, columns, refs)(columnOf(plain, _))(target(plain, _, _, place))
+        .map(all => if (all eq d.spec.columns) d else wrap(plain, d.spec.withColumns(all)))
+    case other => Left(noFileScan(other))
   }
+
+  /** What a scan is filtered by, with another producer's filters beside those that it has.
+    *
+    * @param columnOf
+    *   the scan's column that a filter is on
+    * @return
+    *   `before` itself if the scan has these filters already, or why it cannot have them
+    */
+  private[plan] def withColumns(before: IndexedSeq[ScanColumn], columns: Seq[Attribute], refs: Seq[FilterRef])(
+      columnOf: ScanColumn => Attribute
+  )(target: (Attribute, FilterRef) => Either[String, ScanColumn]): Either[String, IndexedSeq[ScanColumn]] = {
+    val wanted = columns.zip(refs)
+    val isTopK = refs.head.topK.isDefined
+    def has(column: Attribute, ref: FilterRef) =
+      before.exists(c => (c.ref eq ref) && columnOf(c).exprId == column.exprId)
+    if (wanted.forall { case (column, ref) => has(column, ref) }) Right(before)
+    else if (isTopK && before.exists(_.ref.topK.isDefined)) Left("the scan is filtered by another TopK already")
+    else
+      Traverse(wanted) { case (column, ref) => target(column, ref) }
+        .map(alternatives)
+        .map(added => if (isTopK && added.size == 1) added.toIndexedSeq ++ before else before ++ added)
+  }
+
+  private def alternatives(columns: Seq[ScanColumn]): Seq[ScanColumn] =
+    if (columns.size == 1) columns else columns.map(_.copy(either = true))
+
+  private[plan] def noFileScan(plan: SparkPlan): String = s"the operator ${plan.nodeName.trim} is no file scan"
 
   /** @param scan
     *   filtered by each of the columns already: so nothing is read for the tuples alone
@@ -116,7 +115,7 @@ object ScanPlanner {
       case OtherScans(s) => OtherScans.accepts(s, column, Producer.join, crossed)
       case d: DynamicFilterScanExec => hasColumn(d.child.asInstanceOf[FileSourceScanExec])
       case s: FileSourceScanExec => readable(s).flatMap(_ => hasColumn(s))
-      case other => Left(s"the operator ${other.nodeName.trim} is no file scan")
+      case other => Left(noFileScan(other))
     }
   }
 
@@ -129,18 +128,6 @@ object ScanPlanner {
 
   private[plan] def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =
     scan.output(if (c.isPartitionColumn) scan.requiredSchema.length + c.partitionOrdinal else c.ordinal)
-
-  private def first(
-      scan: FileSourceScanExec,
-      column: Attribute,
-      ref: FilterRef,
-      place: ScanPlace,
-      conf: SQLConf
-  ): Either[String, SparkPlan] =
-    for {
-      _ <- readable(scan)
-      where <- target(scan, column, ref, place)
-    } yield wrap(scan, specOf(scan, IndexedSeq(where), conf))
 
   private def specOf(scan: FileSourceScanExec, columns: IndexedSeq[ScanColumn], conf: SQLConf): ScanSpec =
     new ScanSpec(

@@ -1,9 +1,18 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Ascending, AttributeReference, Expression, NullsFirst, SortOrder}
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.{
+  Ascending,
+  Attribute,
+  AttributeReference,
+  Expression,
+  NullsFirst,
+  SortOrder
+}
 import org.apache.spark.sql.execution.{SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.operators.TopKTapExec
 import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.settings.Settings
@@ -61,8 +70,6 @@ object TopKPlanner {
         case other => Left(s"the sort key is computed: ${ExpressionText.of(other)}")
       }
       domain <- KeyDomain.of(key.dataType)
-      ordinal = input.output.indexWhere(_.exprId == key.exprId)
-      _ <- Either.cond(ordinal >= 0, (), s"the sort key ${key.name} is not in the input")
       inOrder <- isInOrder(input)
       spec = TopKSpec(
         domain,
@@ -73,21 +80,43 @@ object TopKPlanner {
         wanted.distinct,
         wanted.keepsOrder
       )
-      ref = TopKRef(producer, spec)
-      names = scala.collection.mutable.LinkedHashSet.empty[String]
-      pushed <- new PushDown(
-        "the sort key",
-        producer.expressions,
-        PushDown.Reach.withinStage,
-        (scan, columns, _) => {
-          val column = columns.head
-          val result = ScanPlanner.filtered(scan, column, ref, ScanPlace.near, conf)
-          if (result.isRight) names += column.name
-          result
-        }
-      )(input, Seq(key))
+      done <- withTap(input, Seq(key), Seq(TopKRef(producer, spec)), "the sort key", producer.expressions, conf)
+    } yield done
+  }
+
+  /** @param refs
+    *   by column; of several filters a row has to pass only one
+    * @param what
+    *   the columns are to the producer, for reasons
+    * @param computed
+    *   by the producer, of each row
+    * @return
+    *   the input with a tap on it and the filters in its scans, or why there is none
+    */
+  private[plan] def withTap(
+      input: SparkPlan,
+      columns: Seq[Attribute],
+      refs: Seq[TopKRef],
+      what: String,
+      computed: Seq[Expression],
+      conf: SQLConf
+  ): Either[String, SparkPlan] = {
+    // By scan.
+    val names = mutable.LinkedHashSet.empty[Seq[String]]
+    def toScan(scan: SparkPlan, columns: Seq[Attribute], crossed: Boolean) = {
+      val done = ScanPlanner.filtered(scan, columns, refs, ScanPlace.near, conf)
+      if (done.isRight) names += columns.map(_.name)
+      done
+    }
+    for {
+      ordinals <- Traverse(columns) { c =>
+        val at = input.output.indexWhere(_.exprId == c.exprId)
+        Either.cond(at >= 0, at, s"the column ${c.name} is not in the input")
+      }
+      pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, toScan)(input, columns)
     } yield {
-      val node = TopKTapExec(Seq(ref), Seq(ordinal), names.toSeq, pushed)
+      val shown = if (refs.size == 1) names.flatten.toSeq else names.head
+      val node = TopKTapExec(refs, ordinals, shown, pushed)
       node.copyTagsFrom(input)
       node
     }

@@ -63,7 +63,7 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     )(p, Seq(column))
 
   private def filtered(scan: SparkPlan, u: DynamicFilterPredicate, column: Attribute): Either[String, SparkPlan] =
-    ScanPlanner.filtered(scan, column, UserRef(u.generation, u.follows && mayFollow), ScanPlace.near, conf)
+    ScanPlanner.filtered(scan, Seq(column), Seq(UserRef(u.generation, u.follows && mayFollow)), ScanPlace.near, conf)
 
   /** Conditions on partition columns alone end in the scan: Spark lists its files by them. */
   private def byPartition(scan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
