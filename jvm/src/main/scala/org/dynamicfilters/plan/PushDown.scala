@@ -133,11 +133,7 @@ final class PushDown(
         case Some(reason) => Left(reason)
         case None => down(e.children.head, columns, way.below(e).crossing(true)).map(c => e.withNewChildren(Seq(c)))
       }
-    // Only to learn why: what runs already cannot be filtered by planning.
-    case q: adaptive.QueryStageExec if reach.beyondExchange =>
-      Left(down(q.plan, columns, way).swap.getOrElse(RunsAlready))
-    case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec if reach.beyondExchange =>
-      down(plan.children.head, columns, way).map(c => plan.withNewChildren(Seq(c)))
+    case _: adaptive.QueryStageExec if reach.beyondExchange => Left(RunsAlready)
     case other => Left(stops(other))
   }
 
