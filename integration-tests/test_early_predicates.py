@@ -42,23 +42,6 @@ def test_not_without_those_that_guard_them(spark: SparkSession, tmp_path: Path) 
         assert not any("a predicate failed" in reason for reason in scan["reasons"]), str(run)
 
 
-def test_like_is_asked_by_its_parts(spark: SparkSession, tmp_path: Path) -> None:
-    """A LIKE with many wildcards may never end; that a row contains all its parts is known at once."""
-    text = [f"{'x' if k % 500 else 'one and two' if k % 1000 else 'two and one'} {k}" for k in range(40_000)]
-    wide = [format(k * 7_919, "x").rjust(200, "a") for k in range(40_000)]
-    table = pa.table({"day": [7] * 40_000, "id": range(40_000), "text": text, "wide": wide})
-    joins.view(spark, tmp_path, "liked", table, row_group_size=20_000)
-    query = "SELECT day, id, wide FROM liked WHERE text {} '%one%two%' ORDER BY day DESC, id LIMIT 20"
-    pruned = {}
-    for operator in ("LIKE", "NOT LIKE"):
-        run = Comparer(spark)(query.format(operator), fires=operator == "LIKE").on
-        assert len(run.rows) == 20
-        (scan,) = run.scans
-        pruned[operator] = scan["rows_pruned"]
-    assert pruned["LIKE"] > 0, pruned
-    assert pruned["NOT LIKE"] == 0, pruned
-
-
 @pytest.mark.parametrize("least", ["'0'", "'e'"])
 def test_where_nearly_all_rows_pass(spark: SparkSession, tmp_path: Path, least: str) -> None:
     """All rows have the same first key: its bound leaves none out. The predicate leaves out none, or most."""

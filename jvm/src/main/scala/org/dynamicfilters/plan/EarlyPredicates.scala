@@ -3,7 +3,6 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.scan.NeverFails
 
 /** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files, and with a
@@ -26,53 +25,8 @@ private[plan] object EarlyPredicates {
           case _ => false
         }
     scan.dataFilters
-      .flatMap(weakened)
       .filter(isAskable)
       .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
-  }
-
-  /** True wherever the predicate is, without LIKE: `a LIKE '%b%c'` is true of nothing but what contains b and ends with c.
-    *
-    * LIKE is asked of decoded text, the others of bytes: bytes that are no UTF-8 are like a U+FFFD of a pattern, and not equal.
-    */
-  private[plan] def weakened(p: Expression): Option[Expression] = p match {
-    case Like(e, Literal(pattern: UTF8String, StringType), escape) if e.dataType == StringType =>
-      Some(pattern.toString)
-        .filter(!_.contains('\uFFFD'))
-        .toSeq
-        .flatMap(parts(_, escape))
-        .map(_(e))
-        .reduceOption(And(_, _))
-    case And(l, r) => (weakened(l) ++ weakened(r)).reduceOption(And(_, _))
-    case Or(l, r) => for { a <- weakened(l); b <- weakened(r) } yield Or(a, b)
-    case _ => Some(p)
-  }
-
-  /** What stands between the wildcards of a pattern, and where. */
-  private def parts(pattern: String, escape: Char): Seq[Expression => Expression] = {
-    val found = Seq.newBuilder[(String, Boolean, Boolean)]
-    val text = new StringBuilder
-    var isFirst = true
-    def end(isLast: Boolean): Unit = {
-      if (text.nonEmpty) found += ((text.toString, isFirst, isLast))
-      text.clear()
-      isFirst = false
-    }
-    val chars = pattern.iterator
-    while (chars.hasNext) chars.next() match {
-      case c if c == escape => if (chars.hasNext) text += chars.next()
-      case '%' | '_' => end(isLast = false)
-      case c => text += c
-    }
-    end(isLast = true)
-    found.result().map { case (text, first, last) =>
-      val literal = Literal.create(text, StringType)
-      (e: Expression) =>
-        if (first && last) EqualTo(e, literal)
-        else if (first) StartsWith(e, literal)
-        else if (last) EndsWith(e, literal)
-        else Contains(e, literal)
-    }
   }
 
   private def isFlat(a: Attribute): Boolean = a.dataType match {
