@@ -12,17 +12,37 @@ import org.dynamicfilters.user.DynamicFilterFunctions
 /** `spark.sql.extensions=org.dynamicfilters.DynamicFiltersExtensions`: enough by itself, for places where plugins cannot be
   * set, as a Spark Connect server in the client's own process.
   *
-  * Rules, in the order in which a query meets them:
-  *   1. parser: nothing. Analysis: [[HintResolution]] reads hints; [[SettingsCheck]] and [[PruneCheck]] refuse what is wrong.
-  *   1. normalization, once a query and before Spark looks for cached data: [[PinUserFilters]]; [[UnknownSettings]] warns.
-  *   1. optimizer: [[HintPlacement]] moves hints into relations. Planner: [[HintStrategy]] drops what is left of them.
-  *   1. physical plan, without adaptive execution: when exchanges are in, and before columnar transitions and the reuse of equal
-  *      exchanges, [[DynamicFilterColumnarRule]] runs [[DynamicFilterRule]] on the whole plan, and [[PinnedQueryRule]] after it.
-  *   1. physical plan, with adaptive execution: the whole query is one leaf for the columnar rules, so [[PinnedQueryRule]] alone
-  *      has something to do. [[DynamicFilterRule]] runs among the query stage preparation rules, on the whole plan, at the start
-  *      and whenever it is planned anew; the columnar rules see each stage and then leave joins alone.
+  * Spark's phases, and in them our rules in the order in which a query meets them:
+  * {{{
+  *   SQL text, DataFrame
+  *     |
+  *   analysis            HintResolution          reads DYNAMIC_FILTER and NO_DYNAMIC_FILTER
+  *     |                 SettingsCheck           refuses SET of a key that is no setting
+  *     |                 PruneCheck              refuses dynamic_filter_prune under NOT, OR, CASE
+  *     |
+  *   normalization       PinUserFilters          one generation of each user filter for the query
+  *     |                 UnknownSettings         warns of keys that spark.conf.set took
+  *   (cached data is looked up here)
+  *     |
+  *   optimizer           HintPlacement           moves hints into relations
+  *     |
+  *   planner             HintStrategy            drops hints that are left
+  *     |
+  *     +-- adaptive execution off ----------------- adaptive execution on --+
+  *     |                                                                    |
+  *   whole plan, exchanges are in                 whole plan, at the start and after each stage
+  *   DynamicFilterColumnarRule                    DynamicFilterRule(adaptive = true)
+  *     = DynamicFilterRule(adaptive = false)                                |
+  *     |                                          each stage, before it runs
+  *     |                                          DynamicFilterColumnarRule, which leaves joins alone
+  *     |                                                                    |
+  *   whole plan                                   whole plan, which is one leaf here
+  *   PinnedQueryRule                              PinnedQueryRule
+  *     |                                                                    |
+  *   columnar transitions, reuse of exchanges     columnar transitions of each stage
+  * }}}
   *
-  * [[DynamicFilterRule]] plans users' filters first, then TopKs, aggregates and joins.
+  * [[DynamicFilterRule]] plans in this order: users' filters, TopKs, aggregates, joins.
   *
   * Injects nothing on a Spark line that is not supported.
   */
