@@ -212,12 +212,12 @@ test check: $(VENV)
 	  $(PYTHON) tools/test_summary.py $$status $$start $(REPORTS) jvm/target/test-reports
 
 # What all others use is there before they start.
-build-parts: lint-python test-jvm wheel
+build-parts: lint-python wheel
 
-# The longest one first.
-test-parts: test-classic test-unit linkage test-local-cluster test-connect test-docs $(OLDER_SPARKS:%=test-core-%)
+# The longest ones first.
+test-parts: test-classic test-local-cluster test-jvm test-connect $(OLDER_SPARKS:%=test-core-%) test-docs test-unit linkage
 
-check-parts: check-classic check-local-cluster test-unit
+check-parts: check-classic test-jvm check-local-cluster test-unit
 
 lint: lint-python lint-scala
 
@@ -233,10 +233,9 @@ format: $(VENV)
 	.venv/bin/ruff format --quiet .
 	tools/sbt scalafmtAll
 
-# Formatting, tests and jar in one start of sbt.
+# Without the jar, which the other parts of make test read meanwhile.
 test-jvm:
-	tools/sbt scalafmtCheckAll test jvm/assembly faults/package
-	touch $(JAR)
+	tools/sbt scalafmtCheckAll test
 
 linkage: linkage-$(SPARK) $(OLDER_SPARKS:%=linkage-%)
 
