@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 
 
 #: The mark of tests that have a reason to run in a mode other than classic: they need processes, or the
-#: client makes a difference. Of all others, whose engine is the same everywhere, a sample runs there.
+#: client makes a difference. Of all others, whose engine is the same everywhere, few run there.
 REASON = {"local-cluster": "processes", "connect": "client"}
-#: How a query is executed: each value occurs in each sample. What it is (its shape, types and values) is only
+#: How a query is executed: each value occurs in each mode. What it is (its shape, types and values) is only
 #: in the modes that have a reason.
 AXES = frozenset({"strategy", "adaptive", "planner_mode", "reader", "full_retry", "kept", "cached", "how"})
+#: On older lines each test of the core is run once, and each way to execute a query.
+CORE_AXES = AXES | {choice.FUNCTION}
 _EVERY = bool(os.environ.get("EVERY_CASE"))
-ONE_IN_OF_OWN = 3
-ONE_IN_OF_SAMPLE = 10
-ONE_IN_OF_CORE = 4
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,13 +43,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     core = markers == "core"
     reason = None if core else REASON.get(mode)
     own = {case for item, case in cases.items() if not core and _is_own(item, reason)}
-    chosen = _chosen(own, 1 if _EVERY and not reason else ONE_IN_OF_OWN, mode, axes=None)
-    chosen |= _chosen(
-        set(cases.values()) - own,
-        ONE_IN_OF_CORE if core else ONE_IN_OF_SAMPLE,
-        "core" if core else mode,
-        axes=None if _EVERY else AXES,
-    )
+    chosen = own if _EVERY and not reason else _chosen(own, mode, axes=None)
+    others = CORE_AXES if core else AXES
+    chosen |= _chosen(set(cases.values()) - own, "core" if core else mode, None if _EVERY else others)
     sizes = Counter(item.path.stem for item in items if cases.get(item) in chosen)
     number, parts = map(int, config.getoption("--part").split("/"))
     modules = choice.parts(sizes, parts)[number - 1]
@@ -63,8 +58,8 @@ def _is_own(item: pytest.Item, reason: str | None) -> bool:
     return reason is None or item.get_closest_marker(reason) is not None
 
 
-def _chosen(cases: set[choice.Case], one_in: int, salt: str, axes: choice.Axes) -> set[choice.Case]:
-    chosen = choice.choose(list(cases), one_in, salt, axes)
+def _chosen(cases: set[choice.Case], salt: str, axes: choice.Axes) -> set[choice.Case]:
+    chosen = choice.choose(list(cases), salt, axes)
     lost = choice.not_covered(cases, chosen, axes)
     if lost:
         raise pytest.UsageError(

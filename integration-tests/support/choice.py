@@ -16,6 +16,8 @@ from typing import Any
 Value = tuple[str, str, str]
 #: Names of the parameters whose every value is wanted; None: every value of all, and each function.
 Axes = Collection[str] | None
+#: Among these names it stands for each test function.
+FUNCTION = "function"
 
 
 @dataclass(frozen=True)
@@ -33,50 +35,41 @@ class Case:
     parameters: tuple[tuple[str, str], ...] = ()
 
     def values(self, axes: Axes = None) -> frozenset[Value]:
-        """What running this test covers: its parameters' values, and the test function itself.
+        """What running this test covers: its parameters' values, the test function and the module.
 
-        With `axes` only the values of these parameters, and the module.
+        With `axes` only the values of these parameters, the module, and the function if `axes` has FUNCTION.
         """
-        if axes is None:
-            own = {(self.module, parameter, value) for parameter, value in self.parameters}
-            return frozenset(own | {(self.module, "function", self.name.partition("[")[0])})
-        own = {(self.module, parameter, value) for parameter, value in self.parameters if parameter in axes}
-        return frozenset(own | {(self.module, "module", self.module)})
+        found = {(self.module, "module", self.module)}
+        if axes is None or FUNCTION in axes:
+            found.add((self.module, FUNCTION, self.name.partition("[")[0]))
+        own = (pair for pair in self.parameters if axes is None or pair[0] in axes)
+        return frozenset(found | {(self.module, parameter, value) for parameter, value in own})
 
 
 def text(value: Any, index: int) -> str:
-    """A parameter's value as text: itself where it is short and the same in each run, else its position."""
-    return str(value) if value is None or isinstance(value, str | int | float) else f"#{index}"
+    """A parameter's value as text: what it looks like if that is the same in each run, else `index`.
+
+    Args:
+        index: pytest's, which numbers tests: it tells equal values of two tests apart.
+    """
+    shown = str(value) if isinstance(value, str) else repr(value)
+    return f"#{index}" if " at 0x" in shown else shown
 
 
-def choose(cases: Sequence[Case], one_in: int, salt: str = "", axes: Axes = None) -> set[Case]:
-    """Chooses about one in `one_in`, such that each value of each parameter and each function is among them.
+def choose(cases: Sequence[Case], salt: str = "", axes: Axes = None) -> set[Case]:
+    """Chooses the fewest tests, or nearly so, that have each value of each parameter and each function.
 
     With `axes`: each value of these parameters in each module that has it, and each module.
 
-    First come the fewest tests that have all values, or nearly so; then, up to the share, those with the
-    least hashes.
-
     Args:
-        cases: those to choose from.
-        one_in: 1 chooses all. Where the values need more tests than the share has, more are chosen.
         salt: another one chooses others, for example a mode's name.
 
     Returns:
         The chosen; the same in every run and on every machine, in whatever order `cases` are.
-
-    Raises:
-        ValueError: `one_in` is less than 1.
     """
-    if one_in < 1:
-        raise ValueError(f"one_in is {one_in}, must be at least 1")
-    left = sorted(cases, key=lambda case: _hash(case, salt))
-    chosen: list[Case] = []
-    for module in sorted({case.module for case in cases}):
-        chosen += _covering([case for case in left if case.module == module], axes)
-    taken = set(chosen)
-    more = max(0, -(-len(left) // one_in) - len(taken))
-    return taken.union([case for case in left if case not in taken][:more])
+    by_hash = sorted(cases, key=lambda case: _hash(case, salt))
+    modules = sorted({case.module for case in cases})
+    return {c for m in modules for c in _covering([case for case in by_hash if case.module == m], axes)}
 
 
 def parts(sizes: Mapping[str, int], count: int) -> list[set[str]]:
