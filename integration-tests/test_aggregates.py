@@ -78,9 +78,8 @@ def test_filtered(same_twice: Check, case: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", tables.TYPES)
 def test_types(same_twice: Check, kind: str) -> None:
-    for calls in (f"min({kind})", f"max({kind})", f"min({kind}), max({kind})"):
-        result = same_twice(f"SELECT {calls} FROM t WHERE grp > 1")
-        assert any(f["generation"] > 0 for f in result.filters), result.analysis
+    result = same_twice(f"SELECT min({kind}), max({kind}) FROM t WHERE grp > 1")
+    assert any(f["generation"] > 0 for f in result.filters), result.analysis
 
 
 def test_only_the_row_groups_with_the_ends_are_read(same_twice: Check) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(170)]
+pytestmark = pytest.mark.timeout(170)
 
 # By its files b1 is too large for a broadcast, and small enough when its keys are there. (Above HAVING, the
 # threshold of adaptive execution's own does not count: Spark forgets that the size was measured.)
@@ -89,6 +89,7 @@ def _join(having: int, columns: str = "count(f.v)") -> str:
     )
 
 
+@pytest.mark.processes
 @pytest.mark.core
 def test_tap_of_a_stage_is_the_only_one(compare: Comparer) -> None:
     """The scan still waits for b2 when b1 becomes a broadcast."""
@@ -96,6 +97,7 @@ def test_tap_of_a_stage_is_the_only_one(compare: Comparer) -> None:
     joins.assert_pruned(run, "x")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("reuse", ["true", "false"])
 @pytest.mark.parametrize("first", [0, 1])
 def test_filter_of_two_subqueries_keeps_the_keys_of_both(compare: Comparer, first: int, reuse: str) -> None:
@@ -172,6 +174,7 @@ def _twice_grouped(having: int) -> str:
     return f"(SELECT x FROM {grouped} GROUP BY x HAVING sum(n) > {having})"
 
 
+@pytest.mark.processes
 @pytest.mark.core
 @pytest.mark.parametrize("first", [0, 1])
 def test_filter_of_two_joins_keeps_the_keys_of_both(compare: Comparer, first: int) -> None:
@@ -195,6 +198,7 @@ def test_nested_joins_of_one_filter_do_not_wait_for_each_other(compare: Comparer
     assert compare(query, BECOMES_BROADCAST, FOREVER, fires=None).on.seconds < 30
 
 
+@pytest.mark.processes
 @pytest.mark.core
 @pytest.mark.parametrize("first", [0, 1])
 def test_filter_whose_build_side_ran_without_a_tap_gets_no_other(compare: Comparer, first: int) -> None:

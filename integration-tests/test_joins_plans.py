@@ -328,35 +328,38 @@ REUSES = {
 }
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize("case", REUSES)
-def test_reuse_of_exchanges_is_kept(compare: Comparer, case: str, adaptive: str) -> None:
-    for strategy, settings in STRATEGIES.items():
-        # The exchange of p, which is needed as a whole, is the probe side.
-        whole = (case, strategy) == ("self_join", "shuffled")
-        fires = False if whole else joins.in_time(strategy, adaptive)
-        result = compare(REUSES[case], settings, joins.ADAPTIVE[adaptive], plans=True, fires=fires)
-        assert "Exchange" in result.off.plan
-        for node in ("ReusedExchange", "ShuffleQueryStage", "BroadcastQueryStage"):
-            assert result.on.plan.count(node) == result.off.plan.count(node), (
-                f"{node}\n{result.off.plan}\n{result.on}"
-            )
+def test_reuse_of_exchanges_is_kept(compare: Comparer, case: str, adaptive: str, strategy: str) -> None:
+    settings = STRATEGIES[strategy]
+    # The exchange of p, which is needed as a whole, is the probe side.
+    whole = (case, strategy) == ("self_join", "shuffled")
+    fires = False if whole else joins.in_time(strategy, adaptive)
+    result = compare(REUSES[case], settings, joins.ADAPTIVE[adaptive], plans=True, fires=fires)
+    assert "Exchange" in result.off.plan
+    for node in ("ReusedExchange", "ShuffleQueryStage", "BroadcastQueryStage"):
+        assert result.on.plan.count(node) == result.off.plan.count(node), (
+            f"{node}\n{result.off.plan}\n{result.on}"
+        )
 
 
-def test_reused_build_side_filters_both_probes(compare: Comparer) -> None:
-    for settings in STRATEGIES.values():
-        joins.assert_row_groups_pruned(compare(REUSES["two_probes"], settings).on, "k", "m")
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_reused_build_side_filters_both_probes(compare: Comparer, strategy: str) -> None:
+    settings = STRATEGIES[strategy]
+    joins.assert_row_groups_pruned(compare(REUSES["two_probes"], settings).on, "k", "m")
 
 
-def test_shared_exchange_is_not_narrowed_for_one_consumer(compare: Comparer) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_shared_exchange_is_not_narrowed_for_one_consumer(compare: Comparer, strategy: str) -> None:
     query = (
         "WITH c AS (SELECT k, count(*) AS n FROM p GROUP BY k) "
         "SELECT c.k, c.n FROM c JOIN b ON c.k = b.j UNION ALL SELECT max(k), sum(n) FROM c"
     )
-    for settings in STRATEGIES.values():
-        result = compare(query, settings, plans=True)
-        assert "Exchange" in result.off.plan
-        assert result.off.plan.count("ReusedExchange") == result.on.plan.count("ReusedExchange")
+    settings = STRATEGIES[strategy]
+    result = compare(query, settings, plans=True)
+    assert "Exchange" in result.off.plan
+    assert result.off.plan.count("ReusedExchange") == result.on.plan.count("ReusedExchange")
 
 
 def test_topk_and_join_on_one_scan(compare: Comparer, spark: SparkSession) -> None:
@@ -369,13 +372,14 @@ def test_topk_and_join_on_one_scan(compare: Comparer, spark: SparkSession) -> No
     assert {producers[i] for i in scan["filter_ids"]} == {"join", "topk"}, str(run)
 
 
-def test_views(spark: SparkSession, compare: Comparer) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_views(spark: SparkSession, compare: Comparer, strategy: str) -> None:
     spark.sql("CREATE OR REPLACE TEMP VIEW v1 AS SELECT k AS key, id, payload FROM p WHERE v > 0")
     spark.sql("CREATE OR REPLACE TEMP VIEW v2 AS SELECT j AS key FROM b")
-    for settings in STRATEGIES.values():
-        joins.assert_row_groups_pruned(
-            compare("SELECT v1.id FROM v1 JOIN v2 ON v1.key = v2.key", settings).on, "k"
-        )
+    settings = STRATEGIES[strategy]
+    joins.assert_row_groups_pruned(
+        compare("SELECT v1.id FROM v1 JOIN v2 ON v1.key = v2.key", settings).on, "k"
+    )
 
 
 def test_dataframes(spark: SparkSession, compare: Comparer) -> None:
@@ -397,11 +401,12 @@ def test_the_same_dataframe_again(
         assert frame.count() == len(first)
 
 
-def test_explain_runs_nothing(spark: SparkSession, compare: Comparer) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_explain_runs_nothing(spark: SparkSession, compare: Comparer, strategy: str) -> None:
     query = "SELECT p.id, b.n FROM p JOIN b ON p.k = b.j"
-    for settings in STRATEGIES.values():
-        for adaptive in joins.ADAPTIVE.values():
-            with joins.settings(spark, settings, adaptive, joins.FOREVER):
-                plan = spark.sql(f"EXPLAIN FORMATTED {query}").collect()[0][0]
-            assert "DynamicFilter#" in plan
-            assert "[k: true]" in plan
+    settings = STRATEGIES[strategy]
+    for adaptive in joins.ADAPTIVE.values():
+        with joins.settings(spark, settings, adaptive, joins.FOREVER):
+            plan = spark.sql(f"EXPLAIN FORMATTED {query}").collect()[0][0]
+        assert "DynamicFilter#" in plan
+        assert "[k: true]" in plan

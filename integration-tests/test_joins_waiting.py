@@ -23,7 +23,7 @@ from support.joins import FOREVER, STRATEGIES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(170)]
+pytestmark = pytest.mark.timeout(170)
 
 WAIT = "spark.dynamicFilters.join.waitTimeout"
 PLANS = [(strategy, adaptive) for strategy in STRATEGIES for adaptive in joins.ADAPTIVE]
@@ -80,9 +80,15 @@ def _padded(table: pa.Table, size: int) -> pa.Table:
     return table.append_column("padding", pa.array(padding, pa.binary()))
 
 
+# Rows without filters, by query.
+_stock: dict[str, list[tuple]] = {}
+
+
 def _expected(spark: SparkSession, query: str) -> list[tuple]:
-    with sdf.conf(spark).override(enabled=False):
-        return sorted(tuple(row) for row in spark.sql(query).collect())
+    if query not in _stock:
+        with sdf.conf(spark).override(enabled=False):
+            _stock[query] = sorted(tuple(row) for row in spark.sql(query).collect())
+    return _stock[query]
 
 
 def _run(spark: SparkSession, query: str, *groups: dict[str, str], expected: str = "") -> joins.Run:
@@ -145,6 +151,7 @@ def test_wait_that_may_cost_more_than_the_filter_gives_is_short(spark: SparkSess
     assert _waited(run) >= 1_500, str(run)
 
 
+@pytest.mark.processes
 def test_wait_ends_with_the_filter(spark: SparkSession) -> None:
     run = _run(spark, SLOW_JOIN.format(seconds=1.0), joins.SHUFFLED, FOREVER, expected=QUICK_JOIN)
     joins.assert_row_groups_pruned(run, "k")
@@ -173,6 +180,7 @@ def test_broadcast_is_waited_for(spark: SparkSession) -> None:
         assert run.seconds < QUICK, str(run)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 def test_empty_build_side_ends_the_wait(spark: SparkSession, strategy: str, adaptive: str) -> None:
     for build in ("none", "(SELECT * FROM b WHERE n > 1000)", "(SELECT * FROM b WHERE t = 'nowhere')"):
@@ -196,6 +204,7 @@ def test_empty_probe_side_ends_the_query_before_another_stage_fails(spark: Spark
     assert _waited(run) == 0, str(run)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 @pytest.mark.parametrize("failure", FAILURES)
 def test_failing_build_side_fails_as_without_filters(
@@ -220,6 +229,7 @@ def test_failing_build_side_fails_as_without_filters(
     joins.assert_row_groups_pruned(_run(spark, QUICK_JOIN, joins.SHUFFLED, FOREVER), "k")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 def test_cancelled_while_waiting(spark: SparkSession, strategy: str, adaptive: str) -> None:
     outcome: list[BaseException | list] = []
@@ -270,23 +280,25 @@ def test_cancelled_job_group(spark: SparkSession, spark_mode: str) -> None:
     assert isinstance(outcome[0], Exception)
 
 
-def test_build_side_that_outgrows_every_bound(spark: SparkSession) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_build_side_that_outgrows_every_bound(spark: SparkSession, strategy: str) -> None:
     query = "SELECT p.id, x.n FROM p JOIN many x ON p.k = x.j"
     bounds = {
         "spark.dynamicFilters.join.maxBuildRows": "10",
         "spark.dynamicFilters.in.maxValues": "5",
         "spark.dynamicFilters.maxFilterBytes": "64",
     }
-    for settings in STRATEGIES.values():
-        run = _run(spark, query, settings, bounds, FOREVER)
-        assert run.seconds < QUICK, str(run)
-        (found,) = run.on_column("k")
-        if found["state"] == "disabled":
-            joins.assert_reason(run, "more than")
-        else:
-            assert set(found["form"].split("+")) <= {"range", "bloom"}, str(run)
+    settings = STRATEGIES[strategy]
+    run = _run(spark, query, settings, bounds, FOREVER)
+    assert run.seconds < QUICK, str(run)
+    (found,) = run.on_column("k")
+    if found["state"] == "disabled":
+        joins.assert_reason(run, "more than")
+    else:
+        assert set(found["form"].split("+")) <= {"range", "bloom"}, str(run)
 
 
+@pytest.mark.processes
 def test_waits_hold_no_task_slot(spark: SparkSession) -> None:
     # More waiting scans than there are slots: were one held, the build sides would never run.
     def query(seconds: float) -> str:
@@ -338,6 +350,7 @@ def test_stages_that_are_skipped(spark: SparkSession) -> None:
         assert time.perf_counter() - start < QUICK
 
 
+@pytest.mark.processes
 def test_queries_at_the_same_time(spark: SparkSession) -> None:
     expected = _expected(spark, QUICK_JOIN)
     outcome: list[object] = []

@@ -29,16 +29,6 @@ def test_limits(t: str, assert_same_result: Check, limit: int) -> None:
     assert len(result.on) == min(limit, tables.ROWS)
 
 
-def test_limit_zero(t: str, assert_same_result: Check) -> None:
-    assert assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 0", fires=False).on == []
-
-
-def test_offset_beyond_the_rows(t: str, assert_same_result: Check) -> None:
-    assert assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 10 OFFSET 5000", fires=False).on == []
-    query = f"SELECT * FROM {t} ORDER BY id LIMIT 10 OFFSET 3995"
-    assert len(assert_same_result(query, ordered=True, fires=False).on) == 5
-
-
 def test_limit_above_the_setting(spark: SparkSession, t: str, assert_same_result: Check) -> None:
     spark.conf.set("spark.dynamicFilters.topk.maxLimit", 10)
     try:
@@ -133,29 +123,6 @@ def test_long_strings(spark: SparkSession, tmp_path: Path, assert_same_result: C
     spark.read.parquet(str(path)).createOrReplaceTempView("long_strings")
     for order in ("ASC", "DESC"):
         assert_same_result(f"SELECT * FROM long_strings ORDER BY k {order} LIMIT 5", ordered=True)
-
-
-def test_the_same_dataframe_again(spark: SparkSession, t: str) -> None:
-    frame = spark.table(t).orderBy("id").limit(5)
-    assert [frame.collect() for _ in range(3)] == [frame.collect()] * 3
-
-
-def test_take_and_first(spark: SparkSession, t: str) -> None:
-    frame = spark.table(t).orderBy("id")
-    assert [row["id"] for row in frame.take(3)] == [0, 1, 2]
-    first = frame.first()
-    assert first is not None
-    assert first["id"] == 0
-
-
-def test_failing_query_leaves_the_session_usable(
-    spark: SparkSession, t: str, assert_same_result: Check
-) -> None:
-    with pytest.raises(Exception, match="boom"):
-        spark.sql(
-            f"SELECT id, IF(id = 17, raise_error('boom'), id) AS x FROM {t} WHERE grp >= 0 ORDER BY x LIMIT 5"
-        ).collect()
-    assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 5", ordered=True)
 
 
 def test_corrupt_file_fails_as_without_filters(spark: SparkSession, tmp_path: Path) -> None:

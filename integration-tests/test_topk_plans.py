@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from support import tables
-from support.checks import ORDERS, assert_row_groups_pruned
+from support.checks import ORDERS
 from support.joins import ONE_SCAN_TASK, ROW_BASED, settings
 
 if TYPE_CHECKING:
@@ -100,18 +100,6 @@ def test_each_order_with_two_keys(assert_same_result: Check) -> None:
         assert_same_result(query, ordered=True)
 
 
-def test_partitioned_table(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
-    frame = spark.table("t").selectExpr("*", "id % 4 AS part")
-    frame.write.partitionBy("part").option("parquet.block.size", 32_768).parquet(str(tmp_path / "data"))
-    spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("parted")
-    assert_same_result("SELECT * FROM parted ORDER BY id LIMIT 10", ordered=True)
-    assert_same_result("SELECT * FROM parted WHERE part = 2 ORDER BY id DESC LIMIT 10", ordered=True)
-    # The key is the partition column: whole files are skipped.
-    by_partition = "SELECT * FROM parted ORDER BY part DESC, id LIMIT 10"
-    assert_same_result(by_partition, ordered=True)
-    assert_same_result("SELECT * FROM parted ORDER BY part LIMIT 10", keys=["part"])
-
-
 def test_partitions_with_null(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
     frame = spark.range(0, 4_000, 1, 4).selectExpr(
         "id", "IF(id % 5 = 0, NULL, CAST(id % 5 AS STRING)) AS part"
@@ -188,15 +176,6 @@ def test_nested_columns_beside_the_key(
     assert any(f["generation"] > 0 for f in result.filters)
 
 
-def test_file_metadata_columns(spark: SparkSession, all_types_path: Path, assert_same_result: Check) -> None:
-    frame = spark.read.parquet(str(all_types_path))
-    columns = frame.select("id", "c_string", "_metadata.row_index", "_metadata.file_name")
-    assert_same_result(columns.orderBy("id").limit(10), ordered=True)
-    # The key itself is no column of the file.
-    by_position = frame.selectExpr("id", "_metadata.row_index AS r").orderBy("r", "id").limit(10)
-    assert_same_result(by_position, ordered=True, fires=False)
-
-
 def test_row_based_reader(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
     path = tables.write(tables.all_types(), tmp_path / "known")
     # Bounds of younger files are not remembered.
@@ -207,22 +186,6 @@ def test_row_based_reader(spark: SparkSession, tmp_path: Path, assert_same_resul
     assert_same_result(query, ordered=True)
     with settings(spark, ROW_BASED, ONE_SCAN_TASK):
         assert_same_result(query, ordered=True)
-
-
-@pytest.mark.usefixtures("planner_mode")
-def test_planner_modes(assert_same_result: Check) -> None:
-    assert_same_result(SHAPES["broadcast_inner_join"], ordered=True)
-    assert_row_groups_pruned(assert_same_result("SELECT * FROM t ORDER BY seq LIMIT 10", ordered=True))
-
-
-def test_without_late_materialization(spark: SparkSession, assert_same_result: Check) -> None:
-    key = "spark.dynamicFilters.lateMaterialization.enabled"
-    spark.conf.set(key, "false")
-    try:
-        result = assert_same_result("SELECT * FROM t ORDER BY seq DESC LIMIT 10", ordered=True)
-        assert_row_groups_pruned(result)
-    finally:
-        spark.conf.unset(key)
 
 
 def test_writing_a_topk(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import random
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -218,18 +217,6 @@ def executors(application: str) -> list[int]:
         if _EXECUTOR in command and application.encode() in command:
             found.append(int(entry.name))
     return sorted(found)
-
-
-def wait_for_files(folder: Path, seconds: float = 60.0) -> None:
-    """Returns when there are files of a shuffle below a folder.
-
-    Raises:
-        AssertionError: there are none in time.
-    """
-    until = time.monotonic() + seconds
-    while not ShuffleFiles(folder).maps():
-        assert time.monotonic() < until, f"no shuffle files in {folder}"
-        time.sleep(_POLL_SECONDS)
 
 
 def settings(folder: Path) -> dict[str, str]:
