@@ -91,11 +91,12 @@ def _case(item: pytest.Item) -> choice.Case:
 def spark_config(
     tmp_path_factory: pytest.TempPathFactory, spark_mode: str, pytestconfig: pytest.Config
 ) -> dict[str, str]:
-    # The other modes, and the core on each line, run compiled code. So does what is run of a table format by
+    # Connect, and the core on each line, run compiled code. So does what is run of a table format by
     # itself; its core is mostly the format's own queries over its metadata.
     package = packages.chosen()
     whole = not pytestconfig.option.markexpr
-    interpreted = spark_mode == "classic" and whole == (package is None) and not _EVERY
+    compiles = spark_mode == "connect" or _EVERY
+    interpreted = not compiles and whole == (package is None)
     return {
         **(package.config(tmp_path_factory.mktemp(package.name)) if package else {}),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
