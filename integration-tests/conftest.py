@@ -75,7 +75,10 @@ def _runs(item: pytest.Item, mode: str, markers: str) -> bool:
     large = item.get_closest_marker("large") and "large" not in markers
     drawn = item.get_closest_marker("browser") and "browser" not in markers
     table_format, package = item.get_closest_marker("table_format"), packages.chosen()
-    fits = (table_format.args[0] if table_format else None) == (package.name if package else None)
+    wanted = {package.name if package else None}
+    # One application runs the core of an older line and that of a table format.
+    wanted |= {None} if markers == "core" else set()
+    fits = (table_format.args[0] if table_format else None) in wanted
     return fits and not exhaustive and not large and not drawn
 
 
@@ -91,12 +94,10 @@ def _case(item: pytest.Item) -> choice.Case:
 def spark_config(
     tmp_path_factory: pytest.TempPathFactory, spark_mode: str, pytestconfig: pytest.Config
 ) -> dict[str, str]:
-    # Connect, and the core on each line, run compiled code. So does what is run of a table format by
-    # itself; its core is mostly the format's own queries over its metadata.
+    # Connect, and the core on each line, run compiled code. So does what is run of a table format by itself.
     package = packages.chosen()
     whole = not pytestconfig.option.markexpr
-    compiles = spark_mode == "connect" or _EVERY
-    interpreted = not compiles and whole == (package is None)
+    interpreted = whole and package is None and spark_mode != "connect" and not _EVERY
     return {
         **(package.config(tmp_path_factory.mktemp(package.name)) if package else {}),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
@@ -111,6 +112,15 @@ def spark_config(
         "spark.driver.memory": "2g",
         "spark.buffer.pageSize": "2m",
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _interpreted_format(request: pytest.FixtureRequest) -> None:
+    """In the core of a table format most queries are the format's own, over its metadata."""
+    of_format = any(marker.name == "table_format" for marker in request.node.iter_markers())
+    if of_format and request.config.option.markexpr == "core":
+        for key, value in jvm.INTERPRETED.items():
+            request.getfixturevalue("spark").conf.set(key, value)
 
 
 @pytest.fixture(scope="session")
