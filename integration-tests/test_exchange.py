@@ -220,7 +220,7 @@ held = spark.sql("SELECT value FROM dynamic_filter_live() WHERE name = 'broadcas
 print("BLOCKS", held.value)
 spark.stop()
 """
-    out = run_application(code, tmp_path, seconds=300)
+    out = run_application(code, tmp_path, seconds=300, own_process=True)
     assert value(out, "SAME") == "True"
     assert int(value(out, "BYTES").split()[0]) >= 64 << 20, value(out, "BYTES")
     assert value(out, "BROADCASTS") == "1"

@@ -219,7 +219,8 @@ with faults(spark) as happened:
     print("POSSIBLE", happened)
 spark.stop()
 """
-    out = run_application(code, tmp_path)
+    # What injects faults stays in a JVM that had it once.
+    out = run_application(code, tmp_path, own_process=True)
     assert "--conf spark.dynamicFilters.testing.faults.enabled=true" in value(out, "REFUSED")
     assert "CANNOT_MODIFY" in value(out, "SET enabled")
     assert "testing.faults.spec: no such setting" in value(out, "SET spec")

@@ -123,7 +123,8 @@ for v in sys.argv[4:]:
 spark.stop()
 """
     hidden = [str(v) for v in (_TENTH, _LEAST, _GREATEST)]
-    out = run_application(code, tmp_path, str(data), "false", *hidden)
+    # A log level stays with the JVM.
+    out = run_application(code, tmp_path, str(data), "false", *hidden, own_process=True)
     assert int(value(out, "BUILT")) >= 2
     assert int(value(out, "PLANS")) > 0
     assert value(out, "LOGS") == "2 True"

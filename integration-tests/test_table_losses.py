@@ -62,7 +62,12 @@ compare(query, reducers=8)
 spark.stop()
 """
     out = run_application(
-        CODE + _TABLES[table] + _SLOW + run, tmp_path, json.dumps(settings), "40000", seconds=250
+        CODE + _TABLES[table] + _SLOW + run,
+        tmp_path,
+        json.dumps(settings),
+        "40000",
+        seconds=250,
+        own_process=True,
     )
     assert int(value(out, "LOST")) > 0, out
     assert int(value(out, "FETCHES")) > 0, out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -82,23 +81,10 @@ application = spark.sparkContext.applicationId
 time.sleep(1)
 tell("rest", json.loads(fetch(f"/api/v1/applications/{application}/sql?details=true&length=1000", spark)[1]))
 tell("jobs", json.loads(fetch(f"/api/v1/applications/{application}/jobs", spark)[1]))
-
-view("m", spark.range(100, 140).selectExpr(*(f"id % {i + 7} AS c{i}" for i in range(10))).coalesce(1))
-many = " UNION ALL ".join(f"(SELECT c0 FROM m ORDER BY c{i} LIMIT 1)" for i in range(10))
-for _ in range(int(sys.argv[2])):
-    spark.sql(many).collect()
-newest = settled(spark)
-took = []
-for _ in range(3):
-    start_ = time.perf_counter()
-    status, page = fetch("/DynamicFilters/", spark)
-    took.append(time.perf_counter() - start_)
-tell("many", (status, page, took, fetch(f"/DynamicFilters/query/?id={newest}", spark)))
 tell("application", application)
 spark.stop()
 """
 )
-_QUERIES = 100 if os.environ.get("EVERY_CASE") else 20
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -115,7 +101,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def told(folder: Path) -> dict[str, Any]:
     """What an application fetched of its own UI."""
-    lines = run_application(_APPLICATION, folder, str(_QUERIES), seconds=380).splitlines()
+    lines = run_application(_APPLICATION, folder, seconds=380).splitlines()
     pages = (line.split(" ", 2)[1:] for line in lines if line.startswith("page "))
     return {name: json.loads(text) for name, text in pages}
 
@@ -191,14 +177,6 @@ def test_access_is_that_of_other_tabs(told: dict[str, Any]) -> None:
         assert told[f"acl-{path}"] == [200, 403], path
 
 
-def test_many_queries_of_ten_filters_open_in_a_second(told: dict[str, Any]) -> None:
-    status, page, took, newest = told["many"]
-    print("seconds for the list:", took)
-    assert page.count("10 of 10 in force") >= _QUERIES * 0.9, _ok((status, page))[:3000]
-    assert min(took) < 1
-    assert _ok(newest).count("DynamicFilter#") >= 10
-
-
 def test_nodes_and_metrics_of_the_sql_tab(told: dict[str, Any]) -> None:
     nodes = {
         name: {n["nodeName"]: {m["name"]: m["value"] for m in n["metrics"]} for n in query["nodes"]}
@@ -246,7 +224,7 @@ def test_the_history_server(told: dict[str, Any], folder: Path) -> None:
         assert "Nothing is known" in _ok(ui.get(f"{url}{base}/DynamicFilters/query/?id=99999"))
     log = (folder / "logs" / told["application"]).read_text(encoding="utf-8")
     events = [line for line in log.splitlines() if '"org.dynamicfilters.ui.' in line[:80]]
-    assert len({json.loads(line)["executionId"] for line in events}) == len(events) >= _QUERIES
+    assert len({json.loads(line)["executionId"] for line in events}) == len(events) >= 6
     assert max(map(len, events)) < 20_000
     assert '"expression":"hidden"' in log
 
@@ -270,14 +248,3 @@ def test_a_history_server_without_the_jar_reads_the_log(told: dict[str, Any], fo
         assert "BuildKeys DynamicFilter#" in page
         assert "/DynamicFilters/" not in page
         assert "Dynamic Filters" not in ui.get(f"{url}{base}/DynamicFilters/")[1]
-
-
-def test_without_a_ui_nothing_happens(folder: Path, tmp_path: Path) -> None:
-    code = """
-spark = start("local[1]")
-spark.range(0, 1000).selectExpr("id AS k", "id AS v").write.parquet(str(folder / "p"))
-rows = spark.read.parquet(str(folder / "p")).orderBy("k").limit(2).collect()
-print("rows", len(rows), spark.sparkContext.uiWebUrl, spark.sql("SELECT * FROM dynamic_filters()").count())
-"""
-    assert "rows 2 None 1" in run_application(code, tmp_path)
-    assert "something is not shown" not in (tmp_path / "application.log").read_text(encoding="utf-8")
