@@ -5,9 +5,8 @@ import org.apache.spark.sql.execution.SparkPlan
 
 /** Mixed into a physical operator that does not need all rows of its children.
   *
-  * It says once, when the plan is made, which rows it needs; the filter is made of the rows that pass by while the query runs,
-  * and goes down to the scans that the column comes from. The operator itself keeps working on whatever rows arrive: filters
-  * come late, or not at all.
+  * The operator says at planning time which rows it needs. The filter is made at run time from the rows that reach the operator,
+  * and is pushed to the scans of the column. Filters may come late or never, so the operator must handle all rows.
   *
   * {{{
   * case class Newest(time: Attribute, n: Int, child: SparkPlan) extends UnaryExecNode with FilterProducer {
@@ -18,20 +17,20 @@ import org.apache.spark.sql.execution.SparkPlan
   */
 trait FilterProducer { this: SparkPlan =>
 
-  /** What it needs of its children's rows: at most one of each child. The same on every call. */
+  /** The needed rows, at most one entry for each child. Must be the same on every call. */
   def neededRows: Seq[NeededRows]
 }
 
 /** Which rows of a child an operator needs. */
 sealed trait NeededRows {
 
-  /** Of a child's output; a plain column, else there is no filter. */
+  /** A column of a child's output. There is no filter on a computed column. */
   def column: Attribute
 }
 
-/** The operator needs those rows only that are among the `limit` best of all rows of the child by this column.
+/** The operator needs only the `limit` best rows of the child by this column.
   *
-  * Where the last of them has equals, the operator must not care which of these it gets, unless `ties` is true.
+  * If more rows are equal to the last of them, the operator may get any of these, unless `ties` is true.
   *
   * @param limit
   *   at least 1
@@ -52,9 +51,9 @@ final case class BestRows(
   require(limit >= 1, s"BestRows takes a limit of at least 1, not $limit")
 }
 
-/** The operator needs those rows only whose value equals that of `key` in some row of another child.
+/** The operator needs only rows whose value equals `key` in some row of another child.
   *
-  * That child must be an exchange, or have one below sorts, filters and projections: it is where the keys are collected.
+  * The other child must be an exchange, or have one below sorts, filters and projections. The keys are collected there.
   *
   * @param key
   *   over the other child's output; deterministic

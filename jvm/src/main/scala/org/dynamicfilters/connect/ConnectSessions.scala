@@ -8,10 +8,10 @@ import org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.user.UserFilterCommands
 
-/** Spark Connect's sessions that have filters of their own: these go when the session is closed. */
+/** The Spark Connect sessions that have used user filters. Their filters are dropped when the session is closed. */
 object ConnectSessions {
 
-  /** By Connect's name of a user and of a session, Spark's. */
+  /** Spark's session id, by Connect's user id and session id. */
   private val ids = new ConcurrentHashMap[(String, String), String]()
 
   def used(planner: SparkConnectPlanner): Unit =
@@ -20,11 +20,11 @@ object ConnectSessions {
       SparkAccess.sessionId(planner.session)
     )
 
-  /** Whether Connect tells that a session was closed. By name: a classic driver need not have Connect's classes. */
+  /** Whether the event says that a Connect session was closed. Compares the class name: a classic driver may lack Connect's classes. */
   def isClosed(event: SparkListenerEvent): Boolean =
     event.getClass.getName == "org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed"
 
-  /** Of an event for which [[isClosed]] holds. */
+  /** Takes an event for which [[isClosed]] holds. */
   def closed(event: SparkListenerEvent): Unit = event match {
     case e: SparkListenerConnectSessionClosed =>
       Option(ids.remove((e.userId, e.sessionId))).foreach(UserFilterCommands.sessionEnded)

@@ -10,13 +10,15 @@ import org.sparkproject.connect.protobuf.CodedInputStream
 import org.dynamicfilters.proto.{RunQuery, UserFilterCommand}
 import org.dynamicfilters.user.UserFilterCommands
 
-/** Takes the package's commands from Spark Connect clients: those on users' filters, and queries to run for a report. */
+/** Executes the commands that the Python package sends through Spark Connect: user filter commands, and queries that run for a
+  * report only.
+  */
 class UserFilterCommandPlugin extends CommandPlugin {
 
   /** @param command
-    *   the extension of Connect's command, as bytes: so on every Spark line
+    *   the extension of Connect's command, as bytes
     * @return
-    *   false if it is somebody else's
+    *   false if the command belongs to another plugin
     */
   override def process(command: Array[Byte], planner: SparkConnectPlanner): Boolean = {
     val extension = ProtoAny.parseFrom(command)
@@ -35,16 +37,16 @@ class UserFilterCommandPlugin extends CommandPlugin {
 
 private object UserFilterCommandPlugin {
 
-  /** As Spark Connect's server reads queries by default (`spark.connect.grpc.marshallerRecursionLimit`). */
+  /** Default of `spark.connect.grpc.marshallerRecursionLimit`. */
   val DeepestQuery = 1024
 }
 
-/** Makes the plugin known to Spark Connect. By name only, since a classic driver need not have Connect's classes. */
+/** Registers the plugin with Spark Connect, by name: a classic driver may lack Connect's classes. */
 object ConnectPlugins {
   private val Commands = "spark.connect.extensions.command.classes"
   private val Mine = "org.dynamicfilters.connect.UserFilterCommandPlugin"
 
-  /** Idempotent. In time before Connect's first command: Connect reads the setting then. */
+  /** Idempotent. Must run before the first command, when Connect reads the setting. */
   def register(conf: SparkConf): Unit = {
     val others = conf.get(Commands, "").split(",").map(_.trim).filter(_.nonEmpty)
     if (!others.contains(Mine)) conf.set(Commands, (others :+ Mine).mkString(","))

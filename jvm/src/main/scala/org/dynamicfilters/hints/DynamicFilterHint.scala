@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 
 /** A hint on one relation of an analyzed plan, directly above it.
   *
-  * Lives from the resolution of hints to the optimizer ([[HintPlacement]]). Canonically it is its child, so that a hinted query
-  * still finds its data in the cache.
+  * Exists from the resolution of hints to the optimizer ([[HintPlacement]]). Canonicalizes to its child, so that a hinted query still
+  * uses cached data.
   */
 case class DynamicFilterHint(hint: ScanHint, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output

@@ -11,13 +11,13 @@ import org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTable
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.dynamicfilters.settings.Settings
 
-/** Moves hints into the relations that they are for, as an option of the relation ([[ScanHint.OptionKey]]).
+/** Moves each hint into its relation, as an option of the relation ([[ScanHint.OptionKey]]).
   *
-  * In the optimizer and not earlier, because the option makes the relation another one: by then Spark has looked whether the
-  * data is in the cache, and whether two parts of a plan are the same is asked of plans with equal hints.
+  * Runs in the optimizer, because the option makes relations unequal. By then Spark has replaced cached data, and it compares only
+  * plans with equal hints.
   *
-  * A table expression that Spark computes once for several references keeps the hints in its own text only: with a hint for
-  * one reference its references would be computed apart.
+  * Hints on one reference to a table expression are dropped if Spark computes the expression once for all references. With the
+  * hint Spark would compute it twice. Hints inside the expression stay.
   */
 object HintPlacement extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -26,7 +26,7 @@ object HintPlacement extends Rule[LogicalPlan] {
 
   private def place(plan: LogicalPlan, hint: Option[ScanHint], enabled: Boolean): LogicalPlan = plan match {
     case h: DynamicFilterHint => place(h.child, ScanHint.both(hint, Some(h.hint)), enabled)
-    // It hands options that it does not know to the driver, which may refuse them; nor are such scans filtered early.
+    // The JDBC source passes unknown options to the database driver, which may refuse them.
     case l: DataSourceV2Relation if l.table.isInstanceOf[JDBCTable] => l
     case l @ (_: LogicalRelation | _: DataSourceV2Relation) => if (enabled) hint.fold(l)(marked(l, _)) else l
     case other =>
@@ -56,7 +56,7 @@ object HintPlacement extends Rule[LogicalPlan] {
     ScanHint.OptionKey -> ScanHint.both(known.flatMap(ScanHint.named), Some(hint)).get.name
 }
 
-/** Plans what has not gone through [[HintPlacement]], as where a user excludes that rule: the hint is lost, the query runs. */
+/** Plans a hint that [[HintPlacement]] has not moved, for example if a user excluded that rule. The hint has no effect. */
 object HintStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case h: DynamicFilterHint => planLater(h.child) :: Nil

@@ -51,12 +51,12 @@ object HintResolution extends Rule[LogicalPlan] {
       )
   }
 
-  /** As in Spark's own hints names are compared as they are written: the current database is not asked. */
+  /** Compares names as they are written, without the current database, as Spark's own hints do. */
   private def isEndOf(name: Seq[String], relation: Seq[String]): Boolean =
     name.length <= relation.length &&
       name.zip(relation.takeRight(name.length)).forall { case (a, b) => conf.resolver(a, b) }
 
-  /** Puts the hint on the relations that are named, no deeper than names of this query block reach. */
+  /** Puts the hint on the named relations of this query block. */
   private def where(plan: LogicalPlan, hint: ScanHint)(isNamed: Seq[String] => Boolean): LogicalPlan = plan match {
     case u: UnresolvedRelation if isNamed(u.multipartIdentifier) => everywhere(u, hint)
     case s: SubqueryAlias if isNamed(s.identifier.qualifier :+ s.identifier.name) => everywhere(s, hint)
@@ -66,8 +66,8 @@ object HintResolution extends Rule[LogicalPlan] {
 
   /** Puts the hint on each relation of the plan.
     *
-    * Directly on them, for the analyzer knows what may stand on the path of a correlated subquery, and this node is not among
-    * it.
+    * Directly on the relations: the analyzer allows only certain nodes on the path of a correlated subquery, and this node is not
+    * one of them.
     */
   private def everywhere(plan: LogicalPlan, hint: ScanHint): LogicalPlan = {
     val below =

@@ -6,15 +6,15 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation}
 import org.dynamicfilters.operators.FilteredScan
 
-/** What a user said of dynamic filters for one table. */
+/** A user's hint on one table. */
 sealed abstract class ScanHint(val name: String)
 
 object ScanHint {
 
-  /** Filters whatever the planner expects of it. It never overrides what makes a filter right, nor limits of memory. */
+  /** Plans a filter even if the planner expects no gain. Never overrides correctness or memory limits. */
   case object Use extends ScanHint("DYNAMIC_FILTER")
 
-  /** No filter. */
+  /** Plans no filter. */
   case object Avoid extends ScanHint("NO_DYNAMIC_FILTER")
 
   private val all = Seq(Use, Avoid)
@@ -26,19 +26,19 @@ object ScanHint {
     */
   val OptionKey = "dynamicfilters.hint"
 
-  /** By name, in upper or lower case; None for any other hint. */
+  /** Parses the name of a hint, in any case. None for any other hint. */
   def named(name: String): Option[ScanHint] = {
     val upper = name.toUpperCase(Locale.ROOT)
     all.find(_.name == upper)
   }
 
-  /** Of two hints for a table `NO_DYNAMIC_FILTER` wins, whichever comes first. */
+  /** `NO_DYNAMIC_FILTER` wins over `DYNAMIC_FILTER`. */
   def both(a: Option[ScanHint], b: Option[ScanHint]): Option[ScanHint] =
     if (a.contains(Avoid) || b.contains(Avoid)) Some(Avoid) else a.orElse(b)
 
   private def of(scan: FileSourceScanExec): Option[ScanHint] = scan.relation.options.get(OptionKey).flatMap(named)
 
-  /** The hint on a scan, filtered already or not; None for any other operator. */
+  /** The hint on a scan, whether the scan is filtered yet or not. None for any other operator. */
   def on(plan: SparkPlan): Option[ScanHint] = plan match {
     case s: FileSourceScanExec => of(s)
     case b: BatchScanExec =>
@@ -50,7 +50,7 @@ object ScanHint {
     case _ => None
   }
 
-  /** Why the scan gets no filter, if that is what a hint says. */
+  /** The reason, if a hint forbids filters on the scan. */
   def refusal(plan: SparkPlan): Either[String, Unit] =
     Either.cond(!on(plan).contains(Avoid), (), s"the hint ${Avoid.name} is on the table")
 }

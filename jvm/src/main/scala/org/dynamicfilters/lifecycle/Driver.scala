@@ -16,20 +16,22 @@ object Activation extends Enumeration {
   val Extensions: Value = Value("extensions")
 }
 
-/** The driver's side: hears of queries that start and end. One for each Spark context. */
+/** Starts and stops the driver's side of the plugin, once for each Spark context. */
 object Driver {
 
-  /** All settings of this jar; asked for before a session reads its configuration, because that registers them with Spark. */
+  /** All settings of this jar. Reading this value registers them with Spark, so it is read before a session reads its
+    * configuration.
+    */
   def settings: Seq[Setting[_]] = Settings.all :+ TestHooks.Enabled
 
   private final class Running(val sc: SparkContext, val by: Activation.Value)
   private var running: Option[Running] = None
 
-  /** Idempotent: either entry may come first. */
+  /** Starts it. Idempotent: the plugin and the session extensions both call it. */
   def start(sc: SparkContext, by: Activation.Value): Unit = synchronized {
-    // A session of a context that was stopped may be used for the first time after that.
+    // The first use of a session may come after its context was stopped.
     if (!sc.isStopped && !running.exists(_.sc eq sc)) {
-      // Its end may have been among the events that Spark dropped.
+      // Spark may have dropped the event of its end.
       running.foreach(r => stop(r.sc))
       DriverExchange.stop()
       TestHooksLoader.startDriver(sc)
@@ -40,7 +42,7 @@ object Driver {
     }
   }
 
-  /** The application has ended: nothing of it stays. */
+  /** Releases everything, at the end of the application. */
   def stop(sc: SparkContext): Unit = synchronized {
     if (running.exists(_.sc eq sc)) {
       Executions.instance.clear()

@@ -38,6 +38,6 @@ private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging
     Collections.emptyMap()
   }
 
-  /** Listeners may have missed the end. */
+  /** Called in addition to the listener's `onApplicationEnd`, whose event Spark may have dropped. */
   override def shutdown(): Unit = context.foreach(Driver.stop)
 }

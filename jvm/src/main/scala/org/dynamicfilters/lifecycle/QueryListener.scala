@@ -31,7 +31,9 @@ import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilte
 import org.dynamicfilters.ui.DynamicFiltersTab
 import org.dynamicfilters.user.UserFilterCommands
 
-/** Follows queries: opens their reports, closes their filters when they end, however they end. */
+/** Opens the report of a query when it starts. Completes the report and closes the query's filters when it ends, fails or is
+  * cancelled.
+  */
 final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   override def onOtherEvent(event: SparkListenerEvent): Unit =
     try
@@ -49,7 +51,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
         case _ =>
       }
-    // What else is thrown at a listener ends Spark's context.
+    // Fatal errors are not caught: Spark stops its context for them.
     catch {
       case OwnFailure(e) =>
         logWarning("Dynamic filters: a query is missing from the report", e)
@@ -77,7 +79,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         QueryReports.instance.retained = Settings.get(session.sessionState.conf, Settings.RetainedQueries)
         report.sessionId = SparkAccess.sessionId(session)
         report.showsAs(session)
-        // A query that failed in analysis or planning has no plan, and asking for it would fail again.
+        // A query that failed in analysis or planning has no plan. Asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
           val plan = query.executedPlan match {
             case p: PinnedQueryExec => p.ranIn(e.executionId).getOrElse(p)
@@ -102,7 +104,9 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
     stage.stageInfo.rddInfos.foreach(rdd => RunningStages.ended(rdd.id, well = stage.stageInfo.failureReason.isEmpty))
 
-  /** A plan that is executed again is not started again: Spark keeps its RDD. Its record is found in the plan. */
+  /** Adds the filters and scans of a plan to the report. Spark keeps the RDDs of a plan, so nothing is registered when the plan
+    * runs a second time; this finds it in the plan.
+    */
   private def note(report: QueryReport, node: SparkPlan): Unit = report.synchronized {
     node match {
       case t: TopKTapExec =>
@@ -143,7 +147,9 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
     report.add(UserRun(state))
   }
 
-  /** Of scans that adaptive execution has dropped since they started, too: an empty build side ends a join. */
+  /** Counts files that were never opened. Includes scans that adaptive execution removed from the plan after they started, as it
+    * does for a join with an empty build side.
+    */
   private def countUnopened(report: QueryReport, plan: SparkPlan): Unit = {
     val counted = mutable.HashSet.empty[ScanRun]
     Plans.foreach(plan) {
@@ -167,14 +173,14 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
 
 object QueryListener {
 
-  /** Queries whose tags hold this text keep their plan as text: those that the Python package analyzes. */
+  /** `sdf.analyze` marks its query with a tag that begins so. The report of such a query keeps the plan's text. */
   val AnalyzeTag = "dynamic-filters-"
 }
 
 /** Walks physical plans, into adaptive plans, stages, commands and subqueries. */
 private object Plans {
 
-  /** Each operator once: a subquery is an inner child, too, which made 2^n visits of the n-th of nested ones. */
+  /** Visits each operator once. A subquery is also an inner child, so without `seen` n nested ones would take 2^n visits. */
   def foreach(plan: SparkPlan)(f: SparkPlan => Unit): Unit = {
     val seen = new IdentityHashMap[SparkPlan, Unit]
     def visit(p: SparkPlan): Unit = if (!seen.containsKey(p)) {
@@ -188,7 +194,7 @@ private object Plans {
       p.children.foreach(visit)
       p.subqueries.foreach(visit)
       p match {
-        // The result of a command holds the command's plan, which has run and has its own report.
+        // The plan inside a command's result has run already, and has a report of its own.
         case _: ExecutedCommandExec | _: DataWritingCommandExec | _: CommandResultExec =>
         case other => other.innerChildren.foreach { case inner: SparkPlan => visit(inner); case _ => }
       }

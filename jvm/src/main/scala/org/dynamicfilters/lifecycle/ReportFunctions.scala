@@ -67,7 +67,7 @@ object ReportFunctions {
     .add("duration_ms", LongType)
     .add("times", ArrayType(TimeColumns))
 
-  /** Its row is made when the statement is analyzed, so that Spark needs no job for it. */
+  /** Made of a local relation, so that Spark runs no job for it. */
   private val report = describe(
     "dynamic_filter_report",
     "_FUNC_(tag) - everything of this session's newest query that ran under a tag of this text, once it has ended"
@@ -142,7 +142,7 @@ object ReportFunctions {
   val all: Seq[Description] = Seq(filters, scans, executors, queries, report, counters, users, live, status)
 }
 
-/** Rows are made when the query over them is planned for execution, not when it is analyzed. */
+/** The rows are made when the query over the function is planned for execution, not when it is analyzed. */
 private final class ReportRelation(
     session: SparkSession,
     override val schema: StructType,

@@ -12,7 +12,7 @@ import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TestHooks}
 import org.dynamicfilters.user.UserFilters
 
-/** The rows of the table functions, of one session. */
+/** Makes the rows of the table functions for one session. */
 private[lifecycle] final class ReportReader(session: SparkSession) {
   import ReportReader._
 
@@ -21,13 +21,13 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
   private lazy val reports: Seq[QueryReport] = now()
 
   private def now(): Seq[QueryReport] = {
-    // Queries end on the listener's thread; one that has just returned may not have arrived there.
+    // Reports are completed on the listener's thread, possibly after the query has returned its rows.
     SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
     QueryReports.instance.ofSession(SparkAccess.sessionId(session))
   }
 
-  /** A client of Spark Connect has its rows before the execution has ended, and the session of a query may be known at its end
-    * only.
+  /** Waits until the session's queries have ended. A Spark Connect client has its rows before the execution ends, and the session
+    * of a query may be known only at its end.
     */
   def newest(tag: String): Option[Row] = {
     def found = now().filter(q => q.isRoot && q.tags.exists(isTag(_, tag))).maxByOption(_.executionId)
@@ -44,11 +44,11 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   private def duration(q: QueryReport): Any = since(q, q.endedMillis)
 
-  /** Milliseconds from the query's start, null where one of the two is not known. */
+  /** Milliseconds since the query's start; null if either time is unknown. */
   private def since(q: QueryReport, millis: Long): Any =
     if (q.startedMillis <= 0 || millis <= 0) null else math.max(0L, millis - q.startedMillis)
 
-  // Looked at without the report's lock: a filter may be built for it, and queries that note something wait for the lock.
+  // Without the report's lock: viewing a filter may build it, and running queries wait for that lock.
   private def filtersOf(q: QueryReport): Seq[FilterRecord] = q.synchronized(q.filters.toVector)
 
   private def timeRows(q: QueryReport): Seq[Row] =
@@ -117,7 +117,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       Row.fromSeq(table ++ totals(r) ++ how ++ Seq(unopened, r(BytesReadAgain), s.format))
     }
 
-  /** From row_groups_total to bytes_read. */
+  /** The columns from row_groups_total to bytes_read. */
   private def totals(r: ScanReport): Seq[Long] = {
     import ScanCounter._
     Seq(r(RowGroups), r(RowGroupsPruned), r(Rows), r(Rows) - r(RowsOutput), r(RowsOutput), r(BytesTotal), r(BytesRead))
@@ -194,14 +194,14 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
 private[lifecycle] object ReportReader {
 
-  /** How long a report may be behind its query: Spark's listeners may have much to do. */
+  /** Longest wait for Spark's listeners. */
   private val EndMillis = 10000L
 
-  /** A query may leave no report at all: where the answer is known without running anything, Spark runs nothing. */
+  /** Shorter wait for a query without a report: Spark runs nothing if it knows the answer from the plan. */
   private val BeginMillis = 500L
   private val PollMillis = 20L
 
-  // Spark puts session, user and thread before a tag, and adds tags of its own.
+  // Spark prefixes a tag with session, user and thread, and adds tags of its own.
   private val Decorated = "(?:.*-thread-[0-9a-f-]{36}-|SparkConnect_.*_Tag_)(.*)".r
 
   private def isTag(decorated: String, tag: String): Boolean = decorated == tag || (decorated match {

@@ -9,11 +9,11 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.{RpcAccess, SparkAccess}
 import org.dynamicfilters.state.{TestHooks, TestHooksProvider}
 
-/** Installs the hooks of the jar of faults in applications that were started for tests, with `testing.faults.enabled=true`. */
+/** Installs the fault hooks of the jar `faults` if the application was started with `testing.faults.enabled=true`. */
 private[lifecycle] object TestHooksLoader extends Logging {
   def startDriver(sc: SparkContext): Unit = install(SparkAccess.confOf(sc))(_.onDriver(sc))
 
-  /** In local mode the driver's hooks serve tasks, too. */
+  /** On an executor. In local mode the driver's hooks also serve tasks. */
   def startExecutor(): Unit = if (!RpcAccess.isDriver) install(SparkEnv.get.conf)(_.onExecutor())
 
   private def install(conf: SparkConf)(hooks: TestHooksProvider => TestHooks): Unit =

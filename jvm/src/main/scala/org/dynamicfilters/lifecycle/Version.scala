@@ -5,13 +5,13 @@ import scala.util.Using
 
 object Version {
 
-  /** As in the file VERSION of the project. */
+  /** The content of the project's file VERSION. */
   lazy val current: String =
     Using(Source.fromInputStream(getClass.getResourceAsStream("/org/dynamicfilters/version.txt"), "UTF-8"))(
       _.mkString.trim
     )
       .getOrElse("unknown")
 
-  /** Of the table functions and messages that clients rely on; raised when they change incompatibly. */
+  /** Version of the table functions and messages that clients rely on. Raised by incompatible changes. */
   val protocol = 1
 }

@@ -34,8 +34,8 @@ final case class KeyTap(ref: JoinRef, keys: Seq[Expression]) {
 
 /** Collects the keys of a join's build side while they go into its exchange.
   *
-  * Each partition hands over what it found once, when its rows have ended. Equal to its child in comparisons of plans, so that
-  * Spark reuses the exchange above as it would without the tap.
+  * Each partition reports its keys once, at the end of its rows. A canonicalized tap is its canonicalized child, so that Spark
+  * reuses the exchange above as it would without the tap.
   *
   * @param broadcast
   *   whether the exchange above is a broadcast
@@ -68,7 +68,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       other.transform { case b: BoundReference => output(b.ordinal) }.sql
   }
 
-  /** The same with other taps. */
+  /** A copy with other taps. */
   def copyWith(taps: Seq[KeyTap]): BuildKeyTapExec = {
     val node = copy(taps = taps)
     node.copyTagsFrom(this)
@@ -114,7 +114,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
         new Collected(t.ref.parts, t.keys, limits, partitions, accumulator)
       }.toArray
       val counts = TapCounts(longMetric("rows"), longMetric("keyBytes"), longMetric("gaveUp"))
-      // The index of this RDD's partition, not the task's.
+      // The partition index of this RDD, which may differ from the task's.
       val tapped =
         new MappedRDD(rows, (i, it: Iterator[InternalRow]) => new KeyTapIterator(it, i, collected, counts))
       execution.foreach(RunningStages.buildStarted(_, tapped.id, wanted.map(_.ref.state)))
@@ -127,16 +127,16 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
 
 object BuildKeyTapExec {
 
-  /** In plans as text. */
+  /** Text of the operator in plans. */
   val Name = "BuildKeys"
 
-  /** Why there is no filter of an exchange that runs or has run without a tap. */
+  /** Reason: Spark reuses an exchange that runs, or has run, without a tap. */
   val RanWithoutTap = "the build side was exchanged before without a tap for this key"
 
-  /** Why a filter does not come whose tap has gone from the plan. */
+  /** Reason: adaptive execution has removed the tap from the plan. */
   val PlannedAway = "adaptive execution planned the build side away"
 
-  /** The tap under an exchange, which may be used again or be a stage's. */
+  /** The tap below an exchange. Looks through query stages and reused exchanges. */
   def under(p: SparkPlan): Option[BuildKeyTapExec] = p match {
     case r: ReusedExchangeExec => under(r.child)
     case q: ExchangeQueryStageExec => under(q.plan)
@@ -146,9 +146,9 @@ object BuildKeyTapExec {
 
   /** An exchange with a tap below it.
     *
-    * The tap has no link to a logical plan: adaptive execution would take it for the operator that it is above, and compare plans
-    * with it in that operator's place. Then an aggregate of no groups was not known as empty, and where the exchange was planned
-    * away, the tap stayed in a join's probe side, where nobody came to it while a scan waited for it.
+    * The tap has no link to a logical plan. With a link, adaptive execution would take the tap for its child operator. It would
+    * not see that an aggregate without groups is empty. If it then dropped the exchange, the tap would remain in a join's probe
+    * side, and a scan would wait for it in vain.
     */
   def under(exchange: Exchange, taps: Seq[KeyTap]): Exchange =
     exchange
@@ -157,7 +157,7 @@ object BuildKeyTapExec {
       )
       .asInstanceOf[Exchange]
 
-  /** What the session lets a build side collect. */
+  /** The session's limits for collecting keys. */
   def limits(conf: SQLConf): KeyLimits = KeyLimits(
     Settings.get(conf, Settings.JoinMaxBuildRows),
     Settings.get(conf, Settings.InMaxValues),
@@ -167,7 +167,7 @@ object BuildKeyTapExec {
   )
 }
 
-/** What the driver knows of a tap's filters, as metrics of the tap. Added, because several taps may be one operator's. */
+/** The state of a tap's filters as metrics of its operator, summed over the operator's taps. */
 private final class TapShows(sc: SparkContext, executionId: String, metrics: Map[String, SQLMetric])
     extends JoinState.Shows
     with Logging {
@@ -181,11 +181,11 @@ private final class TapShows(sc: SparkContext, executionId: String, metrics: Map
     catch { case NonFatal(e) => logWarning("Dynamic filters: a metric is not shown", e) }
 }
 
-/** A tap's metrics, in its tasks. */
+/** The metrics that a tap's tasks count. */
 private final case class TapCounts(rows: SQLMetric, bytes: SQLMetric, gaveUp: SQLMetric)
 
-/** Passes rows on and collects their keys. A failure of ours stops the collecting, never the rows: the partition then does not
-  * report, and the filter never becomes ready.
+/** Passes rows on and collects their keys. If collecting fails, the rows still pass; the partition does not report, so the
+  * filter is never used.
   */
 private final class KeyTapIterator(
     rows: Iterator[InternalRow],

@@ -11,14 +11,14 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
 
-/** A scan of cached data under dynamic filters: batches are left out by their statistics, rows below an exchange.
+/** A scan of cached data under dynamic filters. Skips batches by their statistics, and drops single rows below an exchange.
   *
-  * Works on what comes out of the cache: what fills it, maybe in the same task, is not filtered.
+  * Filters only what comes out of the cache. The plan that fills the cache, possibly in the same task, is not filtered.
   *
   * @param spec
   *   its ordinals are positions in the child's output; there are no partition columns
   * @param child
-  *   the scan as Spark planned it; adaptive execution puts a stage around it, which fills the cache
+  *   Spark's scan. Adaptive execution wraps it in a stage, which fills the cache
   * @param isRepeatable
   *   see [[CachedBatches]]
   */
@@ -35,7 +35,7 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read")
   )
 
-  // Where rows are not tested one by one, whole batches are counted.
+  // If rows are not tested, the batches are counted as a whole.
   override protected def countsRows: Boolean = spec.testsBatches
   override protected def counted: Seq[Counted] = Seq(
     Counted(RowGroups, None, "batches"),
@@ -70,7 +70,7 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     tracked(rows, startRun())
   }
 
-  /** As Spark's scan makes them, by the query's own predicates, and then by the filters. */
+  /** Batches that pass the query's own predicates, as in Spark's scan, and then the filters. */
   private def batches(scan: InMemoryTableScanExec): RDD[CachedBatch] = {
     val relation = scan.relation
     val cached = relation.cacheBuilder.cachedColumnBuffers
@@ -85,7 +85,7 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
       scan.attributes.indices.map(position),
       isRepeatable
     )
-    // The operator that runs in its place counts what the wrapped one would.
+    // This operator runs in place of the wrapped one, and counts its metrics.
     val rows = scan.longMetric("numOutputRows")
     new MappedRDD(
       byPredicates,
@@ -102,17 +102,17 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
 
 object CachedScanExec {
 
-  /** What reports call cached data that is not a table. */
+  /** Name in reports for cached data without a table name. */
   val Unnamed = "cached data"
 
-  /** The scan of cached data that an operator is, or runs in a stage of adaptive execution. */
+  /** The scan of cached data that this operator is, or wraps as a query stage. */
   def scanOf(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {
     case i: InMemoryTableScanExec => Some(i)
     case q: TableCacheQueryStageExec => scanOf(q.plan)
     case _ => None
   }
 
-  /** Whether it is such a scan, or one of another engine. */
+  /** Whether the operator scans cached data, for Spark or for another engine. */
   def isCached(plan: SparkPlan): Boolean = plan match {
     case _: InMemoryTableScanLike | _: TableCacheQueryStageExec => true
     case _ => false

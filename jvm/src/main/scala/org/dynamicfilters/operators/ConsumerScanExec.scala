@@ -9,8 +9,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters, ScanSnapshots}
 import org.dynamicfilters.state.{JoinRef, RunningStages, TaskFilters}
 
-/** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters: waits for them where that is worth it, and
-  * makes them known to the scan's tasks. What the scan makes of them is its own affair.
+/** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters. Waits for the filters if the planner says so, and
+  * gives them to the scan's tasks. The custom scan itself decides what it skips.
   */
 case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) extends ApiFilteredScan {
   override protected def doExecute(): RDD[InternalRow] = announced(child.execute())

@@ -17,12 +17,12 @@ import org.dynamicfilters.tables.{DeltaTable, LoggedBounds, TableStatistics}
 
 /** A file scan under dynamic filters.
   *
-  * Wraps Spark's scan rather than replacing it: whoever looks for a `FileSourceScanExec` still finds it, and it prepares its
-  * files, partitions and metrics as ever. What changes is the reader in its relation ([[DynamicParquetFormat]]), and, where
-  * something is known of the files, the order in which they are read.
+  * Wraps Spark's scan instead of replacing it: rules that look for a `FileSourceScanExec` still find it, and it prepares its files,
+  * partitions and metrics as before. The relation gets another reader ([[DynamicParquetFormat]]), and files with known
+  * statistics are read in another order.
   *
   * @param keepsPartitions
-  *   whether each partition has to have the files that Spark gave it, in Spark's order
+  *   whether each partition must keep Spark's files in Spark's order
   */
 case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false) extends SpecScan {
   import ScanCounter._
@@ -48,7 +48,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   }
 
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
-    // Also where its RDD is not used: this waits for the scan's own subqueries (dynamic partition pruning).
+    // Needed even if the RDD is not used: waits for the scan's own subqueries (dynamic partition pruning).
     val plain = child.executeColumnar()
     val accumulator = startRun()
     own(accumulator) match {
@@ -66,7 +66,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     }
   }
 
-  /** What is read in place of the RDD of Spark's scan; None for that one. */
+  /** The RDD that replaces the one of Spark's scan; None to use Spark's. */
   private def own(accumulator: ScanAccumulator): Option[RDD[InternalRow]] = scan.inputRDD match {
     case files: FileScanRDD =>
       // Bucketed scans keep their partitions.
@@ -121,7 +121,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     }
   }
 
-  /** What the table's log says of its files. Not asked for a single one. */
+  /** Bounds from the table's log. Not read for a single file. */
   private def fromTable(splits: Seq[PartitionedFile]): SplitChooser.FromTable = {
     lazy val wanted = splits.iterator.map(_.urlEncodedPath).toSet
     val table = DeltaTable.of(scan.relation.location).filterNot(_.fileCount.contains(1L))
@@ -147,7 +147,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     i => file => columns(i).get(file.urlEncodedPath)
   }
 
-  // A new one takes a millisecond, of the sixty that a short query takes.
+  // Making a new one takes 1 of the 60 ms of a short query.
   private def hadoopConf = spec.reader.fold(HadoopConfAccess.of(scan.relation))(_.conf)
 
   private def ask(splits: Seq[PartitionedFile]): SplitChooser.Ask = { files =>

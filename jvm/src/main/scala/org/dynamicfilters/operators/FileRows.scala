@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** What `FileSourceScanExec` does with what its RDD reads, where another RDD is read in its place: its own metrics count. */
+/** Does what `FileSourceScanExec` does with the rows of its RDD, for an RDD that replaces it: converts rows and counts metrics. */
 private[operators] object FileRows {
 
   def batches(scan: FileSourceScanExec, files: RDD[ColumnarBatch]): RDD[ColumnarBatch] = {
@@ -21,7 +21,7 @@ private[operators] object FileRows {
     new MappedRDD(
       files,
       { (index, it: Iterator[InternalRow]) =>
-        // The vectorized reader returns rows that are not unsafe.
+        // The vectorized reader does not return UnsafeRows.
         val toUnsafe = UnsafeProjection.create(schema)
         toUnsafe.initialize(index)
         it.map { row =>

@@ -12,7 +12,7 @@ import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, TaskFilters}
 
-/** A scan under dynamic filters. To the operators above it is the scan itself. */
+/** A scan under dynamic filters. Operators above it see the wrapped scan's output, partitioning and order. */
 trait FilteredScan extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -27,10 +27,10 @@ trait FilteredScan extends UnaryExecNode {
   /** The filters of joins, and where the scan stands to them. */
   def joinFilters: Seq[(JoinRef, ScanPlace)]
 
-  /** Holds the scan's stage back until its filters are ready, where the planner found that worth it.
+  /** Holds the scan's stage back until its filters are ready, if the planner asked for that.
     *
-    * Here, because Spark prepares the plan of a shuffle on the thread that submits it, before it takes the exchange's lock:
-    * so neither the adaptive loop nor a cancellation is blocked.
+    * This is the right place: Spark prepares a shuffle's plan on the submitting thread, before it takes the exchange's lock. So
+    * the wait blocks neither the adaptive loop nor a cancellation.
     */
   override protected def doPrepare(): Unit = {
     JobNames.ofQuery(session.sparkContext)
@@ -43,7 +43,8 @@ trait FilteredScan extends UnaryExecNode {
     if (waits.nonEmpty && execution.isDefined) {
       val made = MadeExchanges.of(execution.get)
       JoinWaits.await(execution.get, waits, made.look(this, _), longestInBroadcast) match {
-        // What fills a cached table goes on: others read that too. So does whatever is not known to be of this query.
+        // A scan that fills a cached table does not wait: other queries read that table, too. Nor does a scan that is not known to
+        // belong to this query.
         case JoinWaits.Outcome.QueryEnded if made.isOwn(this) =>
           throw new SparkException("The query ended while a scan was held back for its dynamic filters")
         case _ =>
@@ -51,7 +52,7 @@ trait FilteredScan extends UnaryExecNode {
     }
   }
 
-  // Spark ends a query whose broadcast takes longer than its time, the wait included.
+  // Spark fails a query whose broadcast takes longer than its timeout. The wait counts.
   private def longestInBroadcast: Long = {
     val seconds = conf.broadcastTimeout
     if (seconds > 0) TimeUnit.SECONDS.toMillis(seconds) / FilteredScan.PartOfBroadcast else Long.MaxValue
@@ -60,19 +61,19 @@ trait FilteredScan extends UnaryExecNode {
 
 object FilteredScan {
 
-  /** A broadcast below which a scan is held back has nine tenths of its time left for its work. */
+  /** A wait below a broadcast may take one part in so many of the broadcast's timeout. The rest is left for its work. */
   private val PartOfBroadcast = 10
 
-  /** Filters of joins that are complete now, of their build sides' types; none of others. */
+  /** The join filters that are complete now, in the types of their build sides. */
   def complete(refs: IndexedSeq[FilterRef]): IndexedSeq[Option[ValueFilter]] = refs.map {
     case j: JoinRef => j.state.current
     case _ => None
   }
 
-  /** In plans as text. */
+  /** Text of the filters in plans. */
   val Name = "DynamicFilterScan"
 
-  /** Files that a scan reads without filters. */
+  /** Number of files that a scan reads without filters. */
   def filesOf(scan: FileSourceScanExec): Long = scan.inputRDD match {
     case f: FileScanRDD =>
       f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
@@ -80,7 +81,7 @@ object FilteredScan {
   }
 }
 
-/** A scan that is not Spark's own file scan. */
+/** A scan other than Spark's file scan. */
 trait ApiFilteredScan extends FilteredScan {
   def filters: IndexedSeq[ApiFilter]
 

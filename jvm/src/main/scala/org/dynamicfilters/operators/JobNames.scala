@@ -7,16 +7,16 @@ import org.apache.spark.internal.Logging
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.state.{JoinWaits, TaskFilters}
 
-/** Names the jobs of stages that Spark submits on threads of its own by the query that they work for.
+/** Names the jobs that Spark submits on threads of its own after their query.
   *
-  * Spark names a job by the user's line in the stack of the thread that submits it, which such a thread does not have
-  * (`$anonfun$withThreadLocalCaptured$1 at CompletableFuture.java`). Its local properties are the submission's own: Spark puts
-  * those back that were there before.
+  * Spark names a job by the user's line in the stack of the submitting thread. Spark's own threads have no such line, and the
+  * job would be called `$anonfun$withThreadLocalCaptured$1 at CompletableFuture.java`. The name is a local property, which Spark
+  * restores after the submission.
   */
 private[operators] object JobNames extends Logging {
   private val (shortForm, longForm) = ("callSite.short", "callSite.long")
 
-  /** Where no name is set, as PySpark does for its actions. */
+  /** Sets the name unless there is one: PySpark names its actions. */
   def ofQuery(sc: SparkContext): Unit =
     try
       if (JoinWaits.isSubmitting && sc.getLocalProperty(shortForm) == null)

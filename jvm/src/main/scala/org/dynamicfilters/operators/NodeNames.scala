@@ -1,7 +1,7 @@
 package org.dynamicfilters.operators
 
-/** Names of operators with the ids of their filters: of an operator the graph in Spark's SQL tab shows little else. In no
-  * comparison of plans, and not in plans as text, which tell the filters anyway.
+/** Adds the filter ids to operator names for the graph in Spark's SQL tab, which shows little else of an operator. Not part of
+  * plan comparison. Plans as text show the filters themselves.
   */
 private[operators] object NodeNames {
   private val Most = 3

@@ -13,16 +13,16 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.dynamicfilters.state.{Executions, RecentIds, TaskFilters}
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
 
-/** A query that uses users' filters, of which each execution has to see the generations that are in force when it starts.
+/** The root of a query with user filters. Makes each execution use the generations that are in force when it starts.
   *
-  * Spark plans a DataFrame once, for all times that it is executed, and keeps shuffle files and broadcasts of the time before.
-  * So this node, on top of the plan, compares at the start of each execution what is pinned with what is in force, and plans
-  * the query anew where they differ. Where nobody updated a filter it only hands on.
+  * Spark plans a DataFrame once for all its executions, and reuses shuffle files and broadcasts. This node compares the pinned
+  * generations with the current ones at the start of each execution, and plans the query again if they differ. Otherwise it
+  * passes all calls to its child.
   *
-  * Only for the plan that Spark executes as such: as a part of another one (cached data, a subquery) it only hands on too.
+  * Does so only at the root of an executed plan. Inside another plan (cached data, a subquery) it passes all calls to its child.
   *
   * @param first
-  *   the query as it was planned first
+  *   the first plan of the query
   */
 case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   @transient @volatile private var now: SparkPlan = first
@@ -35,7 +35,7 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   /** The query as it is planned now. In a task, where an expression may bring its subquery's plan along, as it was first. */
   def current: SparkPlan = if (now == null) first else now
 
-  // Changes when the query is planned anew: plans that are shown are then the ones that ran.
+  // Replaced when the query is planned again, so that Spark shows the plan that ran.
   override def children: Seq[SparkPlan] = Seq(current)
   override def nodeName: String = "PinnedFilters"
   override def output: Seq[Attribute] = first.output
@@ -45,7 +45,7 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): SparkPlan =
     PinnedQueryExec.over(newChildren.head)
 
-  /** The query that runs now, if this is its plan. */
+  /** The running query, if this node is the root of its plan. */
   private def executing: Option[QueryExecution] =
     TaskFilters
       .executionId(sparkContext)
@@ -74,7 +74,7 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
     ranIn(id).getOrElse(now)
   }).getOrElse(now)
 
-  /** The plan with which an execution began, until it has ended. */
+  /** The plan of a running execution. */
   def ranIn(id: Long): Option[SparkPlan] = Executions.instance.find[SparkPlan](id, plans)
 
   private def planAnew(query: QueryExecution): Unit =
@@ -117,7 +117,7 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
     Map.empty
   }
 
-  /** What Spark calls first when an action starts. */
+  /** Spark's first call of an action. */
   override def resetMetrics(): Unit = {
     refresh()
     show()

@@ -15,16 +15,16 @@ import org.dynamicfilters.scan._
 import org.dynamicfilters.state.TaskFilters
 import org.dynamicfilters.tables.FormatName
 
-/** Any scan under dynamic filters whose reader knows nothing of them: rows that it has read are dropped where that is cheaper
-  * than to carry them, which is below an exchange. A scan of DataSource V2 is told its filters as far as it takes them, and
-  * its splits are chosen as far as anything is known of them ([[SourceScan]]).
+/** A scan under dynamic filters whose reader does not know them. Below an exchange its rows are tested after they were read, because
+  * dropping a row is cheaper than shuffling it. A DataSource V2 scan also gets the filters that it accepts, and reads only the
+  * splits that can match ([[SourceScan]]).
   *
   * @param spec
   *   of another scan than one of files its ordinals are positions in the child's output; it has no partition columns then
   * @param child
-  *   the scan as Spark planned it
+  *   Spark's scan
   * @param keepsPartitions
-  *   whether each partition has to have the splits that Spark gave it, in Spark's order
+  *   whether each partition must keep Spark's splits in Spark's order
   */
 case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false) extends SpecScan {
   import ScanCounter._
@@ -63,13 +63,13 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
   }
 
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] =
-    // Some sources say by partition whether they are columnar, and one without partitions is not.
+    // Some sources decide by partition whether they are columnar. A source without partitions is not.
     scanned { p =>
       val batches = if (p.supportsColumnar) p.executeColumnar() else sparkContext.emptyRDD[ColumnarBatch]
       inRuns.fold(batches) { case (scan, files) => FileRows.batches(scan, files.asInstanceOf[RDD[ColumnarBatch]]) }
     }
 
-  // Files of one partition that are left out in a row.
+  // Number of consecutive files of one partition that are skipped.
   private def inRuns: Option[(FileSourceScanExec, RDD[InternalRow])] = child match {
     case f: FileSourceScanExec => FileRuns.of(f.inputRDD).map(f -> asOne(_))
     case _ => None
@@ -102,7 +102,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
 
 object RowFilteredScanExec {
 
-  /** As reports name what is scanned. */
+  /** Name of the table in reports. */
   def nameOf(scan: SparkPlan): String = scan match {
     case f: FileSourceScanExec =>
       f.tableIdentifier
@@ -110,11 +110,11 @@ object RowFilteredScanExec {
         .getOrElse(f.relation.location.rootPaths.headOption.map(_.toString).getOrElse(""))
     case r: RowDataSourceScanExec => r.tableIdentifier.map(_.unquotedString).getOrElse(r.relation.toString)
     case b: BatchScanExec => b.table.name()
-    // Generated code stands around it where it is executed.
+    // At execution it is inside generated code.
     case other => other.children.headOption.map(nameOf).getOrElse(other.nodeName.trim)
   }
 
-  /** What is scanned is stored as: `parquet`, `delta`, `iceberg`, `jdbc`. */
+  /** Name of the table's format: `parquet`, `delta`, `iceberg`, `jdbc`. */
   def formatOf(scan: SparkPlan): String = scan match {
     case f: FileSourceScanExec =>
       f.relation.fileFormat match {

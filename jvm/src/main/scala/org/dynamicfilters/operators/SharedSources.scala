@@ -9,11 +9,11 @@ import org.apache.spark.sql.execution.{SparkPlan, SubqueryBroadcastExec}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 
-/** Scans of DataSource V2 of which one object stands in several places of a plan: what one place tells the source, as a filter
-  * at run time, holds in the others too.
+/** The DataSource V2 scan objects that several places of a plan share. A runtime filter that one place gives such a scan would
+  * also filter the other places.
   *
-  * Spark optimizes a subquery (IN, EXISTS) before it pushes its condition through a union: then each branch joins with the same
-  * scan. By identity, as sources call scans equal that are not the same. On the driver.
+  * Spark optimizes a subquery (IN, EXISTS) before it pushes the subquery's condition through a union. Then each branch joins with
+  * the same scan object. Compared by identity, because sources define equality of scans freely. On the driver.
   */
 object SharedSources {
   private val gone = new ReferenceQueue[Scan]
@@ -27,8 +27,8 @@ object SharedSources {
   }
   private val shared = ConcurrentHashMap.newKeySet[ById]()
 
-  /** Notes which scans of the plan stand in several places, its stages included, and its subqueries as far as they show: not those
-    * of adaptive execution, which have plans of their own.
+  /** Records the scans that occur more than once in the plan, its stages and its subqueries. Subqueries of adaptive execution are
+    * not visited, because they have plans of their own.
     */
   def note(plan: SparkPlan): Unit = {
     Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case r: ById => shared.remove(r); case _ => }
@@ -43,7 +43,7 @@ object SharedSources {
         case _ =>
       }
       p.children.foreach(visit)
-      // What prunes partitions is the build side of a join, planned once more, and becomes its exchange.
+      // A subquery that prunes partitions is a join's build side planned again. It becomes the exchange of that build side.
       p.subqueries.filterNot(_.isInstanceOf[SubqueryBroadcastExec]).foreach(visit)
     }
     if (plan.exists(_.isInstanceOf[SpecScan])) visit(plan)

@@ -11,8 +11,8 @@ import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
 import org.dynamicfilters.scan._
 
-/** A DataSource V2 scan of one run of a plan, on the driver: it gets the filters that are complete before it plans its splits,
-  * the same way as Spark's own dynamic partition pruning, and reads the splits that are chosen.
+/** A DataSource V2 scan in one run of a plan. On the driver. The source gets the complete filters before it plans its splits, as in
+  * Spark's dynamic partition pruning. Splits that cannot match are then left out.
   *
   * @param pruner
   *   has the filters that are complete
@@ -24,21 +24,21 @@ private[operators] final class SourceScan(
     keepsPartitions: Boolean
 ) extends Logging {
 
-  /** Parts that no task reads, once `filtered` is executed. */
+  /** Number of splits that no task reads. Known once `filtered` is executed. */
   @volatile var left: Int = 0
 
-  /** Files among the parts, those left out included; once `filtered` is executed. */
+  /** Number of files of all splits, left-out ones included. Known once `filtered` is executed. */
   @volatile var files: Long = 0
 
-  // Those that the source leaves out itself included; None where that is not known, or it leaves out none.
+  // Includes the splits that the source itself leaves out. None if unknown, or if the source leaves out none.
   private var allFiles: Option[Long] = None
 
-  /** The scan that plans its splits after it was told the filters. A copy, because the original may have planned them already,
-    * when Spark asked how its data is partitioned.
+  /** A copy of the scan that plans its splits with the filters. The original may have planned its splits already, when Spark asked
+    * for its partitioning.
     */
   lazy val filtered: SparkPlan =
     try {
-      // Before the source is told: then it still has all of its files.
+      // Before the source gets the filters: it still has all its files.
       val bounds = if (SourceScan.mayChoose(scan)) SplitBounds.of(scan.scan, spec) else None
       // As Spark's own: of all files. Iceberg reads a table of Parquet and ORC in rows, and what a filter leaves of it may be
       // Parquet only, of which its factory would make batches.
@@ -46,7 +46,7 @@ private[operators] final class SourceScan(
       val predicates = SourceScan.taken(scan).flatMap(predicatesOf)
       if (predicates.nonEmpty) {
         scan.scan.asInstanceOf[SupportsRuntimeV2Filtering].filter(predicates.toArray)
-        // What Spark's own pruning leaves out besides is not known: it is done later.
+        // Spark's own pruning happens later, so the splits that it leaves out are not known here.
         if (scan.runtimeFilters.isEmpty) allFiles = bounds.flatMap(_.files)
       }
       if (bounds.isEmpty && predicates.isEmpty) scan else withScan(chosen(bounds, factory))
@@ -97,16 +97,16 @@ private[operators] final class SourceScan(
 
 object SourceScan {
 
-  /** Columns of which the source takes filters at run time. */
+  /** The columns on which the source accepts runtime filters. */
   def taken(scan: BatchScanExec): Seq[String] = scan.scan match {
-    // An operation looks for conflicts with others in what its scan has planned.
+    // MERGE, UPDATE and DELETE check for conflicts in the files that their scan has planned.
     case s: SupportsRuntimeV2Filtering
         if mayChoose(scan) && !TableAccess.isChanged(scan.table) && !SharedSources.has(s) =>
       s.filterAttributes().map(_.fieldNames().mkString(".")).toSeq.distinct
     case _ => Nil
   }
 
-  /** Whether splits may be left out or dealt out anew: nobody relies on which rows are in which partition. */
+  /** Whether splits may be left out or regrouped: no operator relies on the rows of a partition. */
   def mayChoose(scan: BatchScanExec): Boolean = scan.outputPartitioning match {
     case SinglePartition | _: UnknownPartitioning => scan.outputOrdering.isEmpty
     case _ => false

@@ -10,26 +10,26 @@ import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{JoinRef, RunningStages, TaskFilters, TestHooks, UserRef, UserState}
 
-/** A scan whose tasks are told of its filters, and that reports what they did. */
+/** A scan whose tasks get the filters and report what they skipped. */
 trait SpecScan extends FilteredScan {
   def spec: ScanSpec
 
-  /** As reports name what is scanned. */
+  /** Name of the table in reports. */
   protected def tableName: String
 
-  /** What is scanned is stored as, in lower case: `parquet`, `delta`, `jdbc`. */
+  /** Name of the table's format in lower case: `parquet`, `delta`, `jdbc`. */
   protected def format: String
 
-  /** Files that the scan would read without filters, 0 where that is not known. */
+  /** Number of files that the scan would read without filters; 0 if unknown. */
   protected def filesTotal: Long
 
-  /** Splits that the scan would read without filters, if that is known. */
+  /** Number of splits that the scan would read without filters, if known. */
   protected def splitsTotal: Option[Long] = None
 
   /** What of a task's report becomes a metric of the operator. */
   protected def counted: Seq[SpecScan.Counted]
 
-  /** Whether the operator counts the rows that the child puts out: its reader does not. */
+  /** Whether the operator counts the child's output rows, because the reader does not. */
   protected def countsRows: Boolean = false
 
   /** The execution has ended and somebody wants all numbers: counts what is in files that it left unopened. */
@@ -37,10 +37,10 @@ trait SpecScan extends FilteredScan {
 
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
 
-  /** Whether batches may lose rows. */
+  /** Whether filters may drop rows of a batch. */
   protected def testsBatches: Boolean = spec.testsBatches
 
-  // Spark compiles code against these classes, and batches that lost rows have other vectors.
+  // Spark compiles code against these vector classes. Batches that lost rows have others.
   override def vectorTypes: Option[Seq[String]] = if (testsBatches) None else child.vectorTypes
 
   override protected def filterIds: Seq[Long] = spec.filterIds
@@ -67,8 +67,8 @@ trait SpecScan extends FilteredScan {
     }
   )
 
-  /** In one partition where the plan relies on there being one, as Spark's own scan does it: since Spark 4.3 a scan of one small
-    * file may be said to be one (`spark.sql.optimizer.singleTaskExecution.enabled`), and no exchange brings its splits together.
+  /** Coalesces to one partition if the plan relies on that, as Spark's own scan does. Since Spark 4.3 a scan of one small file may
+    * claim a single partition (`spark.sql.optimizer.singleTaskExecution.enabled`), and then no exchange collects its splits.
     */
   protected def asOne[T: ClassTag](rdd: RDD[T]): RDD[T] =
     if (outputPartitioning != SinglePartition) rdd
@@ -79,7 +79,7 @@ trait SpecScan extends FilteredScan {
         case _ => rdd.coalesce(1)
       }
 
-  /** The child's rows or batches, in tasks that know of the filters. */
+  /** The child's RDD, in tasks that have the filters. */
   protected def tracked[T: ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics
     val counts = counted.map(c => (c.plus.id, c.minus.map(_.id), m(c.metric)))
@@ -105,7 +105,7 @@ trait SpecScan extends FilteredScan {
     scanned
   }
 
-  /** The scan starts: reports know of it from now on. */
+  /** Starts the scan's run and adds it to the reports. */
   protected def startRun(): ScanAccumulator = {
     JobNames.ofQuery(sparkContext)
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))

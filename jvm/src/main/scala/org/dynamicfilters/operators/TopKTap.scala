@@ -9,12 +9,12 @@ import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.{FilterCodec, KeyDomain, SortableBits}
 import org.dynamicfilters.state._
 
-/** One filter of a tap, as its tasks get it. */
+/** One filter of a tap, in the form that its tasks get. */
 private[operators] final case class TopKTapPart(ref: TopKRef, run: Long, key: Int, accumulator: TopKAccumulator)
 
-/** What a tap's tasks get of the driver. Public for generated code, as is [[TopKTap]]. */
+/** Creates a tap in each task. Public because generated code uses it, as it uses [[TopKTap]]. */
 final class TapSource extends Serializable {
-  // None where rows pass uncounted.
+  // None if all rows pass uncounted.
   private var parts: Option[Array[TopKTapPart]] = None
   private var snapshots: TapSnapshots = _
   private var output, dropped: SQLMetric = _
@@ -46,7 +46,7 @@ final class TapSource extends Serializable {
       started.foreach { case (task, part) =>
         context.addTaskCompletionListener[Unit](TopKTap.ended(_, task, part, if (alone) dropped else null))
       }
-      // Without an execution, or after its end, there is none, and every row is needed.
+      // There is no bound without a running execution. Then every row is needed.
       val used = if (started.length == parts.length) started else Nil
       val tap = new TopKTap(used.map(_._1).toArray, used.map(_._2.key).toArray, if (alone) null else dropped)
       context.addTaskCompletionListener[Unit](_ => output += tap.count)
@@ -55,28 +55,28 @@ final class TapSource extends Serializable {
   }
 }
 
-/** The tap in one task: counts the rows that are handed on, by each of its filters.
+/** The tap in one task. Tests each row against the filters, and counts the rows that it passes on.
   *
   * @param tasks
   *   by filter; none if every row is needed
   * @param dropped
-  *   counts what none of several filters needs
+  *   counts the rows that no filter needs
   */
 final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int], dropped: SQLMetric) {
   private var handedOn = 0L
 
   def count: Long = handedOn
 
-  /** Counts what becomes of a row. */
+  /** Counts a row as passed on or dropped. */
   def handsOn(needed: Boolean): Boolean = {
     if (needed) handedOn += 1 else if (dropped != null) dropped += 1
     needed
   }
 
-  /** Whether the filter needs a row whose key is NULL; counts it if so. */
+  /** Whether the filter needs a row whose key is NULL. Counts the row if so. */
   def acceptsNull(i: Int): Boolean = tasks.length == 0 || tasks(i).acceptNull()
 
-  // The same of each type that generated code has keys in.
+  // One variant for each Java type of keys in generated code.
   def accepts(i: Int, key: Boolean): Boolean = acceptsLong(i, if (key) 1L else 0L)
   def accepts(i: Int, key: Byte): Boolean = acceptsLong(i, key.toLong)
   def accepts(i: Int, key: Short): Boolean = acceptsLong(i, key.toLong)
@@ -90,7 +90,7 @@ final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int]
   private def acceptsLong(i: Int, key: Long): Boolean =
     tasks.length == 0 || tasks(i).asInstanceOf[LongTaskTopK].accept(key)
 
-  /** The same for rows. */
+  /** Filters an iterator of rows, outside of generated code. */
   private[operators] def ofRows: InternalRow => Boolean =
     if (tasks.length == 0) handsOnAll
     else {
@@ -129,7 +129,7 @@ private[operators] object TopKTap {
     val encoded =
       if (bound.isNone) None
       else
-        // For reports only, and it counts in the size of the task's result, which Spark limits.
+        // Only for reports. Bounded, because it counts towards Spark's limit on the size of task results.
         Some(FilterCodec.encode(part.ref.spec.atLeastAsGoodAs(bound.key, inclusive = true)))
           .filter(_.length <= MostReportedBytes)
     val first = task.shared.firstBoundMillis
@@ -157,7 +157,7 @@ private[operators] object TopKTap {
   }
 }
 
-/** The rows that are needed. */
+/** Iterates over the needed rows. */
 private[operators] final class NeededRows(rows: Iterator[InternalRow], isNeeded: InternalRow => Boolean)
     extends Iterator[InternalRow] {
   private var ahead: InternalRow = _

@@ -12,14 +12,12 @@ import org.dynamicfilters.report.{QueryReports, TopKRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 
-/** Learns the bound of the TopK or aggregate above it: counts the rows that pass by and drops those that cannot be among the
-  * best.
+/** Learns the bound of the TopK or aggregate above it. Counts the rows that pass, and drops rows that cannot be among the best.
   *
-  * Every row it hands on is a candidate of the operator above. Dropping here saves the copy that Spark's TopK makes of each
-  * row, even where no scan below could be filtered further.
+  * Dropping a row here saves the copy that Spark's TopK makes of each row, even if no scan below can be filtered further.
   *
   * @param filters
-  *   one, or those of several min and max: a row is needed if one of them needs it
+  *   one filter, or one for each of several min and max. A row is needed if any filter needs it
   * @param keys
   *   by filter, ordinal of the key in the child's output
   * @param columns
@@ -48,7 +46,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
 
   override protected def doExecute(): RDD[InternalRow] = {
     val (rows, tap) = (started(child.execute())(Seq(_)), source)
-    // The index of this RDD's partition, not the task's: see TaskFilters.start.
+    // The partition index of this RDD, which may differ from the task's: see TaskFilters.start.
     new MappedRDD(rows, (partition, it: Iterator[InternalRow]) => new NeededRows(it, tap.start(partition).ofRows))
   }
 
@@ -73,14 +71,14 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   // The keys are evaluated below: where all columns are asked for, Spark names a function by the operator.
   override def usedInputs: AttributeSet = AttributeSet.empty
 
-  /** Drops rows in the loop of the operators around it, before a row is made of what they have. */
+  /** Drops rows inside the generated loop, before a row object is built. */
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     ctx.freshNamePrefix = "dynamicFilter"
     val evaluated = evaluateRequiredVariables(output, input, AttributeSet(keys.map(output)))
     val needed = keys.zipWithIndex.map { case (k, i) =>
       s"(${input(k).isNull} ? $variable.acceptsNull($i) : $variable.accepts($i, ${input(k).value}))"
     }
-    // Not `||`: every part counts the row that it needs, also where another one has decided.
+    // Not `||`: each filter must count the row, even if another one already needs it.
     s"""
        |do {
        |  $evaluated
@@ -95,16 +93,16 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   @transient private lazy val runs = filters.map(_.nextRun())
   @transient private val source = new TapSource
 
-  // Name of the tap in the code that is being generated.
+  // The tap's variable name in the generated code.
   @transient private var variable: String = _
 
-  /** Starts the filters' runs, before the scans below start: they belong to the same run. */
+  /** Starts the runs of the filters. Called before the scans below start, which belong to the same run. */
   private def started[A](execute: => A)(rdds: A => Seq[RDD[InternalRow]]): A = {
     runs
     val rows = execute
     val started = filters.indices.map(start)
     if (rdds(rows).exists(SparkAccess.determinism(_) == DeterministicLevel.INDETERMINATE))
-      // A retried task would see other rows than those that were counted (contract 5).
+      // A retried task might see other rows than were counted (contract 5).
       started.foreach(_.disabled = Some("the input gives other rows when a task is retried"))
     else
       source.fill(

@@ -6,17 +6,17 @@ import org.apache.spark.sql.execution.dynamicfilters.ExpressionAccess
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 
-/** Filters as predicates of DataSource V2. */
+/** Turns filters into DataSource V2 predicates. */
 object V2Predicates {
 
-  /** Above it a set of values goes to the source as its range. */
+  /** A larger set of values is given to the source as its range. */
   private val MostValues = 10000L
 
   /** @param inSparksOrder
     *   whether the source is known to order the column's values as Spark does. It does not for some STRING columns: UUIDs
     *   in Iceberg, text with a case-insensitive collation
     * @return
-    *   None where no predicate says less than everything. The predicate may let pass more than the filter
+    *   None if only a predicate that is always true would be right. The predicate may pass more rows than the filter
     */
   def of(column: String, filter: ValueFilter, inSparksOrder: Boolean): Option[Predicate] = {
     val reference = ExpressionAccess.column(column)
@@ -42,7 +42,7 @@ object V2Predicates {
     }
   }
 
-  /** The one value that passes. */
+  /** The only value that passes. */
   private def only(r: ValueFilter.Range): Option[AnyRef] = (r.lower, r.upper) match {
     case (Some(l), Some(u)) if l.inclusive && u.inclusive && r.domain.compare(l.key, u.key) == 0 => Some(l.key)
     case _ => None
@@ -60,7 +60,7 @@ object V2Predicates {
         val value = ExpressionAccess.literal(of(zeros(r.domain, e.key)), r.domain.dataType)
         new Predicate(if (e.inclusive) inclusive else exclusive, Array(reference, value))
       }
-    // To a source, NaN may be greater than nothing: no lower end where it passes.
+    // A source may order NaN below all values. If NaN passes, the range has no lower end.
     val lower = r.lower.filterNot(_ => passesNaN(r))
     (compared(lower, ">=", ">", _.head), compared(r.upper, "<=", "<", _.last)) match {
       case (Some(a), Some(b)) => Some(new And(a, b))
@@ -68,7 +68,7 @@ object V2Predicates {
     }
   }
 
-  /** The value of a key; of zero both, the lesser one first. To Spark they are equal, to a source -0.0 may be less. */
+  /** The values of a key: one, or -0.0 and 0.0. They are equal in Spark, but a source may order -0.0 first. */
   private def zeros(domain: KeyDomain, key: AnyRef): Seq[Any] = domain.toInternal(key) match {
     case d: Double if d == 0.0 => Seq(-0.0, 0.0)
     case f: Float if f == 0.0f => Seq(-0.0f, 0.0f)
@@ -81,7 +81,7 @@ object V2Predicates {
     case _ => false
   }
 
-  /** Sources have no NaN that can be compared with; to Spark it is the greatest value. */
+  /** Whether it is NaN, Spark's greatest value. Sources cannot compare with NaN. */
   private def isNaN(domain: KeyDomain, key: AnyRef): Boolean = domain.toInternal(key) match {
     case d: Double => d.isNaN
     case f: Float => f.isNaN

@@ -17,7 +17,7 @@ object FilterState extends Enumeration {
   val registered, building, ready, disabled = Value
 }
 
-/** What `dynamic_filters()` shows of a filter.
+/** A filter as `dynamic_filters()` shows it.
   *
   * @param reason
   *   null where there is nothing to explain
@@ -44,12 +44,12 @@ final case class FilterView(
     times: FilterTimes = FilterTimes.unknown
 )
 
-/** What is shown of a filter. Without the filter itself, which may have megabytes.
+/** The texts that reports show of a filter. They replace the filter itself, which may have megabytes.
   *
   * @param expression
   *   the condition as in a SQL text
   * @param hasValues
-  *   whether that tells values of the data
+  *   whether the text contains values of the data
   */
 final case class FilterText(form: String, expression: String, hasValues: Boolean)
 
@@ -82,7 +82,7 @@ final case class EndedFilter(last: FilterView) extends FilterRecord {
   override def view(executionId: Long, running: Boolean): FilterView = last
 }
 
-/** The filter of a join's build side; there is one state in all executions of a plan. */
+/** A join's filter. All executions of a plan share its state. */
 final case class JoinRun(state: JoinState) extends FilterRecord {
   override def view(executionId: Long, running: Boolean): FilterView = {
     def shown(s: FilterState.Value, reason: String, generation: Long, f: ValueFilter, bytes: Long) =
@@ -99,7 +99,7 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
         state.readyMillis,
         state.times
       )
-    // An execution ends on the thread of Spark's listeners.
+    // Called on the thread of Spark's listeners.
     (if (running) state.phase else state.phaseAtEnd) match {
       case JoinPhase.Registered =>
         shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
@@ -136,7 +136,7 @@ final class TopKRun(
   @volatile var disabled: Option[String] = None
   private val registeredMillis = System.currentTimeMillis()
 
-  /** The highest generation in an execution, and the tightest bound that any executor reported. */
+  /** The highest generation of an execution, and the tightest bound that an executor reported. */
   def current(executionId: Long): (Long, ValueFilter) = {
     val seen = seenIn(executionId)
     val filters =
@@ -145,7 +145,7 @@ final class TopKRun(
     (if (seen.isEmpty) 0L else seen.map(_.generation).max, tightest)
   }
 
-  // Of each task that came to its end one, also of those that saw no bound.
+  // One for each finished task, also for tasks that saw no bound.
   private def seenIn(executionId: Long) = accumulator.value.filter(_.executionId == executionId)
 
   override def view(executionId: Long, running: Boolean): FilterView = {
@@ -197,7 +197,7 @@ final class TopKRun(
 /** A producer that the planner considered and rejected. */
 final case class Rejected(producer: Producer.Value, columns: Seq[String], reason: String)
 
-/** What is known of one SQL execution. */
+/** The report of one SQL execution. */
 final class QueryReport(val executionId: Long) {
   @volatile var sessionId: String = _
   @volatile var description: String = ""
@@ -205,27 +205,27 @@ final class QueryReport(val executionId: Long) {
   @volatile var state: String = "running"
   @volatile var plan: String = ""
 
-  /** Where the query was started, as Spark tells it: lines of a stack. */
+  /** Spark's call site of the query: lines of a stack trace. */
   @volatile var callSite: String = ""
 
-  /** Milliseconds since 1970, 0 where they are not known. */
+  /** Milliseconds since 1970; 0 if unknown. */
   @volatile var startedMillis, endedMillis = 0L
 
-  /** Whether the query's session allows to show values of the data; None if that is not known. */
+  /** Whether the query's session allows reports to show values of the data; None if unknown. */
   @volatile var showValues: Option[Boolean] = None
 
-  /** Once a session has refused values, they stay hidden. */
+  /** Takes over the session's setting. Values that were hidden once stay hidden. */
   def showsAs(session: SparkSession): Unit = synchronized {
     showValues = Some(showValues.getOrElse(true) && Settings.showsValues(session.sessionState.conf))
   }
 
-  /** Whether it is a query of the user's own, and not one that another query runs, as Delta's do over its log. */
+  /** False for a query that another query runs, such as Delta's queries over its log. */
   @volatile var isRoot: Boolean = true
   val filters = mutable.ArrayBuffer.empty[FilterRecord]
   val scans = mutable.ArrayBuffer.empty[ScanRun]
   val rejected = mutable.LinkedHashSet.empty[Rejected]
 
-  /** Notes why a producer makes no filter; the first reason for the same columns stays. */
+  /** Records why a producer makes no filter. The first reason for the same columns stays. */
   def reject(r: Rejected): Unit = synchronized {
     if (!rejected.exists(x => x.producer == r.producer && x.columns == r.columns)) rejected += r
   }
@@ -237,16 +237,14 @@ final class QueryReport(val executionId: Long) {
 
   def add(f: FilterRecord): Unit = synchronized(if (!filters.contains(f)) filters += f)
 
-  /** The execution has ended. What filters hold, keys and plans with their broadcasts, is not kept for the report, only what it
-    * shows.
-    */
+  /** Completes the report. Replaces the filters by their texts, so that the report holds no keys, plans or broadcasts. */
   def ended(state: String): Unit = synchronized {
     this.state = state
     scans.foreach(_.ended(executionId))
     filters.mapInPlace(f => EndedFilter(f.view(executionId, running = false)))
   }
 
-  /** Whether it has ended, and well: what no task came to was skipped then. */
+  /** Whether the execution has succeeded. Only then files that no task reached count as skipped. */
   def cameToEnd: Boolean = state == "finished"
 
   /** For the log, once the execution has ended. Parsed by tools/test_spark.py. */
@@ -257,14 +255,13 @@ final class QueryReport(val executionId: Long) {
     s"ended: $ready of ${filters.size} filters ready, ${scans.size} filtered scans, $pruned rows pruned"
   }
 
-  /** Whether there is anything to show. */
+  /** Whether the report has a filter, a scan or a rejected producer. */
   def isOfInterest: Boolean = synchronized(filters.nonEmpty || scans.nonEmpty || rejected.nonEmpty)
 }
 
 /** The newest queries' reports, on the driver.
   *
-  * Bounded: the oldest are forgotten first. Queries of which we know nothing but that they ran are kept in a shorter list of
-  * their own, so that they do not push out those with filters.
+  * The oldest reports are dropped first. Reports without a filter, scan or rejected producer are dropped before the others.
   */
 final class QueryReports extends Logging {
   private val reports = mutable.LinkedHashMap.empty[Long, QueryReport]
@@ -279,7 +276,7 @@ final class QueryReports extends Logging {
     )
   }
 
-  /** Notes something of the running execution; on the driver. Never fails: a report is not worth a query.
+  /** Changes the report of a running execution. On the driver. Never throws: a report must not fail a query.
     *
     * @param executionId
     *   Spark's local property, null outside of an execution
@@ -296,21 +293,21 @@ final class QueryReports extends Logging {
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
 
-  /** Notes a join's filter, once. */
+  /** Records a join's filter, once. */
   def noteFilter(executionId: String, session: SparkSession, state: JoinState): Unit =
     note(executionId, session)(_.add(JoinRun(state)))
 
-  /** Forgets everything: the application has ended. */
+  /** Drops all reports, at the end of the application. */
   def clear(): Unit = synchronized(reports.clear())
 
-  /** What is known of an execution, if it is still kept. */
+  /** The report of an execution, if it is still kept. */
   def find(executionId: Long): Option[QueryReport] = synchronized(reports.get(executionId))
 
-  /** The retained reports of all sessions in which there is anything to show, oldest first. */
+  /** The retained reports of all sessions that are of interest, oldest first. */
   def ofInterest: Seq[QueryReport] =
     all.filter(_.isOfInterest).takeRight(retained).sortBy(_.executionId)
 
-  /** What is looked at then has locks of its own. */
+  /** A copy, because reports have locks of their own. */
   private def all: Vector[QueryReport] = synchronized(reports.valuesIterator.toVector)
 
   private def trim(): Unit = {
@@ -329,7 +326,7 @@ final class QueryReports extends Logging {
 }
 
 object QueryReports {
-  // A Long: of the largest setting an Int's double is negative.
+  // A Long: twice the largest value of the setting overflows an Int.
   private val Slack = 2L
   val instance = new QueryReports
 }

@@ -1,4 +1,4 @@
 package org.dynamicfilters.report
 
-/** Marks the relations of the report's own table functions: a query over a report leaves no rows in it. */
+/** Marks the relations of our table functions. A query over such a relation gets no report. */
 trait ReportRows

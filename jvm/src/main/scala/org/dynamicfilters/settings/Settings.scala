@@ -102,8 +102,8 @@ object Settings {
   )
   def get[T](conf: SQLConf, setting: Setting[T]): T = setting.read(conf)
 
-  /** Whether reports of the session's queries show values of the data. A session does not take back what the application was
-    * started with: who starts a server need not trust those who use it. On the driver.
+  /** Whether reports show values of the data. If the application was started with `false`, a session cannot turn it on: users of a
+    * server may not be trusted. On the driver.
     */
   def showsValues(conf: SQLConf): Boolean =
     get(conf, ShowValues) && !ofApplication(ShowValues).exists(_.trim.equalsIgnoreCase("false"))
@@ -120,7 +120,7 @@ object Settings {
   private def ofApplication(setting: Setting[_]): Option[String] =
     Option(SparkEnv.get).flatMap(_.conf.getOption(setting.key))
 
-  /** Whether a key looks like one of ours: below the prefix, or below what it is easily taken for, in any case. */
+  /** Whether a key is below our prefix, or below a likely misspelling of it. Ignores case. */
   def isMeant(key: String): Boolean = LooksLikeOurs.matches(key)
 
   /** @return
@@ -155,13 +155,13 @@ object Settings {
   private val LooksLikeOurs = "(?i)spark\\.dynamic[._-]?filters?(\\..*)?".r
   private def nameOf(key: String): String = key.replaceFirst("(?i)^spark\\.dynamic[._-]?filters?(\\.|$)", "")
 
-  /** The first setting of the group that a key names. */
+  /** The first setting of the key's group. */
   private def inGroup(key: String): Option[String] = {
     val name = nameOf(key)
     all.map(_.key.stripPrefix(Prefix)).find(n => name.isEmpty || n.startsWith(name + "."))
   }
 
-  /** The setting that was probably meant. `_settings.py` finds the same. */
+  /** The setting that the user probably meant. `_settings.py` has the same rule. */
   private def similar(key: String): Option[String] = {
     def plain(name: String) = name.toLowerCase(java.util.Locale.ROOT).replaceAll("[^a-z0-9]", "")
     val names = all.map(_.key.stripPrefix(Prefix))

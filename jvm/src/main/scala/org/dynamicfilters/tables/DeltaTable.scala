@@ -13,10 +13,10 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{LongType, StringType, StructField, StructType}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
-/** One version of a Delta table, reached by the names of Delta's classes and methods, which need not be there.
+/** One version of a Delta table. Uses Delta's classes by reflection, because Delta may be missing.
   *
-  * A data file of a Delta table never changes, and the log has the bounds of its columns, so they may be believed (contract 9).
-  * They are those of the file before rows were deleted from it: at most too wide.
+  * Data files of a Delta table never change, so the bounds in the log are facts (contract 9). They do not consider deletion
+  * vectors, so they may be too wide.
   *
   * @param id
   *   the table's own and the version
@@ -24,13 +24,13 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 final class DeltaTable private (val id: (String, Long), schema: StructType, snapshot: AnyRef, index: FileIndex) {
   import DeltaTable._
 
-  /** Data files of this version, None where that is not known. */
+  /** Number of data files of this version, if known. */
   def fileCount: Option[Long] = call(snapshot, "numOfFilesIfKnown") match {
     case Some(n: java.lang.Long) => Some(n)
     case _ => None
   }
 
-  /** The table's column, with what the table's format notes of it; a scan's schema has not all of that. */
+  /** The table's column with all its metadata. A scan's schema lacks some of it. */
   def field(name: String): Option[StructField] = fieldOf(schema, name)
 
   /** Reads the bounds of columns from the log, by one Spark job.
@@ -38,7 +38,7 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
     * @param most
     *   files
     * @return
-    *   by column; without those of which the log's bounds cannot be used, and empty where there are more files
+    *   by column, without columns whose bounds cannot be used. Empty if the table has more files
     */
   def read(fields: Seq[(StructField, KeyDomain)], most: Int): Map[StructField, LoggedBounds] = {
     val texts = fields.flatMap { case (field, domain) => StatisticsText.of(field, domain).map(field -> _) }
@@ -80,12 +80,12 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
     val ofColumns = names.map(quoteIfNeeded).flatMap { name =>
       Seq("minValues", "maxValues", "nullCount").map(of => col(s"s.$of.$name"))
     }
-    // Delta keeps the log in 50 partitions by default: little work, so no task for each.
+    // Delta splits the log into 50 partitions by default. They are small, so a task reads several.
     val files = all
       .coalesce(all.sparkSession.sparkContext.defaultParallelism)
       .select(col("path"), from_json(col("stats"), schema).as("s"), isWhole.as("whole"))
       .select(Seq(col("path"), col("s.numRecords"), col("whole")) ++ ofColumns: _*)
-    // A log without that number may be of any length.
+    // The log does not tell the number, so it may be large.
     if (fileCount.isDefined) files.collect() else files.take(most + 1)
   }
 
@@ -95,16 +95,16 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
 
 object DeltaTable {
 
-  /** Where Delta's classes are. They are known by name only. */
+  /** The package of Delta's classes. */
   val Package = "org.apache.spark.sql.delta."
 
-  // Columns before those of the first column's bounds.
+  // Number of result columns before the bounds of the first column.
   private val Fixed = 3
 
-  /** Of Delta: whether what its log says of values in files is used. */
+  /** Delta's setting for data skipping by statistics. */
   private val StatisticsAreUsed = "spark.databricks.delta.stats.skipping"
 
-  /** Of queries, and of commands. Not those of a change data feed: they read deleted rows, which tight bounds leave out. */
+  /** The file indexes of queries and commands. Not those of a change data feed, which reads deleted rows outside of the bounds. */
   private val indexes = Set(
     Package + "stats.PreparedDeltaFileIndex",
     Package + "files.TahoeBatchFileIndex"
@@ -113,7 +113,7 @@ object DeltaTable {
   /** The version that a scan reads.
     *
     * @return
-    *   None of any other location, of a Delta version with other names, and in a session that does not use statistics
+    *   None for any other location, for an unknown Delta version, and if the session does not use statistics
     */
   def of(location: FileIndex): Option[DeltaTable] =
     if (!indexes.contains(location.getClass.getName) || !SQLConf.get.getConfString(StatisticsAreUsed, "true").toBoolean)

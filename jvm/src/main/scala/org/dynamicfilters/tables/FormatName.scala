@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.v2.FileTable
 import org.apache.spark.sql.sources.{BaseRelation, DataSourceRegister}
 
-/** What a file format is called: `parquet`, `delta`, `orc`. */
+/** Names of file formats: `parquet`, `delta`, `orc`. */
 object FormatName {
 
   /** The name that a table is declared with, where the format has one of its own. A format made of another one keeps the

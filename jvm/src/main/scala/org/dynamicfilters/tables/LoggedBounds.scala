@@ -2,12 +2,12 @@ package org.dynamicfilters.tables
 
 import org.dynamicfilters.filter.ColumnBounds
 
-/** What one version of a table says of a column of its files, by URL-encoded path of the file.
+/** Bounds of one column in one version of a table, by the file's URL-encoded path.
   *
   * @param whole
-  *   files of which this version has every row: true of the same file in each version
+  *   files without deleted rows in this version; their bounds hold in every version
   * @param others
-  *   files with deleted rows: an older version, or one that was restored, may have more of them
+  *   files with deleted rows; an older or restored version may have more rows of them
   */
 final case class LoggedBounds(whole: Map[String, ColumnBounds], others: Map[String, ColumnBounds]) {
 
@@ -16,7 +16,7 @@ final case class LoggedBounds(whole: Map[String, ColumnBounds], others: Map[Stri
 
   def get(file: String): Option[ColumnBounds] = whole.get(file).orElse(others.get(file))
 
-  /** Without the files of which nothing is said. */
+  /** A copy without files that have no bounds. */
   def known: LoggedBounds = {
     def some(of: Map[String, ColumnBounds]) = of.filter(_._2 != ColumnBounds.unknown)
     LoggedBounds(some(whole), some(others))

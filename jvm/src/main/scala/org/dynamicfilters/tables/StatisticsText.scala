@@ -7,13 +7,17 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
-/** Makes bounds of what Delta's log says of a file's column as text.
+/** Parses the bounds of a file's column in Delta's log.
   *
-  * Its traps: timestamps are cut to milliseconds, by some writers with offsets in minutes; strings are cut to a prefix, with a
-  * character after the greatest one that is not the greatest where bytes are no UTF-8, and what is none in the prefix is
-  * replaced; decimals may have gone through a double; writers differ in whether NaN counts as a greatest value; a column's
-  * type may have been widened since the text was written; with deleted rows a number of NULLs other than none or all says
-  * nothing; dates before 1582 may be of another calendar, or BC.
+  * The text is not exact:
+  *   - Timestamps are truncated to milliseconds, and some writers truncate zone offsets to minutes.
+  *   - Strings are truncated to a prefix. The maximum gets a tie-breaking character, which is not the greatest if bytes are not
+  *     UTF-8. Invalid bytes in the prefix are replaced.
+  *   - Decimals may have gone through a double.
+  *   - Some writers count NaN as the maximum, others do not.
+  *   - The column's type may have been widened since.
+  *   - With deleted rows, only a NULL count of none or all is exact.
+  *   - Dates before 1582 may be of another calendar, or BC.
   *
   * @see
   *   Delta's protocol, "Per-file Statistics"

@@ -4,19 +4,19 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.types.StructField
 
-/** What the logs of tables say of their files, on the driver, read once for each version, for all columns of a scan.
+/** Cache of the bounds in tables' logs, read once for each version for all columns of a scan. On the driver.
   *
-  * A version that differs from one that was read in few files only is not read: the others are as they were, and the new files
-  * are opened. So a table with a commit for each query (MERGE is one) has its log read now and then.
+  * A version is not read if it has few new files since the last version that was read. The bounds of the other files still hold,
+  * and the new files are opened. So the log of a table with a commit for each query, such as a MERGE, is read only now and then.
   *
-  * Bounded by files, least recently used columns first.
+  * Bounded by the number of files. Drops the least recently used columns first.
   */
 final class TableStatistics(maxFiles: Int) {
   import TableStatistics._
   private val columns = new java.util.LinkedHashMap[Key, LoggedBounds](16, 0.75f, true)
   private var files = 0L
 
-  /** So many files a table may have. */
+  /** Largest number of files of a table whose log is read. */
   val mostOfTable: Int = maxFiles / 4
 
   /** @param id
@@ -34,7 +34,7 @@ final class TableStatistics(maxFiles: Int) {
       read: Seq[StructField] => Map[StructField, LoggedBounds]
   ): Map[StructField, LoggedBounds] = {
     val keys = fields.distinct.map(f => f -> Key(id._1, id._2, s"${f.name}|${f.metadata.json}", f.dataType.sql)).toMap
-    // Two queries may read the same at the same time; nobody waits for a job under a lock.
+    // Read without a lock. Two queries may read the same log at the same time.
     val known = synchronized {
       keys.flatMap { case (f, key) =>
         Option(columns.get(key)).orElse(ofOtherVersion(key, wanted, ofTable)).map(f -> _)
@@ -75,10 +75,10 @@ final class TableStatistics(maxFiles: Int) {
 object TableStatistics {
   private final case class Key(table: String, version: Long, column: String, dataType: String)
 
-  /** A column without any file takes a place too. */
+  /** A column without files counts as one file. */
   private val Overhead = 10L
 
-  /** To open a file in 100 takes less time than a job that reads the log. */
+  /** If at most one file in so many is new, opening the new ones is cheaper than the job that reads the log. */
   private val OneInUnknown = 100
 
   /** A job reads all of the log: some 30 microseconds a file, where to open one takes milliseconds. So of a table of 50,000 files

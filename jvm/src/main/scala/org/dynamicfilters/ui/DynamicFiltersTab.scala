@@ -11,16 +11,16 @@ import org.apache.spark.sql.execution.dynamicfilters.UiAccess
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess.{Page, Request}
 import org.dynamicfilters.report.{QueryReport, QueryReports}
 
-/** The tab "Dynamic Filters" of Spark's UI. Whatever fails in it, no query notices. */
+/** The tab "Dynamic Filters" of Spark's UI. Its failures never reach a query. */
 object DynamicFiltersTab extends Logging {
   val Name = "Dynamic Filters"
   val Prefix = "DynamicFilters"
 
-  /** In the UI of a running application. */
+  /** Adds the tab to the UI of a running application. */
   def attach(sc: SparkContext): Unit =
     quietly(UiAccess.attach(sc, Name, Prefix, pages(new LiveQueries(QueryReports.instance))))
 
-  /** An execution has ended: the event log hears of it, if there was anything to show. */
+  /** Writes the report of an ended execution to the event log, if it is of interest. */
   def ended(sc: SparkContext, report: QueryReport): Unit =
     quietly(
       if (UiAccess.isWatched(sc) && report.isOfInterest) UiAccess.post(sc, QueryJson.event(EndedQueries.add(report)))
@@ -43,7 +43,7 @@ object DynamicFiltersTab extends Logging {
     try what
     catch {
       case NonFatal(e) => warnOnce(e)
-      // A Spark whose UI is another one.
+      // The UI classes of this Spark are different.
       case e: LinkageError => warnOnce(e)
     }
 

@@ -10,11 +10,11 @@ import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess
 import org.apache.spark.util.kvstore.KVStore
 
-/** The tab in the History Server, whose class path has to have this jar. */
+/** The tab in the History Server. The jar must be on the server's class path. */
 final class HistoryPlugin extends UiAccess.HistoryPart {
   override protected def listener(keep: AnyRef => Unit): SparkListener = new HistoryListener(keep)
 
-  /** As many as of Spark's own SQL tab. */
+  /** The same bound as Spark's SQL tab has. */
   override protected def bound(conf: SparkConf, store: KVStore): UiAccess.Bound = {
     val most = conf.getLong("spark.sql.ui.retainedExecutions", 1000)
     def drop(count: Long): Unit = if (count > most) {
@@ -30,7 +30,7 @@ final class HistoryPlugin extends UiAccess.HistoryPart {
     (DynamicFiltersTab.Name, DynamicFiltersTab.Prefix, DynamicFiltersTab.pages(new StoredQueries(store)))
 }
 
-/** Takes the queries of an event log into the store. A log is read as far as it can be. */
+/** Stores the queries of an event log. A query that cannot be read is left out. */
 final class HistoryListener(keep: AnyRef => Unit) extends SparkListener with Logging {
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: DynamicFiltersQueryEnd if e.query != null =>

@@ -4,13 +4,13 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{FilterRecord, QueryReport}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 
-/** Reports as the UI shows them. */
+/** Turns reports into entries of the UI. */
 object QueryEntries {
   import QueryEntry._
 
-  /** Values are shown only if the query's session is known to allow it. */
+  /** Contains values of the data only if the query's session is known to allow that. */
   def of(report: QueryReport): QueryEntry = {
-    // A view may take a while; a query that runs must not wait for it.
+    // Copied under the lock: viewing a filter takes long, and a running query must not wait for it.
     val (filters, scans, rejected) =
       report.synchronized((report.filters.toVector, report.scans.toVector, report.rejected.toVector))
     QueryEntry(
@@ -56,7 +56,7 @@ object QueryEntries {
   private def scan(report: QueryReport, s: ScanRun): ScanEntry = {
     import ScanCounter._
     val (r, cameToEnd) = (s.report(report.executionId), report.cameToEnd)
-    // The report may be read while tasks add to it.
+    // Tasks may add to the report meanwhile.
     def level(name: String, skipped: Long, total: Long) =
       Option.when(total > 0)(LevelEntry(name, math.min(math.max(skipped, 0L), total), total))
     def counts(of: (String, Long)*) = of.collect { case (name, n) if n > 0 => CountEntry(bounded(name, 200), n) }

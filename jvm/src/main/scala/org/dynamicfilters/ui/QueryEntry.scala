@@ -1,9 +1,9 @@
 package org.dynamicfilters.ui
 
-/** What the UI shows of one SQL execution, running or ended: the same from memory and from an event log.
+/** One SQL execution as the UI shows it, from memory or from an event log.
   *
-  * Times are milliseconds since 1970, 0 where they are not known. Fields are only ever added, so that a History Server reads
-  * the logs of other versions. Collections of numbers hold them in classes of their own: JSON readers do not know what a collection holds.
+  * Times are milliseconds since 1970; 0 if unknown. Fields may be added but never removed, so that a History Server reads the logs
+  * of other versions. Numbers in collections are wrapped in classes, because Jackson does not see a Scala collection's type.
   *
   * @param executionId
   *   Spark's
@@ -27,13 +27,13 @@ final case class QueryEntry(
 ) {
   def runs: Boolean = state == "running"
 
-  /** Milliseconds, until now if it runs; None if it is not known when it started. */
+  /** Duration in milliseconds, until `now` for a running query. None if its start is unknown. */
   def duration(now: Long): Option[Long] =
     Option.when(started > 0)(math.max(0L, (if (ended > 0) ended else now) - started))
 
   def filtersInForce: Int = filters.count(_.inForce)
 
-  /** Sums over the scans that know of this level. */
+  /** Sums over the scans that have this level. */
   def skipped(level: String): LevelEntry = {
     val known = scans.flatMap(_.levels.find(_.name == level))
     LevelEntry(level, known.map(_.skipped).sum, known.map(_.total).sum)
@@ -42,7 +42,7 @@ final case class QueryEntry(
 
 object QueryEntry {
 
-  /** Bounds of what is kept and written of one query. */
+  /** Limits of one query's entry. */
   val MostFilters, MostScans, MostRejected = 100
   val MostColumns, MostReasons = 16
   val LongestText = 400
@@ -82,11 +82,11 @@ final case class FilterEntry(
 /** @param filters
   *   their ids
   * @param levels
-  *   what was skipped, coarse to fine; a level of which nothing is known is missing
+  *   what was skipped, from coarse to fine, without unknown levels
   * @param skippedBy
-  *   row groups, by what excluded them
+  *   skipped row groups, by the step that excluded them
   * @param reasons
-  *   why something fell back, with how often
+  *   the number of fall-backs by reason
   */
 final case class ScanEntry(
     id: String,

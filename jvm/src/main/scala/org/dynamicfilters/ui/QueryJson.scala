@@ -8,9 +8,9 @@ import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.spark.scheduler.SparkListenerEvent
 
-/** An execution that had anything to do with dynamic filters has ended: what the History Server shows of it.
+/** Event: an execution with a report of interest has ended. The History Server shows the query.
   *
-  * A tree rather than classes: reading a log never fails on what another version wrote there.
+  * Holds a JSON tree instead of classes, so that reading the log of another version never fails.
   *
   * @param query
   *   a [[QueryEntry]]
@@ -38,7 +38,7 @@ object QueryJson {
     try Option(mapper.readValue(text, classOf[QueryEntry])).map(whole)
     catch { case NonFatal(_) => None }
 
-  /** What another version left out is null. */
+  /** Replaces null by an empty value: Jackson leaves null in fields that another version did not write. */
   private def whole(q: QueryEntry): QueryEntry = q.copy(
     description = text(q.description),
     state = text(q.state),

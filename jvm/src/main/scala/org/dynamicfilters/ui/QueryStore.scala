@@ -9,18 +9,18 @@ import scala.util.Using
 import org.apache.spark.util.kvstore.{KVIndex, KVStore}
 import org.dynamicfilters.report.{QueryReport, QueryReports}
 
-/** Where pages find queries. */
+/** The queries that pages show. */
 trait QueryStore {
 
-  /** How many there are. */
+  /** Number of queries. */
   def size: Int
 
-  /** Some of them, newest first. */
+  /** A page of queries, newest first. */
   def newest(from: Int, most: Int): Seq[QueryEntry]
   def find(executionId: Long): Option[QueryEntry]
 }
 
-/** The queries of the running application: those of which reports are kept. */
+/** The queries of the running application whose reports are kept. */
 final class LiveQueries(reports: QueryReports) extends QueryStore {
   override def size: Int = reports.ofInterest.size
   override def newest(from: Int, most: Int): Seq[QueryEntry] =
@@ -29,8 +29,8 @@ final class LiveQueries(reports: QueryReports) extends QueryStore {
     reports.find(executionId).filter(_.isOfInterest).map(EndedQueries.of)
 }
 
-/** What is shown of queries that have ended, as it went to the event log: plans that are executed often forget their first
-  * executions. As long as their reports are kept.
+/** The entries of ended queries, as written to the event log. A plan that runs often drops the counters of its first executions,
+  * so an entry is made once. It is kept as long as the report.
   */
 private[ui] object EndedQueries {
   private val entries = Collections.synchronizedMap(new WeakHashMap[QueryReport, QueryEntry])
@@ -41,7 +41,7 @@ private[ui] object EndedQueries {
     entry
   }
 
-  /** Of one that runs, what is known now. */
+  /** The kept entry, or the current state of a running query. */
   def of(report: QueryReport): QueryEntry = Option(entries.get(report)).getOrElse(QueryEntries.of(report))
 }
 

@@ -4,8 +4,8 @@ import java.util.Locale
 
 import scala.xml.Node
 
-/** The filters of a query on a time line, as SVG: a line while a filter comes, a bar from when it is there, an orange line
-  * while a scan is held back for it, a mark where it is used first.
+/** Draws the filters of a query on a time line, as SVG. A thin line: the filter is not ready. A bar: it is ready. An orange line: a
+  * scan is held back for it. A ring: the first scan uses it.
   */
 private[ui] object Timeline {
   private val (labels, scale, line) = (190, 700, 20)
@@ -14,7 +14,7 @@ private[ui] object Timeline {
 
   def pixels(x: Double): String = "%.1f".formatLocal(Locale.ROOT, x)
 
-  /** Nothing where it is not known when the query started. */
+  /** Draws nothing if the query's start is unknown. */
   def draw(q: QueryEntry, now: Long): Seq[Node] =
     if (q.started <= 0) Nil
     else {

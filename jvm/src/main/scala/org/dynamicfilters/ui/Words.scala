@@ -6,13 +6,13 @@ import scala.xml.{Node, NodeSeq}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess
 
-/** Numbers and times as pages show them; the same words as those of `sdf.analyze`. */
+/** Formats numbers and times for pages, with the same words as `sdf.analyze`. */
 private[ui] object Words {
   val Unknown = "\u2013"
 
   def number(n: Long): String = "%,d".formatLocal(Locale.ROOT, n)
 
-  /** Rounded, but 0 and 100 only for none and all. */
+  /** Rounded. Shows 0 only for none, and 100 only for all. */
   def percent(part: Long, total: Long): String =
     if (part > 0 && part < total) {
       val rounded = math.round(100.0 * part / total)
@@ -33,13 +33,13 @@ private[ui] object Words {
   def duration(millis: Option[Long]): String = millis.fold(Unknown)(UiAccess.formatDuration)
   def date(millis: Long): String = if (millis > 0) UiAccess.formatDate(millis) else Unknown
 
-  /** Since the start of a query: `+1,204 ms`. */
+  /** Time since the start of a query: `+1,204 ms`. */
   def since(start: Long, millis: Long): String =
     if (millis <= 0 || start <= 0) Unknown else s"+${number(math.max(0L, millis - start))} ms"
 
   def counts(of: Seq[CountEntry]): String = of.map(c => s"${c.name} ${number(c.count)}").mkString(", ")
 
-  /** A table as Spark's own look; cells are escaped. */
+  /** A table in the style of Spark's UI. */
   def table(id: String, header: Seq[String], rows: Seq[Seq[NodeSeq]]): Node =
     <table id={id} class="table table-bordered table-striped table-sm sortable">
       <thead><tr>{header.map(h => <th>{h}</th>)}</tr></thead>

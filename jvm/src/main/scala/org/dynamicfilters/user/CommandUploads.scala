@@ -7,8 +7,10 @@ import scala.collection.mutable
 import com.google.protobuf.ByteString
 import org.dynamicfilters.proto.CommandPart
 
-/** Puts commands together that come in pieces. Bounded: so many bytes a command, and as many at once in a session as so many of
-  * the largest have; what is not finished in time is dropped, as is what waits longest of too many. Thread-safe.
+/** Assembles commands that clients send in pieces. Thread-safe.
+  *
+  * Memory is bounded: a command has at most `maxBytes`, the unfinished commands of a session at most `most * maxBytes`. An
+  * unfinished command is dropped after `idleNanos` without a new piece. If there are too many, the oldest are dropped first.
   *
   * @param mostOfAll
   *   bytes of all sessions' unfinished commands; one command may have more
@@ -27,7 +29,7 @@ final class CommandUploads(
   private final class Upload(val total: Long, val crc32: Int) {
     private val sum = new CRC32
 
-    /** A rope: its pieces are not copied. */
+    /** ByteString.concat does not copy the pieces. */
     var bytes: ByteString = ByteString.EMPTY
     var lastUsed: Long = clock()
 
@@ -38,7 +40,7 @@ final class CommandUploads(
     def isWhole: Boolean = sum.getValue.toInt == crc32
   }
 
-  /** Finished commands, of which a client may send the last piece again. */
+  /** Finished commands. A client that missed the answer sends the last piece of such a command again. */
   private val done = new java.util.LinkedHashMap[(String, String), java.lang.Boolean]() {
     override def removeEldestEntry(e: java.util.Map.Entry[(String, String), java.lang.Boolean]): Boolean =
       size > CommandUploads.DoneKept
@@ -80,7 +82,7 @@ final class CommandUploads(
 
   private def started(sessionId: String, part: CommandPart): Upload = {
     def own = uploads.filter(_._1._1 == sessionId)
-    // Room for the new one. Threads that send small commands side by side do not drop each other's.
+    // Makes room for the new command. Small commands of several threads fit beside each other.
     def size(u: Upload) = math.max(u.total, CommandUploads.LeastBytes)
     while (own.valuesIterator.map(size).sum + part.getTotal > most * maxBytes)
       own.minByOption(_._2.lastUsed).foreach { case (key, _) => uploads.remove(key) }
@@ -97,22 +99,22 @@ final class CommandUploads(
   private def refused(why: String): UserFilterException =
     new UserFilterException(Code.InvalidCommand, s"a command in pieces is refused: $why")
 
-  /** Forgets what a session has begun. */
+  /** Drops the unfinished commands of a session. */
   def drop(sessionId: String): Unit = synchronized(uploads.filterInPlace((key, _) => key._1 != sessionId))
 
-  /** Drops what was not finished in time. */
+  /** Drops commands that have got no piece for `idleNanos`. */
   def sweep(): Unit = synchronized {
     val now = clock()
     uploads.filterInPlace((_, u) => now - u.lastUsed <= idleNanos)
   }
 
-  /** Unfinished commands. */
+  /** Number of unfinished commands. */
   def live: Int = synchronized { sweep(); uploads.size }
 }
 
 private object CommandUploads {
 
-  /** What each counts for: many of them may be announced to be short. */
+  /** Least size that an unfinished command counts for, so that many short ones are bounded, too. */
   val LeastBytes = 64L * 1024
 
   val DoneKept = 1000

@@ -75,7 +75,7 @@ object DynamicFilterFunctions {
     value.toString
   }
 
-  /** Of integers any width will do: a number is the same value in each. */
+  /** An integer filter fits an integer column of any width: a number is the same value in each. */
   private def fits(filter: DataType, column: DataType): Boolean =
     (filter == column && KeyDomain.of(column).isRight) || (isInteger(filter) && isInteger(column))
 

@@ -12,8 +12,8 @@ import org.dynamicfilters.filter.{KeyDomain, ValuePredicate}
 
 /** `dynamic_filter('name', column)` and `dynamic_filter_prune('name', column)`: whether a value passes a user's filter.
   *
-  * True or false, never NULL: `NOT` of it is exactly the other rows. Deterministic, because the generation is pinned before a
-  * query is optimized: then the optimizer, every task and every retry see the same.
+  * The result is never NULL, so `NOT` of it selects exactly the other rows. The predicate is deterministic: `PinUserFilters` pins
+  * the generation before the query is optimized, and the optimizer, all tasks and all retries use that one.
   *
   * @param sessionId
   *   of the session that the filter's name belongs to
@@ -35,13 +35,13 @@ case class DynamicFilterPredicate(
     with Predicate {
 
   override def nullable: Boolean = false
-  // What passes is not known before the query starts.
+  // The generation is not pinned yet when Spark folds constants.
   override def foldable: Boolean = false
   override def prettyName: String = if (follows) DynamicFilterFunctions.Prune else DynamicFilterFunctions.Match
   override def sql: String = s"$prettyName('$name', ${child.sql})"
   override def toString: String = s"$prettyName($name${pin.fold("")(g => s" $g")}, $child)"
 
-  /** What is pinned; the planner sees to it that there is something. */
+  /** The pinned generation. Fails if the predicate was never part of a planned query. */
   def generation: Generation =
     pin.getOrElse(throw new IllegalStateException(s"$sql is evaluated outside of a query"))
 
@@ -80,7 +80,7 @@ case class DynamicFilterPredicate(
 
 object DynamicFilterPredicate {
 
-  /** The filters of a normalized plan, with what is pinned. */
+  /** The user filters of a plan after `PinUserFilters`, subqueries included. */
   def pinnedIn(plan: LogicalPlan): Seq[DynamicFilterPredicate] =
     if (!UserFilters.everUsed) Nil
     else
@@ -93,7 +93,7 @@ object DynamicFilterPredicate {
     KeyDomain.of(dt).fold(why => throw new IllegalStateException(why), identity)
 }
 
-/** A generation as generated code asks it; travels with it. */
+/** A generation in the form that generated code calls. Serialized with the code's references. */
 private sealed abstract class TravellingPredicate(generation: Generation, dataType: DataType) extends Serializable {
   @transient protected lazy val rows: ValuePredicate =
     generation.predicateFor(DynamicFilterPredicate.domainOf(dataType))

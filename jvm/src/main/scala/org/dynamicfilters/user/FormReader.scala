@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{Bloom, End, FilterCodec, KeyDomain, UserForms, ValueFilter}
 import org.dynamicfilters.proto.{UserBetween, UserForm, UserValue, UserValues}
 
-/** Makes filters of what clients send: plain values, which are checked against the filter's type here. All errors are
+/** Makes a filter from the values that a client sent, and checks them against the filter's type. All errors are
   * [[UserFilterException]]s that name the filter and its type.
   *
   * @param mostValues
@@ -21,13 +21,13 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
 
   private val dataType = domain.dataType
 
-  /** Takes fifty hashes of each value; more are refused where the filter is read. */
+  /** Needs fifty hashes for each value. Spark's BloomFilter refuses more when it is read. */
   private val LeastFpp = 1e-15
 
-  /** As many as a command may have. */
+  /** The largest size of a command. */
   private val MostBloomBytes = 512L * 1024 * 1024
 
-  /** Above it a double is one of several integers. */
+  /** Above it several integers have the same double. */
   private val MostExact = (1L << 53).toDouble
 
   def read(form: UserForm): ValueFilter = form.getFormCase match {
@@ -107,7 +107,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case _ => throw unfit(shown(v))
   }
 
-  /** An integer that came as a float, as pandas has them beside missing values. */
+  /** Reads an integer that came as a float: pandas makes floats of integers if values are missing. */
   private def whole(n: Double): AnyRef =
     if (n.isNaN) throw unfit("NaN", "; leave missing values out, as dropna() does, or put None for NULL")
     else if (n.isInfinite) throw unfit(n.toString)
@@ -134,13 +134,13 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case _ => throw unfit(n.toString)
   }
 
-  /** A client's decimals may be infinite, or none. */
+  /** Python's decimals may be infinite or NaN. */
   private def number(text: String): java.math.BigDecimal =
     try new java.math.BigDecimal(text)
     catch { case _: NumberFormatException => throw unfit(text) }
 
   private def decimal(n: java.math.BigDecimal, t: DecimalType): AnyRef = {
-    // Written out, 1E+999999999 has a billion digits.
+    // 1E+999999999 would become a billion digits.
     val short = n.stripTrailingZeros
     if (!KeyDomain.fits(short, t.precision, t.scale)) throw unfit(n.toString)
     domain.fromInternal(Decimal(short.setScale(t.scale), t.precision, t.scale))
@@ -160,7 +160,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case _ => "an unknown value"
   }
 
-  /** What the type takes, in words of clients. */
+  /** The Python values that the type accepts, for error messages. */
   private def taken: String = dataType match {
     case ByteType => "integers of 8 bits"
     case ShortType => "integers of 16 bits"

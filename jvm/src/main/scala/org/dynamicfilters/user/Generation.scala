@@ -7,10 +7,11 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{FilterCodec, KeyDomain, Once, ValueFilter, ValuePredicate}
 
-/** One generation of a user's filter: what passes from one update to the next. Immutable; equal if filter and number are.
+/** One generation of a user filter: its content between two updates. Immutable. Two generations are equal if the filter's id
+  * and the number are.
   *
-  * Part of plans, so it travels with tasks. A small one travels as it is, a large one as a broadcast that lives as long as
-  * some plan holds the generation. In the driver's own process (local mode) tasks find the object itself.
+  * Plans hold it, so it is serialized with tasks: a small filter inline, a large one as a broadcast that lives as long as a plan
+  * holds the generation. In local mode tasks find the driver's object itself.
   *
   * @param filterId
   *   of the user's filter, unique in this process's life
@@ -29,19 +30,19 @@ final class Generation private (
 ) extends Serializable {
   import Generation._
 
-  /** What passes. */
+  /** The condition on values of the filter's type. */
   def filter: ValueFilter = content().filter
 
-  /** The same for a column of another type. */
+  /** The condition on values of another type. */
   def filterFor(d: KeyDomain): ValueFilter = content().filterFor(d)
 
-  /** The same, asked for one value after the other. */
+  /** A test of single values of another type. */
   def predicateFor(d: KeyDomain): ValuePredicate = content().predicateFor(d)
 
-  /** Of the encoded filter; on the driver. */
+  /** Size of the encoded filter. On the driver. */
   lazy val sizeBytes: Long = FilterCodec.sizeOf(filter)
 
-  /** As bytes; on the driver. */
+  /** The encoded filter. On the driver. */
   lazy val encoded: Array[Byte] = FilterCodec.encode(filter)
 
   private def isLocal: Boolean = owner.exists(_.sc.isLocal)
@@ -66,15 +67,15 @@ final class Generation private (
 
 object Generation {
 
-  /** A task's closure is decoded in every task, a broadcast once in a process. */
+  /** Spark deserializes a closure in every task, but a broadcast once in a process. */
   private val InlineBytes = 64 * 1024
 
-  /** Decoded filters that a process keeps between tasks. */
+  /** Number of decoded filters that a process keeps between tasks. */
   private val MostKept = 64
 
   private type Key = (Long, Long)
 
-  /** A filter, with what is made of it when it is used. */
+  /** A filter with its conversions to other types, each made once. */
   private[user] final class Content(val filter: ValueFilter) {
     private val converted = new ConcurrentHashMap[KeyDomain, ValueFilter]()
     private val tests = new ConcurrentHashMap[KeyDomain, ValuePredicate]()
@@ -86,7 +87,7 @@ object Generation {
     }
   }
 
-  /** The generations that this process's driver has made, as long as somebody holds them: a query, or the filter itself. */
+  /** The generations made by the driver in this process. A weak reference: a query or the filter holds the generation. */
   private val made = new ConcurrentHashMap[Key, WeakReference[Generation]]()
 
   /** On the driver. */
@@ -105,17 +106,17 @@ object Generation {
     g
   }
 
-  /** On executors: decoded once, and kept while there is memory. */
+  /** The decoded filters of an executor, least recently used first. */
   private val decoded = new java.util.LinkedHashMap[Key, Once[Content]](16, 0.75f, true) {
     override def removeEldestEntry(e: java.util.Map.Entry[Key, Once[Content]]): Boolean = size > MostKept
   }
 
-  /** Who asks for another one does not wait for this. */
+  /** Decodes outside of the map's lock: tasks with other filters do not wait. */
   private def shared(key: Key, bytes: () => Array[Byte]): Content =
     decoded
       .synchronized(decoded.computeIfAbsent(key, _ => new Once[Content]))
       .value(
-        // Rows must not pass a filter that cannot be read: what matches is exact. So this is an error of the query.
+        // `matches` is exact, so rows must not pass because a filter cannot be decoded. The query fails.
         Some(new Content(FilterCodec.decode(bytes()).fold(why => throw new IllegalStateException(why), identity)))
       )
       .get
@@ -138,7 +139,7 @@ object Generation {
           if (inline != null) inline
           else if (broadcast != null) broadcast.value
           else throw new IllegalStateException(s"generation $number of filter '$name' is gone")
-        // Held by this object from its first use on, so that a task has it whatever the memory.
+        // The task holds the content from its first use on, even if the map drops it.
         lazy val content = shared(key, () => bytes())
         new Generation(filterId, name, number, domain, () => content, None)
       }

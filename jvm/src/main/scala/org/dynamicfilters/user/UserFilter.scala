@@ -7,17 +7,17 @@ import scala.collection.mutable
 import org.apache.spark.SparkContext
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 
-/** Hears of a filter's updates. */
+/** Is told of a filter's updates. */
 trait Follower {
 
-  /** A new generation, not under the filter's lock: of two at a time the later one may come first. Must not fail. */
+  /** Takes a new generation. Called without the filter's lock, so generations may arrive in another order. Must not throw. */
   def offer(g: Generation): Unit
 }
 
-/** A filter that a user made, on the driver: a name, a type, and what passes now. Thread-safe.
+/** A filter that a user made: name, type and current generation. On the driver. Thread-safe.
   *
   * @param token
-  *   made by the client that created it: tells it from other filters of the same name
+  *   a random text from the client that created the filter; distinguishes filters of the same name
   */
 final class UserFilter private (
     val id: Long,
@@ -31,7 +31,7 @@ final class UserFilter private (
 
   private def generation(number: Long, f: ValueFilter): Generation = Generation(id, name, number, domain, f, this)
 
-  /** What is in force. */
+  /** The generation in force. */
   def current: Generation = now
 
   def typeText: String = domain.dataType.catalogString
@@ -41,11 +41,11 @@ final class UserFilter private (
       now = generation(now.number + 1, f)
       (now, followers.toVector)
     }
-    // To compare large filters takes long.
+    // Outside of the lock: comparing large filters takes long.
     all.foreach(_.offer(newest))
   }
 
-  /** From now on the follower hears of updates; at once of what is in force. */
+  /** Subscribes a follower. It gets the current generation at once, then each update. */
   def follow(f: Follower): Unit = {
     val newest = synchronized {
       followers += f

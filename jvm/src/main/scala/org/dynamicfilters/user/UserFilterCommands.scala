@@ -11,8 +11,8 @@ import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.proto.{CreateUserFilter, UpdateUserFilter, UserFilterCommand}
 import org.dynamicfilters.settings.Settings
 
-/** Carries out what clients tell of filters of their own (proto/dynamic_filter_commands.proto). Python reaches it through
-  * py4j in classic sessions, and by the command plugin (`connect`) in Spark Connect.
+/** Executes the user filter commands of proto/dynamic_filter_commands.proto. Python calls it through Py4J in classic sessions,
+  * and through the command plugin (room `connect`) in Spark Connect.
   */
 object UserFilterCommands {
   import UserFilterException.Code
@@ -30,10 +30,10 @@ object UserFilterCommands {
       mostOfAll = Runtime.getRuntime.maxMemory / 2
     )
 
-  /** Called now and then: a client that is gone finishes nothing. */
+  /** Drops unfinished uploads of clients that have gone. Called when a query ends. */
   def sweep(): Unit = uploads.sweep()
 
-  /** Throws [[UserFilterException]] if the command is refused; then nothing has changed. */
+  /** Executes one command. Throws [[UserFilterException]] and changes nothing if the command is refused. */
   def handle(session: SparkSession, bytes: Array[Byte]): Unit = handle(session, ByteString.copyFrom(bytes))
 
   private[dynamicfilters] def handle(session: SparkSession, bytes: ByteString): Unit = {
@@ -56,7 +56,7 @@ object UserFilterCommands {
     }
   }
 
-  /** A client has closed its session. */
+  /** Drops the filters and uploads of a session that its client has closed. */
   def sessionEnded(sessionId: String): Unit = {
     uploads.drop(sessionId)
     UserFilters.drop(sessionId)

@@ -2,9 +2,9 @@ package org.dynamicfilters.user
 
 import org.apache.spark.sql.execution.dynamicfilters.UserError
 
-/** What is wrong with a command on a user filter, or with its use in a query.
+/** An error in a command on a user filter, or in the use of the filter in a query.
   *
-  * The Python package makes its own exceptions of it, by the code in its error class.
+  * The Python package turns it into an exception of its own, by the code in the error class.
   */
 final class UserFilterException(val code: UserFilterException.Code, what: String)
     extends UserError(s"DYNAMIC_FILTER_$code", what, code.sqlState)
@@ -28,13 +28,13 @@ object UserFilterException {
     /** A value, form or column does not fit the filter's type. */
     case object TypeMismatch extends Code("TYPE_MISMATCH", UserError.TypeMismatch)
 
-    /** A form is wrong in itself. */
+    /** A form is malformed, whatever the filter's type. */
     case object InvalidForm extends Code("INVALID_FORM")
 
-    /** A function is called in a way or place that it is not made for. */
+    /** An SQL function has wrong arguments, or stands in a place where it is not allowed. */
     case object InvalidUse extends Code("INVALID_USE", UserError.Syntax)
 
-    /** A command that this version does not understand, or that came incomplete. */
+    /** A command is incomplete, or unknown to this version. */
     case object InvalidCommand extends Code("INVALID_COMMAND")
   }
 

@@ -8,9 +8,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.KeyDomain
 
-/** The filters that users made, by session and name; on the driver. Thread-safe.
+/** All user filters, by session and name. On the driver. Thread-safe.
   *
-  * Filters go with their session: when nobody holds it any more, or its client closes it.
+  * The filters of a session are dropped when the session is garbage-collected or its client closes it.
   */
 object UserFilters {
   import UserFilterException.Code
@@ -20,7 +20,7 @@ object UserFilters {
   private final class OfSession(val id: String, session: SparkSession) extends WeakReference(session, gone) {
     val open = mutable.LinkedHashMap.empty[String, UserFilter]
 
-    /** Types of closed ones by name, for messages. */
+    /** Types of closed filters by name, for error messages. */
     val closed = new java.util.LinkedHashMap[String, String]() {
       override def removeEldestEntry(e: java.util.Map.Entry[String, String]): Boolean = size > MostClosed
     }
@@ -30,11 +30,11 @@ object UserFilters {
   private val sessions = mutable.HashMap.empty[String, OfSession]
   @volatile private var used = false
 
-  /** Whether a filter was ever made in this process: spares all others the search for them in their plans. */
+  /** Whether a filter was ever made in this process. If not, plans are not searched for filters. */
   def everUsed: Boolean = used
 
   /** @param token
-    *   see [[UserFilter]]. A second command with the same token is the first one, sent again
+    *   see [[UserFilter]]. A second command with the same token repeats the first one and changes nothing
     */
   def create(session: SparkSession, name: String, domain: KeyDomain, token: String): Unit = synchronized {
     sweep()
@@ -51,7 +51,7 @@ object UserFilters {
     }
   }
 
-  /** The open filter of this name, or an error that says why there is none. */
+  /** The open filter of this name. Throws an error that says why there is none. */
   def open(sessionId: String, name: String): UserFilter = synchronized {
     sweep()
     sessions.get(sessionId).flatMap(_.open.get(name)).getOrElse(throw missing(sessionId, name))
@@ -63,7 +63,7 @@ object UserFilters {
       case None => UserFilterException.notFound(name)
     }
 
-  /** The one that a client means, by name and token. */
+  /** The open filter with this name and token. Throws an error that says why there is none. */
   def find(sessionId: String, name: String, token: String): UserFilter = {
     val f = open(sessionId, name)
     if (f.token != token) throw UserFilterException.closed(name, f.typeText)
@@ -77,21 +77,21 @@ object UserFilters {
     own.closed.put(name, f.typeText)
   }
 
-  /** Of a session, in the order in which they were made. */
+  /** The open filters of a session, in the order of their creation. */
   def of(sessionId: String): Seq[UserFilter] = synchronized {
     sweep()
     sessions.get(sessionId).fold(Seq.empty[UserFilter])(_.open.values.toSeq)
   }
 
-  /** What is in force under a name; None if there is no such filter. */
+  /** The current generation of the open filter of this name, if there is one. */
   def current(sessionId: String, name: String): Option[Generation] = synchronized {
     sessions.get(sessionId).flatMap(_.open.get(name)).map(_.current)
   }
 
-  /** A session has ended. */
+  /** Drops the filters of a session. */
   def drop(sessionId: String): Unit = synchronized(sessions.remove(sessionId))
 
-  /** The application has ended. */
+  /** Drops all filters, at the end of the application. */
   def clear(): Unit = synchronized(sessions.clear())
 
   private def sweep(): Unit = Iterator.continually(gone.poll()).takeWhile(_ != null).foreach {
@@ -99,7 +99,7 @@ object UserFilters {
     case _ =>
   }
 
-  /** Filters held; for tests. */
+  /** Number of open filters, for tests. */
   def live: Int = synchronized { sweep(); sessions.values.map(_.open.size).sum }
 
 }
