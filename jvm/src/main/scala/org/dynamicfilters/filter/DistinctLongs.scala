@@ -24,22 +24,22 @@ private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memo
  * A growing set of the codes of keys: one by one at first, one bit a number once the members turn out to lie close to each
  * other, as surrogate keys do. A bit costs a few nanoseconds wherever it lies.
  *
- * The numbers that have no bit stand in an array in the order in which they came. When it is full they are sorted, and those
- * that are repeated go. A hash table took 100 ns a number where there are a million, the array takes 40.
+ * The other numbers stand in an array in the order in which they came. When the array is full it is sorted and repeated
+ * numbers are dropped. With a million numbers, a hash table took 100 ns for each, the array takes 40.
  */
 private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimits) {
   import DistinctLongs._
 
   private var list = new Array[Long](firstRoom)
   private var used = 0
-  // How many of the list ascend, each once: all when it is sorted, no more are known when others are added.
+  // The first so many of the list are sorted and distinct. Numbers that were added since follow.
   private var sorted = 0
 
-  // Numbers that were added, each at its place: what comes again soon does not go into the list.
+  // Numbers that were added, each at the place that its hash names: those that come again soon do not go into the list.
   private var recent = noneRecent(firstRoom)
   private var shift = placesShift(recent)
 
-  // null as long as there are none. No number of the list has a bit.
+  // null until members turn out to be dense. No number of the list is covered by the bits.
   private var bits: LongBits = _
 
   /** So many there are at least; exactly after [[result]]. */
@@ -115,9 +115,9 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
     else {
       if (used > list.length / 2) {
         // By four if all are different: each time that it is full costs a sort.
-        list = Arrays.copyOf(list, math.min(Integer.highestOneBit(used) * 4L, 1L << 30).toInt)
+        list = Arrays.copyOf(list, math.min(Integer.highestOneBit(used) * 4L, most.keysOneByOne * 2L).toInt)
         if (recent.length < mostRecent) {
-          recent = noneRecent(math.min(list.length, mostRecent))
+          recent = noneRecent(math.min(Integer.highestOneBit(list.length), mostRecent))
           shift = placesShift(recent)
         }
       }

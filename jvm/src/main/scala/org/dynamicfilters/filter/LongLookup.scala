@@ -66,12 +66,14 @@ private[filter] final class LongBits(val base: Long, val last: Long) extends Lon
 
   /** Of at least one; as is [[greatest]]. */
   def least: Long = {
-    val i = words.indexWhere(_ != 0L)
+    var i = 0
+    while (words(i) == 0L) i += 1
     base + (i.toLong << 6) + java.lang.Long.numberOfTrailingZeros(words(i))
   }
 
   def greatest: Long = {
-    val i = words.lastIndexWhere(_ != 0L)
+    var i = words.length - 1
+    while (words(i) == 0L) i -= 1
     base + (i.toLong << 6) + 63 - java.lang.Long.numberOfLeadingZeros(words(i))
   }
 
