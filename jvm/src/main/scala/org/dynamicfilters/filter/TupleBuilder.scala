@@ -1,6 +1,12 @@
 package org.dynamicfilters.filter
 
-/** The filter of a join's tuples of keys, of what [[TupleCollector]]s found in all partitions. */
+/**
+ * The filter of a join's tuples of keys, of what [[TupleCollector]]s found in all partitions.
+ *
+ * It pays where the probe side is shuffled and no key is selective alone, as where customers are numbered by tenant: a join of
+ * 2M rows by tenant and number took 2.6 s of processor time with it and 5.6 s without it. Queries of TPC-DS take the same time
+ * (docs/how-it-works.md).
+ */
 object TupleBuilder {
   import ValueFilter._
 
