@@ -22,8 +22,8 @@ class PrunerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     Gen.frequency(8 -> ranges, 1 -> Gen.const(ValueFilter.All), 1 -> Gen.const(ValueFilter.Nothing))
   }
 
-  private val keys: Gen[Seq[AnyRef]] =
-    Gen.nonEmptyListOf(Gen.frequency(6 -> Gen.choose(-9, 9).map(int.fromInternal(_)), 1 -> Gen.const(null)))
+  private val key: Gen[AnyRef] = Gen.frequency(6 -> Gen.choose(-9, 9).map(int.fromInternal(_)), 1 -> Gen.const(null))
+  private val keys: Gen[Seq[AnyRef]] = Gen.choose(1, 4).flatMap(Gen.listOfN(_, key))
 
   private def boundsOf(keys: Seq[AnyRef]): ColumnBounds =
     keys.map(ColumnBounds.exact).reduce(ColumnBounds.merge(_, _)(int))
