@@ -94,8 +94,9 @@ class Report:
     def line(measured: Measured) -> str:
         """What a case took, on one line."""
         units = ", ".join(
-            f"{unit} " + ", ".join(f"{v} {_seconds(measured.median(unit, v))} s" for v in measured.variants)
+            f"{unit} " + ", ".join(f"{v} {_seconds(measured.median(unit, v))} s" for v in of)
             for unit in measured.units
+            if (of := [v for v in measured.variants if v in measured.seconds[unit]])
         )
         skipped = f"; {' and '.join(_skipped(measured))} skipped" if measured.skipped else ""
         return f"{measured.part}, {measured.name}, {measured.table}: {units}{skipped}"

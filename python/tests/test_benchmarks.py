@@ -82,6 +82,12 @@ def test_report_of_another_commit_is_begun_anew(measured: Any, tmp_path: Path) -
     assert kept.environment["commit"] == "abc, def"
 
 
+def test_engines_may_lack_a_unit() -> None:
+    seconds = {"wall": {"a": [1.0], "b": [2.0]}, "processor": {"a": [3.0]}}
+    line = Report.line(Measured("part", "name", "table", seconds=seconds))
+    assert line == "part, name, table: wall a 1.000 s, b 2.000 s, processor a 3.000 s"
+
+
 def test_ratio_is_the_median_of_pairs() -> None:
     assert str(Pairs([1, 2, 4], [2, 2, 2])) == "1.000 (0.500 to 2.000)"
     assert str(Pairs([1, 2, 4], [4])) == "2.000"
