@@ -70,10 +70,7 @@ final class FirstPasses(
     )
   }
 
-  // Rows that pass and are tested again are counted then.
-  private val counts: RowSelector.Record = (filter, before, after, _) =>
-    if (task.isFixed && spec.testsBatches && !spec.forOwnStage(filter)) task.rowTests.count(filter, before - after, 0)
-    else task.rowTests.count(filter, before, after)
+  private val counts: RowSelector.Record = (filter, before, after, _) => task.rowTests.inFirstPass(filter, before, after)
 
   private lazy val overFilters =
     new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, counts)
@@ -146,7 +143,6 @@ final class FirstPasses(
       decision
     }
     val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
-    if (bound) task.sawRows(group.leftCount, rows.count)
     if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
     val passed = rows.count + group.done.fold(0L)(_.count)
     val share = passed.toDouble / math.max(candidates, 1)

@@ -41,8 +41,17 @@ private[scan] final class RowTests(
   private def record(filter: Int, did: Tested): Unit =
     if (trackers(filter).add(did)) report.addReason(RowTests.Disabled)
 
-  /** Counts rows that were tested, for the report only. */
-  def count(filter: Int, before: Long, after: Long): Unit = {
+  /** Counts rows that a first pass tested. If a snapshot decides about the filter, rows that pass are tested again, and counted
+    * then.
+    */
+  def inFirstPass(filter: Int, before: Long, after: Long): Unit =
+    if (!isFixed(filter)) count(filter, before, after)
+    else {
+      count(filter, before - after, 0)
+      saw(filter, before - after, 0)
+    }
+
+  private def count(filter: Int, before: Long, after: Long): Unit = {
     rows(filter) += before
     passed(filter) += after
   }

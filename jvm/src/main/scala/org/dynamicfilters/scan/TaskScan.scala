@@ -202,7 +202,7 @@ final class TaskScan(
   val rowTests = new RowTests(
     trackers("rows", spec.filterRefs.size),
     report,
-    i => isFixed && !spec.forOwnStage(i),
+    spec.filterRefs.zip(spec.forOwnStage).map { case (ref, own) => isFixed && !own && ref.topK.isEmpty },
     (i, rows, passed) => fixed.foreach(f => if (f.isTested(i)) f.saw(i, rows, passed))
   )
 
@@ -211,10 +211,6 @@ final class TaskScan(
     rowTests.tookRowGroup(nanos)
     (dictionaries ++ blooms).foreach(_.add(Tested(0, 0, Cost(0, 0, nanos))))
   }
-
-  /** Records how many of so many rows passed the filters of columns. */
-  def sawRows(rows: Long, passed: Long): Unit =
-    fixed.foreach(f => spec.columns.indices.foreach(i => if (f.isTested(i)) f.saw(i, rows, passed)))
 
   /** What the execution's tasks in this process share; the task's own where it has no execution. */
   private def shared[A <: AnyRef](key: String)(make: => A): A =
