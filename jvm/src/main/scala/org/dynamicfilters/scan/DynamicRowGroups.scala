@@ -121,7 +121,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   /** Whether by filters of joins of the same stage. */
   private def isWorthTesting(group: RowGroup): Boolean = {
-    if (group.isTested.isEmpty && group.isComparable)
+    if (group.isTested.isEmpty && group.isComparable && group.leftCount >= RowTests.MeasurableRows)
       try {
         val now = task.filters()
         if (now.indices.exists(i => spec.forOwnStage(i) && now(i) != ValueFilter.All))

@@ -70,7 +70,8 @@ final class FirstPasses(
     )
   }
 
-  private val counts: RowSelector.Record = (filter, before, after, _) => task.rowTests.inFirstPass(filter, before, after)
+  private val counts: RowSelector.Record = (filter, before, after, _) =>
+    task.rowTests.inFirstPass(filter, before, after)
 
   private lazy val overFilters =
     new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, counts)

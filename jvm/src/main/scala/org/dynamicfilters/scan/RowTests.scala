@@ -73,6 +73,11 @@ private[scan] final class RowTests(
 
 private[scan] object RowTests {
 
+  /** Rows of smaller row groups are always tested by filters of the same stage: the time of so few rows says nothing, and testing
+    * them costs next to nothing.
+    */
+  val MeasurableRows = 10000L
+
   /** The reason in reports. */
   val Disabled =
     "most rows that were read pass the filters, or tests cost more than they save: they are not tested one by one"

@@ -56,6 +56,8 @@ final class StepTracker(giveUp: Double) {
   import StepTracker._
 
   private var (misses, known) = (0, false)
+  // Since the last result.
+  private var rows, passed = 0L
   private var isInDoubt = false
   private var spent, saved, work = 0L
   private val withStep, without = new Fastest
@@ -92,9 +94,13 @@ final class StepTracker(giveUp: Double) {
     spent += more.cost.spent
     saved += more.cost.saved
     work += more.cost.work
-    if (more.rows >= FewRows) {
+    rows += more.rows
+    passed += more.passed
+    if (rows >= FewRows) {
       known = true
-      misses = if (more.passed > more.rows * giveUp) misses + 1 else 0
+      misses = if (passed > rows * giveUp) misses + 1 else 0
+      rows = 0
+      passed = 0
     }
   }
 
@@ -132,7 +138,7 @@ object StepTracker {
   /** Results in a row that let most rows through, and measurements that make a time known. */
   private val Misses = 2
 
-  /** Fewer rows say nothing. */
+  /** Fewer rows say nothing. Results of small partitions add up to one of so many rows. */
   val FewRows = 1000L
 
   /** Chances after which a disabled step is tried again. */

@@ -37,11 +37,14 @@ class StepTrackerSuite extends AnyFunSuite {
     (1 to 10).foreach(_ => assert(!changing.add(passing(1.0)) && !changing.add(passing(0.0))))
   }
 
-  test("few rows say nothing") {
+  test("few rows say nothing, and add up") {
     val t = tracker()
-    (1 to 10).foreach(_ => assert(!t.add(Tested(999, 999, Cost.none))))
+    assert(!t.add(Tested(999, 999, Cost.none)))
     (1 to 10).foreach(_ => t.took(withStep = true, 999, Millis))
     assert(t.state == Tracking && t.isTaken())
+    // 1,998 rows are a result, and 1,998 more are the second one.
+    assert((1 to 3).map(_ => t.add(Tested(999, 999, Cost.none))) == Seq(false, false, true))
+    assert(t.isDisabled)
   }
 
   test("a disabled step is tried after 16 chances, and each try in vain doubles the number") {
