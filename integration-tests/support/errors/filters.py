@@ -202,7 +202,7 @@ CASES: dict[str, Case] = {
     "update: damaged bitmap": (
         update(lambda: sdf.bitmap(b"none")),
         sdf.InvalidFilterForm,
-        "filter 'wanted' of type bigint: a bitmap has no valid header",
+        "filter 'wanted' of type bigint: a bitmap is damaged",
     ),
     "update: closed": (
         closed,
