@@ -96,7 +96,8 @@ final class StepTracker(giveUp: Double) {
     work += more.cost.work
     rows += more.rows
     passed += more.passed
-    if (rows >= FewRows) {
+    // Results of small partitions add up to one, so that so many rows may disable the step.
+    if (rows >= FewRows / Misses) {
       known = true
       misses = if (passed > rows * giveUp) misses + 1 else 0
       rows = 0
@@ -138,7 +139,7 @@ object StepTracker {
   /** Results in a row that let most rows through, and measurements that make a time known. */
   private val Misses = 2
 
-  /** Fewer rows say nothing. Results of small partitions add up to one of so many rows. */
+  /** Fewer rows say nothing. */
   val FewRows = 1000L
 
   /** Chances after which a disabled step is tried again. */

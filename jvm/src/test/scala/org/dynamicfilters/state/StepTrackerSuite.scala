@@ -39,11 +39,11 @@ class StepTrackerSuite extends AnyFunSuite {
 
   test("few rows say nothing, and add up") {
     val t = tracker()
-    assert(!t.add(Tested(999, 999, Cost.none)))
+    assert(!t.add(Tested(499, 499, Cost.none)))
     (1 to 10).foreach(_ => t.took(withStep = true, 999, Millis))
     assert(t.state == Tracking && t.isTaken())
-    // 1,998 rows are a result, and 1,998 more are the second one.
-    assert((1 to 3).map(_ => t.add(Tested(999, 999, Cost.none))) == Seq(false, false, true))
+    // 998 rows are a result, and 998 more are the second one.
+    assert((1 to 3).map(_ => t.add(Tested(499, 499, Cost.none))) == Seq(false, false, true))
     assert(t.isDisabled)
   }
 
