@@ -232,16 +232,11 @@ object BuildSides {
     */
   def share(plan: SparkPlan, shared: SharedExchanges): SparkPlan = {
     val exchanges = plan.collectWithSubqueries { case e: Exchange => e }
-    // Some have taps that others lack. What is cheap to compare comes first.
-    def differing(exchanges: Seq[Exchange]) = exchanges.size > 1 && exchanges.exists(BuildKeyTapExec.under(_).isDefined)
-    def groups[K](exchanges: Seq[Exchange])(key: Exchange => K) =
-      if (differing(exchanges)) exchanges.groupBy(key).values.filter(differing) else Nil
+    // Some may have taps that others lack.
+    def mayDiffer(some: Seq[Exchange]) = some.size > 1 && some.exists(BuildKeyTapExec.under(_).isDefined)
     val taps = new IdentityHashMap[SparkPlan, Seq[KeyTap]]
-    for {
-      alike <- groups(exchanges)(SharedExchanges.likeness)
-      equal <- groups(alike)(shared.canonical)
-      exchange <- equal
-    } taps.put(exchange, equal.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps)))
+    for (equal <- shared.equalOnes(exchanges)(mayDiffer); exchange <- equal)
+      taps.put(exchange, equal.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps)))
     if (taps.isEmpty) plan
     else
       plan.transformDownWithSubqueries {

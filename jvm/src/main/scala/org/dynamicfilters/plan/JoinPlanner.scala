@@ -351,13 +351,14 @@ final class JoinPlanner(
       computed,
       reach(copies),
       (scan, cs, crossed) => {
+        // Asked once: each question may be the one after which the filter is tried again.
+        lazy val waitedInVain = learns && FilterHistory.isNotWorthWaiting(ref, scan, cs.head.name)
         val wait =
           if (!crossed || !mayWait) Wait.No
           else if (asksForFilters(scan)) Wait.UntilReady
-          else if (!ref.isTuple && learns && FilterHistory.isNotWorthWaiting(ref, scan, cs.head.name)) Wait.No
+          else if (!ref.isTuple && waitedInVain) Wait.No
           else waits(scan)
-        def isWorthACopy =
-          copies.isInTime(adaptive, wait) && !(learns && FilterHistory.isNotWorthWaiting(ref, scan, cs.head.name))
+        def isWorthACopy = copies.isInTime(adaptive, wait) && !waitedInVain
         val place = ScanPlace(crossed, wait)
         val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
           if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)

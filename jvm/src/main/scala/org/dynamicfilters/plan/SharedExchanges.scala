@@ -73,12 +73,19 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
   // Before there are filters, and as a tag, which copies of a node keep: an exchange above filtered scans has no like.
   if (conf.exchangeReuseEnabled) {
     val own = plan.collect { case e: Exchange => e }
-    // Canonical forms of whole subtrees cost more than all else that is planned here, and most exchanges have no like.
-    val alike = if (own.isEmpty) Nil else all.filter(isExchange).groupBy(likeness).values.filter(_.size > 1).toSeq
-    val forms =
-      alike.flatten.map(canonical).groupBy(identity).collect { case (form, same) if same.size > 1 => form }.toSet
-    val kinds = alike.map(es => likeness(es.head)).toSet
-    own.filter(e => isOfPruning(e) || (kinds(likeness(e)) && forms(canonical(e)))).foreach(_.setTagValue(SharedTag, id))
+    val shared = if (own.isEmpty) Nil else equalOnes(all.filter(isExchange))(_.size > 1).flatten
+    own.filter(e => isOfPruning(e) || shared.exists(_ eq e)).foreach(_.setTagValue(SharedTag, id))
+  }
+
+  /** Groups of exchanges that Spark takes for equal. Canonical forms of whole subtrees cost more than all else that is planned
+    * here, and most exchanges have no like, so what is cheap to compare comes first.
+    *
+    * @param isWanted
+    *   whether a group may have wanted ones; asked before canonical forms are made, and after
+    */
+  private[plan] def equalOnes[E <: SparkPlan](exchanges: Seq[E])(isWanted: Seq[E] => Boolean): Seq[Seq[E]] = {
+    def groups[K](some: Seq[E])(key: E => K) = some.groupBy(key).values.filter(isWanted).toSeq
+    if (isWanted(exchanges)) groups(exchanges)(likeness).flatMap(groups(_)(canonical)) else Nil
   }
 
   def apply(exchange: SparkPlan): Boolean = exchange.getTagValue(SharedTag).contains(id)
