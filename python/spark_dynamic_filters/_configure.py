@@ -262,13 +262,26 @@ def spark_defaults() -> dict[str, str]:
     return _read(Path(folder) / "spark-defaults.conf")
 
 
-def _read(file: Path) -> dict[str, str]:
-    """A Java properties file, which Spark reads as UTF-8; empty if there is none.
+# A comment, or the key and the value of a Java properties file (java.util.Properties). The key ends at the
+# first blank, '=' or ':' without a backslash, the value at the first line's end without one.
+_LINE = re.compile(
+    r"^[ \t\f]*(?:[#!].*|((?:\\.|[^\\\s=:])+)[ \t\f]*[=:]?[ \t\f]*((?:\\[\s\S]|[^\\\n])*))", re.MULTILINE
+)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|\n[ \t\f]*|.)")
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
-    A backslash at a line's end and before a character counts as in Java; `\\uXXXX` is not known here.
-    """
+
+def _read(file: Path) -> dict[str, str]:
+    """A Java properties file, which Spark reads as UTF-8; empty if there is none."""
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    text = re.sub(r"(?m)^[ \t]*[#!].*$", "", text)
-    text = re.sub(r"\\\n[ \t]*", "", text)
-    pairs = re.findall(r"(?m)^[ \t]*([^\s=:]+)[ \t]*[=:]?[ \t]*(.*)$", text)
-    return {key: re.sub(r"\\(.)", r"\1", value).strip() for key, value in pairs}
+    return {_unescaped(key): _unescaped(value).strip() for key, value in _LINE.findall(text) if key}
+
+
+def _unescaped(text: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        what = found[1]
+        if what[0] == "\n":
+            return ""
+        return chr(int(what[1:], 16)) if len(what) > 1 else _ESCAPED.get(what, what)
+
+    return _ESCAPE.sub(plain, text)

@@ -84,22 +84,25 @@ def test_appends_to_spark_defaults(tmp_path: Path) -> None:
 
 def test_spark_defaults_are_a_properties_file(tmp_path: Path) -> None:
     lines = [
-        b"  # a comment",
+        b"  # a comment that does not go on \\",
         b"spark.jars = /lib/a.jar,\\",
+        b"   # no comment,\\",
         rb"   C:\\lib\\b.jar",
-        rb"spark.plugins : com.example.A",
-        rb"escapes a\:b\=c",
+        rb"spark.plugins : com.example.A\u002cB",
+        rb"with\ a\:blank\=:=value\\",
+        rb"escapes a\tb\q",
         b"latin \xe4",
         b"twice 1",
         b"twice 2",
         b"flag",
-        b"last x",
+        b"last x\\",
     ]
     (tmp_path / "spark-defaults.conf").write_bytes(b"\n".join(lines))
     assert _configure.spark_defaults() == {
-        "spark.jars": "/lib/a.jar,C:\\lib\\b.jar",
-        "spark.plugins": "com.example.A",
-        "escapes": "a:b=c",
+        "spark.jars": "/lib/a.jar,# no comment,C:\\lib\\b.jar",
+        "spark.plugins": "com.example.A,B",
+        "with a:blank=": "=value\\",
+        "escapes": "a\tbq",
         "latin": "\ufffd",
         "twice": "2",
         "flag": "",
