@@ -2,8 +2,8 @@
 
 The variants of a case take turns; each round begins with another one. Answers are compared with the first
 variant's. The report is written after every round of a case, and what it has of the same commit is not
-measured again: a run may be cut in parts, each of which warms up anew. Ends with 1 if an answer was wrong or
-a query failed.
+measured again: a run may be cut in parts, and each part has its own warm-up. Ends with 1 if an answer was
+wrong or a query failed.
 """
 
 from __future__ import annotations

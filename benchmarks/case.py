@@ -16,7 +16,7 @@ SPARK = "spark"
 #: A text, or what makes one of stock's rows: an oracle knows the answer.
 Text = str | Callable[[Sequence[Any]], str]
 
-#: Spark's own runtime filter, applied whatever the size of the probe side (Spark's default asks for 10 GB).
+#: Spark's own runtime filter, also for small probe sides. By default Spark applies it to 10 GB and more.
 BLOOM_CONFS = {
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
     "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",

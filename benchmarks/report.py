@@ -1,6 +1,6 @@
 """Reports in JSON, as a page and as a chart.
 
-``python benchmarks/report.py docs/bench/*.json`` writes pages and charts anew; it measures nothing.
+``python benchmarks/report.py docs/bench/*.json`` writes pages and charts from the reports, without measuring.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Report:
 
     Args:
         environment: of this run; None to read a report only.
-        keep: whether to go on with a report of another commit. Else it is begun anew.
+        keep: whether to go on with a report of another commit. Otherwise the report starts empty.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 
 def main() -> None:
-    """Writes the pages of reports anew, and charts where there are some."""
+    """Writes the page of each report, and its chart if the page has one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("reports", type=Path, nargs="+")
     for path in parser.parse_args().reports:

@@ -40,7 +40,7 @@ class Pairs:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the true median lies with at least 95 % confidence, whatever the distribution."""
+        """The 95 % confidence interval of the median. It assumes no distribution (order statistics)."""
         ratios, outside = self.ratios, 0
         while 2 * sum(math.comb(len(ratios), i) for i in range(outside + 1)) / 2 ** len(ratios) <= 0.05:
             outside += 1

@@ -24,7 +24,7 @@ MOST_LITERALS = 10_000
 COLUMNS = "count(*) n, sum(amount) a, sum(score) s, max(visits) v, count(DISTINCT city) c"
 QUERY = f"SELECT {COLUMNS} FROM users WHERE {{}}"
 SEMI = f"SELECT {COLUMNS} FROM users LEFT SEMI JOIN ids ON users.user_id = ids.user_id"
-#: Slow enough to be long, whatever the machine: a hash of each row's text, many times.
+#: Takes long on every machine: hashes each row's text many times.
 WORK = "sum(length(sha2(repeat(city, 20), 512)))"
 LIVE = f"SELECT count(*) n, {WORK} w FROM users WHERE dynamic_filter_prune('live', user_id)"
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 #: The mark of tests that have a reason to run in a mode other than classic: they need processes, or the
 #: client makes a difference. Of all others, whose engine is the same everywhere, few run there.
 REASON = {"local-cluster": "processes", "connect": "client"}
-#: How a query is executed: each value occurs in each mode. What it is (its shape, types and values) is only
-#: in the modes that have a reason.
+#: Parameters that say how a query is executed: each value occurs in each mode. Parameters that say what is
+#: queried (shapes, types, values) vary only in classic, and in tests that have a reason to run in the mode.
 AXES = frozenset({"strategy", "adaptive", "planner_mode", "reader", "full_retry", "kept", "cached", "how"})
 #: On older lines each test of the core is run once, and each way to execute a query.
 CORE_AXES = AXES | {choice.FUNCTION}

@@ -110,12 +110,12 @@ def test_the_first_run_of_an_application_knows_what_another_learned(tmp_path: Pa
         # INT96 has no statistics in footers: nothing orders the files of a first run.
         assert first["unopened"] < 7
         assert repeated["unopened"] == 7
-    # One file a table, whatever partitions of it a query reads.
+    # A table has one file of statistics, though the queries read different partitions.
     for name in ("kept", "partitions"):
         assert len(list((tmp_path / "statistics" / name).iterdir())) == 1
     again = _run(tmp_path, "UTC", "second")
     assert again["kept"][0] == runs["kept"][1]
-    # A file that was written anew, with better rows, is read.
+    # The data file that was rewritten with better rows is read.
     assert again["rewritten"][0]["unopened"] < 8
     # What was learned under another time zone of the JVM is not used.
     elsewhere = _run(tmp_path, "America/Los_Angeles", "second")

@@ -184,14 +184,8 @@ def _names(folder: Path) -> dict[str, Any]:
         return {name: n - earlier.get(name, 0) for name, n in _counters(spark).items()}
 
     modules = {"json": json, "sys": sys, "Path": Path, "sdf": sdf}
-    return (
-        {"__name__": "__main__", "folder": folder, "quiet": quiet}
-        | modules
-        | {
-            "start": start,
-            "counters": counters,
-        }
-    )
+    own = {"folder": folder, "quiet": quiet, "start": start, "counters": counters}
+    return {"__name__": "__main__", **modules, **own}
 
 
 def _start(master: str, settings: dict[str, str]) -> SparkSession:

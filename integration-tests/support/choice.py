@@ -1,8 +1,8 @@
 """Which tests run in a mode that does not run all of them.
 
-Choosing by position is a trap: parameters vary in a fixed order, so every sixth test may always have the
-same value of one of them. Here a share is chosen by hashes of the tests' names, and each value of each
-parameter, or of those that are said to be axes, is among the chosen.
+The fewest tests run that have each value of each parameter, or of the parameters that are said to be axes. Of
+tests with equally many such values the hash of the name decides. Choosing every sixth test would be a trap:
+parameters vary in a fixed order, so these tests may always have the same value of one of them.
 """
 
 from __future__ import annotations

@@ -240,8 +240,8 @@ object LongBitmap {
   }
 
   /**
-   * Whether a bitmap has as many members as it says, in ascending order, and no part without any. The library reads damaged bytes without complaint
-   * where their lengths fit. Such a bitmap answers wrongly for members that it has, which would lose rows.
+   * Whether a bitmap has as many members as it says, in ascending order, and no part without any. The library reads damaged
+   * bytes without complaint if their lengths fit. Such a bitmap answers wrongly for members that it has, which would lose rows.
    */
   private def isSound(bitmap: RoaringBitmap): Boolean = {
     var before = -1L
