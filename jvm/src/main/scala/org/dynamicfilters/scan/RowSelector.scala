@@ -40,9 +40,9 @@ final class RowSelector(record: RowSelector.Record) {
     if (before > 0)
       if (at < 0) test
       else {
-        val from = System.nanoTime()
+        val from = ThreadTime.nanos
         test
-        record(at, before.toLong, selection.count.toLong, System.nanoTime() - from)
+        record(at, before.toLong, selection.count.toLong, ThreadTime.nanos - from)
       }
   }
 }
@@ -56,6 +56,8 @@ object RowSelector {
       *   rows that were tested by it
       * @param after
       *   how many of these passed
+      * @param nanos
+      *   processor time
       */
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }
