@@ -231,12 +231,14 @@ object BuildSides {
     * while the query runs.
     */
   def share(plan: SparkPlan, shared: SharedExchanges): SparkPlan = {
-    val exchanges = plan.collectWithSubqueries { case e: Exchange => e }
-    // Some may have taps that others lack.
-    def mayDiffer(some: Seq[Exchange]) = some.size > 1 && some.exists(BuildKeyTapExec.under(_).isDefined)
     val taps = new IdentityHashMap[SparkPlan, Seq[KeyTap]]
-    for (equal <- shared.equalOnes(exchanges)(mayDiffer); exchange <- equal)
-      taps.put(exchange, equal.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps)))
+    for {
+      alike <- shared.groups(plan.collectWithSubqueries { case e: Exchange => e })
+      // Some may have taps that others lack.
+      if alike.exists(BuildKeyTapExec.under(_).isDefined)
+      equal <- alike.groupBy(filteredScans(_).map(_.map(_.canonicalized))).values
+      exchange <- equal
+    } taps.put(exchange, equal.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps)))
     if (taps.isEmpty) plan
     else
       plan.transformDownWithSubqueries {

@@ -2,13 +2,13 @@ package org.dynamicfilters.plan
 
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.sql.catalyst.expressions.{DynamicPruningExpression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{DynamicPruningExpression, Expression, Literal}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, BroadcastQueryStageExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{BooleanType, DataType}
 import org.dynamicfilters.operators.{
   BuildKeyTapExec,
   CachedScanExec,
@@ -73,22 +73,23 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
   // Before there are filters, and as a tag, which copies of a node keep: an exchange above filtered scans has no like.
   if (conf.exchangeReuseEnabled) {
     val own = plan.collect { case e: Exchange => e }
-    val shared = if (own.isEmpty) Nil else equalOnes(all.filter(isExchange))(_.size > 1).flatten
-    own.filter(e => isOfPruning(e) || shared.exists(_ eq e)).foreach(_.setTagValue(SharedTag, id))
+    own.filter(isOfPruning).foreach(_.setTagValue(Mark, Shared(id, None)))
+    // Without adaptive execution subqueries have been planned, and two of them may have equal exchanges, too.
+    if (own.nonEmpty || all.exists(_.isInstanceOf[BuildKeyTapExec])) {
+      // Canonical forms of whole subtrees cost more than all else that is planned here, and most exchanges have no like.
+      val equal = several(all.filter(isExchange))(likeness).flatMap(several(_)(canonical))
+      for ((group, i) <- equal.zipWithIndex; exchange <- group) exchange.setTagValue(Mark, Shared(id, Some(i)))
+    }
   }
 
-  /** Groups of exchanges that Spark takes for equal. Canonical forms of whole subtrees cost more than all else that is planned
-    * here, and most exchanges have no like, so what is cheap to compare comes first.
-    *
-    * @param isWanted
-    *   whether a group may have wanted ones; asked before canonical forms are made, and after
-    */
-  private[plan] def equalOnes[E <: SparkPlan](exchanges: Seq[E])(isWanted: Seq[E] => Boolean): Seq[Seq[E]] = {
-    def groups[K](some: Seq[E])(key: E => K) = some.groupBy(key).values.filter(isWanted).toSeq
-    if (isWanted(exchanges)) groups(exchanges)(likeness).flatMap(groups(_)(canonical)) else Nil
-  }
+  /** Whether Spark computes an exchange of the plan for several places. */
+  def apply(exchange: SparkPlan): Boolean = mark(exchange).isDefined
 
-  def apply(exchange: SparkPlan): Boolean = exchange.getTagValue(SharedTag).contains(id)
+  private def mark(exchange: SparkPlan): Option[Shared] = exchange.getTagValue(Mark).filter(_.by == id)
+
+  /** Those of the exchanges that were equal before there were filters, in groups of two and more. */
+  def groups[E <: SparkPlan](exchanges: Seq[E]): Seq[Seq[E]] =
+    several(exchanges.filter(mark(_).exists(_.group.isDefined)))(mark)
 
   /** Adaptive execution makes the exchange of a pruning subquery late, if it finds its like in the query. */
   private def isOfPruning(exchange: Exchange): Boolean = exchange match {
@@ -113,12 +114,19 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
 private[plan] object SharedExchanges {
   private val ids = new AtomicLong
 
-  /** The id of the [[SharedExchanges]] that found the exchange shared. */
-  private val SharedTag: TreeNodeTag[Long] = TreeNodeTag[Long]("dynamicfilters.shared")
+  /** @param by
+    *   the id of the [[SharedExchanges]] that found the exchange shared
+    * @param group
+    *   of equal exchanges; None if another one comes when the query runs
+    */
+  private final case class Shared(by: Long, group: Option[Int])
+  private val Mark: TreeNodeTag[Shared] = TreeNodeTag[Shared]("dynamicfilters.shared")
+
+  private def several[E, K](some: Seq[E])(key: E => K): Seq[Seq[E]] = some.groupBy(key).values.filter(_.size > 1).toSeq
 
   private def isExchange(p: SparkPlan): Boolean = p.isInstanceOf[Exchange] || p.isInstanceOf[QueryStageExec]
 
-  /** Types of what a plan puts out, and what it reads. */
+  /** Types of what a plan puts out, what it reads, and the constants in it. */
   private[plan] type Likeness = (Seq[DataType], Int)
 
   /** Equal for plans with equal canonical forms, and much cheaper: to make and compare those took a third of the time that the
@@ -134,7 +142,15 @@ private[plan] object SharedExchanges {
     case a: AdaptiveSparkPlanExec => read(a.initialPlan)
     case f: FileSourceScanExec => f.relation.location.rootPaths.iterator.map(_.hashCode).minOption.getOrElse(0)
     case leaf if leaf.children.isEmpty => leaf.getClass.hashCode
+    case f: FilterExec => constants(f.condition) + read(f.child)
     case other => other.children.iterator.map(read).sum
+  }
+
+  private def constants(e: Expression): Int = e match {
+    // One that is not used becomes a constant.
+    case _: DynamicPruningExpression => 0
+    case l: Literal if l.dataType != BooleanType => l.hashCode
+    case other => other.children.iterator.map(constants).sum
   }
 
   /** All operators, those of subqueries and of stages that run included; a stage stands for its exchange. */

@@ -18,10 +18,11 @@ class SharedExchangesSuite extends AnyFunSuite with SparkTests with AdaptiveSpar
   private def isLike(one: Exchange, other: Exchange): Boolean =
     SharedExchanges.likeness(one) == SharedExchanges.likeness(other)
 
-  test("equal plans are alike, and those that read another table are not") {
+  test("equal plans are alike, and those of another table, type or constant are not") {
     val one = exchange(spark.read.parquet(a).where("v > 3"))
     assert(isLike(one, exchange(spark.read.parquet(a).where("v > 3"))))
-    assert(isLike(one, exchange(spark.read.parquet(a))))
+    assert(isLike(one, exchange(spark.read.parquet(a).where("3 < v"))))
+    assert(!isLike(one, exchange(spark.read.parquet(a).where("v > 4"))))
     assert(!isLike(one, exchange(spark.read.parquet(b).where("v > 3"))))
     assert(!isLike(one, exchange(spark.read.parquet(a).selectExpr("k", "CAST(v AS INT) AS v"))))
   }
