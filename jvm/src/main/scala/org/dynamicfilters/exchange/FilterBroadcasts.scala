@@ -56,8 +56,8 @@ object FilterBroadcasts {
     try f(b)
     catch { case NonFatal(_) => }
 
-  /** Blocks of filters that Spark holds anywhere. */
-  def blocks(): Long = {
+  /** Blocks of filters that Spark holds anywhere; None if Spark does not tell. */
+  def blocks(): Option[Long] = {
     val ids = made.synchronized(made.keySet.asScala.iterator.map(_.id).toSet)
     SparkAccess.broadcastBlocks(ids)
   }

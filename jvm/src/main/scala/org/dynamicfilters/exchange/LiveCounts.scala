@@ -26,9 +26,8 @@ object LiveCounts {
     "waits" -> JoinWaits.waitingNow.toLong,
     "running scans" -> Executions.instance.all[RunningScan].size.toLong,
     "running builds" -> Executions.instance.all[RunningBuild].size.toLong,
-    "broadcast blocks" -> FilterBroadcasts.blocks(),
     "coordinated executions" -> exchange.fold(0L)(_.coordinator.liveExecutions.toLong)
-  )
+  ) ++ FilterBroadcasts.blocks().map("broadcast blocks" -> _)
 
   /** What became of messages, on an executor; without what is 0. */
   def ofMessages(counters: ExchangeCounters): Seq[(String, Long)] =

@@ -1,5 +1,7 @@
 package org.dynamicfilters.exchange
 
+import java.util.concurrent.atomic.AtomicBoolean
+
 import org.dynamicfilters.plan.SparkTests
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
@@ -17,6 +19,23 @@ class FilterBroadcastsSuite extends AnyFunSuite with SparkTests with Eventually 
       System.gc()
       scan()
       assert(FilterBroadcasts.known < before + 10)
+    }
+  }
+
+  /** Spark reads its map of blocks without a lock. Asked once, `dynamic_filter_live()` failed now and then. */
+  test("blocks are counted while other queries make and drop broadcasts") {
+    val stopped = new AtomicBoolean
+    val others = (1 to 4).map { _ =>
+      val t = new Thread(() =>
+        while (!stopped.get) FilterBroadcasts.destroy(FilterBroadcasts.ofExecution(spark.sparkContext, new Array(10)))
+      )
+      t.start()
+      t
+    }
+    try assert((1 to 500).forall(_ => FilterBroadcasts.blocks().isDefined))
+    finally {
+      stopped.set(true)
+      others.foreach(_.join())
     }
   }
 }

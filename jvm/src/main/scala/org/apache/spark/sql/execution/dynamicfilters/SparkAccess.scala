@@ -1,5 +1,7 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
+import scala.util.Try
+
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.SparkSession
@@ -27,20 +29,24 @@ object SparkAccess {
 
   /** Blocks of broadcasts that Spark holds on the driver or on executors.
     *
+    * Spark looks through its blocks without a lock, and fails if one of them comes or goes meanwhile
+    * (`BlockManagerMasterEndpoint` of 4.1 to 4.3): then it is asked again.
+    *
     * @param ofInterest
     *   by the broadcast's id
     * @return
-    *   how many blocks
+    *   how many blocks; None if Spark failed each time
     */
-  def broadcastBlocks(ofInterest: Long => Boolean): Long =
-    SparkEnv.get.blockManager.master
-      .getMatchingBlockIds(
-        { case b: BroadcastBlockId => ofInterest(b.broadcastId); case _ => false },
-        // Executors do not know our classes where they would run this; they tell the driver of each block anyway.
-        askStorageEndpoints = false
-      )
-      .size
-      .toLong
+  def broadcastBlocks(ofInterest: Long => Boolean): Option[Long] = {
+    def ask() = SparkEnv.get.blockManager.master.getMatchingBlockIds(
+      { case b: BroadcastBlockId => ofInterest(b.broadcastId); case _ => false },
+      // Executors do not know our classes where they would run this; they tell the driver of each block anyway.
+      askStorageEndpoints = false
+    )
+    (1 to Attempts).iterator.flatMap(_ => Try(ask().size.toLong).toOption).nextOption()
+  }
+
+  private val Attempts = 20
 
   /** Waits until listeners have seen what was posted before, at most `millis`.
     *
