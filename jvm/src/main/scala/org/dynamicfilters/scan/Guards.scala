@@ -76,7 +76,7 @@ private[scan] object Guards {
     case d: Double => if (d.isNaN) None else Some(d.sign.toInt)
     case f: Float => if (f.isNaN) None else Some(f.sign.toInt)
     case d: Decimal => Some(d.toBigDecimal.signum)
-    case n: Number if Magnitudes.isInteger(l.dataType) => Some(n.longValue.sign.toInt)
+    case n: Number if l.dataType.isInstanceOf[NumericType] => Some(n.longValue.sign.toInt)
     case _ => None
   }
 }

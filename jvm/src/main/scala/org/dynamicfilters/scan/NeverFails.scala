@@ -108,9 +108,13 @@ private[dynamicfilters] object NeverFails {
     case _ => false
   }
 
+  private def isShort(t: DataType): Boolean = t == ByteType || t == ShortType || t == IntegerType
+
   /** Whether the sum is of numbers so large that few of them may overflow. */
-  private def isOfLongs(s: Sum, magnitudes: Magnitudes = new Magnitudes(_ => None)): Boolean =
-    s.dataType == LongType && !magnitudes.of(s.child).exists(_ <= Magnitudes.Ints)
+  private def isOfLongs(s: Sum): Boolean = s.child match {
+    case Cast(x, LongType, _, _) => x.dataType == LongType
+    case x => x.dataType == LongType
+  }
 
   /** Whether no result of arithmetic is too large for its type: decimals get as many digits as they need, up to 38. */
   private def isWide(e: Expression, digits: Int = DecimalType.MAX_PRECISION - 1): Boolean = e.dataType match {
@@ -125,8 +129,6 @@ private[dynamicfilters] object NeverFails {
 }
 
 private final class NeverFails private (functionOf: ExprId => Option[AggregateFunction], known: Guards) {
-  private val magnitudes = new Magnitudes(aggregated)
-
   private def all(e: Expression): Boolean = e match {
     case _: Attribute | _: BoundReference | _: Literal | _: ScalarSubquery => true
     case MakeDecimal(x, _, _, nullOnOverflow) => (nullOnOverflow || unscaled(x).isDefined) && all(x)
@@ -139,25 +141,25 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case If(condition, yes, no) => all(condition) && where(condition).all(yes) && whereNot(condition).all(no)
     case CaseWhen(branches, otherwise) => cases(branches, otherwise)
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
-    case _: UnaryMinus | _: Abs =>
-      (NeverFails.isWide(e, NeverFails.Digits) || magnitudes.fits(e)) && e.children.forall(all)
+    case _: UnaryMinus | _: Abs => NeverFails.isWide(e, NeverFails.Digits) && e.children.forall(all)
     case x => NeverFails.isListed(x) && x.children.forall(all)
   }
 
   /** Whether sums of a window may overflow for a part of what they are of; in which order it comes is fixed there. */
   private def sumsLongsInOrder(f: Expression): Boolean = f match {
     case AggregateExpression(s: Sum, _, _, _, _) =>
-      NeverFails.isOfLongs(s, magnitudes) && !NeverFails.wraps(s, s.evalContext.evalMode)
+      NeverFails.isOfLongs(s) && !NeverFails.wraps(s, s.evalContext.evalMode)
     case _ => false
   }
 
   private def arithmetic(b: BinaryArithmetic): Boolean = b match {
     case d: Divide => wraps(d) || (known.isNotZero(d.right) && NeverFails.isWide(d))
-    case d: IntegralDivide if !Magnitudes.isInteger(d.left.dataType) => false
-    // The least BIGINT has no opposite.
-    case d: IntegralDivide => wraps(d) || (known.isNotZero(d.right) && magnitudes.isAboveLeast(d.left))
+    // The least BIGINT, divided by -1, has no room in a BIGINT; smaller types are cast to it.
+    case IntegralDivide(Cast(x, LongType, _, _), n, _) if NeverFails.isShort(x.dataType) =>
+      wraps(b) || known.isNotZero(n)
+    case d: IntegralDivide => d.left.dataType == LongType && wraps(d)
     case r: Remainder => !r.dataType.isInstanceOf[DecimalType] && (wraps(r) || known.isNotZero(r.right))
-    case _: Add | _: Subtract | _: Multiply => wraps(b) || NeverFails.isWide(b) || magnitudes.fits(b)
+    case _: Add | _: Subtract | _: Multiply => wraps(b) || NeverFails.isWide(b)
     case _ => NeverFails.isListed(b)
   }
 

@@ -88,16 +88,8 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
     ).foreach(e => assert(!NeverFails(projected(e)), e))
   }
 
-  test("arithmetic of integers that do not get large") {
-    Seq(
-      "CAST(i AS BIGINT) + 1",
-      "CAST(i AS BIGINT) * i",
-      "year(t) * 100 + month(t)",
-      "i % 10 + 1",
-      "-CAST(i AS BIGINT)"
-    )
-      .foreach(e => assert(NeverFails(projected(e)), e))
-    Seq("-i", "CAST(i AS BIGINT) * i * i", "l % 10 + l", "year(t) * 1000", "abs(l)", "coalesce(i, 1) + 1")
+  test("arithmetic of integers may overflow, whatever it is of") {
+    Seq("CAST(i AS BIGINT) + 1", "year(t) * 100 + month(t)", "i % 10 + 1", "-CAST(i AS BIGINT)", "l % 10 + l")
       .foreach(e => assert(!NeverFails(projected(e)), e))
   }
 
@@ -121,8 +113,6 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       "avg(d)",
       "avg(l)",
       "avg(d) * 1.2",
-      "count(*) * 2 + count(i)",
-      "coalesce(count(i), 0) - 1",
       "sum(i) / nullif(count(i), 0)",
       "round(avg(d), 2)",
       "sum(i) / count(*)",
@@ -139,6 +129,7 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       "sum(i) / count(i)",
       "sum(d) / sum(d)",
       "sum(i) + 1",
+      "count(*) * 2",
       "sum(i) / count(*) FILTER (WHERE i > 3)",
       "sum(i) / count(DISTINCT i)",
       "count(*) * count(*)"
