@@ -73,7 +73,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       // By the footer alone: what was learned may differ from attempt to attempt.
       queue.removeAll { g =>
         pruner.excludes(i =>
-          if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.partitionBounds(file, i)
+          if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.files.certainBounds(file, i)
         )
       }.toSeq
     }
@@ -125,7 +125,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       try {
         val now = task.filters()
         if (now.indices.exists(i => spec.forOwnStage(i) && now(i) != ValueFilter.All))
-          group.isTested = Some(task.ownStageTests.isTaken())
+          group.isTested = Some(task.steps.ownStageTests.isTaken())
       } catch {
         // The test itself meets it too, and reports it.
         case OwnFailure(_) =>
@@ -150,7 +150,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         def nanos = ThreadTime.nanos - processorSince
         if (
           (thread eq Thread.currentThread) && current.isTested.exists(
-            task.ownStageTests.took(_, current.leftCount, nanos)
+            task.steps.ownStageTests.took(_, current.leftCount, nanos)
           )
         )
           report.addReason(RowTests.Disabled)
@@ -246,12 +246,14 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       val inDictionary = ofValues.filter(i => noBounds(i) || filters(i).points.isDefined)
       if (
         inDictionary
-          .exists(i => excludes(i, group.rowCount, task.dictionaries, _.dictionaryCouldPass(group.block, filters(i))))
+          .exists(i =>
+            excludes(i, group.rowCount, task.steps.dictionaries, _.dictionaryCouldPass(group.block, filters(i)))
+          )
       )
         return Decision.Prune(ByDictionary)
       if (
         ofValues
-          .exists(i => excludes(i, group.rowCount, task.blooms, _.bloomCouldPass(group.block, filters(i))))
+          .exists(i => excludes(i, group.rowCount, task.steps.blooms, _.bloomCouldPass(group.block, filters(i))))
       )
         return Decision.Prune(ByBloom)
     }
@@ -323,7 +325,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   private def boundsOf(group: RowGroup, column: Int): ColumnBounds =
-    if (dataIndex(column) >= 0) group.bounds(dataIndex(column)) else task.partitionBounds(file, column)
+    if (dataIndex(column) >= 0) group.bounds(dataIndex(column)) else task.files.certainBounds(file, column)
 
   override def close(): Unit =
     try {

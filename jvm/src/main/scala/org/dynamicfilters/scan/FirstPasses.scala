@@ -120,7 +120,7 @@ final class FirstPasses(
     if (!worthwhile(group)) return plainly
     // The second part of a row group is found as the first was: its rows are known one by one.
     if (group.done.isEmpty) {
-      group.firstPass = task.firstPasses()
+      group.firstPass = task.firstPass()
       if (!group.firstPass.isTaken()) {
         group.isLate = Some(false)
         return plainly

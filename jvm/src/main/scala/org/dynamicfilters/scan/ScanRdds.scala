@@ -100,8 +100,8 @@ final class ChosenFileScanRDD(
     TaskScan.current(spec.scanId).foreach { task =>
       part.files.files.indices.foreach { i =>
         val file = part.files.files(i)
-        if (part.known(i) != null) task.know(file, part.known(i), conf)
-        if (part.fromTable(i) != null) task.believe(file, part.fromTable(i))
+        if (part.known(i) != null) task.files.learn(file, part.known(i), conf)
+        if (part.fromTable(i) != null) task.files.believe(file, part.fromTable(i))
       }
     }
     FileRuns.compute(scan, part.files, context)

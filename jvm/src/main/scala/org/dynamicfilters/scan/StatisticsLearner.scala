@@ -31,9 +31,9 @@ final class StatisticsLearner(
   private val at = dataColumns.indexWhere(_._1 == 0)
   private val decoded = mutable.HashMap.empty[Long, ColumnBounds]
   private val opened: Option[FileIdentity] = access.openedStatus.map(FileIdentity.of)
-  if (opened.exists(_ != FileIdentity.listed(file)) && task.forget(file)) task.report.addReason(FileChecks.Changed)
+  if (opened.exists(_ != FileIdentity.listed(file))) task.files.forget(file)
   private val before: IndexedSeq[Map[Long, LearnedRowGroup]] = dataColumns.map { case (i, _) =>
-    (if (opened.isEmpty) None else task.known(file, i))
+    (if (opened.isEmpty) None else task.files.rowGroups(file, i))
       .fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
   }
 
@@ -100,7 +100,7 @@ final class StatisticsLearner(
   def finish(blocks: Seq[BlockMetaData]): Unit = {
     val settled = opened.filter(FileStatistics.isSettled(_, askedAt))
     // The driver has them from an earlier query, or gets them once.
-    lazy val sizes = if (task.knownBytes(file).isDefined) None else ChunkSizes.of(blocks)
+    lazy val sizes = if (task.files.bytes(file).isDefined) None else ChunkSizes.of(blocks)
     val stored = dataColumns.indices.filter(fileColumns(_).isStored)
     for (identity <- settled; column <- stored) {
       val groups = blocks.map { b =>

@@ -2,13 +2,9 @@ package org.dynamicfilters.scan
 
 import java.util.concurrent.ConcurrentLinkedQueue
 
-import scala.collection.mutable
-
 import org.apache.spark.{SparkEnv, TaskContext}
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.state._
@@ -41,75 +37,43 @@ final class TaskScan(
     ReportRoom.of(SparkAccess.maxResultSize(SparkEnv.get.conf), context.numPartitions())
   )
 
-  // Filters that hold for the partition that is being read, where its rows must be the same in every attempt.
+  /** Whether filters hold for whole partitions: attempts of a task must hand on the same rows. */
+  val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.areNeeded
+
+  // A TopK takes the first of equal rows, so the rows' order must not depend on measured times either.
+  private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
+
+  /** Whether measured times may decide how row groups are read. */
+  def comparesTimes: Boolean = !isOrderFixed
+
+  /** Whether the steps of the scan pay. */
+  val steps: ScanSteps = new ScanSteps(
+    spec,
+    if (isOrderFixed) None else TaskFilters.executionId(context),
+    if (isOrderFixed) 1.0 else spec.giveUpSelectivity
+  )
+
+  /** What is known of files before they are opened. */
+  val files: KnownFiles = new KnownFiles(spec, report, steps.shared("files")(new FileChecks))
+
+  // Filters that hold for the partition that is being read.
   private val fixed = snapshots
-    .filter(_ => TaskSnapshots.areNeeded)
+    .filter(_ => isFixed)
     .map(
       new FixedFilters(
         spec.filterRefs,
         spec.columns.map(c => Some(c.domain)) ++ spec.tuples.map(_ => None),
         ready,
         _,
-        spec.filterRefs.indices.map(i => shared(s"fixed-${spec.scanId}-$i")(new StepTracker(spec.giveUpSelectivity))),
+        spec.filterRefs.indices
+          .map(i => steps.shared(s"fixed-${spec.scanId}-$i")(new StepTracker(spec.giveUpSelectivity))),
         context
       )
     )
-  def isFixed: Boolean = fixed.isDefined
 
-  // A TopK takes the first of equal rows, so the rows' order must not depend on measured times either.
-  private def isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
-  private val giveUp = if (isOrderFixed) 1.0 else spec.giveUpSelectivity
+  /** Whether a first pass pays with the filters as of now. */
+  def firstPass(): StepTracker = steps.firstPass(filters() ++ tuples())
 
-  /** What the steps of the scan did. A tracker is kept for the next execution if the same filters can be known again. */
-  private def tracker(step: String, giveUp: Double = giveUp): StepTracker =
-    shared(s"$step-${spec.scanId}")(new StepTracker(giveUp))
-
-  private def trackers(step: String, n: Int): IndexedSeq[StepTracker] = (0 until n).map(i => tracker(s"$step-$i"))
-
-  private def remembered(step: String, filters: String): StepTracker = {
-    val scan = (spec.marker.hashCode, spec.requiredSchema.hashCode, spec.options.hashCode)
-    StepTracker.of((scan, step, filters.hashCode), giveUp)
-  }
-
-  /** Whether measured times may decide how row groups are read. */
-  def comparesTimes: Boolean = !isOrderFixed
-
-  /** Looks into dictionaries and Bloom filters of files, by column of the spec. */
-  val dictionaries: IndexedSeq[StepTracker] = trackers("dictionary", spec.columns.size)
-  val blooms: IndexedSeq[StepTracker] = trackers("bloom", spec.columns.size)
-
-  /** First passes with the filters of tuples. */
-  val tupleTrackers: IndexedSeq[StepTracker] = trackers("tuples", spec.tuples.size)
-
-  /** Tests of rows that were read by filters of joins of the same stage, all together. Such a join drops the same rows itself,
-    * maybe for less than a test costs: TPC-DS q03 took 196 ms of executors' processor time with tests and 242 without, q65 60 ms
-    * more with them. So both ways are measured up to where the operators above the scan ask for the next row group.
-    */
-  lazy val ownStageTests: StepTracker = {
-    val tests = if (isOrderFixed) tracker("ownStage") else remembered("ownStage", "")
-    // All bytes have been read.
-    tests.leaves(1)
-    tests
-  }
-
-  /** First passes with the filters as of now. Bounds of a TopK are others with each row group; filters of joins are known again
-    * by their text.
-    */
-  def firstPasses(): StepTracker =
-    if (!spec.isForJoinsOnly) anyFirstPass
-    else {
-      val now = filters() ++ tuples()
-      if (firstPassFilters.isEmpty || now.indices.exists(i => now(i) ne firstPassFilters(i))) {
-        firstPassFilters = now
-        firstPass = remembered("late", now.filter(_ != ValueFilter.All).map(_.expression("")).mkString(";"))
-      }
-      firstPass
-    }
-  private lazy val anyFirstPass = tracker("late", spec.giveUpSelectivity)
-  private var firstPass: StepTracker = _
-  private var firstPassFilters = IndexedSeq.empty[ValueFilter]
-
-  private val splits = mutable.HashMap.empty[(String, Long), LearnedColumns]
   private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
 
   /** The scan goes on with this partition of its RDD.
@@ -200,7 +164,7 @@ final class TaskScan(
 
   /** Tests of rows that were read. Below an exchange the partition's snapshot decides, but for filters of the same stage. */
   val rowTests = new RowTests(
-    trackers("rows", spec.filterRefs.size),
+    steps.rows,
     report,
     spec.filterRefs.zip(spec.forOwnStage).map { case (ref, own) => isFixed && !own && ref.topK.isEmpty },
     (i, rows, passed) => fixed.foreach(f => if (f.isTested(i)) f.saw(i, rows, passed))
@@ -209,52 +173,8 @@ final class TaskScan(
   /** Records the time of a row group once its rows are consumed. */
   def tookRowGroup(nanos: Long): Unit = {
     rowTests.tookRowGroup(nanos)
-    (dictionaries ++ blooms).foreach(_.add(Tested(0, 0, Cost(0, 0, nanos))))
+    steps.tookRowGroup(nanos)
   }
-
-  /** What the execution's tasks in this process share; the task's own where it has no execution. */
-  private def shared[A <: AnyRef](key: String)(make: => A): A =
-    if (isOrderFixed) make
-    else TaskFilters.executionId(context).flatMap(Executions.instance.attach(_, key)(make)).getOrElse(make)
-
-  /** What the driver knows of the task's splits, of files as they were listed.
-    *
-    * @param conf
-    *   to ask the file system for a file
-    */
-  def know(file: PartitionedFile, learned: LearnedColumns, conf: Broadcast[SerializableConfiguration]): Unit = {
-    splits((file.urlEncodedPath, file.start)) = learned
-    hadoopConf = conf
-  }
-  private var hadoopConf: Broadcast[SerializableConfiguration] = _
-  private lazy val checks = shared("files")(new FileChecks)
-
-  /** What the table says of a file, which never changes.
-    *
-    * @param bounds
-    *   by column of the spec
-    */
-  def believe(file: PartitionedFile, bounds: Array[ColumnBounds]): Unit = fromTable(file.urlEncodedPath) = bounds
-  private val fromTable = mutable.HashMap.empty[String, Array[ColumnBounds]]
-
-  /** The file is another one than was listed.
-    *
-    * @return
-    *   whether anything was known of the split
-    */
-  def forget(file: PartitionedFile): Boolean = splits.remove((file.urlEncodedPath, file.start)).isDefined
-
-  /** What is known of a column of the spec in the row groups of a split. */
-  def known(file: PartitionedFile, column: Int): Option[Array[LearnedRowGroup]] =
-    splits.get((file.urlEncodedPath, file.start)).flatMap(_.of(column))
-
-  /** What is known of whatever column in the row groups of a split: enough to count them. */
-  def known(file: PartitionedFile): Option[Array[LearnedRowGroup]] =
-    spec.columns.indices.iterator.flatMap(known(file, _)).nextOption()
-
-  /** Bytes that the scan would read of a split, where they are known. */
-  def knownBytes(file: PartitionedFile): Option[Long] =
-    splits.get((file.urlEncodedPath, file.start)).flatMap(_.bytes)
 
   /** Calls `f` before the report is taken. */
   def beforeReport(f: () => Unit): Unit = counting.add(f)
@@ -281,31 +201,17 @@ final class TaskScan(
     val now = pruner(allFilters())
     def isLeftOut(bounds: Int => ColumnBounds, hold: => Boolean): Boolean =
       now.excludes(bounds) && hold && { now.recordSkippedFile(report, bounds); true }
-    def certain(i: Int) =
-      if (spec.columns(i).isPartitionColumn) partitionBounds(file, i)
-      else fromTable.get(file.urlEncodedPath).fold(ColumnBounds.unknown)(_(i))
     // Whether what was learned holds for this file is found out anew by every attempt, maybe with another outcome. Where rows
     // are not tested, that would show.
-    def learned(i: Int) =
-      if (fixed.exists(!_.isTested(i))) certain(i)
-      else known(file, i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
+    def bounds(i: Int) =
+      if (fixed.exists(!_.isTested(i))) files.certainBounds(file, i) else files.bounds(file, i)
     (tuples().contains(ValueFilter.Nothing) && { overlookAll(); true }) ||
-    isLeftOut(certain, hold = true) ||
-    (splits.contains((file.urlEncodedPath, file.start)) && isLeftOut(learned, isAsListed(file)))
+    isLeftOut(files.certainBounds(file, _), hold = true) ||
+    (files.hasLearned(file) && isLeftOut(bounds, files.isAsListed(file)))
   }
 
   /** Answers questions to statistics by these filters. */
   def pruner(filters: IndexedSeq[ValueFilter]): Pruner = new Pruner(spec.columns, filters)
-
-  private def isAsListed(file: PartitionedFile): Boolean = {
-    val answer = checks.ask(file, hadoopConf.value.value)
-    if (answer.contains(false) && forget(file)) report.addReason(FileChecks.Changed)
-    answer.contains(true)
-  }
-
-  /** The one value that a partition column of the spec has in a file. */
-  def partitionBounds(file: PartitionedFile, column: Int): ColumnBounds =
-    spec.columns(column).partitionBounds(file.partitionValues)
 }
 
 object TaskScan {

@@ -34,13 +34,13 @@ final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Bo
         i <- selectors.indices
         selector <- selectors(i)
         at = task.spec.columns.size + i
-        if now(i) != ValueFilter.All && isUsed(at) && task.tupleTrackers(i).isTaken()
+        if now(i) != ValueFilter.All && isUsed(at) && task.steps.tuples(i).isTaken()
       } yield new TuplePass(
         at,
         selector,
         now(i),
         task.spec.tuples(i).parts.map(_.ordinal),
-        (rows, passed) => task.tupleTrackers(i).add(Tested(rows, passed, Cost.none)),
+        (rows, passed) => task.steps.tuples(i).add(Tested(rows, passed, Cost.none)),
         task.report
       )
     }
