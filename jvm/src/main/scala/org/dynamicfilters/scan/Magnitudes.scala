@@ -4,31 +4,32 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.types._
 
-/** How large integers get: whether arithmetic of them overflows.
+/** Bounds of the absolute values of integer expressions, to see whether their arithmetic can overflow. Used by
+  * [[NeverFails]].
   *
   * @param functionOf
-  *   the aggregate function that an expression is the result of, if that is known
+  *   the aggregate function whose result an expression is, if known
   */
 private[scan] final class Magnitudes(functionOf: Expression => Option[AggregateFunction]) {
 
-  /** Whether all results of integer arithmetic have room in its type. */
-  def fits(e: Expression): Boolean = Magnitudes.greatest(e.dataType).exists(g => of(e).exists(_ <= g))
+  /** Whether no result of the integer arithmetic overflows its type. */
+  def fits(e: Expression): Boolean = Magnitudes.greatest(e.dataType).exists(g => maxAbs(e).exists(_ <= g))
 
-  /** Whether the opposite of all values is a BIGINT too. */
-  def isAboveLeast(e: Expression): Boolean = of(e).exists(_ <= Long.MaxValue)
+  /** Whether the negation of every value is a BIGINT too. */
+  def isAboveLeast(e: Expression): Boolean = maxAbs(e).exists(_ <= Long.MaxValue)
 
-  /** What an integer, or its opposite, is at most; None if that is not known, or it is no integer. */
-  def of(e: Expression): Option[BigInt] = e match {
+  /** The largest absolute value of an integer expression; None if unknown or not an integer. */
+  def maxAbs(e: Expression): Option[BigInt] = e match {
     case Literal(n: Number, t) if Magnitudes.isInteger(t) => Some(BigInt(n.longValue).abs)
-    case c: Cast if Magnitudes.isInteger(c.child.dataType) => of(c.child)
+    case c: Cast if Magnitudes.isInteger(c.child.dataType) => maxAbs(c.child)
     case x if functionOf(x).exists(_.isInstanceOf[Count]) => Some(Magnitudes.Rows)
     case a: Add => both(a)(_ + _)
     case s: Subtract => both(s)(_ + _)
     case m: Multiply => both(m)(_ * _)
-    case d: IntegralDivide => of(d.left)
-    case r: Remainder => (of(r.left) ++ of(r.right)).minOption
-    case UnaryMinus(x, _) => of(x)
-    case Abs(x, _) => of(x)
+    case d: IntegralDivide => maxAbs(d.left)
+    case r: Remainder => (maxAbs(r.left) ++ maxAbs(r.right)).minOption
+    case UnaryMinus(x, _) => maxAbs(x)
+    case Abs(x, _) => maxAbs(x)
     case Coalesce(values) => largest(values)
     case If(_, yes, no) => largest(Seq(yes, no))
     case CaseWhen(branches, otherwise) => largest(branches.map(_._2) ++ otherwise)
@@ -43,10 +44,10 @@ private[scan] final class Magnitudes(functionOf: Expression => Option[AggregateF
   }
 
   private def both(e: BinaryArithmetic)(f: (BigInt, BigInt) => BigInt): Option[BigInt] =
-    for { l <- of(e.left); r <- of(e.right) } yield f(l, r)
+    for { l <- maxAbs(e.left); r <- maxAbs(e.right) } yield f(l, r)
 
   private def largest(values: Seq[Expression]): Option[BigInt] =
-    values.filter { case Literal(null, _) => false; case _ => true }.map(of) match {
+    values.filter { case Literal(null, _) => false; case _ => true }.map(maxAbs) match {
       case bounds if bounds.nonEmpty && bounds.forall(_.isDefined) => bounds.flatten.maxOption
       case _ => None
     }
@@ -57,7 +58,7 @@ private[scan] object Magnitudes {
   /** No table has more rows. */
   private val Rows = BigInt(1) << 53
 
-  /** Of any number of those that tables have, a sum has room in a BIGINT. */
+  /** A sum of so small numbers does not overflow a BIGINT, whatever the table's size. */
   val Ints: BigInt = BigInt(1) << 31
 
   /** Days of dates and microseconds of timestamps have 32 and 64 bits. */
