@@ -33,6 +33,7 @@ final class ApiFilter(val ref: FilterRef, val column: Attribute, val domain: Key
   override def toString: String = ref.describe(column.name)
 }
 
+/** One state of an [[ApiFilter]], as the custom scan sees it. */
 private[dynamicfilters] final class ApiColumnFilter(filter: ValueFilter, domain: KeyDomain, name: String)
     extends ColumnFilter {
   override def everythingPasses: Boolean = filter == ValueFilter.All

@@ -141,6 +141,7 @@ private[dynamicfilters] object FileRuns {
       part.files.grouped(MostFiles).flatMap(files => scan.compute(FilePartition(part.index, files), context))
 }
 
+/** A FileScanRDD that reads its files in runs, see [[FileRuns]]. */
 private final class FileRunsRDD(scan: FileScanRDD) extends RDD[InternalRow](scan.sparkContext, Nil) {
   override protected def getPartitions: Array[Partition] = scan.partitions
   override protected def getPreferredLocations(split: Partition): Seq[String] = scan.preferredLocations(split)

@@ -26,6 +26,7 @@ private[scan] object SelectedRows {
     else new SelectedPages(reader.readRowGroup(group), rows)
 }
 
+/** The selected rows of a row group that was read in full. */
 private final class SelectedPages(all: PageReadStore, rows: RowRanges) extends PageReadStore with AutoCloseable {
   override def getPageReader(column: ColumnDescriptor): PageReader =
     new SelectedPageReader(all.getPageReader(column), rows)
@@ -51,6 +52,7 @@ private final class SelectedPages(all: PageReadStore, rows: RowRanges) extends P
   }
 }
 
+/** Returns the pages of a column chunk that have a selected row. */
 private final class SelectedPageReader(pages: PageReader, rows: RowRanges) extends PageReader {
   private val compressed = SelectedPageReader.queueOf(pages)
   private var nextRow = 0L

@@ -6,7 +6,7 @@ import org.apache.spark.TaskContext
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{Executions, FilterRef, TaskFilters, UserRef}
 
-/** A user's filter on one column of a scan in one task: the pinned generation, or a tighter one if the scan follows
+/** A user's filter on one column of a scan in one task: the pinned generation, or a tighter one if it follows
   * updates.
   *
   * @param domain
