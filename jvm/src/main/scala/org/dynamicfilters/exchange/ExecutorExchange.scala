@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.filter.Once
+import org.dynamicfilters.filter.SoftCached
 import org.dynamicfilters.state.{Executions, SnapshotFilter, SnapshotsRef, TestHooks}
 
 /** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
@@ -205,7 +205,7 @@ object ExecutorExchange extends Logging {
         else
           Executions.instance
             .attach(request.executionId, ("snapshots", table.id, numbers))(
-              new Once[Map[Int, IndexedSeq[SnapshotFilter]]]
+              new SoftCached[Map[Int, IndexedSeq[SnapshotFilter]]]
             )
             .fold(decoded())(_.value(decoded()))
       contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))

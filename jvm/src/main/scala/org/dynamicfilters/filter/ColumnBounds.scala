@@ -1,24 +1,23 @@
 package org.dynamicfilters.filter
 
-/**
- * What is known about the values of one column in a file, row group or page. Bounds may be wider than the values
- * (truncated statistics), never narrower.
- *
- * Whoever makes these from statistics has seen to their traps: an absent null count means `mayHaveNulls`, and since
- * Parquet leaves NaN out of its min and max, the greatest float or double is NaN or unknown.
- *
- * @param min
- *   a key that no non-null value is below; null = unknown
- * @param max
- *   a key that no non-null value is above; null = unknown
- * @param mayHaveNulls
- *   false only if no row is SQL NULL
- * @param mayHaveValues
- *   false only if every row is SQL NULL
- */
+/** Bounds of one column in a file, row group or page. They may be wider than the values, because statistics are
+  * truncated, never narrower.
+  *
+  * Code that makes bounds from statistics handles two traps. An absent null count means `mayHaveNulls`. Parquet leaves
+  * NaN out of its minimum and maximum, so the maximum of a float or double column is NaN or unknown.
+  *
+  * @param min
+  *   no non-null value is less than this key; null if unknown
+  * @param max
+  *   no non-null value is greater than this key; null if unknown
+  * @param mayHaveNulls
+  *   false only if no row is SQL NULL
+  * @param mayHaveValues
+  *   false only if every row is SQL NULL
+  */
 final case class ColumnBounds(min: AnyRef, max: AnyRef, mayHaveNulls: Boolean, mayHaveValues: Boolean) {
 
-  /** Of the rows that are not SQL NULL. */
+  /** The bounds of the rows that are not SQL NULL. */
   def ofValues: ColumnBounds = copy(mayHaveNulls = false)
 
   override def equals(other: Any): Boolean = other match {
@@ -33,7 +32,7 @@ final case class ColumnBounds(min: AnyRef, max: AnyRef, mayHaveNulls: Boolean, m
 
 object ColumnBounds {
 
-  /** Anything may be there. */
+  /** Nothing is known. */
   val unknown: ColumnBounds = ColumnBounds(null, null, mayHaveNulls = true, mayHaveValues = true)
 
   /** Every row is SQL NULL. */
@@ -43,10 +42,10 @@ object ColumnBounds {
   def exact(key: AnyRef): ColumnBounds =
     if (key == null) onlyNulls else ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
 
-  /** What holds for the rows of both together. */
+  /** Bounds of the rows of both sides. */
   def merge(a: ColumnBounds, b: ColumnBounds)(domain: KeyDomain): ColumnBounds = {
     val nulls = a.mayHaveNulls || b.mayHaveNulls
-    // The bounds of a side without values mean nothing.
+    // A side without values has no bounds.
     if (!a.mayHaveValues) b.copy(mayHaveNulls = nulls)
     else if (!b.mayHaveValues) a.copy(mayHaveNulls = nulls)
     else {

@@ -2,7 +2,9 @@ package org.dynamicfilters.filter
 
 import org.apache.spark.sql.types.{ByteType, IntegerType, LongType, ShortType}
 
-/** [[ValueFilter.convert]]. The codes of integers are their values, so a number is the same key in each of the types. */
+/** Implements [[ValueFilter.convert]]. The code of an integer is its value, so a number is the same key in each integer
+  * type.
+  */
 private[filter] object Conversion {
   import ValueFilter._
 
@@ -29,7 +31,7 @@ private[filter] object Conversion {
     case _ => false
   }
 
-  /** An open end stays open: the condition says nothing about values beyond the type it was made for. */
+  /** An open end stays open: the filter excludes no value beyond the type that it was made for. */
   private def range(r: Range, t: LongDomain): Range =
     if (r.hasNoValues) empty(t, r.nulls)
     else {

@@ -3,46 +3,47 @@ package org.dynamicfilters.filter
 import java.util.Arrays
 import java.util.function.LongConsumer
 
-/**
- * How many longs to keep.
- *
- * @param keys
- *   at most 2^29
- * @param sentBytes
- *   how many bytes their encoded set may take. They are given up as soon as those that are there take more
- * @param memory
- *   how many bytes the bits may take; or those one by one when they are sorted, without those that are repeated
- */
+/** Limits of [[DistinctLongs]].
+  *
+  * @param keys
+  *   at most 2^29
+  * @param sentBytes
+  *   bytes that the encoded set may take. Collection stops as soon as the collected keys take more
+  * @param memory
+  *   bytes that the bit set may take, or the sorted distinct keys in the array
+  */
 private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long) {
 
-  /** Each takes eight bytes, and as many more to be sorted. The driver, which has those of all partitions, takes 24. */
+  /** Largest number of keys in the array. Each key takes 8 bytes, and 8 more while the array is sorted. The driver
+    * takes 24 bytes for each key of all partitions.
+    */
   private[filter] val keysOneByOne: Int =
     math.max(DistinctLongs.firstRoom, math.min(keys, math.min(memory / 16, sentBytes / 4))).toInt.min(keys)
 }
 
-/**
- * A growing set of the codes of keys: one by one at first, one bit a number once the members turn out to lie close to each
- * other, as surrogate keys do. A bit costs a few nanoseconds wherever it lies.
- *
- * The other numbers stand in an array in the order in which they came. When the array is full it is sorted and repeated
- * numbers are dropped. With a million numbers, a hash table took 100 ns for each, the array takes 40.
- */
+/** A growing set of the codes of keys, used by [[KeyCollector]] and [[TupleCollector]]. It starts as an array and
+  * becomes a bit set if the members are dense, as surrogate keys are. Setting a bit takes a few nanoseconds.
+  *
+  * The array holds the numbers in the order of their arrival. When it is full it is sorted, and repeated numbers are
+  * dropped. With a million numbers this takes 40 ns a number; a hash table took 100 ns.
+  */
 private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimits) {
   import DistinctLongs._
 
   private var list = new Array[Long](firstRoom)
   private var used = 0
-  // The first so many of the list are sorted and distinct. Numbers that were added since follow.
+  // Length of the prefix of the list that is sorted and distinct. Numbers added since follow it.
   private var sorted = 0
 
-  // Numbers that were added, each at the place that its hash names: those that come again soon do not go into the list.
+  // A direct-mapped cache of added numbers, indexed by hash. A number that is repeated soon is not added to the list
+  // again.
   private var recent = noneRecent(firstRoom)
   private var shift = placesShift(recent)
 
-  // null until members turn out to be dense. No number of the list is covered by the bits.
+  // null until members are dense. No number of the list lies in the range of the bits.
   private var bits: LongBits = _
 
-  /** So many there are at least; exactly after [[result]]. */
+  /** A lower bound of the number of members; exact after [[result]]. */
   def atLeast: Long = sorted.toLong + bitCount
 
   private def bitCount: Long = if (bits == null) 0L else bits.size.toLong
@@ -50,8 +51,8 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
   /** Whether single bits are kept, for tests. */
   def isDense: Boolean = bits != null
 
-  /** False once it has turned out that there are more members than there may be: then the set is of no use any more. That is
-    * seen at the latest in the [[result]].
+  /** Adds a member. False if the set has more members than `most` allows; the set cannot be used then. [[result]] finds
+    * the cases that this method does not.
     */
   def add(x: Long): Boolean =
     if (bits != null && bits.covers(x)) bits.add(x) || bits.size <= most.keys
@@ -67,12 +68,12 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
       }
     }
 
-  /** The members; None if they are more than there may be, or take too many bytes. */
+  /** The members; None if they exceed a limit. */
   def result(): Option[LongSet] = {
     compact()
     if (isListTooLong) widen()
     if (sorted > most.keysOneByOne || atLeast > most.keys) None
-    // Numbers far from all others take more in a bitmap.
+    // Numbers that are far apart take more bytes in a bitmap.
     else if (SortedLongs.highs(list, used).toLong * LongBitmap.fewest < bitCount) bitmap.orElse(values)
     else values
   }
@@ -90,7 +91,7 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
     Option.when(SortedLongs.packedBytes(all, n) <= most.sentBytes)(LongValues(domain, all))
   }
 
-  /** Calls `f` with each member, ascending. What has a bit lies between the others. */
+  /** Calls `f` with each member, ascending. The range of the bits lies between numbers of the list. */
   private def foreach(f: LongConsumer): Unit = {
     var i = 0
     while (i < sorted && (bits == null || list(i) < bits.base)) { f.accept(list(i)); i += 1 }
@@ -109,12 +110,12 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
   /** Called when the list is full. */
   private def makeRoom(): Boolean = {
     compact()
-    // Bits that are made anew for every few numbers cost more than they spare.
+    // Rebuilding the bits for a few numbers costs more than it saves.
     if (used * 4L >= bitCount || isListTooLong) widen()
     if (isListTooLong || atLeast > most.keys) false
     else {
       if (used > list.length / 2) {
-        // By four if all are different: each time that it is full costs a sort.
+        // Grows by four if all numbers differ, because each full list costs a sort.
         list = Arrays.copyOf(list, math.min(Integer.highestOneBit(used) * 4L, most.keysOneByOne * 2L).toInt)
         if (recent.length < mostRecent) {
           recent = noneRecent(math.min(Integer.highestOneBit(list.length), mostRecent))
@@ -125,16 +126,16 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
     }
   }
 
-  /** Puts the list into bits, if these take no more memory, or little. */
+  /** Moves the list into the bits if these take no more memory than the list, or little memory. */
   private def widen(): Unit = {
     val lo = if (bits == null) list(0) else math.min(list(0), bits.least)
     val hi = if (bits == null) list(used - 1) else math.max(list(used - 1), bits.greatest)
     val bytes = math.max(alwaysBytes, (used + bitCount) * mostBytesPerKey)
     val mostBits = math.min(bytes, math.max(leastMemory, math.min(most.memory, mostMemory))) * 8
-    // The difference is negative if it overflows.
+    // Negative on overflow.
     val span = hi - lo
     if (span >= 0 && span < mostBits) {
-      // Numbers that ascend soon lie beyond the greatest.
+      // Leaves room for numbers that keep ascending.
       val margin = math.min(span / 2, (mostBits - span) / 2)
       val wider = new LongBits(
         if (lo < Long.MinValue + margin) Long.MinValue else lo - margin,
@@ -150,23 +151,24 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
 
 private[filter] object DistinctLongs {
 
-  /** Numbers that stay within the processor's first cache. */
+  /** Fits into the L1 cache. */
   val firstRoom: Int = 1 << 11
 
-  /** Half a MiB: within the processor's second cache. */
+  /** Half a MiB, which fits into the L2 cache. */
   private val mostRecent = 1 << 16
 
-  /** Twice what a number takes that is sorted among others. */
+  /** Twice the bytes of a number that is being sorted. */
   private val mostBytesPerKey = 32L
 
-  /** So many bytes stay within the processor's second cache, however few their members. */
+  /** Fits into the L2 cache, however few members the bits have. */
   private val alwaysBytes: Long = 1L << 20
 
-  /** Of the bits, whatever the limit; and what an array can have. */
+  /** Bits get at least this much memory, whatever the limit, and at most what an array can hold. */
   private val leastMemory: Long = 1L << 15
   private val mostMemory: Long = 1L << 33
 
-  /** A free place holds zero, whose own place is the first: there it must not be found before it is there. */
+  /** A free place holds zero. The place of the number zero is the first one, so that place starts with another number.
+    */
   private def noneRecent(places: Int): Array[Long] = {
     val recent = new Array[Long](places)
     recent(0) = 1L

@@ -1,6 +1,6 @@
 package org.dynamicfilters.filter
 
-/** [[KeyPartial.build]]: the union of all partitions' keys in the form that suits their number and type. */
+/** Implements [[KeyPartial.build]]: the union of all partitions' keys, in the form that suits their number and type. */
 private[filter] object FilterBuilder {
   import KeyPartial._
   import ValueFilter._
@@ -35,7 +35,7 @@ private[filter] object FilterBuilder {
           case d: LongDomain => longs(d, union(d, parts.map(_.keys)), limits, range)
           case d: ObjectDomain => objects(d, parts.map(_.keys), limits, range)
         }
-    // The ends of strings may be long.
+    // The ends of a range of strings may be long.
     if (FilterCodec.sizeOf(built.filter) <= limits.maxFilterBytes) built
     else BuiltFilter(All, built.values, Some(s"even the range is larger than ${limits.maxFilterBytes} bytes"))
   }
@@ -43,7 +43,7 @@ private[filter] object FilterBuilder {
   private def longs(d: LongDomain, keys: LongSet, limits: KeyLimits, range: Range): BuiltFilter = {
     val n = keys.size
     lazy val values = members(LongValues(d, keys.toArray), range)
-    // No gap between the least and the greatest.
+    // Consecutive keys are a range.
     if (keys.greatest - keys.least == n - 1) BuiltFilter(range.simplest, n, None)
     else if (n > limits.maxRows) tooMany(n, limits, range)
     else if (n <= limits.inMaxValues && fits(values, limits)) BuiltFilter(values, n, None)
@@ -69,8 +69,8 @@ private[filter] object FilterBuilder {
     }
   }
 
-  /** The keys of all partitions. If they lie close to each other in one of them they do so in most, and make a bitmap; unless
-    * others have keys of which a bitmap takes more than the numbers.
+  /** The keys of all partitions. A bitmap if a partition has sent one and the keys of the others are dense enough for
+    * one too.
     */
   private[filter] def union(d: LongDomain, keys: Seq[Keys]): LongSet = {
     val sets = keys.collect { case Distinct(s: LongSet) => s }.filter(_.size > 0)
@@ -126,7 +126,7 @@ private[filter] object FilterBuilder {
       why: Option[String]
   ): BuiltFilter = {
     val n = codes.size
-    // Before it is made: its size follows from the number of keys.
+    // Checked before it is built: its size follows from the number of keys.
     if (Bloom.sizeInBytes(n, limits.bloomFpp) + overhead <= limits.maxFilterBytes) {
       val f = members(Bloom.build(d, n, codes.foreach(_), limits.bloomFpp, 1), range)
       if (fits(f, limits)) return BuiltFilter(f, n, why)
@@ -134,7 +134,7 @@ private[filter] object FilterBuilder {
     BuiltFilter(range.simplest, n, Some(s"a bloom filter takes more than ${limits.maxFilterBytes} bytes"))
   }
 
-  /** What surrounds a bitmap or bloom filter whose keys are longs. */
+  /** Bytes of a message beside a bitmap or bloom filter whose keys are longs. */
   private[filter] val overhead = 128
 
   private def fits(f: ValueFilter, limits: KeyLimits): Boolean = FilterCodec.sizeOf(f) <= limits.maxFilterBytes

@@ -6,34 +6,31 @@ import com.google.protobuf.{CodedInputStream, InvalidProtocolBufferException}
 
 import org.dynamicfilters.proto._
 
-/**
- * Filters as bytes (proto/filters.proto), and back.
- *
- * Decoding never throws. What is not fully understood is refused with a reason and so filters nothing: a filter that was
- * misread could drop rows.
- */
+/** Encodes filters as bytes (proto/filters.proto), and decodes them.
+  *
+  * Decoding never throws. A message with any unknown part is refused with a reason: a filter that is misread could drop
+  * rows.
+  */
 object FilterCodec {
   import KeyCodec._
 
-  /** The version written, and the only one read. Rises with every change of the schema. */
+  /** The version that is written, and the only one that is read. Raised with every change of the schema. */
   val version: Int = 3
 
-  /** Filters that one column has to pass one by one are messages in messages, two deeper for each. A reader takes 100 levels by
-    * itself.
-    */
+  /** Levels of nested messages. `Both` takes two levels for each filter; protobuf's default limit is 100 levels. */
   private val MostNested = 1000
 
-  /** How many such filters may be one. */
+  /** Largest number of filters in nested `Both`s. */
   val mostParts: Int = 256
 
   def encode(f: ValueFilter): Array[Byte] =
     FilterMessage.newBuilder().setVersion(version).setFilter(form(f)).build().toByteArray
 
-  /** How many bytes [[encode]] gives. */
+  /** Number of bytes that [[encode]] returns. */
   def sizeOf(f: ValueFilter): Long =
     FilterMessage.newBuilder().setVersion(version).setFilter(form(f)).build().getSerializedSize.toLong
 
-  /** The filter, or why there is none. */
+  /** The filter, or why it cannot be decoded. */
   def decode(b: Array[Byte]): Either[String, ValueFilter] =
     reading("filter") {
       val in = CodedInputStream.newInstance(b)
@@ -41,7 +38,7 @@ object FilterCodec {
       val m = FilterMessage.parseFrom(in)
       in.checkLastTagWas(0)
       for {
-        // First of all: the rest of another version may mean anything.
+        // Checked first: fields of another version may have another meaning.
         _ <- sameVersion("filter", m.getVersion, version)
         _ <- known(m)
         _ <- Either.cond(m.hasFilter, (), "filter message without a filter")

@@ -4,18 +4,17 @@ import org.apache.spark.sql.catalyst.expressions.XXH64
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/**
- * The keys of an [[ObjectDomain]] as bytes, the same for equal keys: a string's and a binary value's own, and a decimal's
- * unscaled value (two's complement, big-endian, as short as possible) at the scale of its type.
- *
- * Whatever the type, they are held as a UTF8String: it is a view of bytes anywhere, and equal if the bytes are.
- */
+/** The keys of an [[ObjectDomain]] as bytes, the same for equal keys: the bytes of a string or binary value, and a
+  * decimal's unscaled value (two's complement, big-endian, as short as possible) at the scale of its type.
+  *
+  * Bytes of every type are held as a UTF8String, because it is a view of bytes in any memory and compares them.
+  */
 private[dynamicfilters] object KeyBytes {
 
-  /** Part of the format of filters (proto/filters.proto). */
+  /** Part of the filter format (proto/filters.proto). */
   private val seed = 42L
 
-  /** Not copied where the key has these bytes itself: valid as long as the key. */
+  /** The bytes of a key. Not copied for strings and binary values, so valid only as long as the key. */
   def view(d: ObjectDomain, key: AnyRef): UTF8String = key match {
     case s: UTF8String => s
     case b: Array[Byte] => UTF8String.fromBytes(b)
@@ -29,7 +28,7 @@ private[dynamicfilters] object KeyBytes {
   def hash(bytes: UTF8String): Long =
     XXH64.hashUnsafeBytes(bytes.getBaseObject, bytes.getBaseOffset, bytes.numBytes, seed)
 
-  /** The key with these bytes, of which none is shared, or why there is none. */
+  /** The key with a copy of these bytes, or why there is none. */
   def key(d: ObjectDomain, bytes: Array[Byte]): Either[String, AnyRef] = d.dataType match {
     case BinaryType => Right(bytes.clone())
     case t: DecimalType => decimal(bytes, t)
@@ -37,7 +36,7 @@ private[dynamicfilters] object KeyBytes {
   }
 
   private def decimal(data: Array[Byte], t: DecimalType): Either[String, Decimal] =
-    // 38 digits fit in 16 bytes; more would only cost time to find out.
+    // 38 digits fit into 16 bytes.
     if (data.isEmpty || data.length > 16) Left(s"a key of ${data.length} bytes is no ${t.catalogString}")
     else {
       val unscaled = new java.math.BigDecimal(new java.math.BigInteger(data), t.scale)

@@ -8,8 +8,8 @@ import org.apache.spark.sql.types.DataType
 
 import org.dynamicfilters.proto._
 
-/** Types, keys and sets of keys as protobuf messages, for [[FilterCodec]] and [[PartialCodec]]. Reading gives reasons, never
-  * more memory than the message takes several times, but may throw: the codecs catch that.
+/** Encodes types, keys and sets of keys as protobuf messages, for [[FilterCodec]] and [[PartialCodec]]. Decoding
+  * allocates a small multiple of the message's size. It may throw on malformed input; the codecs catch that.
   */
 private[dynamicfilters] object KeyCodec {
 
@@ -77,7 +77,7 @@ private[dynamicfilters] object KeyCodec {
           sorted(i) = sorted(i - 1) + p.getSteps(i - 1)
           i += 1
         }
-        // A step of zero, and one that overflows, shows here.
+        // Also finds steps of zero and overflows.
         Either.cond(SortedLongs.ascend(sorted), sorted, "the values of a set do not ascend")
       }
     }
@@ -87,7 +87,7 @@ private[dynamicfilters] object KeyCodec {
     readLongs(p).filterOrElse(
       xs =>
         xs.isEmpty || xs.head >= d.least && xs.last <= d.greatest && !(d.isFloating && java.util.Arrays
-          .binarySearch(xs, SortableBits.hole) >= 0),
+          .binarySearch(xs, SortableBits.unusedCode) >= 0),
       outOfRange(d)
     )
 
@@ -114,13 +114,13 @@ private[dynamicfilters] object KeyCodec {
     }
 
   def readDomain(json: String): Either[String, KeyDomain] =
-    // Atomic types are a quoted name. Anything else in JSON could be nested without end, or name a class to load.
+    // Atomic types are a quoted name. Other JSON could be nested deeply, or name a class to load.
     if (json.length > 100 || !json.startsWith("\"")) Left("filter of an unknown type")
     else
       try KeyDomain.of(DataType.fromJson(json))
       catch { case NonFatal(_) => Left(s"filter of an unknown type $json") }
 
-  /** Newer writers may put conditions into fields that this version does not know. */
+  /** Refuses unknown fields: a newer writer may have put conditions into them. */
   def known(m: Message): Either[String, Unit] =
     Either.cond(
       m.getUnknownFields.asMap.isEmpty,

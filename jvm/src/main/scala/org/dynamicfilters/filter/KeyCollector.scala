@@ -3,31 +3,30 @@ package org.dynamicfilters.filter
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 import org.apache.spark.unsafe.types.UTF8String
 
-/**
- * Collects the keys of one column of a join's build side. Belongs to one task; not thread-safe.
- *
- * Bounded: distinct keys are kept up to a budget, and dropped for good above it. Then a row costs two comparisons.
- */
+/** Collects the keys of one column of a join's build side in one task. Not thread-safe.
+  *
+  * Memory is bounded: above the limits the distinct keys are dropped and only the range is collected, which costs two
+  * comparisons a row.
+  */
 sealed abstract class KeyCollector {
 
-  /** Takes the key of a row, of which nothing is kept. */
+  /** Adds the key of a row. Keeps no reference to the row. */
   def add(row: SpecializedGetters, ordinal: Int): Unit
 
-  /** Whether there turned out to be too many keys to keep them: only the range is collected from now on. It may turn out as late
-    * as in the result.
+  /** Whether there were too many keys to keep, so that only the range is collected. May become true as late as in
+    * [[result]].
     */
   def outgrown: Boolean
 
-  /** What was collected; once, when the rows have ended. */
+  /** Returns what was collected. Called once, after the last row. */
   def result(): KeyPartial
 }
 
 object KeyCollector {
 
-  /**
-   * @param partitions
-   *   how many tasks collect, and so share the limits
-   */
+  /** @param partitions
+    *   number of tasks that share the limits
+    */
   def apply(domain: KeyDomain, limits: KeyLimits, partitions: Int): KeyCollector = domain match {
     case d: LongDomain =>
       val most = DistinctLimits(
@@ -45,20 +44,20 @@ object KeyCollector {
   }
 }
 
-/** Of keys that are longs; a class for each common getter, so that no row asks for its type. */
+/** Collects keys that are longs. A subclass for each common getter saves a test of the type for each row. */
 private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: DistinctLimits) extends KeyCollector {
   protected final var rows = 0L
   protected final var hasNulls = false
 
-  // Crossed as long as there is no key.
+  // min > max as long as there is no key.
   private var min = Long.MaxValue
   private var max = Long.MinValue
   private var last = 0L
-  // null once there were too many; then a number that they exceed.
+  // null if there were too many; `kept` is then a number that they exceed.
   private var keys = new DistinctLongs(domain, most)
   private var kept = 0L
 
-  /** Adjacent rows often have the same key, as in data that was sorted or joined. */
+  /** Adjacent rows often have the same key, as in sorted or joined data. */
   protected final def addCode(code: Long): Unit =
     if (code != last || min > max) {
       last = code
@@ -70,7 +69,7 @@ private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: Disti
       }
     }
 
-  /** A number that the distinct keys exceed, now that they are too many. */
+  /** A number that the distinct keys exceed, if they are too many. */
   private def exceeded: Long = math.max(0L, keys.atLeast - 1)
 
   override final def outgrown: Boolean = keys == null
@@ -106,11 +105,10 @@ private final class CodeKeys(domain: LongDomain, most: DistinctLimits) extends N
   }
 }
 
-/**
- * Of keys that are objects: the keys while they are few and small, then their hashes while these are few.
- *
- * More keys than a filter may list (`mostValues`) become a bloom filter anyway, and that is made of hashes.
- */
+/** Collects keys that are objects: the keys while they are few and small, then their hashes while these are few.
+  *
+  * A filter of more keys than `mostValues` is a bloom filter, which needs only hashes.
+  */
 private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes: Long, mostHashes: Int)
     extends KeyCollector {
   private var rows = 0L
@@ -118,7 +116,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
   private var min: AnyRef = _
   private var max: AnyRef = _
 
-  // One of these two is there until there are too many.
+  // One of `values` and `hashes` is not null until there are too many keys.
   private var values = new java.util.HashMap[UTF8String, UTF8String]()
   private var bytes = 0L
   private var hashes: DistinctLongs = _
@@ -156,7 +154,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
   private def toHashes(): Unit = {
     hashes = new DistinctLongs(Bloom.hashes, DistinctLimits(mostHashes, Long.MaxValue, mostHashes * 16L))
     val all = values.keySet.iterator
-    // The limits of the two are independent of each other: the hashes, too, may be too many.
+    // The hashes have a limit of their own, which may be the lower one.
     while (all.hasNext) append(KeyBytes.hash(all.next()))
     values = null
     lastValue = null
@@ -164,7 +162,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
 
   private def addHash(key: AnyRef, hash: Long): Unit = {
     widen(key)
-    // Zero is what lastHash starts with.
+    // Zero is the initial value of lastHash.
     if (hash != lastHash || hash == 0L) {
       lastHash = hash
       append(hash)
@@ -174,7 +172,7 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
   private def append(hash: Long): Unit =
     if (hashes != null && !hashes.add(hash)) hashes = null
 
-  /** `key` is not copied unless it is kept. */
+  /** Copies `key` only if it is kept. */
   private def widen(key: AnyRef): Unit = {
     if (min == null || domain.compare(key, min) < 0) min = domain.fromInternal(key)
     if (max == null || domain.compare(key, max) > 0) max = domain.fromInternal(key)

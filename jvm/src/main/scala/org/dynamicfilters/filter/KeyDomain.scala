@@ -6,40 +6,38 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.apache.spark.unsafe.types.UTF8String
 
-/**
- * How the values of one Spark type are ordered and held inside a filter.
- *
- * A value inside a filter is a ''key'': a `java.lang.Long` for [[LongDomain]]; a `UTF8String`, an `Array[Byte]` or a
- * `Decimal` for [[ObjectDomain]]. SQL NULL is null. Keys are never changed after they were made. Two domains of the same
- * data type are equal.
- */
+/** The order and the representation of the values of one Spark type inside filters.
+  *
+  * A value inside a filter is a ''key'': a `java.lang.Long` for [[LongDomain]]; a `UTF8String`, an `Array[Byte]` or a
+  * `Decimal` for [[ObjectDomain]]. SQL NULL is null. Keys are immutable. Two domains of the same data type are equal.
+  */
 sealed trait KeyDomain extends Serializable {
 
-  /** The Spark type whose values these are. */
+  /** The Spark type. */
   def dataType: DataType
 
-  /** Spark's own order of the type (that of ORDER BY and of the comparison operators) on two non-null keys. */
+  /** Compares two non-null keys in Spark's order of the type, that of ORDER BY and of the comparison operators. */
   def compare(a: AnyRef, b: AnyRef): Int
 
-  /** The key in a column of a row; null for SQL NULL. Nothing of the row's memory is kept. */
+  /** The key in a column of a row; null for SQL NULL. A copy of the row's memory. */
   def fromRow(row: SpecializedGetters, ordinal: Int): AnyRef
 
-  /**
-   * The key of a Catalyst value (what `Literal.value` and `InternalRow.get` hold); null for null. Nothing of a mutable
-   * value is kept. Throws IllegalArgumentException for a value that is not one of this type.
-   */
+  /** The key of a Catalyst value, as in `Literal.value` and `InternalRow.get`; null for null. Mutable values are
+    * copied. Throws IllegalArgumentException for a value of another type.
+    */
   def fromInternal(value: Any): AnyRef
 
-  /** The Catalyst value of a key; null for null. Of equal values (0.0 and -0.0) it is the one the domain keeps. */
+  /** The Catalyst value of a key; null for null. Values that Spark calls equal have one key, so -0.0 comes back as 0.0.
+    */
   def toInternal(key: AnyRef): Any
 
-  /**
-   * The key as in a SQL text, on one line, whatever the session's settings: `50`, `1.5`, `'abc'`, `DATE'2020-01-01'`,
-   * `TIMESTAMP'2020-01-01 00:00:00Z'` (UTC), `X'0AFF'`, `NULL`. Strings and binary values are cut after 40 characters.
-   */
+  /** The key as a SQL literal on one line, independent of the session's settings: `50`, `1.5`, `'abc'`,
+    * `DATE'2020-01-01'`, `TIMESTAMP'2020-01-01 00:00:00Z'` (UTC), `X'0AFF'`, `NULL`. Strings and binary values are cut
+    * after 40 characters.
+    */
   final def render(key: AnyRef): String = KeyText.render(dataType, toInternal(key))
 
-  /** Whether a non-null object is a key of this domain that some value of the type has. */
+  /** Whether a non-null object is the key of a value of the type. */
   def isKey(key: AnyRef): Boolean
 
   override def equals(other: Any): Boolean = other match {
@@ -57,19 +55,19 @@ sealed trait KeyDomain extends Serializable {
 
 object KeyDomain {
 
-  /** A key that stays as it is when the row or vector that it was read from is used again. */
+  /** A copy of a key, which stays valid when the row or vector it was read from is reused. */
   def copied(key: AnyRef): AnyRef = key match {
     case s: UTF8String => s.copy()
     case b: Array[Byte] => b.clone()
     case other => other
   }
 
-  /** Whether a number without trailing zeros is a DECIMAL(precision, scale). Zero has a digit, and needs none. */
+  /** Whether a number without trailing zeros fits into DECIMAL(precision, scale). Zero always does. */
   def fits(n: java.math.BigDecimal, precision: Int, scale: Int): Boolean =
     n.signum == 0 || (n.scale <= scale && n.precision.toLong - n.scale <= precision - scale)
 
-  /** Whether a key is the same as Java's string: readers and sources make these, in which bytes that are no UTF-8 become others,
-    * which may be less or greater. So is any key that is no string.
+  /** Whether a key survives a conversion to a Java string. Readers and sources convert strings, and replace bytes that
+    * are not UTF-8, which may change their order. True for all keys that are not strings.
     */
   def isText(key: AnyRef): Boolean = key match {
     case s: UTF8String => s.isValid
@@ -80,7 +78,7 @@ object KeyDomain {
   def of(dt: DataType): Either[String, KeyDomain] = dt match {
     case t if LongDomain.kindOf(t).isDefined => Right(new LongDomain(t))
     case _: DecimalType | BinaryType => Right(new ObjectDomain(dt))
-    // CHAR and VARCHAR are strings too, and differ from StringType: their values may be padded on the way to a comparison.
+    // CHAR and VARCHAR are subclasses of StringType. Their values may be padded before a comparison.
     case s: StringType if s == StringType => Right(new ObjectDomain(StringType))
     case _: CharType | _: VarcharType => Left(s"type ${dt.catalogString} is not supported: its values may be padded")
     case _: StringType =>
@@ -89,13 +87,12 @@ object KeyDomain {
   }
 }
 
-/**
- * The types of at most 8 bytes, encoded as a Long whose signed order is Spark's order of the type: boolean (0 and 1), the
- * integers, date (days), the timestamps (microseconds), TIME (nanoseconds), the ANSI intervals (months; microseconds),
- * float and double ([[SortableBits]]) and decimals of up to 18 digits (unscaled value).
- *
- * Made by [[KeyDomain.of]]; the constructor throws IllegalArgumentException for any other type.
- */
+/** The types of at most 8 bytes, encoded as a Long (the ''code'') whose signed order is Spark's order of the type:
+  * boolean (0 and 1), the integers, date (days), the timestamps (microseconds), TIME (nanoseconds), the ANSI intervals
+  * (months; microseconds), float and double ([[SortableBits]]) and decimals of up to 18 digits (unscaled value).
+  *
+  * Made by [[KeyDomain.of]]; the constructor throws IllegalArgumentException for any other type.
+  */
 final class LongDomain(val dataType: DataType) extends KeyDomain {
   import LongDomain._
 
@@ -108,7 +105,7 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
     case _ => (0, 0)
   }
 
-  /** No value of the type is encoded below this. */
+  /** The least code of the type. */
   val least: Long = kind match {
     case BooleanKind => 0L
     case ByteKind => Byte.MinValue.toLong
@@ -119,7 +116,7 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
     case DoubleKind => SortableBits.ofDouble(Double.NegativeInfinity)
   }
 
-  /** No value of the type is encoded above this. */
+  /** The greatest code of the type. */
   val greatest: Long = kind match {
     case BooleanKind => 1L
     case ByteKind => Byte.MaxValue.toLong
@@ -132,10 +129,9 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
 
   private[filter] def isFloating: Boolean = kind == FloatKind || kind == DoubleKind
 
-  /**
-   * Whether the one key stands for several values that Spark calls equal, but whose bytes differ: zero and NaN of the
-   * floating types. A lookup by hash (Parquet's bloom filters) cannot find such a key.
-   */
+  /** Whether the key stands for several values that Spark calls equal but whose bytes differ: zero and NaN of the
+    * floating types. A lookup by hash, as in Parquet's bloom filters, cannot find such a key.
+    */
   def hasManyEncodings(key: Long): Boolean =
     isFloating && (key == greatest || key == 0L)
 
@@ -156,10 +152,9 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
     case IntDecimalKind | LongDecimalKind => unscaled(row.getDecimal(ordinal, precision, scale))
   }
 
-  /**
-   * The code of a value that is not null, in a vector of this data type. The caller has checked `isNullAt`. Nothing is
-   * allocated for the vectors that Spark's Parquet reader fills.
-   */
+  /** The code of a value that is not null, in a vector of this data type. The caller has checked `isNullAt`. Nothing is
+    * allocated for the vectors that Spark's Parquet reader fills.
+    */
   def longFromVector(v: ColumnVector, i: Int): Long = kind match {
     case BooleanKind => if (v.getBoolean(i)) 1L else 0L
     case ByteKind => v.getByte(i).toLong
@@ -205,13 +200,13 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
       }
 
   override def isKey(key: AnyRef): Boolean = key match {
-    case l: java.lang.Long => l >= least && l <= greatest && !(isFloating && l == SortableBits.hole)
+    case l: java.lang.Long => l >= least && l <= greatest && !(isFloating && l == SortableBits.unusedCode)
     case _ => false
   }
 
   private def long(key: AnyRef): Long = key.asInstanceOf[java.lang.Long].longValue
 
-  /** A Decimal may carry another scale than its column's type: rows are only brought to it when written to bytes. */
+  /** A Decimal in a row may have another scale than its column's type. Spark adjusts it only when it writes bytes. */
   private def unscaled(d: Decimal): Long =
     if (d.scale == scale) d.toUnscaledLong
     else
@@ -246,22 +241,21 @@ private[filter] object LongDomain {
     case DoubleType => Some(DoubleKind)
     case d: DecimalType if d.precision <= Decimal.MAX_INT_DIGITS => Some(IntDecimalKind)
     case d: DecimalType if d.precision <= Decimal.MAX_LONG_DIGITS => Some(LongDecimalKind)
-    // TIME, known by its name: the class came with Spark 4.1 and is still marked unstable.
+    // TIME, by its name: its class is new in Spark 4.1 and still marked unstable.
     case t if t.typeName.startsWith("time(") => Some(LongKind)
     case _ => None
   }
 
-  /** Whether a vector's getInt and getLong give a decimal's unscaled value; the vectors of ORC and Arrow have it not. */
+  /** Whether a vector's getInt and getLong return a decimal's unscaled value. Those of ORC and Arrow do not. */
   def holdsUnscaled(v: ColumnVector): Boolean =
     v.isInstanceOf[WritableColumnVector] || v.isInstanceOf[ConstantColumnVector]
 }
 
-/**
- * The types whose keys are objects: strings of collation UTF8_BINARY (by unsigned bytes), binary (likewise) and decimals
- * of more than 18 digits.
- *
- * Made by [[KeyDomain.of]]; the constructor throws IllegalArgumentException for any other type.
- */
+/** The types whose keys are objects: strings of collation UTF8_BINARY and binary values, both ordered by unsigned
+  * bytes, and decimals of more than 18 digits.
+  *
+  * Made by [[KeyDomain.of]]; the constructor throws IllegalArgumentException for any other type.
+  */
 final class ObjectDomain(val dataType: DataType) extends KeyDomain {
 
   private val (precision, scale) = dataType match {
@@ -298,14 +292,14 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
     case (_, null) => null
     case (BinaryType, b: Array[Byte]) => b.clone()
     case (_: DecimalType, d: Decimal) => ownDecimal(d)
-    // Not clone: it shares the array of a string that fills its array.
+    // Not clone, which may share the array.
     case (_: StringType, s: UTF8String) => s.copy()
     case _ => throw unfit(value)
   }
 
   override def toInternal(key: AnyRef): Any = key
 
-  /** A copy, as Decimal is mutable, at the scale of the type, which the one in a row need not have. */
+  /** A copy at the scale of the type. Decimal is mutable, and one in a row may have another scale. */
   private def ownDecimal(d: Decimal): Decimal =
     if (d.scale == scale) d.clone()
     else

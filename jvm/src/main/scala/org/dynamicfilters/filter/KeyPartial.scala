@@ -1,22 +1,20 @@
 package org.dynamicfilters.filter
 
-/**
- * How much a join's build side may say of its keys.
- *
- * @param maxRows
- *   a build side with more distinct keys gives its range only
- * @param inMaxValues
- *   up to here the filter has the values themselves, above a bitmap or a bloom filter
- * @param bloomFpp
- *   the false positive rate aimed at, between 0 and 1
- * @param maxFilterBytes
- *   an encoded filter above this is reduced; also what all partitions together may hold while they collect
- * @param tupleShare
- *   tuples of several keys that are a greater share of the combinations of these keys, or all of them, make no filter of
- *   their own
- * @param maxSentBytes
- *   what all partitions together may send
- */
+/** Limits of the keys that a join's build side collects and of the filter made of them.
+  *
+  * @param maxRows
+  *   a build side with more distinct keys gives its range only
+  * @param inMaxValues
+  *   with more keys the filter is a bitmap or a bloom filter
+  * @param bloomFpp
+  *   target false positive rate, between 0 and 1
+  * @param maxFilterBytes
+  *   a larger encoded filter is reduced; also the memory of all collecting partitions together
+  * @param tupleShare
+  *   no filter of tuples is made if they are a greater share of the possible combinations of their keys
+  * @param maxSentBytes
+  *   bytes that all partitions together may send
+  */
 final case class KeyLimits(
     maxRows: Int,
     inMaxValues: Int,
@@ -26,26 +24,21 @@ final case class KeyLimits(
     maxSentBytes: Long = Long.MaxValue
 ) {
 
-  /** How many keys one of so many partitions may keep as hashes: each takes eight bytes when it is sent. */
+  /** How many hashes of keys a partition may keep. A hash takes 8 bytes when it is sent. */
   private[filter] def hashesPerPartition(partitions: Int): Int =
     math.max(1L, math.min(bounded(bytesPerPartition(partitions) / 8), share(maxSentBytes, partitions) / 8)).toInt
 
-  /**
-   * How many keys that are numbers one of so many partitions may keep. When they are sent, each takes a byte at least, and as
-   * many as its distance from the one before needs: [[sentPerPartition]] bounds these. Those that are kept one by one take
-   * eight bytes each more for a moment, to sort them, and then what is sent; those that lie close to each other do not.
-   */
+  /** How many keys that are numbers a partition may keep. An encoded key takes at least one byte, more if its distance
+    * from the previous key is large; [[sentPerPartition]] bounds these bytes.
+    */
   private[filter] def numbersPerPartition(partitions: Int): Int =
     bounded(math.min(bytesPerPartition(partitions), maxFilterBytes / 8))
 
-  /** How many bytes the numbers of one of so many partitions may take when they are sent. */
+  /** How many bytes the encoded numbers of a partition may take. */
   private[filter] def sentPerPartition(partitions: Int): Long =
     math.min(math.max(KeyLimits.alwaysKeys * 8, bytesPerPartition(partitions)), share(maxSentBytes, partitions))
 
-  /**
-   * How many bytes one of so many partitions may send, all in all. Keys that are kept take a share; the least and the greatest
-   * come on top of it, at any length.
-   */
+  /** How many bytes a partition may send in all: its keys, and their minimum and maximum, which may be long. */
   def mostSent(partitions: Int): Long = {
     val each = share(maxSentBytes, partitions)
     if (each > Long.MaxValue / 4) Long.MaxValue else KeyLimits.alwaysSent + 2 * each
@@ -62,31 +55,30 @@ final case class KeyLimits(
 
 object KeyLimits {
 
-  /** So few are kept whatever a filter's limits are: they cost nothing. */
+  /** Number of keys that are kept whatever the limits are. */
   private val alwaysKeys = 1024L
 
-  /** So many bytes are sent whatever the limits are: Spark's own part of a result takes more. */
+  /** Bytes that are sent whatever the limits are: Spark's own part of a task result is larger. */
   private val alwaysSent = 1024L
 
-  /** Twice as many still fit in an array. */
+  /** Twice as many fit into an array. */
   private val mostKeys = 1L << 29
 }
 
-/**
- * What one partition of a join's build side says of one key column. Immutable. Made by [[KeyCollector]], merged by
- * [[KeyPartial.build]].
- *
- * @param rows
- *   all rows, those with a null key included
- * @param hasNulls
- *   whether a key was SQL NULL
- * @param min
- *   the least key; null if there is none but SQL NULL
- * @param max
- *   the greatest key; null if there is none but SQL NULL
- * @param keys
- *   the distinct keys
- */
+/** The keys of one key column in one partition of a join's build side. Made by [[KeyCollector]] in a task, merged by
+  * [[KeyPartial.build]]. Immutable.
+  *
+  * @param rows
+  *   number of rows, including those with a null key
+  * @param hasNulls
+  *   whether any key was SQL NULL
+  * @param min
+  *   the least key; null if all keys are SQL NULL
+  * @param max
+  *   the greatest key; null if all keys are SQL NULL
+  * @param keys
+  *   the distinct keys
+  */
 final case class KeyPartial(
     domain: KeyDomain,
     rows: Long,
@@ -99,7 +91,7 @@ final case class KeyPartial(
 
   def hasValues: Boolean = min != null
 
-  /** Whether there were too many keys to keep them. */
+  /** Whether there were too many keys to keep. */
   def outgrown: Boolean = keys.isInstanceOf[KeyPartial.Outgrown]
 
   def encode: Array[Byte] = PartialCodec.encode(this)
@@ -116,62 +108,56 @@ final case class KeyPartial(
 
 object KeyPartial {
 
-  /** The distinct keys of a partition, or what is left of them. */
+  /** The distinct keys of a partition, in one of three forms. */
   sealed trait Keys extends Serializable
 
   /** All of them. */
   final case class Distinct(set: KeySet) extends Keys
 
-  /** The codes of all of them ([[Bloom.code]]), in an [[ObjectDomain]] whose keys took too many bytes. */
+  /** The codes ([[Bloom.code]]) of all keys of an [[ObjectDomain]], because the keys took too many bytes. */
   final case class Hashes(codes: LongSet) extends Keys
 
-  /** There were more than `limit` of them, and so none is kept. */
+  /** There were more than `limit` keys, so none is kept. */
   final case class Outgrown(limit: Long) extends Keys
 
-  /** In place of an encoded partial: the partition has given its keys up, see [[KeyCost]]. */
+  /** Sent in place of an encoded partial by a partition that stopped collecting, see [[KeyCost]]. */
   val givenUp: Array[Byte] = Array.emptyByteArray
 
-  /** In place of an encoded partial that is larger than [[KeyLimits.mostSent]]. */
+  /** Sent in place of an encoded partial that is larger than [[KeyLimits.mostSent]]. */
   val tooLarge: Array[Byte] = Array(0)
 
   private val TooLarge = "the build keys are too long to be sent: they count in spark.driver.maxResultSize"
 
-  /** The partial in [[KeyPartial.encode]]'s bytes, or why there is none. Never throws. */
+  /** Decodes the bytes of [[KeyPartial.encode]], or says why there is no partial. Never throws. */
   def decode(bytes: Array[Byte]): Either[String, KeyPartial] = bytes.length match {
     case 0 => Left(KeyCost.TooMuch)
     case 1 => Left(TooLarge)
     case _ => PartialCodec.decode(bytes)
   }
 
-  /** As [[build]], the filter alone. */
-  def filter(parts: Seq[KeyPartial], limits: KeyLimits, nullsMatch: Boolean): ValueFilter =
-    build(parts, limits, nullsMatch).filter
-
-  /**
-   * The filter for the other side of a join: what passes has a key that some partition had.
-   *
-   * @param parts
-   *   one of each partition, all of the same domain (IllegalArgumentException otherwise). If one were missing, rows would be
-   *   lost. None at all: a build side without partitions, so nothing passes
-   * @param nullsMatch
-   *   whether the join takes nulls for equal (`<=>`)
-   */
+  /** The filter for the other side of a join. Passes the keys of all partitions.
+    *
+    * @param parts
+    *   one for each partition, all of the same domain (IllegalArgumentException otherwise). A missing one would lose
+    *   rows. An empty Seq means that the build side has no partitions, so nothing passes
+    * @param nullsMatch
+    *   whether the join treats NULLs as equal (`<=>`)
+    */
   def build(parts: Seq[KeyPartial], limits: KeyLimits, nullsMatch: Boolean): BuiltFilter =
     FilterBuilder.build(parts, limits, nullsMatch)
 }
 
-/**
- * A join filter and what became of its keys.
- *
- * @param values
- *   the distinct keys of the build side, SQL NULL not among them; if they are not known, those of its largest partition's
- *   limit, which are fewer
- * @param reduced
- *   why the filter has a simpler form than its keys had allowed; None if it has not
- */
+/** A join filter and what its form was made of.
+  *
+  * @param values
+  *   number of distinct keys of the build side without SQL NULL; if unknown, the largest limit that a partition
+  *   exceeded
+  * @param reduced
+  *   why the filter has a simpler form than its keys allow; None if it has not
+  */
 final case class BuiltFilter(filter: ValueFilter, values: Long, reduced: Option[String]) {
 
-  /** How many keys pass, SQL NULL being one if it does; None if the filter does not know its keys one by one. */
+  /** How many keys pass, counting SQL NULL as one; None if the number is unknown. */
   def distinct: Option[Long] = {
     val knows = reduced.isEmpty || filter.isInstanceOf[ValueFilter.Members]
     Option.when(knows)(values + (if (filter.passes(null)) 1 else 0))

@@ -9,28 +9,27 @@ import org.apache.spark.sql.types.LongType
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.sketch.BloomFilter
 
-/**
- * A set of keys of one domain, without null. Immutable; equal if the content is.
- *
- * A set may say that it contains a key that was never put in (only [[Bloom]] does), never the other way round.
- */
+/** A set of non-null keys of one domain. Immutable; sets with equal content are equal.
+  *
+  * Only [[Bloom]] may report a key that was never added. No set misses a key that was added.
+  */
 sealed trait KeySet extends Serializable {
 
   def domain: KeyDomain
 
-  /** How many distinct keys were put in. */
+  /** Number of distinct keys that were added. */
   def size: Long
 
   /** The name of the form in reports: in, bitmap, bloom. */
   def form: String
 
-  /** What stands in `k IN (...)` in a plan: `951 values`, `bitmap of 120000 values`. No data values. */
+  /** Text inside `k IN (...)` in plans: `951 values`, `bitmap of 120000 values`. Contains no data values. */
   def text: String
 
-  /** Whether only what was put in is contained. */
+  /** Whether `contains` has no false positives. */
   def isExact: Boolean
 
-  /** Whether a key, which is not null, is a member. A value of a row or vector that was not copied will do. */
+  /** Whether a non-null key is a member. The key need not be a copy. */
   def contains(key: AnyRef): Boolean
 
   protected final def values: String = if (size == 1) "1 value" else s"$size values"
@@ -42,7 +41,7 @@ trait LongSet extends KeySet with LongLookup {
 
   override def isExact: Boolean = true
 
-  /** NoSuchElementException if the set is empty, as is [[greatest]]. */
+  /** Throws NoSuchElementException if the set is empty, as does [[greatest]]. */
   def least: Long
 
   def greatest: Long
@@ -50,19 +49,19 @@ trait LongSet extends KeySet with LongLookup {
   /** How many different upper halves (of 32 bits) the members have. */
   private[filter] def upperHalves: Int
 
-  /** The least member that is not below this. */
+  /** The least member that is at least `code`. */
   def ceiling(code: Long): Option[Long]
 
-  /** The greatest member that is not above this. */
+  /** The greatest member that is at most `code`. */
   def floor(code: Long): Option[Long]
 
-  /** How many members there are from lo to hi, both included; lo is not above hi. */
+  /** Number of members from lo to hi, both inclusive; lo <= hi. */
   def countBetween(lo: Long, hi: Long): Long
 
   /** Calls `f` with each member, ascending. */
   def foreach(f: LongConsumer): Unit
 
-  /** The members from lo to hi, both included; None if there are none. */
+  /** The members from lo to hi, both inclusive; None if there are none. */
   def between(lo: Long, hi: Long): Option[LongSet]
 
   /** The same numbers, all of them keys of another domain. */
@@ -70,10 +69,10 @@ trait LongSet extends KeySet with LongLookup {
 
   override def contains(key: AnyRef): Boolean = containsLong(key.asInstanceOf[java.lang.Long].longValue)
 
-  /** For a row at a time. Not built on the driver, where none is looked up. */
+  /** For lookups by row. Lazy, because the driver looks up no rows. */
   @transient private[filter] lazy val lookup: LongLookup = LongLookup.build(this)
 
-  /** The members, ascending; not to be changed. */
+  /** The members, ascending. Callers must not change the array. */
   def toArray: Array[Long] = {
     val all = new Array[Long](Math.toIntExact(size))
     var n = 0
@@ -85,12 +84,11 @@ trait LongSet extends KeySet with LongLookup {
   }
 }
 
-/**
- * Few keys, one by one.
- *
- * @param sorted
- *   ascending and distinct; never changed. IllegalArgumentException if they are not
- */
+/** A set of few longs, as a sorted array.
+  *
+  * @param sorted
+  *   ascending and distinct (IllegalArgumentException otherwise); never changed
+  */
 final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends LongSet {
   require(SortedLongs.ascend(sorted), "values of a set do not ascend")
 
@@ -147,12 +145,11 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
   override def toString: String = s"LongValues($domain, $values)"
 }
 
-/**
- * Few keys that are objects, one by one.
- *
- * @param sorted
- *   ascending and distinct keys of the domain; never changed. IllegalArgumentException if they do not ascend
- */
+/** A set of few keys that are objects, as a sorted array.
+  *
+  * @param sorted
+  *   ascending and distinct keys of the domain (IllegalArgumentException otherwise); never changed
+  */
 final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) extends KeySet {
   require(
     (1 until sorted.length).forall(i => domain.compare(sorted(i - 1), sorted(i)) < 0),
@@ -169,19 +166,19 @@ final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) exten
     i < sorted.length && domain.compare(sorted(i), key) == 0
   }
 
-  /** The members that a range passes. */
+  /** The members within a range. */
   private[filter] def within(r: ValueFilter.Range): ObjectValues = {
     val kept = sorted.filter(r.passesObject)
     if (kept.length == sorted.length) this else ObjectValues(domain, kept)
   }
 
-  /** Whether there is a member from lo to hi, both included. */
+  /** Whether there is a member from lo to hi, both inclusive. */
   private[filter] def hasBetween(lo: AnyRef, hi: AnyRef): Boolean = {
     val i = search(lo)
     i < sorted.length && domain.compare(sorted(i), hi) <= 0
   }
 
-  /** For a row at a time: one hash instead of many comparisons. */
+  /** For lookups by row: one hash instead of many comparisons. */
   @transient private[filter] lazy val lookup: java.util.HashSet[UTF8String] = {
     val all = new java.util.HashSet[UTF8String](sorted.length * 2)
     sorted.foreach(k => all.add(KeyBytes.view(domain, k)))
@@ -211,15 +208,14 @@ final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) exten
   override def toString: String = s"ObjectValues($domain, $values)"
 }
 
-/**
- * Many keys, of which only bits are kept: Spark's Bloom filter over 64-bit codes. The code of a key of a [[LongDomain]] is
- * the key, that of any other a hash of its bytes.
- *
- * @param bits
- *   never changed
- * @param size
- *   how many distinct keys were put in, not what the bits show
- */
+/** A Bloom filter of many keys: Spark's BloomFilter over 64-bit codes. The code of a key of a [[LongDomain]] is the key
+  * itself, that of any other key a hash of its bytes.
+  *
+  * @param bits
+  *   never changed
+  * @param size
+  *   number of distinct keys that were added
+  */
 final case class Bloom(domain: KeyDomain, bits: BloomFilter, size: Long) extends KeySet {
   override def form: String = "bloom"
   override def text: String = s"bloom filter of $values"
@@ -237,27 +233,27 @@ final case class Bloom(domain: KeyDomain, bits: BloomFilter, size: Long) extends
 
 object Bloom {
 
-  /** What stands for the keys of an [[ObjectDomain]]. */
+  /** The domain of the codes of an [[ObjectDomain]]'s keys. */
   private[filter] val hashes: LongDomain = new LongDomain(LongType)
 
-  /** More than any false positive rate asks for; each one costs time per row. */
+  /** More hash functions than any false positive rate needs; each costs time per row. */
   private val mostHashes = 64
 
-  /** What stands for a key of the domain. */
+  /** The 64-bit code of a key. */
   def code(domain: KeyDomain, key: AnyRef): Long = domain match {
     case _: LongDomain => key.asInstanceOf[java.lang.Long].longValue
     case d: ObjectDomain => KeyBytes.hash(KeyBytes.view(d, key))
   }
 
-  /** A filter of distinct codes, at least one, that aims at a false positive rate between 0 and 1.
+  /** A filter of distinct codes, at least one, with a target false positive rate between 0 and 1.
     *
     * @param room
-    *   for how many codes it is made, if not only for these. One of a few words is far worse than it aims at
+    *   size the filter for at least this many codes. Very small filters miss the target rate by far
     */
   def build(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom =
     build(domain, codes.length.toLong, SortedLongs.foreach(codes, _), fpp, room)
 
-  /** The same of `n` codes, with each of which `foreach` calls. */
+  /** The same for `n` codes, which `foreach` passes to its argument. */
   private[filter] def build(
       domain: KeyDomain,
       n: Long,
@@ -270,10 +266,11 @@ object Bloom {
     Bloom(domain, bits, n)
   }
 
-  /** About how many bytes a filter of n keys takes. */
+  /** Approximate bytes of a filter of n keys. */
   def sizeInBytes(n: Long, fpp: Double): Long = BloomFilter.optimalNumOfBits(n, fpp) / 8 + 24
 
-  /** The filter in Spark's bytes, or why there is none. Allocates no more than there are bytes. */
+  /** Decodes a filter in Spark's format, or says why that is impossible. Allocates no more than the size of the input.
+    */
   def decode(domain: KeyDomain, bytes: Array[Byte], size: Long): Either[String, Bloom] = {
     val in = ByteBuffer.wrap(bytes)
     // Version 2 has a seed after the number of hash functions.

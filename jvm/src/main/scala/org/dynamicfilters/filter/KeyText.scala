@@ -7,13 +7,12 @@ import java.time.temporal.{ChronoField, ChronoUnit}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/**
- * Values as in a SQL text. Independent of the session (no time zone, no ANSI mode): the same filter reads the same in the
- * driver's plan, in an executor's log and in the report.
- */
+/** Renders values as SQL literals for [[KeyDomain.render]]. Independent of the session's time zone and ANSI mode, so
+  * that a filter reads the same in the driver's plan, an executor's log and the report.
+  */
 private[filter] object KeyText {
 
-  /** Longest text of a string or binary value, in characters; what is cut off becomes one `…`. */
+  /** Longest text of a string or binary value, in characters. Longer texts are cut and end in `…`. */
   val maxChars = 40
 
   /** `value` is a Catalyst value of type `dt`. */
@@ -72,12 +71,12 @@ private[filter] object KeyText {
     s"${date(t.toLocalDate)} ${clock.format(t)}"
   }
 
-  /** Nanoseconds of the day; a number outside of it belongs to no TIME and is shown as it is. */
+  /** Nanoseconds of the day. A number outside of a day is shown as it is. */
   private def time(nanos: Long): String =
     if (nanos < 0 || nanos >= 24L * 3600 * 1000000000) nanos.toString
     else s"TIME'${clock.format(LocalTime.ofNanoOfDay(nanos))}'"
 
-  // Parts are made absolute one by one: the least int and the least long have no positive counterpart.
+  // abs is applied to the parts: the least Int and the least Long have no positive counterpart.
   private def yearMonth(months: Int): String = {
     val sign = if (months < 0) "-" else ""
     s"INTERVAL '$sign${math.abs(months / 12)}-${math.abs(months % 12)}' YEAR TO MONTH"

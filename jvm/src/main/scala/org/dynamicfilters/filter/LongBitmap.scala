@@ -11,19 +11,18 @@ import org.roaringbitmap.{RoaringBitmap, RoaringBitmapWriter}
 
 import org.apache.spark.sql.types.{ByteType, DateType, IntegerType, LongType, ShortType}
 
-/**
- * Many keys that lie close enough to each other to be compressed: one roaring bitmap of the lower halves for each upper half
- * that occurs. Not empty.
- *
- * RoaringBitmap's own 64-bit classes are not used. The bytes of Roaring64Bitmap are no portable format, and it searches a
- * tree for each number that is added. Roaring64NavigableMap reads bitmaps in unsigned order only, has no search for the next
- * member, and changes fields when it is read, so threads cannot share it.
- *
- * @param highs
- *   the upper halves in signed order, so that the longs are in signed order too
- * @param lows
- *   the bitmap of each; none is empty
- */
+/** A non-empty set of many longs, compressed: one roaring bitmap of the lower 32 bits for each value of the upper 32
+  * bits that occurs.
+  *
+  * RoaringBitmap's own 64-bit classes are not used. Roaring64Bitmap has no portable serialization, and searches a tree
+  * for each added number. Roaring64NavigableMap reads bitmaps in unsigned order only, has no search for the next
+  * member, and changes fields when it is read, so threads cannot share it.
+  *
+  * @param highs
+  *   the upper halves that occur, in signed order, which is the order of the longs
+  * @param lows
+  *   by upper half, the bitmap of its lower halves; never empty
+  */
 final class LongBitmap private (
     val domain: LongDomain,
     private val highs: Array[Int],
@@ -46,7 +45,7 @@ final class LongBitmap private (
 
   override def ceiling(x: Long): Option[Long] = {
     val i = Arrays.binarySearch(highs, high(x))
-    // An unsigned number, or negative if there is none.
+    // An unsigned number; negative if there is none.
     val low = if (i >= 0) lows(i).nextValue(x.toInt) else -1L
     val after = if (i >= 0) i + 1 else -i - 1
     if (low >= 0) Some(join(highs(i), low)) else Option.when(after < highs.length)(first(after))
@@ -70,13 +69,13 @@ final class LongBitmap private (
   private[filter] def and(other: LongBitmap): Option[LongBitmap] =
     joined(domain, common(other)((a, b, high) => high -> RoaringBitmap.and(a, b)))
 
-  // Not by the library's contains: it does not look at the last number of a run (seen in 1.3.0 and 1.6.10, where a bitmap is to
-  // contain a run).
+  // RoaringBitmap.contains(RoaringBitmap) cannot be used: it ignores the last number of a run (1.3.0 and 1.6.10, if the
+  // argument is a run).
   private[filter] def isSubsetOf(other: LongBitmap): Boolean =
     common(other)((a, b, _) => RoaringBitmap.and(a, b).getLongCardinality).sum == size
 
-  // Not by the library's forEach: of a run that begins at 2^31, or that many numbers after it as it is long, it comes to none (seen
-  // in 1.3.0 and 1.6.10: the least int minus the run's length is a great number).
+  // RoaringBitmap.forEach cannot be used: it skips a run that begins at or shortly after 2^31 (1.3.0 and 1.6.10; the
+  // least Int minus the run's length overflows).
   override def foreach(f: LongConsumer): Unit = highs.indices.foreach { i =>
     val base = highs(i).toLong << 32
     inBatches(lows(i)) { (batch, n) =>
@@ -89,15 +88,17 @@ final class LongBitmap private (
     }
   }
 
-  /** As [[encode]] would have it. */
+  /** Number of bytes that [[encode]] returns. */
   private[filter] def sizeInBytes: Long = 8L + lows.iterator.map(4L + _.serializedSizeInBytes).sum
 
-  /** The portable serialization of 64-bit roaring bitmaps. IllegalArgumentException if it does not fit in an array. */
+  /** The portable serialization of 64-bit roaring bitmaps. Throws IllegalArgumentException if it does not fit into an
+    * array.
+    */
   private[filter] def encode: Array[Byte] = {
     require(sizeInBytes <= Int.MaxValue - 64, s"a bitmap of $sizeInBytes bytes")
     val out = ByteBuffer.allocate(sizeInBytes.toInt).order(ByteOrder.LITTLE_ENDIAN)
     out.putLong(highs.length.toLong)
-    // The format has the upper halves in unsigned order: the negative ones come last.
+    // The format orders upper halves as unsigned numbers, so negative ones come last.
     val (negative, positive) = highs.indices.partition(highs(_) < 0)
     (positive ++ negative).foreach { i =>
       out.putInt(highs(i))
@@ -106,7 +107,7 @@ final class LongBitmap private (
     out.array
   }
 
-  /** `f` of each bitmap that overlaps lo to hi, with the part of it that does. */
+  /** Applies `f` to each bitmap that overlaps [lo, hi], and the range of lower halves in the overlap. */
   private def slices[T](lo: Long, hi: Long)(f: (Int, Long, Long) => T): Seq[T] =
     highs.indices.filter(i => highs(i) >= high(lo) && highs(i) <= high(hi)).map { i =>
       f(
@@ -116,7 +117,7 @@ final class LongBitmap private (
       )
     }
 
-  /** `f` of the bitmaps of each upper half that both have. */
+  /** Applies `f` to both bitmaps of each upper half that both sets have. */
   private def common[T](other: LongBitmap)(f: (RoaringBitmap, RoaringBitmap, Int) => T): Seq[T] =
     for {
       i <- highs.indices
@@ -133,7 +134,7 @@ final class LongBitmap private (
     case _ => false
   }
 
-  // Not that of the bitmaps: it may differ between containers that are equal.
+  // The bitmaps' own hash codes may differ for equal containers.
   override def hashCode: Int = (Arrays.hashCode(highs) * 31 + least.hashCode) * 31 + size.hashCode
 
   override def toString: String = s"LongBitmap($domain, $values)"
@@ -143,7 +144,9 @@ object LongBitmap {
 
   private val lowBits: Long = 0xffffffffL
 
-  /** On average in each range of 2^32 numbers that has keys: it costs some 20 bytes, and in memory 150. */
+  /** A bitmap pays from this many keys on average for each upper half, which costs some 20 bytes encoded and 150 in
+    * memory.
+    */
   private[filter] val fewest = 16
 
   /** Whether keys of a type may be held as a bitmap. */
@@ -152,19 +155,19 @@ object LongBitmap {
     case _ => false
   }
 
-  /** Whether keys are enough for a bitmap. */
+  /** Whether the keys are dense enough for a bitmap. */
   private[filter] def pays(keys: LongSet): Boolean = keys.upperHalves.toLong * fewest <= keys.size
 
   private def high(x: Long): Int = (x >> 32).toInt
   private def join(high: Int, low: Long): Long = (high.toLong << 32) | low
 
-  /** The set of ascending distinct numbers, of which there is at least one; IllegalArgumentException otherwise. */
+  /** The set of ascending distinct numbers, at least one. Throws IllegalArgumentException otherwise. */
   def build(domain: LongDomain, sorted: Array[Long]): LongBitmap = {
     require(SortedLongs.ascend(sorted), "values of a set do not ascend")
     build(domain, SortedLongs.foreach(sorted, _))
   }
 
-  /** The same of those with which `foreach` calls. Holds nothing larger than the bitmaps, which are made of small pieces. */
+  /** The same for the numbers that `foreach` passes to its argument. Needs no array of all numbers. */
   private[filter] def build(domain: LongDomain, foreach: LongConsumer => Unit): LongBitmap = {
     val parts = Seq.newBuilder[(Int, RoaringBitmap)]
     var writer: RoaringBitmapWriter[RoaringBitmap] = null
@@ -185,7 +188,7 @@ object LongBitmap {
     joined(domain, parts.result()).getOrElse(throw new IllegalArgumentException("a bitmap without members"))
   }
 
-  /** The members of all of them, of which there is at least one. */
+  /** The union of at least one set. */
   private[filter] def union(sets: Seq[LongBitmap]): LongBitmap = {
     val byHigh = sets.flatMap(s => s.highs.toSeq.zip(s.lows)).groupMap(_._1)(_._2)
     joined(
@@ -202,19 +205,19 @@ object LongBitmap {
     bitmap
   }
 
-  /** In any order; empty bitmaps are left out. None if there are no others. */
+  /** A set of bitmaps in any order. Empty bitmaps are left out; None if all are empty. */
   private def joined(domain: LongDomain, parts: Seq[(Int, RoaringBitmap)]): Option[LongBitmap] = {
     val full = parts.filterNot(_._2.isEmpty).sortBy(_._1)
     Option.when(full.nonEmpty)(new LongBitmap(domain, full.map(_._1).toArray, full.map(_._2).toArray))
   }
 
-  /** The set in the portable bytes of a 64-bit roaring bitmap, or why there is none. Never throws. */
+  /** Decodes the portable serialization of a 64-bit roaring bitmap, or says why that is impossible. Never throws. */
   def decode(domain: LongDomain, bytes: Array[Byte]): Either[String, LongBitmap] =
     try
       read(domain, bytes).filterOrElse(
         set =>
           domain.isKey(Long.box(set.least)) && domain.isKey(Long.box(set.greatest)) &&
-            !(domain.isFloating && set.containsLong(SortableBits.hole)),
+            !(domain.isFloating && set.containsLong(SortableBits.unusedCode)),
         s"a key is out of range for type ${domain.dataType.catalogString}"
       )
     catch { case NonFatal(_) => Left("a bitmap is damaged") }
@@ -222,7 +225,7 @@ object LongBitmap {
   private def read(domain: LongDomain, bytes: Array[Byte]): Either[String, LongBitmap] = {
     val in = new DataInputStream(new ByteArrayInputStream(bytes))
     val n = java.lang.Long.reverseBytes(in.readLong())
-    // A bitmap with one member takes 22 bytes, and its upper half 4.
+    // A bitmap of one member takes 22 bytes, and its upper half 4.
     if (n < 1 || n > bytes.length / 12) Left("a bitmap has no valid header")
     else {
       val buffer = new Array[Byte](8192)
@@ -239,10 +242,9 @@ object LongBitmap {
     }
   }
 
-  /**
-   * Whether a bitmap has as many members as it says, in ascending order, and no part without any. The library reads damaged
-   * bytes without complaint if their lengths fit. Such a bitmap answers wrongly for members that it has, which would lose rows.
-   */
+  /** Whether a bitmap has as many members as it says, in ascending order, and no empty container. RoaringBitmap accepts
+    * damaged bytes if their lengths fit; such a bitmap may miss its own members, which would lose rows.
+    */
   private def isSound(bitmap: RoaringBitmap): Boolean = {
     var before = -1L
     var count = 0L
@@ -259,13 +261,13 @@ object LongBitmap {
       ascends
     }
     val containers = bitmap.getContainerPointer
-    // A run may end beyond its container's numbers.
+    // A damaged run may end beyond its container's range.
     while (containers.getContainer != null && containers.getCardinality > 0 && containers.getContainer.last <= 0xffff)
       containers.advance()
     ascends && count == bitmap.getLongCardinality && containers.getContainer == null
   }
 
-  /** Calls `f` with one batch of the members after the other, until it says no. */
+  /** Calls `f` with batches of the members until it returns false. */
   private def inBatches(bitmap: RoaringBitmap)(f: (Array[Int], Int) => Boolean): Unit = {
     val batch = new Array[Int](256)
     val batches = bitmap.getBatchIterator

@@ -2,13 +2,12 @@ package org.dynamicfilters.filter
 
 import java.util.function.LongConsumer
 
-/**
- * How rows are looked up in an exact set of longs: built once per process from a [[LongSet]], as fast as its values allow.
- * The loops of [[SelectLoops]] know the classes, so that none calls a virtual method per row.
- */
+/** A structure for fast lookups by row in an exact set of longs, built once per process from a [[LongSet]]. The loops
+  * of [[SelectLoops]] match on the subclasses, so that they call no virtual method per row.
+  */
 private[filter] trait LongLookup {
 
-  /** Whether this is a member. Any long may be asked for. */
+  /** Whether a number is a member. Any long may be passed. */
   def containsLong(code: Long): Boolean
 }
 
@@ -22,7 +21,7 @@ private[filter] object LongLookup {
 
   /** `set` is not empty. */
   def build(set: LongSet): LongLookup = {
-    // Negative if it overflows.
+    // Negative on overflow.
     val span = set.greatest - set.least + 1
     if (span > 0 && span <= mostBits && span <= 64 * set.size + 65536) {
       val bits = new LongBits(set.least, set.greatest)
@@ -33,25 +32,26 @@ private[filter] object LongLookup {
   }
 }
 
-/** One bit for each number from one to another, both included, which are at most 2^36 apart. Not thread-safe while it grows. */
+/** One bit for each number from `base` to `last`, both inclusive, which are at most 2^36 apart. Not thread-safe while
+  * members are added.
+  */
 private[filter] final class LongBits(val base: Long, val last: Long) extends LongLookup {
   private val words = new Array[Long](((last - base) >>> 6).toInt + 1)
   private var members = 0
 
   def size: Int = members
 
-  // Neither overflows in a way that matters: the ends are near to each other.
   def covers(x: Long): Boolean = x >= base && x <= last
 
   override def containsLong(code: Long): Boolean = covers(code) && has(code)
 
-  /** As [[containsLong]], of a number that is covered. */
+  /** As [[containsLong]], for a number that is covered. */
   def has(code: Long): Boolean = {
     val bit = code - base
     ((words((bit >>> 6).toInt) >>> bit) & 1L) != 0L
   }
 
-  /** Of a number that is covered: true if it is a member already; else it becomes one. */
+  /** Adds a number that is covered. True if it was a member already. */
   def add(code: Long): Boolean = {
     val bit = code - base
     val i = (bit >>> 6).toInt
@@ -64,7 +64,7 @@ private[filter] final class LongBits(val base: Long, val last: Long) extends Lon
     word == wanted
   }
 
-  /** Of at least one; as is [[greatest]]. */
+  /** The least member. There must be one, as for [[greatest]]. */
   def least: Long = {
     var i = 0
     while (words(i) == 0L) i += 1
@@ -92,12 +92,11 @@ private[filter] final class LongBits(val base: Long, val last: Long) extends Lon
   }
 }
 
-/**
- * A hash table with open addressing, at most half full.
- *
- * @param empty
- *   what a free slot holds; no member
- */
+/** A hash table with open addressing, at most half full.
+  *
+  * @param empty
+  *   value of free slots; not a member
+  */
 private[filter] final class LongTable private (slots: Array[Long], val empty: Long) extends LongLookup {
   private val mask = slots.length - 1
   private val shift = 67 - Integer.numberOfTrailingZeros(slots.length)
@@ -112,11 +111,10 @@ private[filter] final class LongTable private (slots: Array[Long], val empty: Lo
     x == code && code != empty
   }
 
-  /**
-   * Numbers are spread in blocks of eight, which fill a cache line: keys are often looked up and added in about their own
-   * order, and then seven in eight are found in the cache. The upper bits of the product depend on all of the number's bits;
-   * the lower bits of doubles are all zero.
-   */
+  /** Hashes blocks of eight consecutive numbers, which fill a cache line: keys are often looked up in about ascending
+    * order, and then seven of eight are in the cache. Uses the upper bits of the product, which depend on all bits of
+    * the number; the lower bits of doubles are often zero.
+    */
   private def firstSlot(code: Long): Int = ((code >> 3) * 0x9e3779b97f4a7c15L >>> shift).toInt << 3 | (code.toInt & 7)
 
   private def add(code: Long): Unit = {
@@ -128,11 +126,12 @@ private[filter] final class LongTable private (slots: Array[Long], val empty: Lo
 
 private[filter] object LongTable {
 
-  /** Four times as many slots still fit in a second-level cache. */
+  /** Four times as many slots fit into the L2 cache. */
   private val mostSparse = 1 << 14
 
   def build(set: LongSet): LongTable = {
-    // A power of two, at least twice the members; more while it stays small, for then most absent keys meet a free slot first.
+    // A power of two, at least twice the members. Small tables get four times as many slots, so that most absent keys
+    // meet a free slot first.
     val atLeast = Integer.highestOneBit(math.max(8, set.size.toInt) * 2 - 1) * 2
     val slots = new Array[Long](if (atLeast <= mostSparse) atLeast * 4 else atLeast)
     val empty = noMember(set)

@@ -3,9 +3,9 @@ package org.dynamicfilters.filter
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 import org.apache.spark.sql.vectorized.ColumnVector
 
-/** What [[ValueFilter.Members]] answers. */
-private[filter] trait MemberQuestions { self: ValueFilter.Members =>
-  import MemberQuestions._
+/** The methods of [[ValueFilter.Members]], in a trait of their own to keep files small. */
+private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
+  import MembersEvaluation._
   import ValueFilter._
 
   final def domain: KeyDomain = range.domain
@@ -31,9 +31,9 @@ private[filter] trait MemberQuestions { self: ValueFilter.Members =>
     case _: ObjectValues => true
   }
 
-  /** For a row at a time: of a value that is not null and need not be a copy. */
+  /** For a row: of a non-null value that need not be a copy. */
   private[filter] def passesObject(key: AnyRef): Boolean = keys match {
-    // The set first: most rows end there, and one hash costs less than two comparisons.
+    // The set first: it excludes most rows, and one hash costs less than two comparisons.
     case o: ObjectValues => o.lookup.contains(KeyBytes.view(o.domain, key)) && range.passesObject(key)
     case _ => range.passesObject(key) && keys.contains(key)
   }
@@ -41,7 +41,7 @@ private[filter] trait MemberQuestions { self: ValueFilter.Members =>
   def couldPass(b: ColumnBounds): Boolean =
     (nulls && b.mayHaveNulls) || (b.mayHaveValues && hasMember(b.min, b.max))
 
-  /** Whether there may be a member from min to max, either of which may be unknown. */
+  /** Whether there may be a member from min to max, either of which may be null for unknown. */
   private def hasMember(min: AnyRef, max: AnyRef): Boolean = keys match {
     case s: LongSet =>
       val lo = if (min == null) range.longs.lo else math.max(range.longs.lo, long(min))
@@ -71,14 +71,14 @@ private[filter] trait MemberQuestions { self: ValueFilter.Members =>
         case _ => false
       }
 
-  /** Whether all values of a range, which has some, are members. */
+  /** Whether all values of a non-empty range are members. */
   private[filter] def containsAllOf(r: Range): Boolean =
     if (r.longs != null) containsAll(Long.box(r.longs.lo), Long.box(r.longs.hi)) || containsEach(r.longs)
     else
       r.lower.exists(l => r.upper.exists(u => domain.compare(l.key, u.key) == 0 && passes(l.key)))
 
-  /** Of a few numbers even a bloom filter can say so. */
-  private def containsEach(r: ClosedLongs): Boolean = keys match {
+  /** The same for a bloom filter, which is asked for each number of a short range. */
+  private def containsEach(r: LongInterval): Boolean = keys match {
     case b: Bloom =>
       val span = r.hi - r.lo
       span >= 0 && span <= MemberAlgebra.mostCompared && range.passesLong(r.lo) && range.passesLong(r.hi) &&
@@ -109,7 +109,7 @@ private[filter] trait MemberQuestions { self: ValueFilter.Members =>
     case All => true
     case Nothing | NullsOnly(_) => false
     case r: Range => range.implies(r)
-    // Whatever our set says, the other may have all of our range.
+    // The other set may contain our whole range, whatever our set is.
     case m: Members => range.implies(m) || (range.implies(m.range) && MemberAlgebra.isSubset(this, m.keys))
     case b: Both => b.isImpliedBy(this)
   }
@@ -134,19 +134,19 @@ private[filter] trait MemberQuestions { self: ValueFilter.Members =>
   private def greatest: AnyRef = range.upper.get.key
 }
 
-private[filter] object MemberQuestions {
+private[filter] object MembersEvaluation {
 
-  /** More lookups than this in a Parquet bloom filter cost more than they save. */
+  /** More lookups in a Parquet bloom filter cost more than they save. */
   val mostPoints = 1000
 
   private def long(key: AnyRef): Long = key.asInstanceOf[java.lang.Long].longValue
 }
 
-/** How sets and ranges make the simplest filter. */
+/** Combines sets and ranges into the simplest filter. Used by [[ValueFilter]]. */
 private[filter] object MemberAlgebra {
   import ValueFilter._
 
-  /** Sets up to this size are gone through value by value to find what two filters have in common. */
+  /** Sets up to this size are intersected with other filters value by value. */
   val mostCompared = 100000
 
   def check(range: Range, keys: KeySet): Unit = {
@@ -179,12 +179,12 @@ private[filter] object MemberAlgebra {
     } yield (lo, hi)
     ends.fold(none(within.domain, within.nulls)) { case (lo, hi) =>
       val range = closed(within, Long.box(lo), Long.box(hi))
-      // As in MemberQuestions.containsAll: no gap between the two.
+      // Consecutive numbers; for overflows see MembersEvaluation.containsAll.
       if (s.countBetween(lo, hi) - 1 == hi - lo) range.simplest
       else
         s match {
           case v: LongValues => Members(range, v.between(lo, hi).get)
-          // Cutting a bitmap copies it, and gains little: the range is looked at first.
+          // Cutting a bitmap would copy it, for no gain: the range is tested first.
           case b => Members(range, b)
         }
     }
@@ -212,7 +212,7 @@ private[filter] object MemberAlgebra {
   private def closed(r: Range, lo: AnyRef, hi: AnyRef): Range =
     Range(r.domain, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), r.nulls)
 
-  /** True only if provably all that passes `a` is in `b`. */
+  /** True only if provably all values that pass `a` are in `b`. */
   def isSubset(a: Members, b: KeySet): Boolean = (a.keys, b) match {
     case (x, _) if (x eq b) || x == b => true
     case (x: LongSet, y) if x.size <= mostCompared => inside(x, a.range).forall(isIn(y))
@@ -237,7 +237,7 @@ private[filter] object MemberAlgebra {
       case (x, y) if x == y => members(x, range)
       case (x: LongBitmap, y: LongBitmap) =>
         x.and(y).fold(none(range.domain, range.nulls))(members(_, range))
-      // The smaller set is gone through.
+      // Iterates over the smaller set.
       case (x: LongSet, y: LongSet) if x.size <= y.size => narrowed(x, y, range)
       case (x: LongSet, y: LongSet) => narrowed(y, x, range)
       case (x: LongSet, y) if x.size <= mostCompared => narrowed(x, y, range)
@@ -247,7 +247,7 @@ private[filter] object MemberAlgebra {
       case (x, y) =>
         (members(x, range), members(y, range)) match {
           case (p: Members, q: Members) => Both(p, q)
-          // One of the two has become a range or less.
+          // One of the two was simplified to a range, NullsOnly or Nothing.
           case (p, q) => p.and(q)
         }
     }

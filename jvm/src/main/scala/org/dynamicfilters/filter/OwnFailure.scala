@@ -4,8 +4,9 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkThrowable
 
-/** Whatever of ours may fail without the query: a class or method that another version of Spark, or of a table format, has not;
-  * a plan too deep for the stack; any exception. Not an interrupt or the end of a job that was cancelled, nor what ends a process.
+/** Extractor of failures in our code that must not fail the query: an exception; a class or method that this version of
+  * Spark or of a table format lacks; a stack overflow by a deep plan. It does not match interrupts, the end of a
+  * cancelled job, and errors that end a process.
   */
 object OwnFailure {
   def unapply(e: Throwable): Option[Throwable] = e match {
@@ -13,7 +14,7 @@ object OwnFailure {
     case _ => None
   }
 
-  // Of a job that reads a table's log, say: whoever cancels that means the query.
+  // For example of a job that reads a table's log. A user who cancels it means the query.
   private def isCancelled(e: Throwable): Boolean =
     Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(MostCauses).exists {
       case s: SparkThrowable => s.getCondition == "SPARK_JOB_CANCELLED"

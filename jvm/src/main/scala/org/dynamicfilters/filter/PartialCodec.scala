@@ -2,7 +2,7 @@ package org.dynamicfilters.filter
 
 import org.dynamicfilters.proto._
 
-/** What partitions say of their keys as bytes (proto/filters.proto), and back; as [[FilterCodec]]. */
+/** Encodes [[KeyPartial]]s as bytes (proto/filters.proto), and decodes them under the rules of [[FilterCodec]]. */
 private[filter] object PartialCodec {
   import KeyCodec._
   import KeyPartial._
@@ -53,7 +53,7 @@ private[filter] object PartialCodec {
     case _ => Left(s"keys of the wrong kind for type ${domain.dataType.catalogString}")
   }
 
-  /** A partial whose parts belong to each other: damage elsewhere than in the keys themselves mostly shows here. */
+  /** Whether bounds and keys agree. Finds most damage that the keys' own checks do not find. */
   private def agree(d: KeyDomain, min: AnyRef, max: AnyRef, keys: Keys): Boolean = keys match {
     case Distinct(set) if set.size == 0 => min == null
     case Hashes(codes) if codes.size == 0 => min == null

@@ -4,16 +4,15 @@ import java.util.function.LongPredicate
 
 import org.apache.spark.sql.vectorized.ColumnVector
 
-/**
- * The loops that narrow a [[Selection]] to the rows of a vector that pass a filter.
- *
- * One loop for each common way to store a value, not one loop with a match inside: then each call of a vector's getter has
- * its own type profile and is inlined. A row is always written to the next free place and that place is kept or not, which
- * the JIT compiles without a branch that the processor could mispredict.
- *
- * Numbers take two loops, so that there is one for each way to store a value and one for each way to look it up, not one
- * for each pair: the first leaves the rows within the range and writes their codes down, the second looks these up.
- */
+/** The loops that narrow a [[Selection]] to the rows of a vector that pass a filter.
+  *
+  * There is one loop for each common storage of a value, instead of one loop with a match inside: each call of a
+  * vector's getter then has a type profile of its own and is inlined. A row is always written to the next free place,
+  * which is kept or not; the JIT compiles that without a branch that could be mispredicted.
+  *
+  * Numbers take two loops, one by storage and one by lookup, instead of a loop for each pair. The first keeps the rows
+  * within the range and stores their codes; the second looks these up.
+  */
 private[filter] object SelectLoops {
   import LongDomain._
 
@@ -39,20 +38,19 @@ private[filter] object SelectLoops {
     case d: ObjectDomain => objects(d, f.passesObject, v, s, f.nulls)
     case _: LongDomain =>
       range(f.range, v, s)
-      // The rows that are null have no code. They are there only if they pass.
+      // Null rows have no code. They are still selected only if nulls pass.
       lookUp(f.keys, v, s, f.nulls && v.hasNull)
   }
 
-  /**
-   * Leaves the rows whose codes are in a set.
-   *
-   * @param s
-   *   with the codes of its rows, which lie between the least and the greatest member of an exact set
-   * @param v
-   *   says which rows are null, if `nulls`; else not looked at
-   * @param nulls
-   *   whether there may be rows that are null, which stay
-   */
+  /** Keeps the rows whose codes are in a set.
+    *
+    * @param s
+    *   selection with the codes of its rows, which lie between the least and the greatest member of an exact set
+    * @param v
+    *   used only if `nulls`, to find the null rows
+    * @param nulls
+    *   whether there may be null rows, which are kept
+    */
   def lookUp(keys: KeySet, v: ColumnVector, s: Selection, nulls: Boolean): Unit = keys match {
     case set: LongSet =>
       set.lookup match {
@@ -124,7 +122,7 @@ private[filter] object SelectLoops {
     s.count = kept
   }
 
-  /** Rare as keys: booleans, bytes, shorts, floats, and decimals of other sources. */
+  /** Rare types of keys: booleans, bytes, shorts, floats, and decimals of other sources. */
   private def others(d: LongDomain, v: ColumnVector, s: Selection, lo: Long, hi: Long, nulls: Boolean): Unit = {
     val rows = s.rows
     val codes = s.codes
@@ -145,7 +143,7 @@ private[filter] object SelectLoops {
     s.count = kept
   }
 
-  /** Every code has a bit: the ends of the range are members. */
+  /** Every code is covered by the bits, because the ends of the range are members. */
   private def bits(b: LongBits, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
     val rows = s.rows
     val codes = s.codes
@@ -174,7 +172,7 @@ private[filter] object SelectLoops {
     s.count = kept
   }
 
-  /** A call for each row, which costs little beside what is called. */
+  /** Calls a virtual method per row, whose own work costs more. */
   private def each(passes: LongPredicate, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
     val rows = s.rows
     val codes = s.codes

@@ -1,16 +1,15 @@
 package org.dynamicfilters.filter
 
-/**
- * Floating point numbers as integers whose signed order is Spark's order of the numbers: -Infinity is the least, -0.0
- * equals 0.0, and NaN (every bit pattern of it) is one value above +Infinity.
- *
- * The bits of a positive number already ascend with the number; those of a negative one descend, so all but its sign are
- * flipped. The code -1 belonged to -0.0 and is therefore never produced.
- */
+/** Encodes floating point numbers as integers whose signed order is Spark's order of the numbers: -Infinity is the
+  * least, -0.0 equals 0.0, and NaN (every bit pattern of it) is one value above +Infinity.
+  *
+  * The bits of positive numbers ascend with the numbers. Those of negative numbers descend, so all bits but the sign
+  * are flipped.
+  */
 private[dynamicfilters] object SortableBits {
 
-  /** The one code between negative and positive numbers that no number has. */
-  val hole: Long = -1L
+  /** The code of no number, between those of negative and positive numbers. It would be that of -0.0. */
+  val unusedCode: Long = -1L
 
   // Adding 0.0 turns -0.0 into 0.0 and changes nothing else; doubleToLongBits (not ...Raw...) makes all NaNs equal.
   def ofDouble(x: Double): Long = flip(java.lang.Double.doubleToLongBits(x + 0.0d))

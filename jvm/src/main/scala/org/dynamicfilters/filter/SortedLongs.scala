@@ -5,7 +5,7 @@ import java.util.function.LongConsumer
 
 import com.google.protobuf.CodedOutputStream
 
-/** Arrays of longs, ascending and each number once. */
+/** Functions on arrays of ascending distinct longs, for [[DistinctLongs]], [[KeySet]]s and the codecs. */
 private[filter] object SortedLongs {
 
   def ascend(xs: Array[Long]): Boolean = {
@@ -14,7 +14,7 @@ private[filter] object SortedLongs {
     i >= xs.length
   }
 
-  /** Calls `f` with each; an array's own foreach makes an object of each number. */
+  /** Calls `f` with each number. An array's own foreach would box it. */
   def foreach(xs: Array[Long], f: LongConsumer): Unit = {
     var i = 0
     while (i < xs.length) {
@@ -23,20 +23,20 @@ private[filter] object SortedLongs {
     }
   }
 
-  /** The numbers of an array that may be changed. */
+  /** The distinct numbers of an array, ascending. May sort the argument. */
   def fromUnsorted(xs: Array[Long]): Array[Long] = {
     val n = distinct(xs, xs.length)
     if (n == xs.length) xs else Arrays.copyOf(xs, n)
   }
 
-  /** The numbers of all of them. */
+  /** The union of sorted arrays. */
   def union(all: Seq[Array[Long]]): Array[Long] = all.filter(_.nonEmpty) match {
     case Seq() => Array.emptyLongArray
     case Seq(only) => only
     case several => fromUnsorted(Array.concat(several: _*))
   }
 
-  /** How many upper halves (of 32 bits) the first `n` have. */
+  /** Number of different upper halves (32 bits) of the first `n` numbers. */
   def highs(xs: Array[Long], n: Int): Int = {
     var i, found = 0
     while (i < n) {
@@ -46,7 +46,7 @@ private[filter] object SortedLongs {
     found
   }
 
-  /** How many bytes the steps between the first `n` take, as `PackedLongs` in proto/filters.proto has them. */
+  /** Bytes of the differences between the first `n` numbers, encoded as in `PackedLongs` of proto/filters.proto. */
   def packedBytes(xs: Array[Long], n: Int): Long = {
     var bytes = 0L
     var i = 1
@@ -57,19 +57,18 @@ private[filter] object SortedLongs {
     bytes
   }
 
-  /**
-   * Sorts the first `n` numbers of any array and leaves each once.
-   *
-   * @return
-   *   how many they are
-   */
+  /** Sorts the first `n` numbers of any array and drops repeated ones.
+    *
+    * @return
+    *   how many are left
+    */
   def distinct(xs: Array[Long], n: Int): Int = {
     sort(xs, n)
     var kept = math.min(n, 1)
     var i = 1
     while (i < n) {
       val x = xs(i)
-      // Without a branch: the processor cannot foresee which numbers are repeated.
+      // Without a branch, because the processor could not predict it.
       xs(kept) = x
       kept += (if (x != xs(kept - 1)) 1 else 0)
       i += 1
@@ -77,13 +76,12 @@ private[filter] object SortedLongs {
     kept
   }
 
-  /** So few are sorted as fast by comparisons. */
+  /** Below this Arrays.sort is as fast. */
   private val few = 512
 
-  /**
-   * By digits of eight bits: some 2 ns a number and digit in which they differ. The JDK's sort takes 60 ns a number as soon
-   * as there are many.
-   */
+  /** A radix sort by digits of eight bits. Takes 2 ns for each number and each digit in which numbers differ;
+    * Arrays.sort takes 60 ns a number for large arrays.
+    */
   private def sort(xs: Array[Long], n: Int): Unit = {
     var least, greatest = if (n > 0) xs(0) else 0L
     var ascends = true
@@ -98,7 +96,7 @@ private[filter] object SortedLongs {
     if (!ascends && n <= few) Arrays.sort(xs, 0, n)
     else if (!ascends) {
       var (from, to) = (xs, new Array[Long](n))
-      // Unsigned: right even where the difference overflows.
+      // As an unsigned number the difference is right, even if it overflows.
       val bits = 64 - java.lang.Long.numberOfLeadingZeros(greatest - least)
       for (shift <- 0 until bits by 8) {
         place(from, to, n, least, shift)
@@ -110,7 +108,7 @@ private[filter] object SortedLongs {
     }
   }
 
-  /** A stable sort by one digit of the distance from the least. */
+  /** A stable sort by one digit of the difference from the least number. */
   private def place(from: Array[Long], to: Array[Long], n: Int, least: Long, shift: Int): Unit = {
     val ends = new Array[Int](257)
     var i = 0

@@ -1,26 +1,24 @@
 package org.dynamicfilters.filter
 
-/**
- * The filter of a join's tuples of keys, of what [[TupleCollector]]s found in all partitions.
- *
- * It pays where the probe side is shuffled and no key is selective alone, as where customers are numbered by tenant: a join of
- * 2M rows by tenant and number took 2.6 s of processor time with it and 5.6 s without it. Queries of TPC-DS take the same time
- * (docs/how-it-works.md).
- */
+/** Builds the filter of a join's tuples of keys from what [[TupleCollector]]s have collected in all partitions.
+  *
+  * It pays if the probe side is shuffled and no key is selective alone, for example if customers are numbered by
+  * tenant. A join of 2M rows by tenant and number took 2.6 s of processor time with it and 5.6 s without it. Queries of
+  * TPC-DS take the same time (docs/how-it-works.md).
+  */
 object TupleBuilder {
   import ValueFilter._
 
-  /**
-   * The hashes of all partitions' tuples as a set or, above `inMaxValues`, as a bloom filter.
-   *
-   * @param parts
-   *   one of each partition. If one were missing, rows would be lost. None at all: nothing passes
-   * @param distinct
-   *   by key of the tuple, how many values it has in the build side ([[BuiltFilter.distinct]])
-   * @return
-   *   a filter of hashes ([[TupleHash]]); or why there is none, or none that leaves out more than the filters of the single
-   *   keys do
-   */
+  /** Builds a set of the hashes of all partitions' tuples or, above `inMaxValues`, a bloom filter.
+    *
+    * @param parts
+    *   one for each partition. A missing one would lose rows. An empty Seq means that nothing passes
+    * @param distinct
+    *   by key of the tuple, its number of distinct values in the build side ([[BuiltFilter.distinct]])
+    * @return
+    *   a filter of hashes ([[TupleHash]]), or why it is not made, for example because it would drop no more rows than
+    *   the filters of the single keys do
+    */
   def build(parts: Seq[KeyPartial], limits: KeyLimits, distinct: Seq[Option[Long]]): Either[String, BuiltFilter] = {
     parts.foreach(p => sameDomain(TupleHash.domain, p.domain))
     val outgrown = parts.map(_.keys).collect { case KeyPartial.Outgrown(limit) => limit }
@@ -33,13 +31,13 @@ object TupleBuilder {
     }
   }
 
-  /**
-   * Of rows whose single keys all have a match, the tuples pass about as many as they are among the combinations of these
-   * keys, if the rows of the other side have these in any combination. Whether they have can only be measured by the scan.
-   */
+  /** The reason, if the tuples are too large a share of the possible combinations of keys. Among rows that pass the
+    * filters of the single keys, the filter of tuples passes about this share, assuming that the probe side has all
+    * combinations. Only the scan can measure whether it has.
+    */
   private def redundant(tuples: Long, limits: KeyLimits, distinct: Seq[Option[Long]]): Option[String] = {
     val combinations = if (distinct.forall(_.isDefined)) distinct.flatten.map(_.toDouble).product else Double.MaxValue
-    // All of them leave nothing out for certain, whatever the share.
+    // All combinations: the filter would certainly drop nothing, whatever the limit is.
     Option.when(tuples >= combinations || tuples > combinations * limits.tupleShare)(
       f"the keys of each column alone leave out as much: the $tuples tuples are most of the $combinations%.0f combinations"
     )
@@ -47,7 +45,7 @@ object TupleBuilder {
 
   private def form(hashes: LongSet, limits: KeyLimits): Either[String, BuiltFilter] = {
     val n = hashes.size
-    // Not the simplest filter of these ends: a range of hashes means nothing to a reader.
+    // Not simplified: a range of hashes means nothing to a reader.
     val range = Range(TupleHash.domain, Some(end(hashes.least)), Some(end(hashes.greatest)), nulls = false)
     lazy val values = Members(range, LongValues(TupleHash.domain, hashes.toArray))
     if (n <= limits.inMaxValues && FilterCodec.sizeOf(values) <= limits.maxFilterBytes)
@@ -62,10 +60,10 @@ object TupleBuilder {
   private def end(hash: Long): End = End(Long.box(hash), inclusive = true)
 }
 
-/** How users read the filter of a tuple: it is a filter of hashes, of which they need not know. */
+/** Renders filters of tuples for plans and reports, without mentioning hashes. */
 object TupleText {
 
-  /** One of all, nothing, in, bloom. */
+  /** The form in reports: all, nothing, in or bloom. */
   def form(f: ValueFilter): String = f match {
     case m: ValueFilter.Members => m.keys.form
     case other => other.form

@@ -3,44 +3,42 @@ package org.dynamicfilters.filter
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 import org.apache.spark.sql.types.LongType
 
-/**
- * One key of a join by several keys.
- *
- * @param domain
- *   type of the key on the side that is looked at. The two sides may be integers of two widths: the code of a number is the
- *   same in each
- * @param nullsMatch
- *   whether NULL is a value like any other (`<=>`); else a tuple with NULL matches none
- */
+/** One key of a join by several keys.
+  *
+  * @param domain
+  *   type of the key on this side of the join. The two sides may have integers of different widths, in which a number
+  *   has the same code
+  * @param nullsMatch
+  *   whether NULL equals NULL (`<=>`). If not, a tuple with NULL matches no other
+  */
 final case class TuplePart(domain: KeyDomain, nullsMatch: Boolean)
 
-/**
- * What stands for a tuple of keys: a hash of 64 bits, the same for equal tuples. Two others have the same one very seldom,
- * and then a row passes that need not.
- *
- * Part of the format of filters (proto/filters.proto): both sides of a join must come to the same hash.
- */
+/** A 64-bit hash of a tuple of keys, the same for equal tuples. If two other tuples collide, which is rare, a row
+  * passes needlessly.
+  *
+  * Part of the filter format (proto/filters.proto): both sides of a join must compute the same hash.
+  */
 object TupleHash {
 
-  /** The type of the hashes, so that they are collected, encoded and looked up like keys of a BIGINT column. */
+  /** Hashes are collected, encoded and looked up like keys of a BIGINT column. */
   val domain: LongDomain = new LongDomain(LongType)
 
   /** The hash of the tuple without keys. */
   private[filter] val empty = 0L
 
-  /** Stands for NULL. Any number would do: one that no counter, date or short string is likely to have. */
+  /** The code of NULL: an arbitrary number that is unlikely as a counter, date or short string. */
   private[filter] val nullCode = 0x6e756c6c4b657953L
 
   /** 2^64 divided by the golden ratio, odd: the step of SplitMix64. */
   private val step = 0x9e3779b97f4a7c15L
 
-  /**
-   * The hash of a tuple that has one more key. For one hash it is a bijection of the code, so that tuples that differ in
-   * their last key only never meet; the step keeps a tuple of zeros from staying zero, and keys from commuting.
-   *
-   * The finalizer is variant 13 of David Stafford's ("Better Bit Mixing", 2011), as in Vigna's SplitMix64
-   * (https://prng.di.unimi.it/splitmix64.c, public domain) and in `java.util.SplittableRandom.mix64`.
-   */
+  /** The hash of a tuple with one more key. For a given `hash` it is a bijection of the code, so tuples that differ
+    * only in their last key never collide. The step makes the order of keys matter and keeps a tuple of zeros from
+    * hashing to zero.
+    *
+    * The finalizer is variant 13 of David Stafford's ("Better Bit Mixing", 2011), as in Vigna's SplitMix64
+    * (https://prng.di.unimi.it/splitmix64.c, public domain) and in `java.util.SplittableRandom.mix64`.
+    */
   private[filter] def mix(hash: Long, code: Long): Long = {
     var z = (hash + step) ^ code
     z = (z ^ (z >>> 30)) * 0xbf58476d1ce4e5b9L

@@ -2,22 +2,21 @@ package org.dynamicfilters.filter
 
 import org.apache.spark.sql.vectorized.ColumnVector
 
-/**
- * Narrows selections to the rows whose tuple of keys passes a filter of [[TupleHash]]es.
- *
- * @param parts
- *   the tuple's keys as the scan has them, in the order of the build side's
- * @param fixed
- *   by part, its key where it is the same in all rows (a partition column; null = SQL NULL); None for a column of a vector
- */
+/** Narrows selections to the rows whose tuple of keys passes a filter of [[TupleHash]]es.
+  *
+  * @param parts
+  *   the tuple's keys with the scan's types, in the order of the build side
+  * @param fixed
+  *   by part, the key of a partition column, which is the same in all rows (null = SQL NULL); None for a column of the
+  *   vectors
+  */
 final class TupleSelector(parts: IndexedSeq[TuplePart], fixed: IndexedSeq[Option[AnyRef]]) {
 
-  /**
-   * Vectors of other types than the parts' lose no row: what cannot be evaluated passes.
-   *
-   * @param vector
-   *   the column of a part that is not fixed
-   */
+  /** Keeps all rows if a vector's type differs from its part's: a filter that cannot be evaluated passes everything.
+    *
+    * @param vector
+    *   the column of a part that is not fixed
+    */
   def select(filter: ValueFilter, vector: Int => ColumnVector, s: Selection): Unit = filter match {
     case ValueFilter.All => ()
     case m: ValueFilter.Members =>
@@ -31,14 +30,13 @@ final class TupleSelector(parts: IndexedSeq[TuplePart], fixed: IndexedSeq[Option
         TupleLoops.members(m, s)
       }
     case ValueFilter.Nothing => s.count = 0
-    case _ => () // Not made for tuples.
+    case _ => () // Filters of tuples have no other form.
   }
 }
 
-/**
- * The loops of [[TupleSelector]], written as those of [[SelectLoops]], for the same reasons. Between them `codes(i)` of the
- * selection is the hash of the keys so far of `rows(i)`. A row with NULL in a key by `=` is dropped where it is met.
- */
+/** The loops of [[TupleSelector]], written like those of [[SelectLoops]]. Between loops, `codes(i)` of the selection is
+  * the hash of the keys of `rows(i)` so far. A row with NULL in a key compared by `=` is dropped at once.
+  */
 private[filter] object TupleLoops {
   import LongDomain._
   import TupleHash.{mix, nullCode}
@@ -69,7 +67,7 @@ private[filter] object TupleLoops {
       }
   }
 
-  /** Leaves the rows whose hash is a member; see [[SelectLoops.lookUp]], which wants hashes within the range. */
+  /** Keeps the rows whose hash is a member. Applies the range first, as [[SelectLoops.lookUp]] requires. */
   def members(f: ValueFilter.Members, s: Selection): Unit = {
     val rows = s.rows
     val codes = s.codes
@@ -130,7 +128,7 @@ private[filter] object TupleLoops {
     s.count = kept
   }
 
-  /** Rare among several keys: booleans, bytes, shorts, floating types, and decimals of other sources. */
+  /** Rare types in keys of several columns: booleans, bytes, shorts, floating types, and decimals of other sources. */
   private def others(d: LongDomain, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
     val rows = s.rows
     val codes = s.codes

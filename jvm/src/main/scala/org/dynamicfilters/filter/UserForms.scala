@@ -2,14 +2,14 @@ package org.dynamicfilters.filter
 
 import org.apache.spark.sql.types._
 
-/** Filters of the sets that users give: unlike those of joins they are never reduced to less exact ones. */
+/** Makes filters of the sets that users give. Unlike filters of joins they are never reduced to less exact forms. */
 object UserForms {
   import ValueFilter._
 
-  /** A bloom filter of fewer values is made as large as for so many: a KiB or two. */
+  /** Bloom filters are sized for at least this many values, which takes one or two KiB. */
   private val fewest = 1024
 
-  /** Of the numbers of a bitmap, whatever the filter's type. */
+  /** The domain of a bitmap's numbers, whatever the filter's type. */
   private val numbers = new LongDomain(LongType)
 
   /** Why a form cannot be a filter. */
@@ -18,19 +18,19 @@ object UserForms {
   }
   object Refusal {
 
-    /** It is wrong in itself. */
+    /** The bytes are malformed. */
     final case class Damaged(reason: String) extends Refusal
 
-    /** Some of it is no value of the filter's type. */
+    /** A member is not a value of the filter's type. */
     final case class Unfit(reason: String) extends Refusal
   }
 
-  /** Exactly these keys, and null or not.
+  /** A filter that passes exactly these keys, and NULL if `nulls`.
     *
     * @param keys
-    *   in any order, doubles allowed
+    *   in any order, possibly repeated
     * @param mostValues
-    *   above it integers are held as a bitmap, if they lie close enough to each other
+    *   more integers than this are held as a bitmap, if they are dense enough
     */
   def values(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, mostValues: Int): ValueFilter = d match {
     case long: LongDomain => longs(long, keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray, nulls, mostValues)
@@ -40,7 +40,7 @@ object UserForms {
       else members(ObjectValues(o, sorted), closed(d, sorted.head, sorted.last, nulls))
   }
 
-  /** As [[values]], of keys of a [[LongDomain]]; the array is sorted. */
+  /** As [[values]], for keys of a [[LongDomain]]. Sorts the array. */
   def longs(d: LongDomain, codes: Array[Long], nulls: Boolean, mostValues: Int): ValueFilter = {
     val sorted = LongValues(d, SortedLongs.fromUnsorted(codes))
     if (sorted.size == 0) none(d, nulls)
@@ -51,7 +51,7 @@ object UserForms {
     }
   }
 
-  /** These keys and some others, and null or not. */
+  /** A bloom filter of these keys, which also passes NULL if `nulls`. */
   def bloom(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, fpp: Double): ValueFilter = d match {
     case long: LongDomain =>
       val sorted = SortedLongs.fromUnsorted(keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray)
@@ -67,23 +67,24 @@ object UserForms {
       }
   }
 
-  /** The members of a roaring bitmap in its portable serialization.
+  /** A filter of the members of a roaring bitmap in the portable serialization.
     *
     * @param bits
-    *   32 or 64; 0 if the bytes shall tell
+    *   32 or 64; 0 if it is to be detected
     */
   def bitmap(d: KeyDomain, bytes: Array[Byte], bits: Int): Either[Refusal, ValueFilter] = d match {
     case long: LongDomain if LongBitmap.suits(long) =>
       val read = bits match {
         case 32 => read32(bytes)
         case 64 => read64(bytes)
-        // What one of 64 bits starts with, a count, is seldom a cookie, and what follows is then hardly a bitmap of 32 bits.
+        // A 64-bit bitmap starts with a count, which is seldom the cookie of a 32-bit one; its further bytes then
+        // hardly are a valid 32-bit bitmap.
         case _ if hasCookie(bytes) => read32(bytes).left.flatMap(_ => read64(bytes))
         case _ => read64(bytes)
       }
       read.left.map(Refusal.Damaged(_)).flatMap {
         case None => Right(Nothing)
-        // The numbers of a bitmap have no sign: these are the greatest ones.
+        // The numbers of a bitmap are unsigned: a negative one is above the greatest long.
         case Some(r) if r.least < 0 => Left(Refusal.Unfit(outside(d, java.lang.Long.toUnsignedString(r.least))))
         case Some(r) if r.greatest > long.greatest => Left(Refusal.Unfit(outside(d, r.greatest.toString)))
         case Some(r) =>
@@ -100,14 +101,14 @@ object UserForms {
 
   private def zeros(b: Array[Byte], from: Int, until: Int): Boolean = (from until until).forall(b(_) == 0)
 
-  /** None if it is empty. */
+  /** None for an empty bitmap. */
   private def read64(b: Array[Byte]): Either[String, Option[LongBitmap]] =
     if (b.length == 8 && zeros(b, 0, 8)) Right(None) else LongBitmap.decode(numbers, b).map(Some(_))
 
   private def read32(b: Array[Byte]): Either[String, Option[LongBitmap]] =
     if (b.length == 8 && hasCookie(b) && b(0) == 0x3a && zeros(b, 2, 8)) Right(None)
     else {
-      // The same as the only part of one of 64 bits: a count of 1, and an upper half of 0.
+      // Read as a 64-bit bitmap of one part: a count of 1 and an upper half of 0.
       val all = new Array[Byte](b.length + 12)
       all(0) = 1
       System.arraycopy(b, 0, all, 12, b.length)

@@ -3,18 +3,17 @@ package org.dynamicfilters.filter
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 import org.apache.spark.sql.vectorized.ColumnVector
 
-/**
- * Which values of one column can matter to a query. Immutable.
- *
- * A filter may let pass more than it must, never less. So does every question about a group of rows: `couldPass` says no,
- * and `allPass` and `implies` say yes, only when that is certain.
- */
+/** Which values of one column can matter to a query. Immutable.
+  *
+  * A filter may pass more rows than necessary, never fewer. Likewise `couldPass` is false, and `allPass` and `implies`
+  * are true, only if that is certain.
+  */
 sealed trait ValueFilter extends Serializable {
 
   /** Whether a row with this key passes; null = SQL NULL. */
   def passes(key: AnyRef): Boolean
 
-  /** As [[passes]], of a column of a row, without making a key of it. */
+  /** As [[passes]] for a column of a row, without creating a key. */
   def passesRow(row: SpecializedGetters, ordinal: Int): Boolean
 
   /** False only if provably no row within these bounds passes. */
@@ -23,20 +22,18 @@ sealed trait ValueFilter extends Serializable {
   /** True only if provably every row within these bounds passes. */
   def allPass(b: ColumnBounds): Boolean
 
-  /** Whether a row may pass whose value is one of these (the distinct values of a dictionary) or, possibly, null. */
+  /** Whether one of these keys (the values of a dictionary) passes, or NULL if there may be NULLs. */
   def couldPassAny(keys: Iterator[AnyRef], mayHaveNulls: Boolean): Boolean =
     (mayHaveNulls && passes(null)) || keys.exists(passes)
 
-  /**
-   * The values that can pass, if they are finitely many and null is none of them: what to look up in a Parquet bloom
-   * filter. Otherwise None, as for a floating zero or NaN, which are several bit patterns and so have several hashes.
-   */
+  /** The values that pass, if they are known one by one and NULL does not pass: used for lookups in Parquet bloom
+    * filters. None for a floating zero or NaN too, which have several bit patterns and so several hashes.
+    */
   def points: Option[Seq[AnyRef]]
 
-  /**
-   * Narrows a selection of the vector's rows to those that pass. A vector of another type than the filter's loses none:
-   * what cannot be evaluated passes.
-   */
+  /** Narrows a selection of the vector's rows to those that pass. Keeps all rows if the vector's type is not the
+    * filter's.
+    */
   def select(v: ColumnVector, s: Selection): Unit
 
   /** True only if provably every row that passes this filter passes the other one too. */
@@ -48,18 +45,17 @@ sealed trait ValueFilter extends Serializable {
   /** The condition as users read it in a plan: `true`, `k <= 50`, `50 <= k <= 1000`, `k = 5`, `(k < 10 OR k IS NULL)`. */
   def expression(column: String): String
 
-  /** The same for whoever may not see values of the data unless `showValues`. */
+  /** The same, without values of the data unless `showValues`. */
   final def shown(column: String, showValues: Boolean): String =
     if (showValues || this == ValueFilter.All || this == ValueFilter.Nothing) expression(column)
     else ValueFilter.Hidden
 
-  /** What passes both. Throws IllegalArgumentException if the two are filters of different types. */
+  /** The conjunction of two filters. Throws IllegalArgumentException if their types differ. */
   def and(other: ValueFilter): ValueFilter
 
-  /**
-   * The same condition for a column of another type, for joins that compare their keys after a widening cast: between the
-   * integer types, values that the other type does not have are left out. All for any other two types.
-   */
+  /** The same condition for a column of another type, for joins that compare their keys after a widening cast. Between
+    * integer types, values that the other type lacks are left out. All for any other pair of types.
+    */
   final def convert(target: KeyDomain): ValueFilter = Conversion(this, target)
 }
 
@@ -68,7 +64,7 @@ object ValueFilter {
   /** In place of a condition whose values are not shown. */
   val Hidden = "hidden"
 
-  /** Everything passes: nothing is known yet. */
+  /** Everything passes, because nothing is known yet. */
   case object All extends ValueFilter {
     override def passes(key: AnyRef): Boolean = true
     override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = true
@@ -88,7 +84,7 @@ object ValueFilter {
     override def and(other: ValueFilter): ValueFilter = other
   }
 
-  /** Nothing passes: it is known that no row matters. */
+  /** Nothing passes, because no row matters. */
   case object Nothing extends ValueFilter {
     override def passes(key: AnyRef): Boolean = false
     override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = false
@@ -102,7 +98,7 @@ object ValueFilter {
     override def and(other: ValueFilter): ValueFilter = this
   }
 
-  /** Only SQL NULL passes: a TopK with nulls first whose heap is full of them. */
+  /** Only SQL NULL passes, for example for a TopK with nulls first whose heap is full of NULLs. */
   final case class NullsOnly(domain: KeyDomain) extends ValueFilter {
     override def passes(key: AnyRef): Boolean = key == null
     override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = row.isNullAt(ordinal)
@@ -131,26 +127,25 @@ object ValueFilter {
     }
   }
 
-  /**
-   * The values between two ends, and null or not. This class takes the ends as they are; [[range]] gives the simplest
-   * filter for them. Throws IllegalArgumentException if the key of an end is null.
-   *
-   * @param domain
-   *   the type of the column; both keys are keys of it
-   * @param lower
-   *   None = no value is too small
-   * @param upper
-   *   None = no value is too great
-   * @param nulls
-   *   whether SQL NULL passes
-   */
+  /** The values between two ends, and NULL if `nulls`. Use [[range]] to get the simplest filter for these ends. Throws
+    * IllegalArgumentException if the key of an end is null.
+    *
+    * @param domain
+    *   the type of the column; both keys are keys of it
+    * @param lower
+    *   None = no value is too small
+    * @param upper
+    *   None = no value is too great
+    * @param nulls
+    *   whether SQL NULL passes
+    */
   final case class Range(domain: KeyDomain, lower: Option[End], upper: Option[End], nulls: Boolean)
       extends ValueFilter {
     require(lower.forall(_.key != null) && upper.forall(_.key != null), "an end of a range has no key")
 
-    /** The ends as two numbers where the domain has them, else null. */
-    private[filter] val longs: ClosedLongs = domain match {
-      case d: LongDomain => ClosedLongs.between(d, lower, upper)
+    /** The ends as two numbers; null for an [[ObjectDomain]]. */
+    private[filter] val longs: LongInterval = domain match {
+      case d: LongDomain => LongInterval.between(d, lower, upper)
       case _: ObjectDomain => null
     }
 
@@ -169,7 +164,7 @@ object ValueFilter {
       case d: ObjectDomain => upper.isEmpty && lower.forall(e => e.inclusive && d.isLeast(e.key))
     }
 
-    // Called for every row: no closure over the Option.
+    // Called for every row, so without a closure over the Option.
     private def aboveLower(key: AnyRef): Boolean = lower.isEmpty || {
       val c = domain.compare(key, lower.get.key)
       c > 0 || (c == 0 && lower.get.inclusive)
@@ -180,7 +175,7 @@ object ValueFilter {
       c < 0 || (c == 0 && upper.get.inclusive)
     }
 
-    /** Whether a value's code passes. Only for a [[LongDomain]]; spares the box that [[passes]] takes. */
+    /** As [[passes]] without boxing, for the code of a value. Only for a [[LongDomain]]. */
     def passesLong(code: Long): Boolean = code >= longs.lo && code <= longs.hi
 
     private[filter] def passesObject(key: AnyRef): Boolean =
@@ -243,7 +238,7 @@ object ValueFilter {
       case b: Both => b.isImpliedBy(this)
     }
 
-    /** Whether the values of this range, of which there are some, all lie in another one. */
+    /** Whether all values of this non-empty range lie in another one. */
     private def within(r: Range): Boolean =
       if (longs != null) longs.lo >= r.longs.lo && longs.hi <= r.longs.hi
       else
@@ -267,7 +262,7 @@ object ValueFilter {
       case b: Both => b.and(this)
     }
 
-    /** What passes both, as two ends: possibly nothing. */
+    /** The intersection of two ranges; may be empty. */
     private[filter] def intersect(r: Range): Range = {
       sameDomain(domain, r.domain)
       val lo = tighter(lower, r.lower)(domain.compare(_, _) > 0)
@@ -279,21 +274,20 @@ object ValueFilter {
       if (hasNoValues) none(domain, nulls) else if (nulls && hasAllValues) All else this
   }
 
-  /**
-   * The values of a set that also lie within a range, and null if the range passes it: the keys of a join's build side.
-   * This class takes both as they are; [[members]] gives the simplest filter for them.
-   *
-   * @param range
-   *   has both ends and values between them. If the set is exact, both ends are inclusive and members of it. Throws
-   *   IllegalArgumentException otherwise
-   * @param keys
-   *   of the same domain; may hold more than lies within the range
-   */
-  final case class Members(range: Range, keys: KeySet) extends ValueFilter with MemberQuestions {
+  /** The values of a set that also lie within a range, and NULL if the range passes it, for example the keys of a
+    * join's build side. Use [[members]] to get the simplest filter for them.
+    *
+    * @param range
+    *   has both ends and is not empty. If the set is exact, both ends are inclusive and members of the set. Throws
+    *   IllegalArgumentException otherwise
+    * @param keys
+    *   of the same domain; may have members outside of the range
+    */
+  final case class Members(range: Range, keys: KeySet) extends ValueFilter with MembersEvaluation {
     MemberAlgebra.check(range, keys)
   }
 
-  /** What passes two filters that cannot be made one, such as two Bloom filters. Made by `and`. */
+  /** The conjunction of two filters that cannot be merged, such as two Bloom filters. Made by `and`. */
   final case class Both(left: ValueFilter, right: ValueFilter) extends ValueFilter {
     override def passes(key: AnyRef): Boolean = left.passes(key) && right.passes(key)
 
@@ -302,7 +296,7 @@ object ValueFilter {
 
     override def couldPass(b: ColumnBounds): Boolean =
       if (b.mayHaveNulls && b.mayHaveValues)
-        // One side may pass nulls only and the other values only.
+        // One side may pass only nulls and the other only values.
         Seq(b.copy(mayHaveNulls = false), b.copy(mayHaveValues = false)).exists(couldPass)
       else left.couldPass(b) && right.couldPass(b)
 
@@ -336,25 +330,24 @@ object ValueFilter {
       case m: Members =>
         (left.and(m), right.and(m)) match {
           case (_: Both, _: Both) => Both(this, m)
-          // Whichever could be made one with it is a filter less.
+          // Prefers the side that could be merged: one filter less.
           case (_: Both, simpler) => left.and(simpler)
           case (simpler, _) => simpler.and(right)
         }
     }
   }
 
-  /**
-   * The simplest filter for the values of a set that a range passes, and null if the range does: Nothing, NullsOnly, All, a
-   * Range or Members. Throws IllegalArgumentException if the two have different domains, or if a set that is not exact comes
-   * without both ends.
-   */
+  /** The simplest filter for the values of a set within a range, and NULL if the range passes it: Nothing, NullsOnly,
+    * All, a Range or Members. Throws IllegalArgumentException if the domains differ, or if a set that is not exact
+    * comes without both ends.
+    */
   def members(keys: KeySet, within: Range): ValueFilter = MemberAlgebra.simplest(keys, within)
 
   /** The simplest filter for these ends: All, Nothing, NullsOnly or a Range. */
   def range(domain: KeyDomain, lower: Option[End], upper: Option[End], nulls: Boolean): ValueFilter =
     Range(domain, lower, upper, nulls).simplest
 
-  /** No value passes, and null or not. */
+  /** Passes no value, and NULL if `nulls`. */
   private[filter] def none(domain: KeyDomain, nulls: Boolean): ValueFilter = if (nulls) NullsOnly(domain) else Nothing
 
   private def tighter(a: Option[End], b: Option[End])(isTighter: (AnyRef, AnyRef) => Boolean): Option[End] =

@@ -4,41 +4,41 @@ import java.util.function.LongPredicate
 
 import org.apache.spark.sql.types._
 
-/** A filter asked for one value after the other, in the form that Spark's expressions have them. Values are not null. */
+/** Tests single non-null values, in the form that Spark's expressions have them. Used by `DynamicFilterPredicate`. */
 final class ValuePredicate(domain: KeyDomain, filter: ValueFilter) {
   import ValuePredicate._
 
-  private val ofLongs: LongPredicate = domain match {
+  private val longTest: LongPredicate = domain match {
     case _: LongDomain => compile(filter)
     case _: ObjectDomain => null
   }
   private val isFloat = domain.dataType == FloatType
 
-  /** Of a boolean (0, 1), integer, date, timestamp, time or interval. */
-  def ofLong(code: Long): Boolean = ofLongs.test(code)
+  /** Tests a boolean (0, 1), integer, date, timestamp, time or interval. */
+  def testLong(code: Long): Boolean = longTest.test(code)
 
-  /** Of a value of a floating type. */
-  def ofDouble(value: Double): Boolean =
-    ofLongs.test(if (isFloat) SortableBits.ofFloat(value.toFloat).toLong else SortableBits.ofDouble(value))
+  /** Tests a value of a floating type. */
+  def testDouble(value: Double): Boolean =
+    longTest.test(if (isFloat) SortableBits.ofFloat(value.toFloat).toLong else SortableBits.ofDouble(value))
 
-  /** Of a value of any type. */
-  def ofObject(value: AnyRef): Boolean = domain match {
-    case d: LongDomain => ofLongs.test(d.fromInternal(value).asInstanceOf[java.lang.Long])
-    case _ => testObject(filter, value)
+  /** Tests a value of any type. */
+  def testObject(value: AnyRef): Boolean = domain match {
+    case d: LongDomain => longTest.test(d.fromInternal(value).asInstanceOf[java.lang.Long])
+    case _ => passesObject(filter, value)
   }
 
-  private def testObject(f: ValueFilter, value: AnyRef): Boolean = f match {
+  private def passesObject(f: ValueFilter, value: AnyRef): Boolean = f match {
     case ValueFilter.All => true
     case ValueFilter.Nothing | ValueFilter.NullsOnly(_) => false
     case r: ValueFilter.Range => r.passesObject(value)
     case m: ValueFilter.Members => m.passesObject(value)
-    case ValueFilter.Both(a, b) => testObject(a, value) && testObject(b, value)
+    case ValueFilter.Both(a, b) => passesObject(a, value) && passesObject(b, value)
   }
 }
 
 object ValuePredicate {
 
-  /** How a type's values are asked for. */
+  /** The Java type of a value in generated code. */
   sealed trait Kind
   object Kind {
     case object Booleans extends Kind

@@ -33,7 +33,7 @@ object HintPlacement extends Rule[LogicalPlan] {
       val below = other.mapChildren(place(_, hint, enabled))
       if (hint.isEmpty) below
       else
-        // Of a view that is hinted as a whole. Subqueries outside of one have hints of their own.
+        // Inside a view that is hinted as a whole. Other subqueries have hints of their own.
         below.transformExpressionsWithPruning(_.containsPattern(PLAN_EXPRESSION)) { case s: SubqueryExpression =>
           s.withNewPlan(place(s.plan, hint, enabled))
         }

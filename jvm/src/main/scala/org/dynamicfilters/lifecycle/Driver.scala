@@ -29,9 +29,9 @@ object Driver {
 
   /** Starts it. Idempotent: the plugin and the session extensions both call it. */
   def start(sc: SparkContext, by: Activation.Value): Unit = synchronized {
-    // The first use of a session may come after its context was stopped.
+    // A session may be used first after its context was stopped.
     if (!sc.isStopped && !running.exists(_.sc eq sc)) {
-      // Spark may have dropped the event of its end.
+      // Spark may have dropped the previous application's end event.
       running.foreach(r => stop(r.sc))
       DriverExchange.stop()
       TestHooksLoader.startDriver(sc)
@@ -58,7 +58,7 @@ object Driver {
     }
   }
 
-  /** As long an application's end waits for statistics that are still to be written (`stats.path`). */
+  /** Longest wait at the application's end for statistics that are still to be written (`stats.path`). */
   private val FlushMillis = 3000L
 
   def activation: Option[Activation.Value] = synchronized(running.map(_.by))

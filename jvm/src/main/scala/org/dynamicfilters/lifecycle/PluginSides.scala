@@ -11,6 +11,7 @@ import org.dynamicfilters.connect.ConnectPlugins
 import org.dynamicfilters.exchange.ExecutorExchange
 import org.dynamicfilters.settings.Settings
 
+/** The executor side of `DynamicFiltersPlugin`. */
 private[dynamicfilters] final class ExecutorSide extends ExecutorPlugin {
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
     TestHooksLoader.startExecutor()
@@ -20,6 +21,7 @@ private[dynamicfilters] final class ExecutorSide extends ExecutorPlugin {
   override def shutdown(): Unit = ExecutorExchange.stop()
 }
 
+/** The driver side of `DynamicFiltersPlugin`: adds the session extensions and starts the [[Driver]]. */
 private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging {
   private val Extensions = "spark.sql.extensions"
   private var context: Option[SparkContext] = None

@@ -156,7 +156,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     }
   }
 
-  def users: Seq[Row] = UserFilters.of(SparkAccess.sessionId(session)).map { f =>
+  def users: Seq[Row] = UserFilters.forSession(SparkAccess.sessionId(session)).map { f =>
     val g = f.current
     Row(
       f.name,

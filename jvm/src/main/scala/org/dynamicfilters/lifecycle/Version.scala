@@ -3,6 +3,7 @@ package org.dynamicfilters.lifecycle
 import scala.io.Source
 import scala.util.Using
 
+/** Versions that `dynamic_filters_status()` reports. */
 object Version {
 
   /** The content of the project's file VERSION. */

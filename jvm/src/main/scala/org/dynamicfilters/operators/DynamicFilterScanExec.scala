@@ -99,7 +99,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         )
         .map { choice =>
           countLeft(choice, complete, accumulator)
-          def sent = spec.reader.flatMap(_.sent).getOrElse(ConfBroadcasts.of(sparkContext, hadoopConf))
+          def sent = spec.reader.flatMap(_.sent).getOrElse(ConfBroadcasts.get(sparkContext, hadoopConf))
           val conf = if (choice.isLearned) sent else null
           val left = choice.checked.map(sparkContext.broadcast(_)).orNull
           new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
@@ -114,7 +114,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   private def useStored(): Unit = {
     val directory = Settings.statsPath(conf)
     if (directory.nonEmpty) {
-      val roots = TableRoots.of(scan.relation, hadoopConf)
+      val roots = TableRoots.forRelation(scan.relation, hadoopConf)
       val domains = spec.columns.filterNot(_.isPartitionColumn).map(c => spec.statisticsKey(c) -> c.domain).toMap
       val stored = StoredStatistics.instance.load(StoredStatistics.Place(directory, roots, hadoopConf), domains)
       TaskFilters.executionId(sparkContext).foreach(Executions.instance.attach(_, (directory, roots))(stored))
@@ -124,7 +124,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   /** Bounds from the table's log. Not read for a single file. */
   private def fromTable(splits: Seq[PartitionedFile]): SplitChooser.FromTable = {
     lazy val wanted = splits.iterator.map(_.urlEncodedPath).toSet
-    val table = DeltaTable.of(scan.relation.location).filterNot(_.fileCount.contains(1L))
+    val table = DeltaTable.forIndex(scan.relation.location).filterNot(_.fileCount.contains(1L))
     val fields = spec.columns.map(c => table.filterNot(_ => c.isPartitionColumn).flatMap(_.field(c.name)))
     val bounds =
       try

@@ -39,7 +39,7 @@ private[operators] final class SourceScan(
   lazy val filtered: SparkPlan =
     try {
       // Before the source gets the filters: it still has all its files.
-      val bounds = if (SourceScan.mayChoose(scan)) SplitBounds.of(scan.scan, spec) else None
+      val bounds = if (SourceScan.mayChoose(scan)) SplitBounds.forScan(scan.scan, spec) else None
       // As Spark's own: of all files. Iceberg reads a table of Parquet and ORC in rows, and what a filter leaves of it may be
       // Parquet only, of which its factory would make batches.
       val factory = scan.readerFactory

@@ -158,7 +158,7 @@ object FilterHistory {
           if (c.place.waits != Wait.No) keep(Waits, tested, if (leftOutUnread(report)) 0 else passed, "")
           if (!inTuples(c.name)) {
             val output = report(ScanCounter.RowsOutput)
-            val isKnown = report.isJudged(i) && (report.isDecisive(i) || (cameToEnd && !report.isOverlooked(i)))
+            val isKnown = report.isEvaluated(i) && (report.isSelective(i) || (cameToEnd && !report.isSkipped(i)))
             // Disabled tests are tried now and then.
             def testsDoNotPay = cameToEnd && !leftOutUnread(report) && tested < output * (1 - giveUp)
             // One that came late may have tested few rows for that. Of few rows all are tested, which costs nothing.
@@ -167,7 +167,7 @@ object FilterHistory {
               val rows = math.max(output, StepTracker.FewRows)
               keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(""))
             }
-            if (isKnown && !report.isDecisive(i)) made(Some(AllPassed))
+            if (isKnown && !report.isSelective(i)) made(Some(AllPassed))
             else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(DoesNotPay))
           }
         case _ =>

@@ -41,7 +41,7 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
     * file sources of DataSource V2 keep conditions on partitions, a recursion has logical plans.
     */
   private def mayHaveUsed(plan: SparkPlan): Boolean =
-    UserFilters.of(SparkAccess.sessionId(session)).nonEmpty && anywhere(plan) {
+    UserFilters.forSession(SparkAccess.sessionId(session)).nonEmpty && anywhere(plan) {
       case _: LocalTableScanExec | _: UnionLoopExec => true
       case b: BatchScanExec => b.scan.isInstanceOf[FileScan]
       case _ => false

@@ -81,8 +81,8 @@ object RowScans {
   private def takes(scan: SparkPlan, column: Attribute): Boolean = scan match {
     case b: BatchScanExec => SourceScan.taken(b).exists(b.conf.resolver(_, column.name))
     case f: FileSourceScanExec =>
-      OrcPredicates.isTold(formatOf(f), f.relation.sparkSession.sparkContext.hadoopConfiguration) &&
-      place(f, column).exists { case (at, _) => at >= 0 && OrcPredicates.takes(f.requiredSchema.fields(at)) }
+      OrcPredicates.usesPredicates(formatOf(f), f.relation.sparkSession.sparkContext.hadoopConfiguration) &&
+      place(f, column).exists { case (at, _) => at >= 0 && OrcPredicates.supports(f.requiredSchema.fields(at)) }
     case _ => false
   }
 

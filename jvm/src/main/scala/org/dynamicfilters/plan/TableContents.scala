@@ -64,6 +64,6 @@ private[plan] object TableContents {
     // Without statistics its size is a constant.
     case f: CatalogFileIndex => f.table.stats.map(s => (s.sizeInBytes, s.rowCount))
     // Others may have to read a log to tell their size.
-    case f => DeltaTable.of(f).map(_.id)
+    case f => DeltaTable.forIndex(f).map(_.id)
   }
 }

@@ -10,7 +10,16 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{FilterCodec, TupleText, ValueFilter}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TopKAccumulator}
+import org.dynamicfilters.state.{
+  FilterRef,
+  FilterTimes,
+  JoinPhase,
+  JoinState,
+  PlanRun,
+  Producer,
+  TopKAccumulator,
+  UserState
+}
 
 /** State of a filter as `dynamic_filters()` shows it. */
 object FilterState extends Enumeration {
@@ -58,7 +67,7 @@ object FilterText {
   /** @param keys
     *   of how many keys' tuples the filter is; there may be more columns, as a union has for each of its branches
     */
-  def of(filter: ValueFilter, columns: Seq[String], keys: Int = 1): FilterText = filter match {
+  def forFilter(filter: ValueFilter, columns: Seq[String], keys: Int = 1): FilterText = filter match {
     case ValueFilter.All => FilterText(filter.form, "true", hasValues = false)
     case ValueFilter.Nothing => FilterText(filter.form, "false", hasValues = false)
     case _ if keys > 1 =>
@@ -93,7 +102,7 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
         s,
         reason,
         generation,
-        FilterText.of(f, state.columnNames, state.keys),
+        FilterText.forFilter(f, state.columnNames, state.keys),
         bytes,
         state.waitedMillis,
         state.readyMillis,
@@ -160,7 +169,7 @@ final class TopKRun(
       else if (ref.producer == Producer.aggregate) "no value was seen"
       else "fewer rows than the limit were seen"
     val reason = disabled.getOrElse(if (generation == 0 && !running) none else null)
-    val text = FilterText.of(filter, columns)
+    val text = FilterText.forFilter(filter, columns)
     FilterView(
       ref.id,
       ref.producer,
@@ -330,3 +339,25 @@ object QueryReports {
   private val Slack = 2L
   val instance = new QueryReports
 }
+
+/** A user's filter in one execution. */
+final case class UserRun(state: UserState) extends FilterRecord {
+  override def view(executionId: Long, running: Boolean): FilterView = {
+    val g = state.newest
+    FilterView(
+      state.ref.id,
+      Producer.user,
+      state.columnNames,
+      FilterState.ready,
+      state.reason.map(why => s"looked at above the scan only: $why").orNull,
+      g.number,
+      FilterText.forFilter(g.filter, state.columnNames),
+      g.sizeBytes,
+      readyMillis = Some(0),
+      times = FilterTimes(state.sinceMillis, state.sinceMillis, state.sinceMillis)
+    )
+  }
+}
+
+/** Marks the relations of our table functions. A query over such a relation gets no report. */
+trait ReportRows

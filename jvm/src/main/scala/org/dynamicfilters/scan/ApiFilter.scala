@@ -5,7 +5,7 @@ import org.dynamicfilters.api.{ColumnFilter, DynamicFilter}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongSet, ObjectValues, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef}
 
-/** A filter as a custom scan gets it.
+/** The filter that a custom scan gets through `org.dynamicfilters.api`.
   *
   * @param domain
   *   type of the scan's column
@@ -18,13 +18,13 @@ final class ApiFilter(val ref: FilterRef, val column: Attribute, val domain: Key
 
   private def now: ValueFilter = ConsumerTask.current(this).getOrElse {
     ref match {
-      // Outside of tasks only a complete filter counts: rows are counted by tasks.
+      // Outside of tasks only a complete filter is used: the filters of running producers belong to tasks.
       case j: JoinRef if j.state != null => j.state.current.map(_.convert(domain)).getOrElse(ValueFilter.All)
       case _ => ValueFilter.All
     }
   }
 
-  // By which rows pass, and not by the column's id: that is normalized in comparisons of plans, where this is an argument.
+  // Compares the column by name. Its id changes when Spark canonicalizes plans, of which this object is an argument.
   override def equals(other: Any): Boolean = other match {
     case that: ApiFilter => that.ref == ref && that.column.name == column.name && that.domain == domain
     case _ => false
@@ -33,6 +33,7 @@ final class ApiFilter(val ref: FilterRef, val column: Attribute, val domain: Key
   override def toString: String = ref.describe(column.name)
 }
 
+/** One state of an [[ApiFilter]], as the custom scan sees it. */
 private[dynamicfilters] final class ApiColumnFilter(filter: ValueFilter, domain: KeyDomain, name: String)
     extends ColumnFilter {
   override def everythingPasses: Boolean = filter == ValueFilter.All
@@ -56,7 +57,7 @@ private[dynamicfilters] final class ApiColumnFilter(filter: ValueFilter, domain:
     case _ => None
   }
 
-  /** Zeros and NaN have several bit patterns: whoever looks them up by equality would find one. */
+  /** Zero and NaN have several bit patterns, of which a lookup by equality would find only one. */
   private def isOneOfSeveral(key: AnyRef): Boolean = (filter, key) match {
     case (ValueFilter.Members(_, keys: LongSet), k: java.lang.Long) => keys.domain.hasManyEncodings(k)
     case _ => false
@@ -68,6 +69,6 @@ private[dynamicfilters] final class ApiColumnFilter(filter: ValueFilter, domain:
 
 private object ApiColumnFilter {
 
-  /** A bitmap may hold many more than anybody wants to see one by one. */
+  /** A bitmap with more members is not listed. */
   val MostValues = 100000L
 }

@@ -4,26 +4,26 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{OwnFailure, Selection, ValueFilter}
 
-/** Leaves rows out of batches that were read in full, with the newest filters: a row that is dropped after it was read is
-  * still not shuffled, sorted and fetched, or looked up by itself in a join's hash table, which costs more than to look at its
-  * key here.
+/** Drops rows from batches that were read in full, with the newest filters. Used by [[LateMaterialization]]. A dropped
+  * row is not shuffled, sorted, fetched or looked up in a join's hash table, which costs more than testing its key
+  * here.
   *
-  * So late materialization need not be chosen for the sake of the exchange where a plain read is cheaper, and filters that
-  * come while a row group is read are used in its next batch.
+  * So a plain read may be chosen if it is cheaper than late materialization, and filters that arrive while a row group
+  * is read apply to its next batch.
   *
   * @param filters
-  *   by column of the spec, as of now
+  *   the current filters, by column of the spec
   * @param columns
-  *   the filtered columns that the file has: position among the spec's columns, and in the batch
-  * @param ofRows
-  *   what looks at several columns, as of now; evaluated after the filters
+  *   the filtered columns that the file has: position in the spec, and in the batch
+  * @param multiColumn
+  *   the current tests of several columns; evaluated after the filters
   * @param tests
-  *   decides by which filters rows are tested
+  *   says which filters are tested
   */
 final class BatchSelector(
     filters: () => IndexedSeq[ValueFilter],
     columns: IndexedSeq[(Int, Int)],
-    ofRows: () => Seq[RowPass],
+    multiColumn: () => Seq[MultiColumnTest],
     tests: RowTests,
     report: ScanReport
 ) extends Logging {
@@ -32,7 +32,7 @@ final class BatchSelector(
   private val selector = new RowSelector(tests)
   private var failed = false
 
-  /** The batch or, in its place, its rows that pass ([[SelectedBatch]]); maybe none. */
+  /** The batch if all rows pass, else its passing rows ([[SelectedBatch]]), maybe none. */
   def apply(batch: ColumnarBatch): ColumnarBatch =
     if (failed || batch.numRows == 0) batch
     else
@@ -51,12 +51,12 @@ final class BatchSelector(
     val active = columns.collect {
       case (i, field) if now(i) != ValueFilter.All && tests.isTaken(i) => RowFilter(i, field, now(i))
     }
-    val passes = ofRows()
+    val passes = multiColumn()
     if (active.isEmpty && passes.isEmpty) batch
     else {
       val n = batch.numRows
       val selection = selector.select(n, batch.column, active, passes)
-      passes.foreach(_.judge())
+      passes.foreach(_.finish())
       if (selection.count == n) batch else selected(batch, selection)
     }
   }

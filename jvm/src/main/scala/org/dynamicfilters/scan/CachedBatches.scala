@@ -6,15 +6,16 @@ import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, LongDomain, ValueFilter}
 
-/** Leaves out cached batches of which no row passes a scan's filters, by the statistics that Spark keeps with each of them.
+/** Skips cached batches without a row that passes the scan's filters, by the statistics that Spark keeps for each
+  * batch.
   *
   * @param columns
-  *   by column of the spec, its position among the cached columns
+  *   by column of the spec, the position among the cached columns
   * @param read
   *   positions of the columns that the query reads, among the cached columns
   * @param isRepeatable
-  *   whether batches that are computed again have the same rows in the same order. If not, below an exchange only filters are
-  *   used whose rows are tested too: then it does not show which batches there were
+  *   whether a recomputed batch has the same rows in the same order. If not, a scan below an exchange uses only filters
+  *   by which rows are tested too, so that its output does not depend on the batches
   */
 final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: IndexedSeq[Int], isRepeatable: Boolean)
     extends Serializable
@@ -22,7 +23,7 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
   import CachedBatches._
   import ScanCounter._
 
-  /** The batches of one partition that may matter; asks for the newest filters before each. */
+  /** The batches of one partition that are read. Uses the newest filters for each batch. */
   def apply(batches: Iterator[CachedBatch]): Iterator[CachedBatch] = TaskScan.current(spec.scanId) match {
     case None => batches
     case Some(task) => batches.filter(mayMatter(_, task))
@@ -43,7 +44,7 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
     else {
       report.add(RowGroups, 1)
       report.add(BytesRead, bytes)
-      // Where rows are tested one by one, they are counted there.
+      // If rows are tested one by one, the test counts them.
       if (!spec.testsBatches) Seq(Rows, RowsOutput).foreach(report.add(_, batch.numRows.toLong))
     }
     kept
@@ -58,7 +59,7 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
 
 object CachedBatches {
 
-  // Of each column: lower and upper bound, how many nulls, rows and bytes.
+  // Layout of the statistics of a column: lower and upper bound, then the numbers of nulls, rows and bytes.
   private val PerColumn = 5
   private val Lower = 0
   private val Upper = 1
@@ -66,11 +67,11 @@ object CachedBatches {
   private val Count = 3
   private val Bytes = 4
 
-  /** What the statistics of a batch say of a column to its filter. Spark leaves NaN out of them: to a filter that lets NaN pass,
-    * the greatest floating point number is not known.
+  /** The bounds of a column in a batch, for its filter. Spark leaves NaN out of its statistics, so the maximum of a
+    * floating point column counts as unknown for a filter that passes NaN.
     *
     * @param column
-    *   its position among the cached columns
+    *   position among the cached columns
     */
   def boundsOf(stats: InternalRow, column: Int, domain: KeyDomain, filter: ValueFilter): ColumnBounds = {
     val at = column * PerColumn
@@ -79,7 +80,7 @@ object CachedBatches {
     if (nulls >= count) ColumnBounds.onlyNulls
     else {
       val (min, max) = (end(Lower), end(Upper))
-      // As they were before the first value: there are NaNs only.
+      // The initial values: all values are NaN.
       if (min != null && max != null && domain.compare(min, max) > 0)
         ColumnBounds(null, null, nulls > 0, mayHaveValues = true)
       else ColumnBounds(min, if (passesNaN(filter, domain)) null else max, nulls > 0, mayHaveValues = true)

@@ -8,23 +8,23 @@ import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.dynamicfilters.tables.DeltaTable
 
-/** Compressed sizes of the columns in the row groups of a split: what a scan of some of them would read, without a look at the
-  * file's footer.
+/** Compressed sizes of the column chunks in the row groups of a split. Tells how many bytes a scan of some columns
+  * would read, without reading the footer.
   *
   * @param columns
   *   paths of the file's leaf columns, in lower case; at most [[ChunkSizes.MaxColumns]]
   * @param middles
-  *   by row group, see [[LearnedRowGroup]]
+  *   by row group, see [[LearnedRowGroup.middle]]
   * @param bytes
   *   by row group and column
   */
 final case class ChunkSizes(columns: Array[String], middles: Array[Long], bytes: Array[Array[Long]]) {
 
-  /** How much room it takes, as a number of [[LearnedRowGroup]]s. */
+  /** Memory that this takes, in units of a [[LearnedRowGroup]]. */
   def weight: Int = middles.length * (columns.length / ChunkSizes.ColumnsPerRowGroup)
 
   /** Bytes of some columns in the row groups whose middle lies in [start, end). */
-  def of(wanted: String => Boolean, start: Long, end: Long): Long = {
+  def bytesOf(wanted: String => Boolean, start: Long, end: Long): Long = {
     val at = columns.indices.filter(i => wanted(columns(i)))
     middles.indices.iterator.filter(g => middles(g) >= start && middles(g) < end).map(g => at.map(bytes(g)(_)).sum).sum
   }
@@ -32,14 +32,14 @@ final case class ChunkSizes(columns: Array[String], middles: Array[Long], bytes:
 
 object ChunkSizes {
 
-  /** Nothing is remembered of files with more: it would take more room than it is worth. */
+  /** Sizes of files with more columns are not kept, because they would take too much memory. */
   val MaxColumns = 256
 
   // A row group's bounds take about 100 bytes.
   private val ColumnsPerRowGroup = 12
 
-  /** Of all columns in some row groups of a file; None of a file with very many columns, or without row groups. */
-  def of(blocks: Seq[BlockMetaData]): Option[ChunkSizes] =
+  /** The sizes of all columns in some row groups of a file; None if there are no row groups or too many columns. */
+  def fromBlocks(blocks: Seq[BlockMetaData]): Option[ChunkSizes] =
     blocks.headOption.map(_.getColumns.asScala).filter(_.size <= MaxColumns).map { columns =>
       ChunkSizes(
         columns.map(c => pathOf(c.getPath.toArray.toSeq)).toArray,
@@ -50,8 +50,8 @@ object ChunkSizes {
 
   def pathOf(parts: Seq[String]): String = parts.mkString(".").toLowerCase(Locale.ROOT)
 
-  /** Which leaf columns of files a scan of this schema reads. Of lists and maps all, though Spark may leave out fields of the
-    * structs in them.
+  /** Whether a scan of this schema reads a leaf column. Counts all leaves of lists and maps, though Spark may skip
+    * fields of structs in them.
     */
   def wanted(schema: StructType): String => Boolean = {
     def paths(parent: Seq[String], f: StructField): Seq[String] = {
@@ -62,7 +62,7 @@ object ChunkSizes {
       }
     }
     val read = schema.fields.iterator.flatMap(paths(Nil, _)).toSet
-    // The leaf, or what it is in. Asked of each column of each split.
+    // Tests the leaf and all its parents. Called for each column of each split.
     leaf =>
       read(leaf) || Iterator
         .iterate(leaf.indexOf('.'))(at => leaf.indexOf('.', at + 1))

@@ -8,7 +8,9 @@ import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
 import org.apache.spark.sql.execution.datasources.parquet.ParquetColumn
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 
-/** Compressed sizes of a scan's columns in a row group, by position in the required schema. */
+/** Compressed sizes of a scan's columns in the row groups of one file, and whether rows can be skipped in them. Columns
+  * are positions in the required schema.
+  */
 final class ColumnBytes(access: ParquetReaderAccess) {
   private def leaves(c: ParquetColumn): Seq[ColumnPath] =
     c.descriptor.map(d => ColumnPath.get(d.getPath: _*)).toSeq ++ c.children.flatMap(leaves)
@@ -35,34 +37,34 @@ final class ColumnBytes(access: ParquetReaderAccess) {
     lastSizes
   }
 
-  def of(block: BlockMetaData, field: Int): Long = paths(field).map(sizes(block).getOrElse(_, 0L)).sum
+  def columnBytes(block: BlockMetaData, field: Int): Long = paths(field).map(sizes(block).getOrElse(_, 0L)).sum
   def requested(block: BlockMetaData): Long = sizes(block).valuesIterator.sum
 
-  /** Bytes of the columns in all row groups of the split, those that static predicates exclude included. */
-  def ofSplit: Long = access.fileReader.getFooter.getBlocks.asScala.iterator
+  /** Bytes of the columns in all row groups of the split, including those that static predicates exclude. */
+  def splitBytes: Long = access.fileReader.getFooter.getBlocks.asScala.iterator
     .map(_.getColumns.asScala.iterator.filter(c => wanted(c.getPath)).map(_.getTotalSize).sum)
     .sum
 
-  /** Compressed bytes read for some rows of a row group: of the pages that hold them, dictionaries included.
+  /** Compressed bytes read for some rows of a row group: of the pages that hold these rows, and of dictionaries.
     *
-    * Counted from metadata, because parquet-java reads in other threads, which thread statistics do not see.
+    * Counted from metadata: parquet-java reads in other threads, which file system statistics of this thread miss.
     *
     * @param rows
     *   None for all rows
     */
-  def read(reader: ParquetFileReader, group: Int, fields: Option[Seq[Int]], rows: Option[RowSet]): Long = {
+  def read(reader: ParquetFileReader, group: Int, fields: Option[Seq[Int]], rows: Option[RowRanges]): Long = {
     var bytes = 0L
     eachPart(reader, group, fields, rows)((_, _, n) => bytes += n)
     bytes
   }
 
-  /** Notes what is read of a row group, as [[read]]: once as read, and the rest of the times as read again. */
+  /** Adds the bytes of [[read]] to the report: the first time as read, later as read again. */
   def count(
       report: ScanReport,
       reader: ParquetFileReader,
       group: Int,
       fields: Option[Seq[Int]],
-      rows: Option[RowSet]
+      rows: Option[RowRanges]
   ): Unit = {
     if (group != seenGroup) {
       seen.clear()
@@ -87,7 +89,7 @@ final class ColumnBytes(access: ParquetReaderAccess) {
     report.add(ScanCounter.BytesReadAgain, again)
   }
 
-  // What was read of the columns of the row group that is being read.
+  // What was read of a column in the current row group.
   private final class Seen {
     val parts = new java.util.BitSet
     var bytes = 0L
@@ -96,11 +98,11 @@ final class ColumnBytes(access: ParquetReaderAccess) {
   private val seen = scala.collection.mutable.HashMap.empty[ColumnPath, Seen]
   private var seenGroup = -1
 
-  // Part of a column chunk: the dictionary is the first, its pages come after it.
+  // Numbers the parts of a column chunk: 0 is the dictionary, page i is i + 1.
   private val Whole = -1
 
-  /** Calls `f` with column, part of its chunk and bytes, for all that has to be read. */
-  private def eachPart(reader: ParquetFileReader, group: Int, fields: Option[Seq[Int]], rows: Option[RowSet])(
+  /** Calls `f` with column, part of the column chunk and bytes for each part to be read. */
+  private def eachPart(reader: ParquetFileReader, group: Int, fields: Option[Seq[Int]], rows: Option[RowRanges])(
       f: (ColumnPath, Int, Long) => Unit
   ): Unit = {
     val block = reader.getRowGroups.get(group)
@@ -124,17 +126,17 @@ final class ColumnBytes(access: ParquetReaderAccess) {
     }
   }
 
-  /** Whether rows of it can be skipped; see [[SelectedRows]].
+  /** Whether [[SelectedRows]] can skip rows of the row group.
     *
-    * Not in delta encodings: Spark's vectorized reader (seen on 4.2.0) loses its place in a DELTA_BINARY_PACKED page when it
-    * skips rows, and returns wrong values.
+    * Rows cannot be skipped in delta encodings: Spark's vectorized reader (seen on 4.2.0) loses its position in a
+    * DELTA_BINARY_PACKED page when it skips rows, and returns wrong values.
     */
   def canSkipRows(block: BlockMetaData): Boolean = { sizes(block); lastSkippable && (flat || lastIndexed) }
 
   /** Whether rows can be skipped and every requested column has an offset index. */
   def hasPageIndex(block: BlockMetaData): Boolean = { sizes(block); lastSkippable && lastIndexed }
 
-  /** How many of the rows of the split's row groups are SQL NULL, from 0 to 1; None where footers do not say, or it is nested. */
+  /** Share of NULLs in the split, from 0 to 1; None if the footer lacks null counts or the column is nested. */
   def nullShare(field: Int): Option[Double] = paths(field) match {
     case Seq(path) if flat =>
       val chunks = access.fileReader.getRowGroups.asScala.flatMap(_.getColumns.asScala.find(_.getPath == path))
@@ -145,8 +147,8 @@ final class ColumnBytes(access: ParquetReaderAccess) {
     case _ => None
   }
 
-  /** Whether a row group may have so many different values of the column, by the size of its dictionary, which is seldom
-    * compressed to less than half, or, of texts, to less than an eighth.
+  /** Whether a row group may have this many distinct values of the column, by the size of the dictionary page.
+    * Compression seldom reduces a dictionary to less than half, or to less than an eighth for strings.
     */
   def mayHaveDistinct(block: BlockMetaData, field: Int, values: Long): Boolean = paths(field) match {
     case Seq(path) =>
@@ -156,7 +158,7 @@ final class ColumnBytes(access: ParquetReaderAccess) {
         val width = c.getPrimitiveType.getPrimitiveTypeName match {
           case PrimitiveTypeName.INT64 | PrimitiveTypeName.DOUBLE => 8
           case PrimitiveTypeName.INT32 | PrimitiveTypeName.FLOAT => 4
-          // Each has its length beside it.
+          // A value is stored with its length.
           case _ => 1
         }
         stats == null || stats.hasNonDictionaryEncodedPages || c.getDictionaryPageOffset <= 0 || bytes <= 0 ||

@@ -9,9 +9,9 @@ import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.util.SerializableConfiguration
 
-/** Hadoop configurations as broadcasts, where that of Spark's reader is not found. To serialize and compress one takes some
-  * 2 ms, and those of a session's queries are alike: the newest few are kept. What is forgotten is removed by Spark's cleaner
-  * once no query needs it.
+/** Caches broadcasts of Hadoop configurations, for scans whose Spark reader does not expose its own broadcast. Creating
+  * one takes 2 ms, and the configurations of a session's queries are mostly equal. Spark's ContextCleaner removes a
+  * broadcast that is neither cached nor used.
   */
 object ConfBroadcasts {
   private type Values = Map[String, String]
@@ -21,11 +21,11 @@ object ConfBroadcasts {
     override def removeEldestEntry(e: JMap.Entry[Values, Broadcast[SerializableConfiguration]]): Boolean = size > Most
   }
 
-  def of(sc: SparkContext, conf: Configuration): Broadcast[SerializableConfiguration] = synchronized {
+  def get(sc: SparkContext, conf: Configuration): Broadcast[SerializableConfiguration] = synchronized {
     val values = conf.iterator.asScala.map(e => e.getKey -> e.getValue).toMap
     kept.computeIfAbsent(values, _ => sc.broadcast(new SerializableConfiguration(conf)))
   }
 
-  /** The application has ended, and its broadcasts with it. */
+  /** Drops all, at the end of the application. */
   def clear(): Unit = synchronized(kept.clear())
 }

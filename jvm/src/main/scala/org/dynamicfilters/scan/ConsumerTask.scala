@@ -10,7 +10,7 @@ import org.dynamicfilters.state.{JoinRef, RunningTasks, ScanInTask}
 
 /** The filters of custom scans in one task.
   *
-  * Nothing of an execution is in the filters that a scan holds (a plan may be executed twice); they find this object through
+  * A scan's filters hold nothing of an execution, because a plan may be executed twice. They find this object through
   * the running task.
   */
 private final class ConsumerTask(
@@ -44,7 +44,7 @@ private final class ConsumerTask(
       }
   }
 
-  /** The scan goes on with this partition of its RDD. */
+  /** Called when the scan starts to read a partition. */
   def reads(partition: Int): Unit = fixed.foreach(_.reads(partition))
   override def close(): Unit = fixed.foreach(_.finish())
 }
@@ -52,14 +52,14 @@ private final class ConsumerTask(
 object ConsumerTask {
   private[scan] final case class Key(filters: IndexedSeq[(Long, KeyDomain)])
 
-  /** What the running task knows of a filter; None outside of a task, or where nothing is known. */
+  /** The filter in the running task; None outside of a task, or if nothing is known yet. */
   private[scan] def current(filter: ApiFilter): Option[ValueFilter] =
     Option(TaskContext.get())
       .flatMap(RunningTasks.find)
       .flatMap(_.all[ConsumerTask].flatMap(_.current(filter)).nextOption())
 }
 
-/** Announces the filters of a custom scan to each task before the scan's own RDD starts. */
+/** Creates the [[ConsumerTask]] of each task before the custom scan's own RDD starts. */
 final class ConsumerTaskRDD[T: ClassTag](
     prev: RDD[T],
     filters: IndexedSeq[ApiFilter],

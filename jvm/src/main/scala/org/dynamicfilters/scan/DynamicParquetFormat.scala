@@ -17,15 +17,15 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.OwnFailure
 
-/** A Parquet format, Spark's or a table format's own, whose reader consults dynamic filters.
+/** Wraps a Parquet format, Spark's or a table format's own, with a reader that uses dynamic filters.
   *
-  * A subclass, because Spark asks `isInstanceOf[ParquetFileFormat]`. Its `equals` makes every subclass equal to it, so the
-  * relation that carries it differs in an option as well, else Spark's tree transformations would drop the change.
+  * A subclass, because Spark tests `isInstanceOf[ParquetFileFormat]`. ParquetFileFormat equals each subclass, so
+  * Spark's tree transformations would drop the change if the relation did not differ in an option too.
   *
   * @param plain
-  *   the format that Spark planned; everything that a scan asks of its format is its answer
+  *   the format that Spark planned, to which everything else is delegated
   * @param countsRows
-  *   see [[DynamicFileReader]]; asked when `plain` makes a reader, of it, the session and the required schema
+  *   see [[DynamicFileReader]]; called with `plain`, the session and the required schema when a reader is made
   */
 final class DynamicParquetFormat(
     spec: ScanSpec,
@@ -76,18 +76,19 @@ final class DynamicParquetFormat(
   }
 }
 
-/** Opens files for a scan: not at all where a filter excludes them, else through [[DynamicFileIterator]].
+/** Opens files for a scan through [[DynamicFileIterator]]. Does not open files that a filter excludes.
   *
   * @param skipsCorrupt
-  *   whether [[CorruptFiles]] are ignored: then files are read as in stock Spark
+  *   whether [[CorruptFiles]] are ignored, so that files are read as in stock Spark
   * @param countsRows
-  *   whether the format knows a row by counting those before it in the file: then files are left out as a whole or not at all
+  *   whether the format identifies rows by counting the rows before them in the file (Delta's deletion vectors), so
+  *   that only whole files may be skipped
   */
 final class DynamicFileReader(
     spec: ScanSpec,
     plain: PartitionedFile => Iterator[InternalRow],
-    skipsCorrupt: Boolean = false,
-    countsRows: Boolean = false
+    skipsCorrupt: Boolean,
+    countsRows: Boolean
 ) extends (PartitionedFile => Iterator[InternalRow])
     with Serializable
     with Logging {
@@ -116,7 +117,7 @@ final class DynamicFileReader(
           case a if countsRows =>
             Left((a, "deleted rows are found by counting: files are left out as a whole only"))
           case None => Left((None, "the reader is not Spark's vectorized one"))
-          // Encrypted footers may hide statistics; such files pass untouched.
+          // Encrypted footers may lack statistics, so encrypted files are read as in stock Spark.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
             Left((Some(a), "the file is encrypted"))
           case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
@@ -133,9 +134,9 @@ final class DynamicFileReader(
     }
   }
 
-  /** All of a split is read, as in stock Spark. */
+  /** Counts a split that is read in full. */
   private def countAll(task: TaskScan, a: ParquetReaderAccess): Unit = {
-    val (groups, bytes) = (a.fileReader.getRowGroups.size.toLong, new ColumnBytes(a).ofSplit)
+    val (groups, bytes) = (a.fileReader.getRowGroups.size.toLong, new ColumnBytes(a).splitBytes)
     Seq(
       RowGroups -> groups,
       Rows -> a.totalRowCount,
@@ -165,17 +166,17 @@ final class DynamicFileReader(
     }
 }
 
-/** Rows of a reader that does not tell how many there are: they are counted as they come.
+/** Counts the rows of a reader that does not tell their number.
   *
   * @param rows
-  *   `InternalRow`s or `ColumnarBatch`es, which Spark's readers pass for rows: no element may be cast to its static type
+  *   `InternalRow`s, or `ColumnarBatch`es under the static type of rows, so elements must not be cast to that type
   */
 private final class SeenRows(rows: Iterator[AnyRef], task: TaskScan) extends Iterator[AnyRef] with Closeable {
   import ScanCounter._
 
   override def hasNext: Boolean = rows.hasNext
 
-  // Not counted at the task's end: it would keep all readers until then.
+  // Counted at once, because counting at the task's end would keep all readers alive until then.
   override def next(): AnyRef = {
     val row = rows.next()
     val n = row match {
@@ -198,7 +199,7 @@ private object SeenRows {
     new SeenRows(rows.asInstanceOf[Iterator[AnyRef]], task).asInstanceOf[Iterator[InternalRow]]
 }
 
-/** 64-bit hash of a path, to count distinct files without sending their names. */
+/** A 64-bit hash of a path, to count distinct files without sending their names. */
 private[scan] object PathHash {
   def apply(path: String): Long = {
     var h = 1125899906842597L
@@ -208,10 +209,10 @@ private[scan] object PathHash {
   }
 }
 
-/** Spark's iterator over a split, with row groups chosen by [[DynamicRowGroups]].
+/** Wraps Spark's iterator over a split, and gives its reader the row groups chosen by [[DynamicRowGroups]].
   *
-  * Returns what Spark's iterator returns: batches or rows. The reader learns of a row group only when all rows before it have
-  * been returned, so each choice is made as late as possible, with the newest filters.
+  * Returns batches or rows as Spark's iterator does. The next row group is chosen only after all earlier rows were
+  * returned, so with the newest filters.
   */
 final class DynamicFileIterator(
     rows: Iterator[InternalRow],

@@ -18,18 +18,18 @@ import org.apache.hadoop.fs.FileSystem
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.exchange.Worker
 
-/** What the file system says, in one query, of files that learned statistics would exclude.
+/** Asks the file system, once per query and process, whether files that learned statistics would exclude are unchanged.
   *
-  * A listing may be older than a file's content, and stock Spark would open the file and read the real footer. So a file is
-  * left out only if it is still the one that the statistics were learned of. Each file is asked for once a query and process.
+  * A listing may be stale, and stock Spark would open the file and read its current footer. So a file is skipped only
+  * if it is still the one that the statistics were learned from.
   */
 final class FileChecks {
   import FileChecks._
 
-  // By path; None for a file that is missing.
+  // By path; None for a missing file.
   private val answers = new ConcurrentHashMap[String, Option[FileIdentity]]()
 
-  /** Whether the file is the one that was listed, hence the one that statistics found for it were learned of.
+  /** Whether the file still is the listed one, so that the statistics found for it are valid.
     *
     * @return
     *   None if the file system has not answered
@@ -37,8 +37,8 @@ final class FileChecks {
   def isAsListed(file: PartitionedFile): Option[Boolean] =
     Option(answers.get(file.urlEncodedPath)).map(_.contains(FileIdentity.listed(file)))
 
-  /** As [[isAsListed]], and asks the file system if that was not done before. It takes less than to open the file, which is what
-    * stock Spark would do.
+  /** As [[isAsListed]], but asks the file system if necessary. That is cheaper than opening the file, as stock Spark
+    * would.
     */
   def ask(file: PartitionedFile, conf: Configuration): Option[Boolean] = {
     if (!answers.containsKey(file.urlEncodedPath))
@@ -47,13 +47,13 @@ final class FileChecks {
     isAsListed(file)
   }
 
-  /** Asks for many files at once, and waits for the answers for so long at most.
+  /** Asks for many files in parallel, and waits for the answers for a limited time.
     *
     * @param scanned
-    *   all files of the scan, to find out of how many files of their folders they are
+    *   all files of the scan, to count the scanned files of each folder
     * @param millis
-    *   files without an answer by then are asked for by the tasks that would read them. All scans of a query together wait
-    *   for twice as long, as Spark may start them one after the other
+    *   longest wait. Later the tasks that would read a file ask for it. All scans of a query together wait at most
+    *   twice as long, because Spark may start them one after the other
     */
   def askAll(
       files: Seq[PartitionedFile],
@@ -69,7 +69,7 @@ final class FileChecks {
       val deadline = start + math.min(TimeUnit.MILLISECONDS.toNanos(millis), left(millis))
       if (deadline > start) try {
         wanted.groupBy(f => folderOf(f.urlEncodedPath)).foreach { case (folder, fs) =>
-          // Here, because it depends on the user that the thread works for.
+          // On this thread, because the file system depends on the thread's user.
           val system = fs.head.toPath.getFileSystem(conf)
           val files = inFolder.getOrElse(folder, 0)
           if (fs.length >= MinToList && fs.length * MostListedPerFile >= files)
@@ -86,12 +86,12 @@ final class FileChecks {
 
   private def one(system: FileSystem, file: PartitionedFile): Unit = {
     val answer =
-      try Some(FileIdentity.of(system.getFileStatus(file.toPath)))
+      try Some(FileIdentity.fromStatus(system.getFileStatus(file.toPath)))
       catch { case _: FileNotFoundException => None }
     answers.put(file.urlEncodedPath, answer)
   }
 
-  /** Files of one folder by listing it, unless it turns out to hold many others. */
+  /** Asks for files of one folder by listing it. Stops if the folder has too many other files. */
   private def list(system: FileSystem, files: Seq[PartitionedFile], most: Long, deadline: Long): Unit = {
     val paths = files.map(f => f.toPath.getName -> f.urlEncodedPath).toMap
     val found = system.listStatusIterator(files.head.toPath.getParent)
@@ -101,24 +101,24 @@ final class FileChecks {
       val status = found.next()
       listed += 1
       if (left.remove(status.getPath.getName))
-        answers.put(paths(status.getPath.getName), Some(FileIdentity.of(status)))
+        answers.put(paths(status.getPath.getName), Some(FileIdentity.fromStatus(status)))
     }
   }
 }
 
 object FileChecks {
 
-  /** Why a file is read that learned statistics would exclude. */
+  /** The reason in reports, if a file is read that learned statistics would exclude. */
   val Changed = "a file was written anew since its statistics were learned"
 
   private val PatienceMillis = 2000L
   private val Threads = 8
 
-  // Threads end after it.
+  // Idle threads end after this time.
   private val IdleMillis = 1000L
 
-  /** Files of one folder from which on the folder is listed, if it holds no more than that many others for each of them: an
-    * object store lists 1,000 files in the time of one.
+  /** From this many files a folder is listed instead of asking for each file, if at most MostListedPerFile files are
+    * listed for each wanted one. An object store lists 1,000 files in the time of one request.
     */
   private val MinToList = 8
   private val MostListedPerFile = 4
@@ -142,15 +142,15 @@ object FileChecks {
 
   private def folderOf(path: String): String = path.substring(0, path.lastIndexOf('/') + 1)
 
-  // When a request was begun or answered last.
+  // When a request last began or ended.
   @volatile private var moved = System.nanoTime()
 
-  /** Whether each thread hangs in a request: whoever asks now would wait for nothing. */
+  /** Whether all threads hang in requests, so that new requests would wait in vain. */
   private def isStuck: Boolean =
     pool.getActiveCount >= Threads && System.nanoTime() - moved > TimeUnit.MILLISECONDS.toNanos(PatienceMillis)
 
-  /** Makes requests in parallel until all are answered or the time is over; those that fail have no answer. None are made as
-    * long as earlier ones hang, of whatever file system.
+  /** Runs requests in parallel until all are done or the deadline has passed. Failures are ignored. Runs none while
+    * earlier requests hang, even on another file system.
     */
   private[scan] def all(requests: ConcurrentLinkedQueue[() => Unit], deadline: Long): Unit = if (!isStuck) {
     val done = new CountDownLatch(requests.size)

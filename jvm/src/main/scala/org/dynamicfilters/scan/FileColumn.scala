@@ -2,21 +2,28 @@ package org.dynamicfilters.scan
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.parquet.column.ColumnDescriptor
+import org.apache.parquet.column.{ColumnDescriptor, Dictionary}
 import org.apache.parquet.column.page.DictionaryPageReadStore
 import org.apache.parquet.column.statistics.Statistics
+import org.apache.parquet.column.values.bloomfilter.BloomFilter
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnChunkMetaData, ColumnPath}
+import org.apache.parquet.io.api.Binary
+import org.apache.parquet.schema.PrimitiveType
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName._
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
 import org.dynamicfilters.scan.Pruner.PageBounds
 
-/** What a file's footer, page index, dictionary and bloom filter say of one filtered column.
+/** Reads one filtered column's statistics from a file: footer, page index, dictionary and bloom filter. Used by
+  * [[DynamicRowGroups]], and by [[FooterReads]] on the driver.
   *
-  * Everything here may be absent or unusable; the answer is then "unknown", which excludes nothing.
+  * Missing or unusable statistics give `unknown` bounds or None, which exclude nothing.
   *
   * @param ordinal
-  *   position in the scan's required schema
+  *   position in the required schema
   */
 final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDomain) {
   private val reader: ParquetFileReader = access.fileReader
@@ -30,22 +37,22 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
     else
       descriptor.flatMap { d =>
         val stored = reader.getFileMetaData.getSchema.getColumnDescription(d.getPath).getPrimitiveType
-        ParquetKeys.of(domain, stored, legacyCalendar = access.datetimeRebaseMode != "CORRECTED")
+        ParquetKeys.forType(domain, stored, legacyCalendar = access.datetimeRebaseMode != "CORRECTED")
       }
 
-  /** Whether the column's values can be read from this file at all; a missing one is constant. */
+  /** Whether the file has the column. A missing column is constant. */
   def isStored: Boolean = inFile
 
   def chunk(block: BlockMetaData): Option[ColumnChunkMetaData] =
     if (!inFile) None else path.flatMap(p => block.getColumns.asScala.find(_.getPath == p))
 
-  /** From the footer. */
+  /** Bounds from the footer. */
   def bounds(block: BlockMetaData): ColumnBounds =
     if (!inFile) { if (hasDefault) ColumnBounds.unknown else ColumnBounds.onlyNulls }
     else
       chunk(block).map(boundsOf).getOrElse(ColumnBounds.unknown)
 
-  /** How many rows are SQL NULL, from the footer; None where it does not say. */
+  /** Number of NULLs, from the footer; None if unknown. */
   def nulls(block: BlockMetaData): Option[Long] =
     chunk(block).flatMap(c => Option(c.getStatistics)).filter(_.isNumNullsSet).map(_.getNumNulls)
 
@@ -61,7 +68,7 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
         keys match {
           case Some(k) if s.hasNonNullValue =>
             val (min, max) = (s.genericGetMin.asInstanceOf[AnyRef], s.genericGetMax.asInstanceOf[AnyRef])
-            // A NaN as minimum comes from writers that did not leave it out; then neither end is to be trusted.
+            // Some writers do not leave NaN out; then neither bound is reliable.
             if (isNaN(min) || isNaN(max)) ColumnBounds(null, null, nulls, mayHaveValues = true)
             else ColumnBounds(k.key(min), if (k.upperReliable) k.key(max) else null, nulls, mayHaveValues = true)
           case _ => ColumnBounds(null, null, nulls, mayHaveValues = true)
@@ -75,7 +82,7 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
     case _ => false
   }
 
-  /** Bounds of the column's pages, None where the file has no page index for the column. */
+  /** Bounds of the column's pages; None without a page index. */
   def pages(block: BlockMetaData): Option[Iterator[PageBounds]] =
     for {
       k <- keys
@@ -98,7 +105,8 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
       }
     }
 
-  /** Whether the chunk's dictionary holds a value that passes; None where the chunk is not dictionary-encoded throughout. */
+  /** Whether the dictionary has a value that passes; None if not all pages of the column chunk are dictionary-encoded.
+    */
   def dictionaryCouldPass(block: BlockMetaData, filter: ValueFilter): Option[Boolean] =
     for {
       k <- keys
@@ -113,22 +121,58 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
       val known = values.toArray
       val s: Statistics[_] = c.getStatistics
       val nulls = s == null || !s.isNumNullsSet || s.getNumNulls > 0
-      // A value that says nothing may be any value.
+      // null is an unknown value.
       known.contains(null) || filter.couldPassAny(known.iterator, nulls)
     }
 
-  /** Whether the Parquet bloom filter knows one of the filter's points; None where there are no points or no bloom filter. */
+  /** Whether the Parquet bloom filter may contain one of the filter's points; None if there are no points or no bloom
+    * filter.
+    */
   def bloomCouldPass(block: BlockMetaData, filter: ValueFilter): Option[Boolean] =
     for {
       points <- filter.points
-      // Where a stored value is not the one that is read, as of an int read as a byte, its hash says nothing.
+      // Without `keys`, stored values differ from those that are read (for example an int read as a byte), and so do
+      // their hashes.
       _ <- keys
       c <- chunk(block)
       if c.getBloomFilterOffset >= 0
-      // Points are in today's calendar, the bloom filter holds what is stored.
+      // Points are in the Gregorian calendar, stored values may be in the legacy one.
       if access.datetimeRebaseMode == "CORRECTED"
       bloom <- Option(reader.readBloomFilter(c))
-      hashes = points.map(BloomHashes.of(bloom, descriptor.get.getPrimitiveType, domain, _))
+      hashes = points.map(BloomHashes.hash(bloom, descriptor.get.getPrimitiveType, domain, _))
       if hashes.forall(_.isDefined)
     } yield hashes.exists(h => bloom.findHash(h.get))
+}
+
+/** Reads values of a dictionary page as objects. */
+private[scan] object DictionaryValues {
+  def stored(d: Dictionary, column: ColumnDescriptor, id: Int): AnyRef =
+    column.getPrimitiveType.getPrimitiveTypeName match {
+      case INT32 => Int.box(d.decodeToInt(id))
+      case INT64 => Long.box(d.decodeToLong(id))
+      case FLOAT => Float.box(d.decodeToFloat(id))
+      case DOUBLE => Double.box(d.decodeToDouble(id))
+      case BOOLEAN => Boolean.box(d.decodeToBoolean(id))
+      case _ => d.decodeToBinary(id)
+    }
+}
+
+/** Hashes keys as Parquet's bloom filters do. They hash stored values, so this works only if the key is the stored
+  * value.
+  */
+private[scan] object BloomHashes {
+
+  /** @return
+    *   None if the stored form of the key is not certain
+    */
+  def hash(bloom: BloomFilter, stored: PrimitiveType, domain: KeyDomain, key: AnyRef): Option[Long] =
+    (domain.dataType, stored.getPrimitiveTypeName) match {
+      case (ByteType | ShortType | IntegerType | DateType, INT32) =>
+        Some(bloom.hash(key.asInstanceOf[java.lang.Long].intValue))
+      case (LongType, INT64) => Some(bloom.hash(key.asInstanceOf[java.lang.Long].longValue))
+      case (_: StringType, BINARY) =>
+        Some(bloom.hash(Binary.fromConstantByteArray(key.asInstanceOf[UTF8String].getBytes)))
+      case (BinaryType, BINARY) => Some(bloom.hash(Binary.fromConstantByteArray(key.asInstanceOf[Array[Byte]])))
+      case _ => None
+    }
 }

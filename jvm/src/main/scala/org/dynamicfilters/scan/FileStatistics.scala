@@ -7,46 +7,64 @@ import java.util.concurrent.locks.ReentrantLock
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.FileStatus
 import org.apache.parquet.hadoop.metadata.BlockMetaData
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
-/** What is known of one column in one row group.
+/** Distinguishes a file from one written later to the same path.
+  *
+  * @param length
+  *   bytes
+  * @param modified
+  *   modification time, milliseconds since 1970
+  */
+final case class FileIdentity(length: Long, modified: Long)
+
+object FileIdentity {
+  def fromStatus(status: FileStatus): FileIdentity = FileIdentity(status.getLen, status.getModificationTime)
+
+  /** The identity in the query's listing, which may be stale: views and cached tables keep their listings. */
+  def listed(file: PartitionedFile): FileIdentity = FileIdentity(file.fileSize, file.modificationTime)
+}
+
+/** Statistics of one column in one row group.
   *
   * @param middle
   *   byte offset of the row group's middle, by which Parquet assigns row groups to splits
   * @param bytes
-  *   compressed size of all its columns
+  *   compressed size of all columns of the row group
   */
 final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: ColumnBounds) {
 
-  /** Whether Parquet may assign it to a split. A footer has sizes of row groups beside those of their columns, by which Parquet
-    * goes and which its metadata does not show: they need not be the same. So it may be any split that has a part of it; and of
-    * a split that has a part of none nothing is known.
+  /** Whether Parquet may assign the row group to the split. Parquet goes by sizes that its metadata API does not show
+    * and that may differ from the sums of the columns' sizes. So this is true for all splits that overlap the row
+    * group.
     */
   def mayBeOf(start: Long, end: Long): Boolean = middle - bytes / 2 < end && middle + (bytes + 1) / 2 > start
 
-  /** Whether reports count it in a split: of the splits of a file it is one. */
+  /** Whether reports count the row group in the split: true for exactly one split of a file. */
   def countsIn(start: Long, end: Long): Boolean = start <= middle && middle < end
 }
 
 object LearnedRowGroup {
-  def of(block: BlockMetaData, bounds: ColumnBounds): LearnedRowGroup =
+  def fromBlock(block: BlockMetaData, bounds: ColumnBounds): LearnedRowGroup =
     LearnedRowGroup(middle(block), block.getRowCount, block.getCompressedSize, bounds)
 
-  /** As Parquet assigns row groups to splits (ParquetMetadataConverter). */
+  /** The offset by which Parquet assigns row groups to splits (ParquetMetadataConverter). */
   def middle(block: BlockMetaData): Long = block.getStartingPos + block.getCompressedSize / 2
 }
 
-/** What a task learned of one column in one split of a file.
+/** Statistics that a task has learned of one column in one split of a file.
   *
   * @param identity
-  *   of the file that was opened
+  *   identity of the opened file
   * @param start
   *   first byte of the split
   * @param end
-  *   first byte after it
+  *   first byte after the split
   * @param sizes
-  *   of all columns; with one of the split's columns only
+  *   sizes of all columns, sent with one of the split's columns
   */
 final case class LearnedSplit(
     path: String,
@@ -58,30 +76,30 @@ final case class LearnedSplit(
     sizes: Option[ChunkSizes] = None
 )
 
-/** Column statistics of files that earlier queries have opened, on the driver.
+/** Cache of column statistics of files that earlier queries have opened. On the driver.
   *
-  * A file is known by path, length and modification time, as they were when it was opened. What is found for a listed file
-  * orders and estimates; it excludes data only where [[FileChecks]], or opening the file, showed that the file is still that
-  * one. A file modified within [[FileStatistics.SettledMillis]] before it
-  * was read is not remembered: it could be written anew with the same length and time (the "racy" problem of git's index).
+  * A file is identified by path, length and modification time when it was opened. Statistics order and estimate; they
+  * exclude data only if [[FileChecks]], or opening the file, has shown that the file is unchanged. A file modified
+  * within [[FileStatistics.SettledMillis]] before it was read is not stored: it could be rewritten with the same length
+  * and time (git's "racy index" problem).
   *
-  * Bounded by row groups, least recently used files first.
+  * Bounded by the number of row groups. Drops the least recently used files first.
   */
 final class FileStatistics(maxRowGroups: Int) {
   import FileStatistics._
-  private val files = new java.util.LinkedHashMap[FileId, OfFile](64, 0.75f, true)
+  private val files = new java.util.LinkedHashMap[FileId, FileEntry](64, 0.75f, true)
   private var rowGroups = 0
   private var changes = 0L
   private val arrived = new ConcurrentLinkedQueue[LearnedSplit]()
   private val waiting = new AtomicInteger
 
-  /** Takes what a task learned, mostly without a lock. Where nobody asks, as an application that executes the same plans again
-    * and again plans nothing, it does not wait for that.
+  /** Adds what a task has learned, mostly without a lock. Queued splits are merged by the next reader, or here if many
+    * are queued.
     */
   def offer(split: LearnedSplit): Unit = {
     arrived.add(split)
     val now = waiting.incrementAndGet()
-    // Called on the scheduler's thread: whoever holds the lock may be writing all of a table, and takes it in then.
+    // Called on the scheduler's thread, which must not wait for the lock. Its holder merges the queue later.
     if (now >= MostWaiting && lock.tryLock())
       try absorb()
       finally lock.unlock()
@@ -96,7 +114,7 @@ final class FileStatistics(maxRowGroups: Int) {
   }
 
   /** @return
-    *   the row groups of the split [start, end) if all of them are known
+    *   the row groups of the split [start, end), if all are known
     */
   def find(
       path: String,
@@ -123,7 +141,7 @@ final class FileStatistics(maxRowGroups: Int) {
     }
 
   /** @return
-    *   compressed bytes of the wanted leaf columns in the split [start, end), if they are known
+    *   compressed bytes of the wanted leaf columns in the split [start, end), if known
     */
   def bytes(path: String, identity: FileIdentity, start: Long, end: Long)(wanted: String => Boolean): Option[Long] =
     locked {
@@ -132,19 +150,19 @@ final class FileStatistics(maxRowGroups: Int) {
         file.sizes
           .get((start, end))
           .orElse(file.sizes.collectFirst { case ((s, e), sizes) if s <= start && e >= end => sizes })
-          .map(_.of(wanted, start, end))
+          .map(_.bytesOf(wanted, start, end))
       }
     }
 
-  /** Another one whenever more is known. */
+  /** Changes whenever statistics are added. */
   def version: Long = locked { absorb(); changes }
 
-  /** What is known of files below one of the roots, least recently used first.
+  /** Statistics of files below one of the roots, least recently used first.
     *
     * @param roots
-    *   paths of folders or files, encoded as URIs
+    *   paths of folders or files, as URL-encoded URIs
     * @param most
-    *   as many row groups; the least recently used files are left out first
+    *   largest number of row groups; the least recently used files are left out first
     */
   def below(roots: Seq[String], most: Int): Seq[FileRecord] = locked {
     absorb()
@@ -164,7 +182,7 @@ final class FileStatistics(maxRowGroups: Int) {
     var s = arrived.poll()
     while (s != null) {
       waiting.decrementAndGet()
-      val file = files.computeIfAbsent(FileId(s.path, s.identity), _ => new OfFile)
+      val file = files.computeIfAbsent(FileId(s.path, s.identity), _ => new FileEntry)
       val column = file.columns.getOrElseUpdate(s.column, new Column)
       val old = column.splits.put((s.start, s.end), s.rowGroups)
       old match {
@@ -192,7 +210,7 @@ final class FileStatistics(maxRowGroups: Int) {
     }
   }
 
-  /** Splits that wait, for tests. */
+  /** Queued splits, for tests. */
   private[scan] def waitingNow: Int = waiting.get
 
   /** Row groups held, for tests. */
@@ -202,10 +220,10 @@ final class FileStatistics(maxRowGroups: Int) {
 
 object FileStatistics {
 
-  /** Whether a file is in one of the folders, or is one itself.
+  /** Whether a file is one of the roots or below one of them.
     *
     * @param roots
-    *   URIs, encoded. Of a table of partitions each folder may be one
+    *   URL-encoded URIs; possibly each partition's folder
     */
   def isBelow(roots: Seq[String]): String => Boolean = {
     val folders = roots.iterator.map(r => plain(r).stripSuffix("/")).toSet
@@ -217,14 +235,14 @@ object FileStatistics {
         .exists(at => folders(path.substring(0, at)))
   }
 
-  // Hadoop writes `file:/a` and `file:///a`.
+  // Hadoop writes both `file:/a` and `file:///a`.
   private def plain(path: String): String = path.replaceFirst("^(\\w+):///", "$1:/")
 
   private final case class FileId(path: String, identity: FileIdentity)
   private final class Column {
     val splits = mutable.HashMap.empty[(Long, Long), Array[LearnedRowGroup]]
   }
-  private final class OfFile {
+  private final class FileEntry {
     val columns = mutable.HashMap.empty[String, Column]
     val sizes = mutable.HashMap.empty[(Long, Long), ChunkSizes]
 
@@ -233,26 +251,28 @@ object FileStatistics {
         sizes.valuesIterator.map(_.weight).sum
   }
 
-  /** A row group counts once, and once more for each 100 bytes of its bounds: of texts these may be kilobytes. */
+  /** A row group counts once, and once more for each 100 bytes of its bounds, because strings may be long. */
   private def weightOf(groups: Array[LearnedRowGroup]): Int =
     groups.length + 1 + (groups.iterator.map(g => ReportRoom.bytesOf(g.bounds)).sum / 100).toInt
 
   val SettledMillis = 2000L
 
-  /** Splits that wait for somebody to ask: of a few bytes to some kilobytes each. */
+  /** Queued splits from which on [[offer]] tries to merge them. */
   private[scan] val MostWaiting = 1000
 
-  /** As many at most, while they cannot be taken in. */
+  /** Largest number of queued splits while the lock is held. */
   private val MostLeft = 20 * MostWaiting
 
-  /** Whether a file was written so long before it was opened that one with the same length and time is the same file. */
+  /** Whether a file was modified so long before it was opened that a file with the same length and time must be the
+    * same.
+    */
   def isSettled(file: FileIdentity, askedAt: Long): Boolean =
     file.modified > 0 && askedAt - file.modified > SettledMillis
 
   /** About 100 bytes a row group: at most some 20 MiB. */
   val instance = new FileStatistics(200000)
 
-  /** A later reading may know less (it pruned what an earlier one decoded); the bounds that are known are kept. */
+  /** Keeps known bounds: a later read may know less, because it skipped what an earlier one decoded. */
   private def sharper(old: Array[LearnedRowGroup], fresh: Array[LearnedRowGroup]): Array[LearnedRowGroup] = {
     val known = old.filter(_.bounds != ColumnBounds.unknown).map(g => g.middle -> g).toMap
     fresh.map(g => if (g.bounds == ColumnBounds.unknown) known.getOrElse(g.middle, g) else g)

@@ -9,12 +9,12 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.dynamicfilters.filter.{Selection, ValueFilter}
 
-/** One pass over a few columns of a row group that finds the rows worth reading in full.
+/** Reads a few columns of row groups and finds the rows that have to be read in full. Used by [[LateMaterialization]].
   *
   * @param fields
-  *   positions in the required schema of the columns it reads
+  *   positions in the required schema of the columns to read
   * @param predicates
-  *   bound to the required schema; evaluated after the filters, on rows that pass them
+  *   bound to the required schema; evaluated on rows that pass the filters
   * @param record
   *   see [[RowSelector]]
   */
@@ -35,42 +35,42 @@ final class FirstPass(
     }
   private val selector = new RowSelector(record)
 
-  /** @param ofRows
-    *   evaluated after these
+  /** @param multiColumn
+    *   tests of several columns, evaluated after `filters`
     * @param offer
-    *   called for each row that passes everything, with the column at `offerField`
-    * @param see
-    *   called for each batch before anything is evaluated, with the columns by position in the required schema, the number
-    *   of rows and their row numbers; may be null, like `offer`
+    *   called for each row that passes everything, with the column at `offerField`; may be null
+    * @param observe
+    *   called for each batch before anything is evaluated, with the columns by position in the required schema, the
+    *   number of rows and their row numbers; may be null
     * @param giveUpAbove
-    *   where more than this share of the first rows passes the filters, the pass is given up; 1 for never
+    *   the pass stops if more than this share of the first rows passes the filters; 1 for never
     * @param giveUpAboveAll
-    *   the same of those that pass the predicates too
+    *   the same for rows that pass the predicates too
     * @return
-    *   row numbers; None if it was given up
+    *   row numbers; None if the pass was stopped
     */
   def run(
       group: Int,
       rowCount: Long,
-      rows: Option[RowSet],
+      rows: Option[RowRanges],
       indexed: Boolean,
       filters: Seq[RowFilter],
-      ofRows: Seq[RowPass],
+      multiColumn: Seq[MultiColumnTest],
       offerField: Int,
       offer: (ColumnVector, Int, Long) => Unit,
-      see: FirstPass.See,
+      observe: FirstPass.BatchObserver,
       giveUpAbove: Double,
       giveUpAboveAll: Double
-  ): Option[RowSet] = {
+  ): Option[RowRanges] = {
     if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
-    val passing = new RowSet.Builder
+    val passing = new RowRanges.Builder
     val active = filters.filter(_.filter != ValueFilter.All)
     val all = rows.fold(rowCount)(_.count)
     var seen, passed, passedAll = 0L
     val complete = reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
       val n = batch.numRows
-      if (see != null) see(f => batch.column(position(f)), n, numbers)
-      val selection = selector.select(n, f => batch.column(position(f)), active, ofRows)
+      if (observe != null) observe(f => batch.column(position(f)), n, numbers)
+      val selection = selector.select(n, f => batch.column(position(f)), active, multiColumn)
       seen += n
       passed += selection.count
       predicate.foreach(p => keepMatching(p, batch, selection))
@@ -104,8 +104,8 @@ final class FirstPass(
     selection.count = kept
   }
 
-  /** A row on which the predicate fails passes: whether that is an error is for Spark's own filter to say. None that is expected
-    * to fail is asked here ([[NeverFails]]).
+  /** A row on which the predicate fails passes, so that Spark's own filter decides about the error. Predicates that can
+    * fail by contract are not evaluated here ([[NeverFails]]).
     */
   private def matches(p: BasePredicate, row: InternalRow): Boolean =
     try p.eval(row)
@@ -116,12 +116,18 @@ final class FirstPass(
         true
     }
 
-  /** Rows on which the predicates failed, and how. */
-  var failures = 0L
-  var lastFailure: Throwable = _
+  private var failures = 0L
+  private var lastFailure: Throwable = _
+
+  def reportFailures(report: ScanReport): Unit =
+    if (failures > 0)
+      report.addReason(
+        s"a predicate failed on rows in the first pass (${lastFailure.getClass.getSimpleName})",
+        failures
+      )
 
   override def close(): Unit = {
-    // The task may end while another thread of it reads (a script's input).
+    // The task may end while another thread of it is reading, for example to feed a script.
     val open = reader
     reader = null
     if (open != null) open.close()
@@ -130,8 +136,10 @@ final class FirstPass(
 
 object FirstPass {
 
-  /** Rows that say whether a filter is of use: some batches, and less than a page of most columns. */
+  /** Number of first rows that decide whether a filter is selective enough: some batches, and less than a page of most
+    * columns.
+    */
   private[scan] val Sample = 16384L
 
-  type See = (Int => ColumnVector, Int, Array[Long]) => Unit
+  type BatchObserver = (Int => ColumnVector, Int, Array[Long]) => Unit
 }

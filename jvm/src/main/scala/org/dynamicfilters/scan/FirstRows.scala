@@ -4,10 +4,10 @@ import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain}
 import org.dynamicfilters.state.TopKSpec
 
-/** The `limit` best rows of a row group by the TopK's key: those that are worth handing on first, because they set the bound
+/** Collects the `limit` best rows of a row group by the TopK's key. They are returned first, because they set the bound
   * that excludes the others.
   *
-  * A bounded heap, worst on top. Keys of NULL take part where nulls sort first and are left out where they sort last.
+  * A bounded heap with the worst row on top. NULL keys are added only if nulls sort first.
   */
 abstract class FirstRows(spec: TopKSpec) {
   protected val limit: Int = spec.limit
@@ -18,11 +18,13 @@ abstract class FirstRows(spec: TopKSpec) {
   /** Row numbers, ascending. */
   def rows: Array[Long]
 
-  /** Key of the worst of them; null for NULL, and then nothing is said of the rows that are not among them. */
+  /** Key of the worst collected row; null for NULL, which bounds no other row. */
   def worstKey: AnyRef
   final def isFull: Boolean = size >= limit
 
-  /** Whether they all have one key. Where ties are not free, handing them on first then excludes nothing. */
+  /** Whether all collected rows have the same key. If the order of ties matters, returning them first then excludes
+    * nothing.
+    */
   def allEqual: Boolean
 }
 
@@ -55,7 +57,9 @@ private final class LongFirstRows(spec: TopKSpec, domain: LongDomain) extends Fi
   override def allEqual: Boolean = n > 0 && least == keys(0)
   override def rows: Array[Long] = { val r = java.util.Arrays.copyOf(numbers, n); java.util.Arrays.sort(r); r }
 
-  /** With nulls first, NULL shares the least code with the best value; then the answer is NULL, which claims less. */
+  /** With nulls first, NULL has the same code as the best value. The result is NULL then, which is the weaker
+    * statement.
+    */
   override def worstKey: AnyRef =
     if (spec.nullsFirst && keys(0) == Long.MinValue) null else java.lang.Long.valueOf(keys(0) ^ flip)
 
@@ -135,7 +139,9 @@ private final class ObjectFirstRows(spec: TopKSpec) extends FirstRows(spec) {
   }
 }
 
-/** Of a TopK of groups: the first row of each of the best different keys. More rows of a key set no bound. */
+/** For a TopK over groups: the first row of each of the best distinct keys. More rows of a key do not tighten the
+  * bound.
+  */
 private final class DistinctFirstRows(spec: TopKSpec) extends FirstRows(spec) {
   private val order = spec.order
   private val first = new java.util.TreeMap[AnyRef, java.lang.Long](order)

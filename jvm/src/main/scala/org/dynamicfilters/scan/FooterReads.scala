@@ -17,13 +17,12 @@ import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.state.StepTracker
 
-/** Reads footers on the driver before a scan that looks for the first rows of an order, so that its first run takes the best files
-  * first, as later runs do.
+/** Reads footers on the driver before a scan under a TopK, min or max, so that its first execution reads the best files
+  * first, as later ones do. Used by `DynamicFilterScanExec`.
   *
-  * Only of files of which nothing is known yet, and for a small share of the time that the scan would take at most: footers that
-  * are not read by then are learned by the tasks, as ever. A file is opened by Spark's own reader for the columns of the order,
-  * so that what a value means (calendars, field ids, defaults) is decided in one place. What is read is a hint like all that was
-  * learned (contract 9).
+  * Reads only files without learned statistics, and for at most a small share of the scan's estimated time. Spark's own
+  * reader opens each file for the columns of the order, so that calendars, field ids and defaults are handled in one
+  * place. The results are hints, as all learned statistics are (contract 9).
   */
 final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: FileStatistics) extends Logging {
   private val columns: IndexedSeq[ScanColumn] =
@@ -32,9 +31,9 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
   /** @param files
     *   splits of the scan
     * @param conf
-    *   to open files with; stays as it is
+    *   used to open files; not changed
     * @param millis
-    *   as long as it waits; see [[FooterReads.budget]]
+    *   longest wait, see [[FooterReads.budget]]
     */
   def learn(files: Seq[PartitionedFile], conf: Configuration, millis: Long): Unit =
     plainFormat.filter(_ => columns.nonEmpty && millis > 0).foreach { format =>
@@ -54,14 +53,14 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
             StructType(columns.map(c => spec.requiredSchema.fields(c.ordinal))),
             Nil,
             relation.options + (FileFormat.OPTION_RETURNING_BATCH -> "true"),
-            // To make a reader writes into it: which columns are asked for. The scan's own tasks have the other one.
+            // Making a reader writes the requested columns into the configuration, which the scan's own tasks share.
             new Configuration(conf)
           )
-          // The threads are anyone's, the files may be this user's.
+          // Threads of the pool have no user; files may be readable only by this one.
           val user = UserGroupInformation.getCurrentUser
           val requests = new ConcurrentLinkedQueue[() => Unit]()
-          // Else the settings have changed since the scan's reader was made.
-          if (spec.decoding.isThatOf(relation.sparkSession.sessionState.conf)) unknown.foreach { f =>
+          // False if the settings have changed since the scan's reader was made.
+          if (spec.decoding.matches(relation.sparkSession.sessionState.conf)) unknown.foreach { f =>
             requests.add { () =>
               user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(read, f) })
             }
@@ -73,7 +72,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
         }
     }
 
-  /** Table formats have columns of their own, and statistics. */
+  /** The format, if it is Spark's own Parquet. Table formats have statistics of their own. */
   private def plainFormat: Option[ParquetFileFormat] = relation.fileFormat match {
     case d: DynamicParquetFormat if d.plain.getClass == classOf[ParquetFileFormat] => Some(d.plain)
     case _ => None
@@ -94,7 +93,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
       for {
         access <- ParquetReaderAccess.of(rows)
         if access.fileReader.getFileMetaData.getFileDecryptor == null
-        identity <- access.openedStatus.map(FileIdentity.of)
+        identity <- access.openedStatus.map(FileIdentity.fromStatus)
         if FileStatistics.isSettled(identity, askedAt)
       } {
         val blocks = access.fileReader.getFooter.getBlocks.asScala.toSeq
@@ -102,8 +101,8 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
           .map { case (c, i) => (c, new FileColumn(access, i, c.domain)) }
           .filter(_._2.isStored)
         stored.foreach { case (c, column) =>
-          val groups = blocks.map(b => LearnedRowGroup.of(b, column.bounds(b)))
-          val sizes = if (column eq stored.head._2) ChunkSizes.of(blocks) else None
+          val groups = blocks.map(b => LearnedRowGroup.fromBlock(b, column.bounds(b)))
+          val sizes = if (column eq stored.head._2) ChunkSizes.fromBlocks(blocks) else None
           statistics
             .offer(LearnedSplit(split.urlEncodedPath, identity, keys(c), 0, split.fileSize, groups.toArray, sizes))
         }
@@ -118,35 +117,35 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
 
 object FooterReads {
 
-  /** What one core reads and decodes of Parquet in a millisecond, at most. */
+  /** Bytes of Parquet that one core reads and decodes in a millisecond, at most. */
   private val BytesInMilli = 100000L
 
-  /** By then hundreds of footers are read from a disk, and those of an object store have been asked for. */
+  /** Enough for hundreds of footers on a disk, and for one round of requests to an object store. */
   private val MostMillis = 300L
 
-  /** How long to read footers before a scan.
+  /** Time for reading footers before a scan.
     *
     * @param bytes
-    *   of all splits
+    *   bytes of all splits
     * @param cores
-    *   that read them
+    *   number of cores that read the splits
     * @return
-    *   milliseconds, 0 for not at all
+    *   milliseconds; 0 if no footer is to be read
     */
   def budget(bytes: Long, cores: Int): Long = {
     val millis = (bytes / (BytesInMilli * math.max(cores, 1)) * StepTracker.ShareOfWork).toLong
-    // A short scan is over before anything could be gained.
+    // A short scan cannot gain from it.
     if (TimeUnit.MILLISECONDS.toNanos(millis) < StepTracker.Grace) 0 else math.min(millis, MostMillis)
   }
 
-  /** The files such that the first few of them are far from each other: of files in the order of their values, the best is soon
-    * nearly known. 0, 1/2, 1/4, 3/4, 1/8, ... of the way.
+  /** Orders the files so that the first ones are far apart: those at 0, 1/2, 1/4, 3/4, 1/8, ... of the list. If files
+    * are sorted by value, a few of them then nearly show the best one.
     */
   private[scan] def spread[A](files: IndexedSeq[A]): Iterator[A] = {
     val bits = 32 - Integer.numberOfLeadingZeros(math.max(files.length - 1, 1))
     Iterator.range(0, 1 << bits).map(Integer.reverse(_) >>> (32 - bits)).filter(files.indices.contains(_)).map(files)
   }
 
-  /** More are not read in the time that there is. */
+  /** No more footers can be read in the time budget. */
   private val MostFiles = 4096
 }

@@ -3,20 +3,21 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 
-/** What conditions say of divisors where they hold, or do not: `CASE WHEN n > 0 THEN x / n END`.
+/** Which expressions cannot be zero in a branch of a condition, as in `CASE WHEN n > 0 THEN x / n END`. Used by
+  * [[NeverFails]].
   *
   * @param notZero
-  *   expressions, canonicalized, that are NULL or not zero: a division by them has a value, or NULL
+  *   canonicalized expressions that are NULL or not zero, so that a division by them cannot fail
   */
 private[scan] final class Guards private (notZero: Set[Expression]) {
 
-  /** Where the condition is true. */
+  /** In the branch for a true condition. */
   def where(condition: Expression): Guards = new Guards(notZero ++ Guards.ifTrue(condition))
 
-  /** Where the condition is false, or NULL. */
+  /** In the branch for a false or NULL condition. */
   def whereNot(condition: Expression): Guards = new Guards(notZero ++ Guards.ifNotTrue(condition))
 
-  /** Whether it is NULL or not zero. */
+  /** Whether the expression is NULL or not zero. */
   def isNotZero(e: Expression): Boolean = Guards.narrow(e) match {
     case Literal(null, _) => true
     case l: Literal => Guards.sign(l).exists(_ != 0)
@@ -29,7 +30,7 @@ private[scan] final class Guards private (notZero: Set[Expression]) {
 private[scan] object Guards {
   def apply(notZero: Seq[Expression]): Guards = new Guards(notZero.map(_.canonicalized).toSet)
 
-  // A comparison with a literal is NULL only where the expression is.
+  // A comparison with a literal is NULL only if the expression is NULL.
   private def ifTrue(condition: Expression): Set[Expression] = condition match {
     case And(l, r) => ifTrue(l) ++ ifTrue(r)
     case Not(EqualTo(Term(x), Sign(0))) => Set(x)
@@ -51,7 +52,7 @@ private[scan] object Guards {
     case _ => Set.empty
   }
 
-  // Spark puts the literals of comparisons on the right.
+  // Spark moves the literals of comparisons to the right side.
   private object Term {
     def unapply(e: Expression): Some[Expression] = Some(narrow(e).canonicalized)
   }
@@ -63,7 +64,7 @@ private[scan] object Guards {
     }
   }
 
-  /** Without casts to wider numbers, where what is not zero stays so. */
+  /** Strips casts to wider numbers, which keep zero and non-zero apart. */
   private def narrow(e: Expression): Expression = e match {
     case c: Cast if isNumber(c) && isNumber(c.child) && Cast.canUpCast(c.child.dataType, c.dataType) => narrow(c.child)
     case KnownNotNull(x) => narrow(x)

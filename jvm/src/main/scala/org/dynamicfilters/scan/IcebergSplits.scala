@@ -14,14 +14,14 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, OwnFailure}
 
-/** The files of an Iceberg scan, with the bounds that the table's manifests hold of each. By reflection only: nothing links
-  * against Iceberg, whose classes may be there or not.
+/** The files of an Iceberg scan with their bounds from the table's manifests. Uses Iceberg's classes by reflection,
+  * because they may be missing.
   *
-  * The tasks of a scan have no bounds any more: Iceberg drops them when it has planned. So the same scan, of the same
-  * snapshot, is planned once more, for the bounds of the filtered columns. That reads the manifests again, and no data.
+  * Iceberg drops the bounds after planning. So the same scan of the same snapshot is planned again with the bounds of
+  * the filtered columns, which reads the manifests again, but no data.
   *
-  * Files never change, so what the manifests say of them is certain. It is said of the file before rows were deleted: then
-  * bounds are only too wide.
+  * Files never change, so the bounds are facts (contract 9). They do not consider deleted rows, so they may be too
+  * wide.
   */
 private final class IcebergSplits(
     spec: ScanSpec,
@@ -64,7 +64,9 @@ private object IcebergSplits extends Logging {
       case _ => false
     })
 
-  /** Whether Iceberg orders the column's values as Spark does. It does not for UUIDs, which Spark reads as STRING. */
+  /** Whether Iceberg orders the column's values as Spark does. UUIDs, which Spark reads as STRING, are ordered
+    * differently.
+    */
   def inSparksOrder(scan: Scan, column: StructField): Boolean =
     try scan.getClass.getName == ScanClass && field(scan, column).isDefined
     catch {
@@ -73,7 +75,7 @@ private object IcebergSplits extends Logging {
         false
     }
 
-  /** The column of the table, if it is stored as the type. */
+  /** The table's column, if Iceberg stores it as the same type. */
   private def field(scan: Scan, column: StructField): Option[AnyRef] =
     Reflect
       .call(Reflect.call(scan, "projection"), "columns")
@@ -82,12 +84,12 @@ private object IcebergSplits extends Logging {
       .find(Reflect.call(_, "name") == column.name)
       .filter(f => has(scan, column) && isStored(f, column.dataType))
 
-  /** Plans the scan for the bounds of the spec's columns.
+  /** Plans the scan again for the bounds of the spec's columns.
     *
     * @return
-    *   None where they cannot be had
+    *   None if the bounds are not available
     */
-  def of(scan: Scan, spec: ScanSpec): Option[SplitBounds] =
+  def forScan(scan: Scan, spec: ScanSpec): Option[SplitBounds] =
     try {
       val columns = spec.columns.map { c =>
         field(scan, StructField(c.name, c.domain.dataType))
@@ -96,8 +98,8 @@ private object IcebergSplits extends Logging {
       }
       Option(Reflect.call(scan, "scan")).filter(_ => columns.exists(_.isDefined)).map { inner =>
         val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct
-        // The description names table, snapshot and filters.
-        val bounds = Planned((scan.description(), columns.map(_.map(_.key))))(planned(inner, names, columns))
+        // The description has the table, snapshot and filters.
+        val bounds = PlannedBounds((scan.description(), columns.map(_.map(_.key))))(planned(inner, names, columns))
         new IcebergSplits(spec, bounds)
       }
     } catch {
@@ -115,19 +117,19 @@ private object IcebergSplits extends Logging {
     val files = Reflect.call(withBounds, "planFiles").asInstanceOf[java.lang.Iterable[AnyRef] with AutoCloseable]
     try {
       val known = mutable.HashMap.empty[String, IndexedSeq[ColumnBounds]]
-      // A task reads its partition spec from JSON when it is asked for it, and many tasks have the same.
+      // Cached, because each task parses its partition spec from JSON when it is asked.
       val constants = mutable.HashMap.empty[AnyRef, Map[AnyRef, Int]]
       files.asScala.foreach { task =>
         val file = Reflect.call(task, "file")
         def at = constants.getOrElseUpdate(Reflect.call(file, "specId"), constantFields(Reflect.call(task, "spec")))
-        known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.of(file, at))))
+        known.getOrElseUpdate(location(file), columns.map(_.fold(ColumnBounds.unknown)(_.boundsOf(file, at))))
       }
       known.toMap
     } finally files.close()
   }
 
-  /** By their ids, the columns that a table is partitioned by as they are: where a file's partition has their values. Iceberg
-    * reads these, whatever the file has.
+  /** By field id, the position of identity partition columns in a file's partition. Iceberg reads their values from
+    * there, not from the file.
     */
   private def constantFields(partitionSpec: AnyRef): Map[AnyRef, Int] =
     Reflect
@@ -143,7 +145,7 @@ private object IcebergSplits extends Logging {
 
   private def location(file: AnyRef): String = Reflect.call(file, "location").toString
 
-  /** Whether the field's values are those of the type, in its order: Iceberg has types that Spark shows as another one. */
+  /** Whether the field's values have Spark's type and order. Spark shows some types of Iceberg as another type. */
   private def isStored(field: AnyRef, dataType: DataType): Boolean =
     (Reflect.call(field, "type").toString, dataType) match {
       case ("int", IntegerType) | ("long", LongType) | ("date", DateType) | ("string", StringType) => true
@@ -159,18 +161,18 @@ private object IcebergSplits extends Logging {
   }
 
   /** @param id
-    *   of the field: names may have changed since the file was written
+    *   field id; names may have changed since the file was written
     */
   private final class Column(id: Integer, domain: KeyDomain) {
     def key: (Integer, KeyDomain) = (id, domain)
 
     /** @param constants
-      *   of the file's partition spec
+      *   positions of the constant columns, from the file's partition spec
       */
-    def of(file: AnyRef, constants: Map[AnyRef, Int]): ColumnBounds =
-      constants.get(id).fold(ofFile(file))(at => ofConstant(Reflect.call(file, "partition"), at))
+    def boundsOf(file: AnyRef, constants: Map[AnyRef, Int]): ColumnBounds =
+      constants.get(id).fold(fileBounds(file))(at => constantBounds(Reflect.call(file, "partition"), at))
 
-    private def ofConstant(partition: AnyRef, at: Int): ColumnBounds = {
+    private def constantBounds(partition: AnyRef, at: Int): ColumnBounds = {
       def only(value: Any) = {
         val key = domain.fromInternal(value)
         ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
@@ -185,29 +187,29 @@ private object IcebergSplits extends Logging {
 
     private def isOfInts = domain.dataType == IntegerType || domain.dataType == DateType
 
-    private def ofFile(file: AnyRef): ColumnBounds = {
+    private def fileBounds(file: AnyRef): ColumnBounds = {
       def in(map: String): Option[AnyRef] =
         Option(Reflect.call(file, map).asInstanceOf[JMap[Integer, AnyRef]]).flatMap(m => Option(m.get(id)))
       def count(map: String): Option[Long] = in(map).map(_.asInstanceOf[java.lang.Long].longValue)
       val (values, nulls) = (count("valueCounts"), count("nullValueCounts"))
       val nans = count("nanValueCounts")
-      // NaN is Spark's greatest value, and among no bounds.
+      // Bounds leave NaN out, and NaN is Spark's greatest value.
       val mayHaveNaN = isFloating && !nans.contains(0L)
-      // Of files that were imported (add_files, migrate, snapshot) bounds come from footers, without row groups that have none
-      // there, for a NaN or a long string; and in milliseconds where a timestamp has them. Iceberg's own writers note where row
-      // groups begin, and how many values are NaN.
+      // Bounds of imported files (add_files, migrate, snapshot) come from footers. They leave out row groups without
+      // bounds (because of a NaN or a long string), and may have milliseconds for timestamps. Only Iceberg's own
+      // writers record split offsets and NaN counts.
       val isKnown = Reflect.call(file, "splitOffsets") != null && !(isFloating && nans.isEmpty)
       def bound(map: String) = if (isKnown) in(map).map(key).orNull else null
       ColumnBounds(
         bound("lowerBounds"),
         if (mayHaveNaN) null else atMost(bound("upperBounds")),
         mayHaveNulls = !nulls.contains(0L),
-        // A file that was written before the column was added has no counts.
+        // Files written before the column was added have no counts.
         mayHaveValues = !values.exists(v => v > 0 && nulls.contains(v))
       )
     }
 
-    /** Metadata that Delta has written (UniForm) has greatest timestamps that were cut to milliseconds. */
+    /** In metadata written by Delta (UniForm), maximal timestamps are truncated to milliseconds. */
     private def atMost(bound: AnyRef): AnyRef = (domain.dataType, bound) match {
       case (TimestampType | TimestampNTZType, n: java.lang.Long) if n <= Long.MaxValue - LostMicros =>
         Long.box(n + LostMicros)
@@ -216,7 +218,9 @@ private object IcebergSplits extends Logging {
 
     private def isFloating = domain.dataType == FloatType || domain.dataType == DoubleType
 
-    /** Iceberg's form of a single value. A file may be older than a promotion of int to bigint, or of float to double. */
+    /** Decodes Iceberg's single-value serialization. A file may be older than a promotion of int to bigint or of float
+      * to double.
+      */
     private def key(bound: AnyRef): AnyRef = {
       val b = bound.asInstanceOf[ByteBuffer].duplicate().order(ByteOrder.LITTLE_ENDIAN)
       val value: Any = domain.dataType match {
@@ -232,7 +236,7 @@ private object IcebergSplits extends Logging {
       }
       value match {
         case s: UTF8String if s.contains(Replacement) || s.endsWith(AfterReplacement) => null
-        // Of ORC files that begin with one, older versions have it as both bounds.
+        // Older versions have NaN as both bounds of ORC files that begin with NaN.
         case d: Double if d.isNaN => null
         case f: Float if f.isNaN => null
         case v => domain.fromInternal(v)
@@ -240,20 +244,20 @@ private object IcebergSplits extends Logging {
     }
   }
 
-  /** Columns from here on are Iceberg's own, such as `_row_id`: what a file has not of them is no NULL. */
+  /** Field ids from here on are Iceberg's own columns, such as `_row_id`, which are not NULL if a file lacks them. */
   private val FirstReservedId = Integer.MAX_VALUE - 200
 
   private val LostMicros = 999L
 
-  /** Stands for bytes that are no UTF-8, which may be less or greater. */
+  /** Replaces bytes that are not UTF-8, whose order is unknown. */
   private val Replacement = UTF8String.fromString("\uFFFD")
 
-  /** What Iceberg makes of it at the end of an upper bound that it has cut there. */
+  /** Iceberg increments the last character of a truncated upper bound. */
   private val AfterReplacement = UTF8String.fromString("\uFFFE")
 }
 
-/** What was planned last, so that a query that is asked again does not read the manifests again. A snapshot never changes. */
-private object Planned {
+/** Cache of the latest bounds, so that a repeated query does not read the manifests again. A snapshot never changes. */
+private object PlannedBounds {
   private type Bounds = Map[String, IndexedSeq[ColumnBounds]]
 
   private val MostScans = 16
@@ -277,7 +281,7 @@ private object Planned {
     }
 }
 
-/** Members of classes that are not known to the compiler. */
+/** Access to members of classes that are unknown to the compiler. */
 private object Reflect {
   private def classes(c: Class[_]): Iterator[Class[_]] =
     if (c == null) Iterator.empty
@@ -298,7 +302,7 @@ private object Reflect {
     method
   }
 
-  // A dozen calls a file; the JVM copies all methods of a class for whoever looks for one.
+  // Cached, because there are a dozen calls for each file, and getDeclaredMethods copies all methods.
   private val methods = new ClassValue[ConcurrentHashMap[(String, Seq[Class[_]]), Method]] {
     override protected def computeValue(c: Class[_]) = new ConcurrentHashMap[(String, Seq[Class[_]]), Method]()
   }
@@ -309,7 +313,7 @@ private object Reflect {
     constructor.newInstance(arguments.map(_._2): _*).asInstanceOf[AnyRef]
   }
 
-  /** A copy of an object whose constructor takes its fields, in their order, with another value of one of them. */
+  /** A copy of an object with one field's value replaced. Its constructor must take the fields in their order. */
   def copied(target: AnyRef, before: AnyRef, after: AnyRef): AnyRef = {
     val constructor = target.getClass.getDeclaredConstructors match {
       case Array(only) => only

@@ -4,10 +4,11 @@ import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.LongDomain
 import org.dynamicfilters.state.TopKSpec
 
-/** The best key in each window of consecutive rows of a row group, gathered while the key column is read.
+/** The best key in each window of consecutive rows of a row group, collected while the key column is read. Used by
+  * [[LateMaterialization]].
   *
-  * Lets the pass over the query's own predicates, which may read a wide column, start where the best rows are and stop as soon
-  * as no other window can hold a better one.
+  * The pass over the query's own predicates, which may read a wide column, starts at the best windows and stops when no
+  * other window can have a better row.
   *
   * @param rowCount
   *   rows of the row group
@@ -22,7 +23,7 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
   /** @param numbers
     *   row numbers of the batch's first n rows
     */
-  def see(v: ColumnVector, n: Int, numbers: Array[Long]): Unit = {
+  def add(v: ColumnVector, n: Int, numbers: Array[Long]): Unit = {
     val checkNulls = v.hasNull
     var i = 0
     while (i < n) {
@@ -37,32 +38,31 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
     }
   }
 
-  /** Hands out the windows with rows, best first, in parts.
+  /** Returns the windows with rows in batches, best first.
     *
     * @param readsWhole
-    *   whether each part reads whole chunks, for want of a page index
+    *   whether each batch reads whole column chunks, because there is no page index
     */
-  final class Parts(candidates: RowSet, readsWhole: Boolean) {
+  final class WindowBatches(candidates: RowRanges, readsWhole: Boolean) {
     private val growth = if (readsWhole) GrowthOfWhole else Growth
     private val order = best.indices.filter(seen(_)).sortBy(best(_))
     private var at = 0
 
-    /** The next part.
+    /** The next batch of windows.
       *
       * @param found
-      *   rows that passed in the parts before
+      *   rows that passed in earlier batches
       * @return
-      *   None at the end. The first part is what a handful of pages holds; later ones are as large as the yield of those
-      *   before asks for, or all that is left where that is not much less: each part reads dictionaries anew, and without a
-      *   page index whole chunks. So all windows up to it are at least `growth` times those before: few rows may be wanting
-      *   for long
+      *   None at the end. The first batch is a handful of pages. Later ones are as large as the yield so far suggests,
+      *   or all that is left if that is not much more. Each batch reads dictionaries again, and without a page index
+      *   whole column chunks, so the total grows by at least `growth` with each batch, even if few rows are missing
       */
-    def next(found: Long): Option[Part] =
+    def next(found: Long): Option[WindowBatch] =
       if (at >= order.length) None
       else {
         val left = order.length - at
         val size =
-          if (at == 0) FirstPart
+          if (at == 0) FirstBatch
           else if (found == 0) left
           else {
             val wanted = math.ceil(Surplus * (spec.limit - found) / (found.toDouble / at))
@@ -70,21 +70,21 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
           }
         val windows = order.slice(at, at + size)
         at += windows.length
-        val b = new RowSet.Builder
+        val b = new RowRanges.Builder
         windows.sorted.foreach(w => b.add(w * Rows, math.min((w + 1) * Rows, rowCount) - 1))
-        Some(new Part(best(windows.head), b.result().intersect(candidates)))
+        Some(new WindowBatch(best(windows.head), b.result().intersect(candidates)))
       }
   }
 
   /** @param bestEncoded
-    *   no row of the part, nor of any later one, has a better key than this
+    *   no row of this batch or of a later one has a better key than this
     */
-  final class Part(bestEncoded: Long, val rows: RowSet) {
+  final class WindowBatch(bestEncoded: Long, val rows: RowRanges) {
 
-    /** Whether every row of it is at best as good as `key`. */
+    /** Whether no row of the batch is better than `key`. */
     def isNotBetterThan(key: AnyRef): Boolean = key match {
       case null => true // with nulls first, nothing is better; with nulls last, keys of NULL are not gathered
-      // The least code also stands for NULL, which with nulls first is better than the value that has it.
+      // The least code also stands for NULL, which with nulls first is better than the value with this code.
       case k: java.lang.Long => bestEncoded >= (k.longValue ^ flip) && (bestEncoded > Long.MinValue || !spec.nullsFirst)
       case _ => false
     }
@@ -95,16 +95,16 @@ object KeyWindows {
 
   /** Rows of a window; a page has at most 20,000 by default. */
   val Rows = 16384L
-  private val FirstPart = 2
+  private val FirstBatch = 2
 
-  /** Of 10M rows at most ten parts, and four. */
+  /** At most ten batches for 10M rows, and four without a page index. */
   private val Growth = 2
   private val GrowthOfWhole = 8
 
   /** Windows read beyond those that should suffice. */
   private val Surplus = 1.5
 
-  def of(spec: TopKSpec, rowCount: Long): Option[KeyWindows] = spec.domain match {
+  def forSpec(spec: TopKSpec, rowCount: Long): Option[KeyWindows] = spec.domain match {
     case d: LongDomain => Some(new KeyWindows(spec, d, rowCount))
     case _ => None
   }

@@ -8,16 +8,18 @@ import org.apache.spark.sql.execution.ScalarSubquery
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Expressions that have a value, or NULL, for every input: no division by zero, no overflow, no function of a user.
+/** Recognizes expressions that have a value or NULL for every input: no division by zero, no overflow, no user-defined
+  * function. Used by the planner.
   *
-  * What is not listed may fail. Catalyst's own `Expression.throwable` says that only of few expressions (Spark 4.1 to 4.3).
+  * Expressions that are not listed may fail. Catalyst's own `Expression.throwable` covers few expressions (Spark 4.1 to
+  * 4.3).
   */
 private[dynamicfilters] object NeverFails {
 
   /** @param functionOf
-    *   the aggregate function that an attribute is the result of, if that is known
+    *   the aggregate function whose result an attribute is, if known
     * @param notZero
-    *   what is known not to be zero
+    *   expressions that are known not to be zero
     */
   def apply(
       e: Expression,
@@ -49,7 +51,7 @@ private[dynamicfilters] object NeverFails {
     */
   private def isTime(t: DataType): Boolean = t == DateType || t.typeName.startsWith("timestamp")
 
-  /** Of MathContext.DECIMAL128, to which negation rounds decimals. */
+  /** Digits of MathContext.DECIMAL128, to which negation rounds decimals. */
   private val Digits = 34
 
   private def isListed(e: Expression): Boolean = e match {
@@ -59,7 +61,7 @@ private[dynamicfilters] object NeverFails {
     case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length |
         _: String2TrimExpression | _: ConcatWs =>
       true
-    // Doubles may be too large for a BIGINT.
+    // A double may be too large for a BIGINT.
     case _: Floor | _: Ceil => e.children.head.dataType.isInstanceOf[DecimalType] && isWide(e.children.head)
     case Round(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
     case BRound(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
@@ -68,7 +70,7 @@ private[dynamicfilters] object NeverFails {
     case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff | _: DateAdd | _: DateSub | _: Hour | _: Minute |
         _: Second =>
       true
-    // A pattern may be none; with many wildcards it may take forever.
+    // A pattern may be invalid; with many wildcards matching may take very long.
     case Like(_, Literal(pattern: UTF8String, _), _) => pattern.toString.count(_ == '%') <= 2
     case _: Concat => e.dataType.isInstanceOf[StringType]
     case _: SortArray | _: Size => true
@@ -76,31 +78,31 @@ private[dynamicfilters] object NeverFails {
     case _: RankLike | _: RowNumberLike | _: NthValue | _: Lag | _: Lead => true
     case _: WindowSpecDefinition | _: SpecialFrameBoundary | UnspecifiedFrame | SpecifiedWindowFrame(RowFrame, _, _) =>
       true
-    // Other boundaries are added to what the window is ordered by.
+    // Other boundaries are added to the ordering column, which may overflow.
     case SpecifiedWindowFrame(RangeFrame, _: SpecialFrameBoundary, _: SpecialFrameBoundary) => true
     case _: Partitioning | _: BloomFilterMightContain => true
     case _ => false
   }
 
-  /** An aggregate function, whatever values, and how many, it is of. Not so many that a sum of integers overflows for their
-    * number.
+  /** Whether an aggregate function fails for no input. Ignores sums of integers that overflow only because there are
+    * too many of them.
     *
     * @param isOfPart
-    *   whether the values are a part of those that stock Spark has
+    *   whether the input is a subset of the input in stock Spark
     */
   def function(f: AggregateFunction, isOfPart: Boolean = true): Boolean = f match {
     case _: Count | _: Min | _: Max | _: MinBy | _: MaxBy | _: First | _: Last => true
     case _: StddevPop | _: StddevSamp | _: VariancePop | _: VarianceSamp => true
     case _: BitAggregate | _: ApproximatePercentile | _: HyperLogLogPlusPlus => true
-    // There may be too many for the memory.
+    // May need too much memory.
     case _: CollectList | _: CollectSet => isOfPart
     case s: Sum => wraps(s, s.evalContext.evalMode) || (sums(s.child) && (isOfPart || !isOfLongs(s)))
     case a: Average => wraps(a, a.evalMode) || sums(a.child)
     case _ => false
   }
 
-  /** Whether a sum has room for 10 digits more than its values have. Of longs it need not have: whether a part of those that the
-    * sum is of overflows depends in Spark, too, on the order in which rows and partial sums come.
+  /** Whether a sum has room for 10 more digits than its values. Not required for longs: in stock Spark too, a partial
+    * sum may overflow depending on the order of rows and partial sums.
     */
   private def sums(e: Expression): Boolean = e.dataType match {
     case FloatType | DoubleType | ByteType | ShortType | IntegerType | LongType => true
@@ -110,20 +112,20 @@ private[dynamicfilters] object NeverFails {
 
   private def isShort(t: DataType): Boolean = t == ByteType || t == ShortType || t == IntegerType
 
-  /** Whether the sum is of numbers so large that few of them may overflow. */
+  /** Whether the values are so large that a sum of few of them may overflow. */
   private def isOfLongs(s: Sum): Boolean = s.child match {
     case Cast(x, LongType, _, _) => x.dataType == LongType
     case x => x.dataType == LongType
   }
 
-  /** Whether no result of arithmetic is too large for its type: decimals get as many digits as they need, up to 38. */
+  /** Whether no result is too large for its type: decimals get as many digits as needed, up to 38. */
   private def isWide(e: Expression, digits: Int = DecimalType.MAX_PRECISION - 1): Boolean = e.dataType match {
     case FloatType | DoubleType => true
     case d: DecimalType => d.precision <= digits
     case _ => false
   }
 
-  /** Intervals overflow in every mode. */
+  /** Whether overflows wrap around instead of failing. Intervals fail in every mode. */
   private def wraps(e: Expression, mode: EvalMode.Value): Boolean =
     mode != EvalMode.ANSI && e.dataType.isInstanceOf[NumericType]
 }
@@ -137,7 +139,7 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case WindowExpression(f, spec) => !sumsLongsInOrder(f) && all(f) && all(spec)
     case AggregateExpression(f, _, _, filter, _) =>
       NeverFails.function(f) && f.children.forall(all) && filter.forall(all)
-    // AND and OR guard nothing: what stands on their right twice is computed first (common subexpressions).
+    // AND and OR do not guard their right side: Spark computes common subexpressions first.
     case If(condition, yes, no) => all(condition) && where(condition).all(yes) && whereNot(condition).all(no)
     case CaseWhen(branches, otherwise) => cases(branches, otherwise)
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
@@ -145,7 +147,9 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case x => NeverFails.isListed(x) && x.children.forall(all)
   }
 
-  /** Whether sums of a window may overflow for a part of what they are of; in which order it comes is fixed there. */
+  /** Whether a window sum of longs may overflow on a subset of its input. The order of rows in a window is fixed, so
+    * stock Spark does not overflow at random.
+    */
   private def sumsLongsInOrder(f: Expression): Boolean = f match {
     case AggregateExpression(s: Sum, _, _, _, _) =>
       NeverFails.isOfLongs(s) && !NeverFails.wraps(s, s.evalContext.evalMode)
@@ -154,7 +158,7 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
 
   private def arithmetic(b: BinaryArithmetic): Boolean = b match {
     case d: Divide => wraps(d) || (known.isNotZero(d.right) && NeverFails.isWide(d))
-    // The least BIGINT, divided by -1, has no room in a BIGINT; smaller types are cast to it.
+    // The negation of the least BIGINT overflows. Smaller types are cast to BIGINT.
     case IntegralDivide(Cast(x, LongType, _, _), n, _) if NeverFails.isShort(x.dataType) =>
       wraps(b) || known.isNotZero(n)
     case d: IntegralDivide => d.left.dataType == LongType && wraps(d)
@@ -173,14 +177,14 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
       case _ => otherwise.forall(all)
     }
 
-  /** The function that the expression is the result of. */
+  /** The aggregate function whose result the expression is. */
   private def aggregated(e: Expression): Option[AggregateFunction] = e match {
     case a: Attribute => functionOf(a.exprId)
     case WindowExpression(f: AggregateExpression, _) => Some(f.aggregateFunction)
     case _ => None
   }
 
-  // The result of a function over decimals that are held as longs: Spark's DecimalAggregates makes it a decimal again.
+  // The function, if it runs over unscaled decimals: Spark's DecimalAggregates turns its result back into a decimal.
   private def unscaled(e: Expression): Option[AggregateFunction] =
     aggregated(e).filter(_.children.exists(_.isInstanceOf[UnscaledValue]))
 

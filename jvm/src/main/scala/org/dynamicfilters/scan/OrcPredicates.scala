@@ -10,38 +10,42 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 import org.dynamicfilters.state.{JoinRef, UserRef}
 
-/** Filters as predicates for Spark's ORC reader, which leaves out stripes and row groups by its own statistics.
+/** Converts filters to predicates for Spark's ORC reader, which skips stripes and row groups by its own statistics.
+  * Used by [[OtherFileFormat]].
   *
-  * They may let pass more than the filter: what goes on above an exchange is decided by the test of rows.
+  * Predicates may pass more rows than the filter. Below an exchange, the test of rows decides which rows the scan puts
+  * out.
   */
 object OrcPredicates {
 
-  /** More go to the reader as their range. */
+  /** Larger sets become their range. */
   private val MostValues = 200L
 
-  /** Whether the reader of a format makes use of predicates. */
-  def isTold(format: FileFormat, hadoopConf: Configuration): Boolean =
+  /** Whether the format's reader uses predicates. */
+  def usesPredicates(format: FileFormat, hadoopConf: Configuration): Boolean =
     format.getClass == classOf[OrcFileFormat] && SQLConf.get.orcFilterPushDown &&
-      // Then names in predicates may be those of other columns of the file.
+      // With this setting, a name in a predicate may belong to another column of the file.
       !hadoopConf.getBoolean("orc.force.positional.evolution", false)
 
-  /** Whether the reader can be told of filters on a column: of a type whose values are the same in file, statistics and row. */
-  def takes(field: StructField): Boolean =
+  /** Whether filters on a column can become predicates: its values must be the same in the file, the statistics and the
+    * row.
+    */
+  def supports(field: StructField): Boolean =
     !field.metadata.contains(CharOrVarchar) && field.name.matches("[A-Za-z0-9_]+") && (field.dataType match {
-      // Not strings: ORC replaces what is no UTF-8 in its bounds.
+      // Not strings: ORC replaces bytes that are not UTF-8 in its bounds.
       case ByteType | ShortType | IntegerType | LongType => true
       case _ => false
     })
 
-  // Of CHAR columns the reader's values may be padded.
+  // The reader may pad values of CHAR columns.
   private val CharOrVarchar = "__CHAR_VARCHAR_TYPE_STRING"
 
-  /** Of the filters that are complete now, on the driver. */
+  /** Predicates of the filters that are complete now. On the driver. */
   def complete(spec: ScanSpec): Seq[Filter] = for {
     c <- spec.columns
-    if c.ordinal >= 0 && !c.either && takes(spec.requiredSchema.fields(c.ordinal))
+    if c.ordinal >= 0 && !c.either && supports(spec.requiredSchema.fields(c.ordinal))
     filter <- complete(c).toSeq
-    predicate <- of(c.name, filter)
+    predicate <- fromFilter(c.name, filter)
   } yield predicate
 
   private def complete(c: ScanColumn): Option[ValueFilter] = c.ref match {
@@ -50,7 +54,7 @@ object OrcPredicates {
     case _ => None
   }
 
-  private[scan] def of(column: String, filter: ValueFilter): Seq[Filter] = filter match {
+  private[scan] def fromFilter(column: String, filter: ValueFilter): Seq[Filter] = filter match {
     case ValueFilter.NullsOnly(_) => Seq(IsNull(column))
     case r: ValueFilter.Range if !r.nulls => range(column, r)
     case ValueFilter.Members(r, keys) if !r.nulls =>
@@ -63,7 +67,7 @@ object OrcPredicates {
         case Some(vs) if vs.nonEmpty && vs.forall(KeyDomain.isText) => Seq(In(column, vs.map(literal(_, r)).toArray))
         case _ => range(column, r)
       }
-    case ValueFilter.Both(left, right) => of(column, left) ++ of(column, right)
+    case ValueFilter.Both(left, right) => fromFilter(column, left) ++ fromFilter(column, right)
     case _ => Nil
   }
 

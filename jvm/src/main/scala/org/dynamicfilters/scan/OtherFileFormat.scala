@@ -13,8 +13,8 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.dynamicfilters.filter.OwnFailure
 
-/** A format of Spark's other than Parquet, whose files are not opened where a filter excludes their partition, and whose reader
-  * is told the filters that are complete before the scan starts, if it has statistics of its own ([[OrcPredicates]]).
+/** Wraps a format of Spark other than Parquet. Files are not opened if a filter excludes their partition values. ORC's
+  * reader also gets the filters that are complete when the scan starts ([[OrcPredicates]]).
   */
 final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileFormat with Serializable {
   override def inferSchema(s: SparkSession, options: Map[String, String], files: Seq[FileStatus]): Option[StructType] =
@@ -49,7 +49,7 @@ final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileF
       options: Map[String, String],
       hadoopConf: Configuration
   ): PartitionedFile => Iterator[InternalRow] = {
-    // The readers change the configuration that they are given.
+    // Making a reader changes the configuration.
     def reader(filters: Seq[Filter]) = inner.buildReaderWithPartitionValues(
       s,
       dataSchema,
@@ -59,13 +59,13 @@ final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileF
       options,
       new Configuration(hadoopConf)
     )
-    // With predicates ORC may leave out a stripe that cannot be read.
-    val mayTell = OrcPredicates.isTold(inner, hadoopConf) && !CorruptFiles.areIgnored(options)
-    val more = if (mayTell) OrcPredicates.complete(spec) else Nil
+    // With predicates ORC may skip a stripe that cannot be read.
+    val usesPredicates = OrcPredicates.usesPredicates(inner, hadoopConf) && !CorruptFiles.areIgnored(options)
+    val more = if (usesPredicates) OrcPredicates.complete(spec) else Nil
     new OtherFileReader(spec, reader(filters), if (more.isEmpty) null else reader(filters ++ more))
   }
 
-  // Which filters it has, the scan's node says.
+  // The scan's node compares the filters.
   override def equals(other: Any): Boolean = other match {
     case that: OtherFileFormat => that.inner == inner
     case _ => false
@@ -75,13 +75,13 @@ final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileF
 
 /** Opens files for a scan.
   *
-  * @param told
-  *   the reader that knows the filters, null if none does
+  * @param filtered
+  *   the reader with the filters as predicates; null if there is none
   */
 private final class OtherFileReader(
     spec: ScanSpec,
     plain: PartitionedFile => Iterator[InternalRow],
-    told: PartitionedFile => Iterator[InternalRow]
+    filtered: PartitionedFile => Iterator[InternalRow]
 ) extends (PartitionedFile => Iterator[InternalRow])
     with Serializable
     with Logging {
@@ -89,7 +89,7 @@ private final class OtherFileReader(
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
       task.reachesFile()
-      // Of what is in the file nothing is seen here.
+      // Row groups are not visible here.
       task.readsWholeFile()
       if (excludes(task, file)) {
         task.report.leftUnopened(PathHash(file.urlEncodedPath))
@@ -110,13 +110,13 @@ private final class OtherFileReader(
         false
     }
 
-  /** What a reader makes of a predicate on a column that the file has in another type is its own affair. Only what fails in the
-    * same way in every attempt leads to the plain reader.
+  /** Opens a file with the filters. Falls back to the plain reader on failures that every attempt has in the same way,
+    * for example because the file's column has another type.
     */
   private def read(file: PartitionedFile, task: Option[TaskScan]): Iterator[InternalRow] =
-    if (told == null) plain(file)
+    if (filtered == null) plain(file)
     else
-      try told(file)
+      try filtered(file)
       catch {
         case e @ (_: IllegalArgumentException | _: ClassCastException | _: UnsupportedOperationException) =>
           task.foreach(_.report.addReason(s"${e.getClass.getSimpleName} while a file was opened with filters"))

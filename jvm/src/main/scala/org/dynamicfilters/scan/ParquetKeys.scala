@@ -11,14 +11,14 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.KeyDomain
 
-/** Turns values as Parquet stores them in statistics, page indexes and dictionaries into keys.
+/** Converts values that Parquet stores in statistics, page indexes and dictionaries to keys. Used by [[FileColumn]].
   *
-  * Only where the stored order is the order of the keys and the conversion is known to be Spark's; elsewhere there is no
-  * decoder and the values count as unknown. Not covered on purpose: INT96 (no usable statistics), unsigned integers,
+  * Exists only for types whose stored order is the order of the keys and whose conversion is the same as Spark's.
+  * Values of other types count as unknown. Not covered on purpose: INT96 (no usable statistics), unsigned integers,
   * nanoseconds, decimals of another scale, widening across kinds of types.
   *
   * @param upperReliable
-  *   false where the stored maximum is no upper bound: Parquet leaves NaN out, and NaN is Spark's greatest double
+  *   false if the stored maximum is not an upper bound: Parquet leaves NaN out, and NaN is Spark's greatest double
   */
 final class ParquetKeys private (
     domain: KeyDomain,
@@ -28,16 +28,16 @@ final class ParquetKeys private (
 ) {
 
   /** @param stored
-    *   Integer, Long, Float, Double, Boolean or Binary, as the physical type has it
+    *   Integer, Long, Float, Double, Boolean or Binary, by the physical type
     * @return
-    *   null if the value says nothing, as dates that the legacy calendar would move
+    *   null if the value is unknown, for example a date that a legacy calendar would change
     */
   def key(stored: AnyRef): AnyRef = {
     val internal = if (stored == null) null else convert(stored)
     if (internal == null) null else domain.fromInternal(internal)
   }
 
-  /** From a page index, where values are plain-encoded. */
+  /** As above, for a plain-encoded value of a page index. */
   def key(stored: ByteBuffer): AnyRef = {
     val b = stored.duplicate().order(ByteOrder.LITTLE_ENDIAN)
     physical.getPrimitiveTypeName match {
@@ -52,19 +52,20 @@ final class ParquetKeys private (
 }
 
 object ParquetKeys {
-  // Below these the legacy (hybrid Julian) calendar reads other days and instants than are stored. The first is 1582-10-15;
-  // time zones moved as late as 1900, hence a later instant, 1901-01-01 UTC.
+  // Before these, the legacy (hybrid Julian) calendar reads other days and instants than are stored. The day is
+  // 1582-10-15. The instant is 1901-01-01 UTC, because offsets of time zones changed until 1900.
   private val GregorianDay = -141427
   private val SettledMicros = -2177452800000000L
 
   /** @param legacyCalendar
     *   whether the file's dates and timestamps are rebased when read
     */
-  def of(domain: KeyDomain, file: PrimitiveType, legacyCalendar: Boolean): Option[ParquetKeys] = {
+  def forType(domain: KeyDomain, file: PrimitiveType, legacyCalendar: Boolean): Option[ParquetKeys] = {
     val annotation = Option(file.getLogicalTypeAnnotation)
     val physical = file.getPrimitiveTypeName
     def signedInteger = annotation.forall { case i: IntLogicalTypeAnnotation => i.isSigned; case _ => false }
-    // Wider integers read as narrower ones wrap around: then the stored order is not the order of what is read.
+    // Wider integers wrap around when read as narrower ones, so their stored order may differ from the order of the
+    // values read.
     def signedOfWidth(bits: Int) = annotation.exists {
       case i: IntLogicalTypeAnnotation => i.isSigned && i.getBitWidth <= bits
       case _ => false
@@ -78,7 +79,7 @@ object ParquetKeys {
       case (IntegerType, INT32) if signedInteger => keys(number(_).intValue)
       case (LongType, INT32 | INT64) if signedInteger => keys(number(_).longValue)
       case (BooleanType, BOOLEAN) => keys(identity)
-      // A NaN in statistics comes from writers that did not leave it out: it says nothing of the other values.
+      // Some writers do not leave NaN out of statistics. It says nothing about the other values.
       case (FloatType, FLOAT) =>
         Some(
           new ParquetKeys(

@@ -7,9 +7,10 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** Reads a few columns of one row group after another, with Spark's own vectorized reader, on the main reader's stream.
+/** Reads a few columns of row groups for [[FirstPass]], with Spark's own vectorized reader, on the main reader's
+  * stream.
   *
-  * The row groups have the same indexes as in the main reader.
+  * Row groups have the same indexes as in the main reader.
   */
 final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Long, length: Long) extends Closeable {
   private val access = main.openNarrow(fields, start, length)
@@ -22,18 +23,18 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
     p
   }
 
-  /** Calls `consume(batch, rowOf)` for each batch of the row group, where `rowOf(i)` is the row number of the batch's i-th
-    * row within the row group, as long as that wants more.
+  /** Calls `consume(batch, numbers)` for each batch of the row group until it returns false; `numbers(i)` is the row
+    * number of the batch's i-th row within the row group.
     *
     * @param rows
     *   the rows to read; None for all
     * @param indexed
-    *   as for [[SelectedRows]]
+    *   see [[SelectedRows]]
     * @return
-    *   whether it came to the end of the row group. If not, this must not be used again: Spark's reader would go on where it
-    *   stopped, with pages that are gone
+    *   whether the row group was read to its end. If not, this reader must not be used again: Spark's reader would
+    *   continue with pages that are closed
     */
-  def read(group: Int, rowCount: Long, rows: Option[RowSet], indexed: Boolean)(
+  def read(group: Int, rowCount: Long, rows: Option[RowRanges], indexed: Boolean)(
       consume: (ColumnarBatch, Array[Long]) => Boolean
   ): Boolean = {
     val store = rows match {
@@ -42,7 +43,7 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
     }
     if (store == null) return true
     try {
-      val numbering = new RowNumbering(rows.getOrElse(RowSet.all(rowCount)))
+      val numbering = new RowNumbering(rows.getOrElse(RowRanges.all(rowCount)))
       pending = store
       var left = store.getRowCount
       total += left
@@ -64,8 +65,8 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
   override def close(): Unit = access.reader.close()
 }
 
-/** Hands out the row numbers of a [[RowSet]] batch by batch. */
-private[scan] final class RowNumbering(rows: RowSet) {
+/** Returns the row numbers of [[RowRanges]], batch by batch. */
+private[scan] final class RowNumbering(rows: RowRanges) {
   private var range = 0
   private var next0 = if (rows.isEmpty) 0L else rows.start(0)
   private var numbers = new Array[Long](4096)

@@ -3,7 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.dynamicfilters.exchange.FilterBroadcasts
-import org.dynamicfilters.filter.{FilterCodec, Once, ValueFilter}
+import org.dynamicfilters.filter.{FilterCodec, SoftCached, ValueFilter}
 import org.dynamicfilters.state.{Executions, FilterRef, JoinRef, TaskFilters}
 
 /** The filters that were complete when a scan was started; they travel with it.
@@ -45,7 +45,7 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
 
   private def decodedOnce(execution: Long, ref: FilterRef, at: Int): ValueFilter =
     Executions.instance
-      .attach(execution, ("ready", ref.id))(new Once[ValueFilter])
+      .attach(execution, ("ready", ref.id))(new SoftCached[ValueFilter])
       .flatMap(_.value(Some(decode(at))))
       .getOrElse(decode(at))
 

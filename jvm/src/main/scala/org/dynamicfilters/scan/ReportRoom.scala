@@ -3,24 +3,23 @@ package org.dynamicfilters.scan
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.ColumnBounds
 
-/** What is left of the bytes that a task's report may take for what there can be much of: statistics of row groups, names of
-  * files.
+/** The bytes left for statistics of row groups and names of files in a task's report, which may be many.
   *
-  * A report is part of the task's result, and Spark fails a query whose results are larger than `spark.driver.maxResultSize`: a
-  * single one by itself, and all of those together that are above a mebibyte (`spark.task.maxDirectResultSize`).
+  * A report is part of the task's result. Spark fails a query if a task's result, or all results above a mebibyte
+  * together (`spark.task.maxDirectResultSize`), exceed `spark.driver.maxResultSize`.
   *
   * @param left
-  *   bytes; not thread-safe
+  *   bytes left; not thread-safe
   */
 final class ReportRoom(private var left: Long) {
 
-  /** Whether so many bytes are left; they are taken then. */
+  /** Takes the bytes if so many are left. */
   def take(bytes: Long): Boolean = left >= bytes && { left -= bytes; true }
 }
 
 object ReportRoom {
 
-  /** Why statistics are missing. */
+  /** The reason in reports, if statistics are missing. */
   val Full = "not all statistics were sent: they count in spark.driver.maxResultSize"
 
   private val Most = 256L << 10
@@ -29,20 +28,20 @@ object ReportRoom {
 
   def unlimited: ReportRoom = new ReportRoom(Long.MaxValue)
 
-  /** All tasks of a stage have a 64th of what results may be, each of them 16 KiB at least where that is no more, and 256 KiB
-    * at most.
+  /** The room of a task: its share of 1/64 of `maxResultSize`, but at least 16 KiB (within that 1/64) and at most 256
+    * KiB.
     *
     * @param maxResultSize
-    *   `spark.driver.maxResultSize` in bytes, 0 for no limit
+    *   `spark.driver.maxResultSize` in bytes; 0 for no limit
     * @param tasks
-    *   of the stage
+    *   number of tasks of the stage
     */
   def of(maxResultSize: Long, tasks: Int): ReportRoom = {
     val all = if (maxResultSize <= 0) Long.MaxValue else maxResultSize / Share
     new ReportRoom(math.min(all, math.min(Most, math.max(Least, all / math.max(1, tasks)))))
   }
 
-  // As Java serializes them, roughly and rather too many.
+  // Approximate bytes when serialized by Java, rounded up.
   private val OfSplit = 300L
   private val OfRowGroup = 130L
 

@@ -1,37 +1,44 @@
 package org.dynamicfilters.scan
 
+import java.lang.management.ManagementFactory
+
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{Selection, ValueFilter}
 
-/** A filter by which the rows of batches are tested.
+/** A filter that tests the rows of batches.
   *
   * @param at
-  *   its column among those of the spec
+  *   position of its column in the spec
   * @param field
   *   position of the column in the batch
   */
 final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
 
-/** Finds the rows of batches that pass. Belongs to one task; what it returns is valid until it is asked again.
+/** Finds the rows of batches that pass. Used by one task. The result is valid until the next call.
   *
   * @param record
-  *   takes what each filter did and cost
+  *   receives the effect and cost of each filter
   */
 final class RowSelector(record: RowSelector.Record) {
   private var selection: Selection = _
 
   /** @param rows
-    *   of the batch
+    *   number of rows of the batch
     * @param vector
     *   by position in the required schema
-    * @param ofRows
-    *   what looks at several columns; evaluated after the filters
+    * @param multiColumn
+    *   tests of several columns, evaluated after the filters
     */
-  def select(rows: Int, vector: Int => ColumnVector, filters: Seq[RowFilter], ofRows: Seq[RowPass]): Selection = {
+  def select(
+      rows: Int,
+      vector: Int => ColumnVector,
+      filters: Seq[RowFilter],
+      multiColumn: Seq[MultiColumnTest]
+  ): Selection = {
     if (selection == null || selection.rows.length < rows) selection = new Selection(rows)
     selection.all(rows)
     filters.foreach(f => counted(f.at)(f.filter.select(vector(f.field), selection)))
-    ofRows.foreach(p => counted(p.at)(p.select(vector, selection)))
+    multiColumn.foreach(p => counted(p.at)(p.select(vector, selection)))
     selection
   }
 
@@ -51,14 +58,40 @@ object RowSelector {
   trait Record {
 
     /** @param filter
-      *   its place among the scan's filters
+      *   position among the scan's filters
       * @param before
-      *   rows that were tested by it
+      *   number of tested rows
       * @param after
-      *   how many of these passed
+      *   number of rows that passed
       * @param nanos
       *   processor time
       */
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }
+}
+
+/** A test of rows by several columns, for one row group or batch. */
+trait MultiColumnTest {
+
+  /** Position among the scan's filters, tuples after columns; -1 if it is none of them. */
+  def at: Int
+
+  /** @param vector
+    *   by position in the required schema
+    */
+  def select(vector: Int => ColumnVector, s: Selection): Unit
+
+  /** Called once, after all rows were tested. */
+  def finish(): Unit
+}
+
+/** Processor time of the current thread, which other tasks on the core do not affect. Reading it takes at most a
+  * microsecond.
+  */
+private[scan] object ThreadTime {
+  private val threads = ManagementFactory.getThreadMXBean
+  private val isKnown = threads.isCurrentThreadCpuTimeSupported && threads.isThreadCpuTimeEnabled
+
+  /** Nanoseconds; wall time if the JVM does not support it. */
+  def nanos: Long = if (isKnown) threads.getCurrentThreadCpuTime else System.nanoTime()
 }

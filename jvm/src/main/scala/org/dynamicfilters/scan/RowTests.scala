@@ -2,15 +2,15 @@ package org.dynamicfilters.scan
 
 import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 
-/** Tests of rows that were read, in one task: by which filters of the scan rows are tested, and what the tests did. Filters of
-  * columns come before those of tuples.
+/** Decides for one task which of the scan's filters test rows that were read, and counts the tests. Filters of columns
+  * come before those of tuples.
   *
   * @param trackers
   *   by filter
   * @param isFixed
-  *   by filter, whether the partition's snapshot decides about it: every row is tested then
+  *   by filter, whether the partition's snapshot decides about it, so that every row is tested
   * @param saw
-  *   takes what a test by such a filter did: the filter, rows that were tested and rows that passed
+  *   receives each test by such a filter: the filter, tested rows and passed rows
   */
 private[scan] final class RowTests(
     trackers: IndexedSeq[StepTracker],
@@ -20,11 +20,11 @@ private[scan] final class RowTests(
 ) extends RowSelector.Record {
   private val (rows, passed) = (new Array[Long](trackers.size), new Array[Long](trackers.size))
 
-  // Since the last row group.
+  // Counts since the last row group.
   private val (tested, dropped, spent) =
     (new Array[Long](trackers.size), new Array[Long](trackers.size), new Array[Long](trackers.size))
 
-  /** Whether to test the next rows by a filter. */
+  /** Whether a filter tests the next rows. */
   def isTaken(filter: Int): Boolean = isFixed(filter) || trackers(filter).isTaken()
 
   override def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit = {
@@ -41,8 +41,8 @@ private[scan] final class RowTests(
   private def record(filter: Int, did: Tested): Unit =
     if (trackers(filter).add(did)) report.addReason(RowTests.Disabled)
 
-  /** Counts rows that a first pass tested. If a snapshot decides about the filter, rows that pass are tested again, and counted
-    * then.
+  /** Counts rows that a first pass tested. If a snapshot decides about the filter, passing rows are tested and counted
+    * again later.
     */
   def inFirstPass(filter: Int, before: Long, after: Long): Unit =
     if (!isFixed(filter)) count(filter, before, after)
@@ -56,11 +56,11 @@ private[scan] final class RowTests(
     passed(filter) += after
   }
 
-  /** By filter, rows that were tested by it, then by filter those of them that passed. */
+  /** The tested rows by filter, then the passed rows by filter. */
   def counts: Array[Long] = rows ++ passed
 
-  /** Records the time of a row group, tests and all that was done with its rows included. A dropped row saved as much as a row
-    * took.
+  /** Records the time of a row group: reading, tests and all further work on its rows. Assumes that a dropped row saves
+    * the average time of a row.
     */
   def tookRowGroup(nanos: Long): Unit = trackers.indices.filterNot(isFixed).foreach { i =>
     val saved = if (tested(i) == 0) 0L else (nanos.toDouble * dropped(i) / tested(i)).toLong
@@ -73,8 +73,8 @@ private[scan] final class RowTests(
 
 private[scan] object RowTests {
 
-  /** Rows of smaller row groups are always tested by filters of the same stage: the time of so few rows says nothing, and testing
-    * them costs next to nothing.
+  /** Filters of joins in the same stage always test the rows of smaller row groups: the time of so few rows says
+    * nothing, and the test costs little.
     */
   val MeasurableRows = 10000L
 

@@ -12,7 +12,7 @@ import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.state.TaskFilters
 
-/** Has a task know of its scan before the scan's own RDD starts. */
+/** Base of RDDs that create a scan's per-task object before the scan's own RDD starts. */
 abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
     extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
   override protected def getPartitions: Array[Partition] = firstParent[T].partitions
@@ -20,12 +20,13 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
     firstParent[T].preferredLocations(split)
 }
 
-/** Announces a filtered scan to each task before the scan's own RDD starts.
+/** Creates the [[TaskScan]] of each task before the scan's own RDD starts.
   *
-  * The order matters: completion listeners run in reverse, so the report is taken after the scan has closed its files.
+  * The order matters: task completion listeners run in reverse, so the report is taken after the scan has closed its
+  * files.
   *
   * @param countsRows
-  *   whether rows are counted here: the scan's reader knows nothing of filters
+  *   whether rows are counted here, because the scan's reader does not use filters
   */
 final class ScanTaskRDD[T: ClassTag](
     prev: RDD[T],
@@ -54,8 +55,8 @@ final class ScanTaskRDD[T: ClassTag](
 
 private object ScanTaskRDD {
 
-  /** Filters leave some batches without rows, Spark's readers never do. Functions of whole batches are not made for it (a Python
-    * function that takes columns, `x.iloc[0]`).
+  /** Filters may leave batches without rows, which Spark's readers never return. Functions of whole batches may fail on
+    * them, for example a pandas function with `x.iloc[0]`.
     */
   private def hasRows(batch: Any): Boolean = batch match {
     case b: ColumnarBatch =>
@@ -66,19 +67,19 @@ private object ScanTaskRDD {
   }
 }
 
-/** A file scan that reads chosen splits in a chosen order.
+/** Reads the splits that [[SplitChooser]] has chosen, in its order.
   *
-  * `FileScanRDD` does the reading; it takes its files from the partition that it is given, not from its own list.
+  * `FileScanRDD` does the reading: it reads the files of the partition that it is given.
   *
-  * Spark keeps it between executions of a plan. What was left out because its file was still the one that was listed, was so in
-  * one execution: tasks of any other one look for themselves.
+  * Spark keeps this RDD between executions of a plan. Splits that were left out because their file was unchanged were
+  * checked in one execution only. In other executions the tasks check these files themselves.
   *
   * @param left
-  *   what was left out; null for nothing. Tasks that do not need it do not fetch it
+  *   splits that were left out after such a check; null if none. Only tasks that need them fetch the broadcast
   * @param leftIn
-  *   the SQL execution in which it was
+  *   the SQL execution in which they were checked
   * @param conf
-  *   to ask the file system for files; null where nothing is known of them
+  *   to ask the file system; null if there are no learned statistics
   */
 final class ChosenFileScanRDD(
     scan: FileScanRDD,
@@ -88,7 +89,7 @@ final class ChosenFileScanRDD(
     leftIn: Option[Long],
     conf: Broadcast[SerializableConfiguration]
 ) extends RDD[InternalRow](scan.sparkContext, Nil) {
-  // In a task the partitions are not there.
+  // Tasks do not have the partitions.
   private val tasks = chosen.length
 
   override protected def getPartitions: Array[Partition] = chosen.asInstanceOf[Array[Partition]]
@@ -120,16 +121,16 @@ final class ChosenFileScanRDD(
     }
 }
 
-/** Reads many files, of which some may have no rows.
+/** Reads many files, some of which may have no rows.
   *
-  * `FileScanRDD` goes from a file without rows to the next by a call of itself (Spark 4.1 to 4.3). Rows of its own predicates
-  * alone seldom leave it so many such files in a row, but filters leave out all but one of ten thousand: a stack that overflows
-  * ends the process. So it gets a few files at a time.
+  * `FileScanRDD` moves from a file without rows to the next one by recursion (Spark 4.1 to 4.3). Filters may exclude
+  * ten thousand files in a row, so that the stack overflows, which ends the process. So FileScanRDD gets a few files at
+  * a time.
   */
 private[dynamicfilters] object FileRuns {
   private[scan] val MostFiles = 200
 
-  /** Spark's own partitions, where one of them has more. On the driver. */
+  /** Replaces a FileScanRDD that has a partition with more files. On the driver. */
   def of(scan: RDD[InternalRow]): Option[RDD[InternalRow]] = Some(scan).collect {
     case files: FileScanRDD if files.filePartitions.exists(_.files.length > MostFiles) => new FileRunsRDD(files)
   }
@@ -140,6 +141,7 @@ private[dynamicfilters] object FileRuns {
       part.files.grouped(MostFiles).flatMap(files => scan.compute(FilePartition(part.index, files), context))
 }
 
+/** A FileScanRDD that reads its files in runs, see [[FileRuns]]. */
 private final class FileRunsRDD(scan: FileScanRDD) extends RDD[InternalRow](scan.sparkContext, Nil) {
   override protected def getPartitions: Array[Partition] = scan.partitions
   override protected def getPreferredLocations(split: Partition): Seq[String] = scan.preferredLocations(split)
@@ -147,12 +149,12 @@ private final class FileRunsRDD(scan: FileScanRDD) extends RDD[InternalRow](scan
     FileRuns.compute(scan, split.asInstanceOf[FilePartition], context)
 }
 
-/** Splits of one task with what is known of them, null where nothing is.
+/** The splits of one task with their statistics, null if there are none.
   *
   * @param known
-  *   what earlier queries learned of the row groups
+  *   learned statistics of the row groups
   * @param fromTable
-  *   bounds by column of the scan's spec that the table's format vouches for
+  *   bounds by column of the scan's spec from the table's own log
   */
 final class ChosenSplits(
     val files: FilePartition,
@@ -162,12 +164,12 @@ final class ChosenSplits(
   override def index: Int = files.index
 }
 
-/** What is known of the row groups of a split.
+/** Learned statistics of the row groups of a split.
   *
   * @param byColumn
-  *   by column of the scan's spec, null where nothing is known
+  *   by column of the scan's spec; null if unknown
   * @param bytes
-  *   of the columns that the scan reads, if they are known
+  *   bytes of the columns that the scan reads, if known
   */
 final class LearnedColumns(byColumn: Array[Array[LearnedRowGroup]], val bytes: Option[Long]) extends Serializable {
   def of(column: Int): Option[Array[LearnedRowGroup]] = Option(byColumn(column))

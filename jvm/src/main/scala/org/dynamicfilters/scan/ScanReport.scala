@@ -5,55 +5,54 @@ import scala.collection.mutable
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.state.ExecutionAccumulator
 
-/** What a scan counts. The order is the order in the accumulator's array. */
+/** The counters of a scan, in the order of the report's array. */
 object ScanCounter extends Enumeration {
   type ScanCounter = Value
 
-  /** Parts of files given to tasks, and those never opened because a filter excluded them. */
+  /** Splits given to tasks, and those never opened because a filter excluded them. */
   val Splits, SplitsUnopened = Value
 
-  /** Row groups that stock Spark would read, and those of which no row was handed on. */
+  /** Row groups that stock Spark would read, and those of which the scan returned no row. */
   val RowGroups, RowGroupsPruned = Value
 
-  /** By what a row group was pruned: learned or footer statistics, dictionary, Parquet bloom filter, page index, the first
-    * pass over the filter's columns.
+  /** Pruned row groups by step: learned or footer statistics, dictionary, Parquet bloom filter, page index, first pass.
     */
   val ByStatistics, ByDictionary, ByBloom, ByPages, ByRows = Value
   val Rows, RowsOutput, RowsSkippedByPages = Value
 
-  /** Compressed bytes of the columns asked for, in all row groups; those of them that were read; and those that were read
-    * another time, after a first pass.
+  /** Compressed bytes of the requested columns in all row groups; bytes that were read; and bytes that were read again
+    * after a first pass.
     */
   val BytesTotal, BytesRead, BytesReadAgain = Value
 
-  /** Rows that were read, and then left out of what was handed on. */
+  /** Rows that were read and then dropped by a test. */
   val RowsDropped = Value
 
   /** Row groups read in two passes. */
   val LateMaterialized = Value
 
-  /** Files read without us: an iterator we do not know, or an internal failure. */
+  /** Files read as in stock Spark, because of an unknown reader or a failure of our code. */
   val Fallbacks = Value
 }
 
-/** What the tasks of one scan report, merged on the driver.
+/** What the tasks of one scan report. Merged on the driver by [[ScanAccumulator]].
   *
   * @param executionId
-  *   Spark's SQL execution, -1 where there is none
+  *   Spark's SQL execution; -1 outside of one
   * @param executorId
-  *   whose tasks counted; the driver's for what got no task
+  *   the executor of the tasks; the driver's id for splits that got no task
   * @param counts
   *   indexed by [[ScanCounter]]
   * @param filesRead
-  *   hashes of the paths of files of which rows were handed on
+  *   path hashes of files from which rows were returned
   * @param filesOpened
-  *   the same of files that were opened
+  *   path hashes of opened files
   * @param filesLeft
-  *   the same of files of which a part was left unopened
+  *   path hashes of files with a split that was not opened
   * @param reasons
-  *   why something fell back, with how often; at most [[ScanReport.MaxReasons]]
+  *   reasons of fall-backs with their numbers; at most [[ScanReport.MaxReasons]]
   * @param room
-  *   for what was learned and for files that were not opened
+  *   limits the bytes of `learned` and `unknown`
   */
 final class ScanReport(
     val executionId: Long,
@@ -65,37 +64,39 @@ final class ScanReport(
   val reasons = mutable.LinkedHashMap.empty[String, Long]
   val learned = mutable.ArrayBuffer.empty[LearnedSplit]
 
-  /** Never opened, and nothing is known of them, or not which of their row groups the query's own predicates exclude; at most
-    * [[UnopenedFiles.MaxSplits]].
+  /** Splits that were never opened and whose row groups are unknown, or of which it is unknown which row groups the
+    * query's own predicates exclude; at most [[UnopenedFiles.MaxSplits]].
     */
   var unknown = mutable.HashSet.empty[UnopenedSplit]
 
-  /** Of the scan's filters, columns first: rows that were tested by it, and after all these, those of them that passed. Filters
-    * are asked one after the other, so these are rows that the ones before it left.
+  /** The tested rows by filter, then the passed rows by filter; filters of columns come before tuples. A filter tests
+    * only rows that passed the filters before it.
     */
   var tested: Array[Long] = Array.empty
 
   def rowsTested(filter: Int): Long = if (filter < tested.length / 2) tested(filter) else 0L
   def rowsPassed(filter: Int): Long = if (filter < tested.length / 2) tested(tested.length / 2 + filter) else 0L
 
-  // Bits by column of the spec.
-  private var judged, decisive, overlooked = 0L
+  // Bit sets of columns of the spec.
+  private var evaluated, selective, skipped = 0L
 
-  /** Files or row groups were looked at with the filter of a column of the spec.
+  /** Records that the filter of a column was applied to the statistics of a file or row group.
     *
-    * @param isDecisive
-    *   whether it left something out, or might have: statistics do not say that all rows pass it
+    * @param isSelective
+    *   whether it excluded rows or might have, because statistics do not prove that all rows pass
     */
-  def judge(column: Int, isDecisive: Boolean): Unit = if (column < java.lang.Long.SIZE) {
-    judged |= 1L << column
-    if (isDecisive) decisive |= 1L << column
+  def recordEffect(column: Int, isSelective: Boolean): Unit = if (column < java.lang.Long.SIZE) {
+    evaluated |= 1L << column
+    if (isSelective) selective |= 1L << column
   }
 
-  /** Files or row groups were left out or never reached, and nothing is known of what the filter of a column would have said. */
-  def overlook(column: Int): Unit = if (column < java.lang.Long.SIZE) overlooked |= 1L << column
-  def isOverlooked(column: Int): Boolean = (overlooked >> column & 1) == 1
-  def isJudged(column: Int): Boolean = column < java.lang.Long.SIZE && (judged >> column & 1) == 1
-  def isDecisive(column: Int): Boolean = (decisive >> column & 1) == 1
+  /** Records that a file or row group was skipped or never reached, so that the effect of the column's filter on it is
+    * unknown.
+    */
+  def recordSkipped(column: Int): Unit = if (column < java.lang.Long.SIZE) skipped |= 1L << column
+  def isSkipped(column: Int): Boolean = (skipped >> column & 1) == 1
+  def isEvaluated(column: Int): Boolean = column < java.lang.Long.SIZE && (evaluated >> column & 1) == 1
+  def isSelective(column: Int): Boolean = (selective >> column & 1) == 1
 
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
@@ -112,13 +113,13 @@ final class ScanReport(
   /** Counts a split that was never opened.
     *
     * @param file
-    *   the split, if its row groups could be counted later
+    *   the split
     * @param known
-    *   its row groups, if anything is known of them
+    *   its row groups, if known
     * @param bytes
-    *   of the columns asked for, if they are known
+    *   bytes of the requested columns, if known
     * @param isNarrowed
-    *   whether the query's own predicates may exclude some of the row groups
+    *   whether the query's own predicates may exclude row groups
     */
   def addUnopened(
       file: PartitionedFile,
@@ -138,14 +139,14 @@ final class ScanReport(
     }
   }
 
-  /** Counts a split, and nothing of what is in it. */
+  /** Counts a split that is not opened, without its row groups. */
   def leftUnopened(file: Long): Unit = {
     add(ScanCounter.Splits, 1)
     add(ScanCounter.SplitsUnopened, 1)
     filesLeft += file
   }
 
-  /** Counts row groups of a split that was never opened. */
+  /** Counts row groups of a split that is not opened. */
   def addRowGroups(n: Long, rows: Long): Unit = {
     import ScanCounter._
     add(RowGroups, n)
@@ -154,32 +155,32 @@ final class ScanReport(
     add(Rows, rows)
   }
 
-  /** Files of which no row was handed on.
+  /** Number of files from which no row was returned.
     *
     * @param total
-    *   files of the scan
+    *   number of files of the scan
     * @param cameToEnd
-    *   else only those that were excluded count: others may not have been reached
+    *   whether the query succeeded. If not, only excluded files count, because others may not have been reached
     */
   def filesPruned(total: Long, cameToEnd: Boolean): Long =
     if (cameToEnd) math.max(0L, total - fileCounts.read) else filesExcluded(total)
 
-  /** The same of files that were never opened; 0 where the number of files is not known. */
+  /** Number of files that were never opened; 0 if the number of files is unknown. */
   def filesUnopened(total: Long, cameToEnd: Boolean): Long =
     if (total == 0) 0L else if (cameToEnd) math.max(0L, total - fileCounts.opened) else filesExcluded(total)
 
   private def filesExcluded(total: Long): Long = math.min(total, fileCounts.excluded)
 
-  /** How many files there are of each kind. */
+  /** Numbers of files. */
   def fileCounts: FileCounts = lastCounts.getOrElse(
     FileCounts(filesRead.size.toLong, filesOpened.size.toLong, filesLeft.iterator.filterNot(filesOpened).size.toLong)
   )
 
-  // Of an execution that has ended, whose files are forgotten.
+  // Set if the execution has ended and its sets of files were dropped.
   private var lastCounts: Option[FileCounts] = None
   private[scan] def countedAs(counts: FileCounts): Unit = lastCounts = Some(counts)
 
-  /** Forgets which files and splits there were. */
+  /** Drops the sets of files and splits. */
   private[scan] def forgetFiles(): Unit = {
     filesRead = mutable.HashSet.empty
     filesOpened = mutable.HashSet.empty
@@ -191,19 +192,19 @@ final class ScanReport(
     if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
       reasons(reason) = reasons.getOrElse(reason, 0L) + n
 
-  private[scan] def judgedAs(judged: Long, decisive: Long, overlooked: Long): Unit = {
-    this.judged = judged
-    this.decisive = decisive
-    this.overlooked = overlooked
+  private[scan] def restoreEffects(evaluated: Long, selective: Long, skipped: Long): Unit = {
+    this.evaluated = evaluated
+    this.selective = selective
+    this.skipped = skipped
   }
 
   def merge(other: ScanReport): Unit = {
     var i = 0
     while (i < counts.length) { counts(i) += other.counts(i); i += 1 }
     tested = tested.zipAll(other.tested, 0L, 0L).map { case (a, b) => a + b }
-    judged |= other.judged
-    decisive |= other.decisive
-    overlooked |= other.overlooked
+    evaluated |= other.evaluated
+    selective |= other.selective
+    skipped |= other.skipped
     filesRead ++= other.filesRead
     filesOpened ++= other.filesOpened
     filesLeft ++= other.filesLeft
@@ -215,7 +216,7 @@ final class ScanReport(
   private def writeReplace(): AnyRef = new PackedReport(
     executionId,
     executorId,
-    counts ++ Array(judged, decisive, overlooked) ++ tested,
+    counts ++ Array(evaluated, selective, skipped) ++ tested,
     Array(filesRead, filesOpened, filesLeft).map(_.toArray),
     reasons.keys.toArray,
     reasons.values.toArray,
@@ -224,10 +225,11 @@ final class ScanReport(
   )
 }
 
-/** A report on its way: it comes with every task's result, and the classes of collections took most of its bytes.
+/** The serialized form of a [[ScanReport]], which is part of every task's result. Arrays take far fewer bytes than
+  * collections.
   *
   * @param counts
-  *   and after them, which columns' filters were judged, were decisive, were overlooked; then `tested`
+  *   the counters, then the three bit sets of columns, then `tested`
   */
 private final class PackedReport(
     executionId: Long,
@@ -243,8 +245,8 @@ private final class PackedReport(
     val report = new ScanReport(executionId, executorId)
     counts.copyToArray(report.counts)
     Array(report.filesRead, report.filesOpened, report.filesLeft).zip(files).foreach { case (to, from) => to ++= from }
-    val Array(judged, decisive, overlooked) = counts.slice(report.counts.length, report.counts.length + 3)
-    report.judgedAs(judged, decisive, overlooked)
+    val Array(evaluated, selective, skipped) = counts.slice(report.counts.length, report.counts.length + 3)
+    report.restoreEffects(evaluated, selective, skipped)
     report.tested = counts.drop(report.counts.length + 3)
     report.reasons ++= reasons.zip(times)
     report.learned ++= learned
@@ -256,23 +258,23 @@ private final class PackedReport(
 object ScanReport {
   val MaxReasons = 16
 
-  /** Executors of which an execution that has ended keeps figures. */
+  /** Number of executors whose counters are kept for an ended execution. */
   private[scan] val MostExecutors = 200
 }
 
-/** Files of a scan.
+/** Numbers of files of a scan.
   *
   * @param read
-  *   those of which rows were handed on
+  *   files from which rows were returned
   * @param excluded
-  *   those that were left out and never opened
+  *   files that were excluded and never opened
   */
 final case class FileCounts(read: Long, opened: Long, excluded: Long)
 
 /** Carries a [[ScanReport]] to the driver.
   *
   * @param sink
-  *   on the driver, takes what was learned of files at once, so that the next query can use it; must return quickly, because
+  *   receives learned statistics on the driver at once, so that the next query can use them. Must return quickly:
   *   merging happens on the scheduler's thread
   */
 final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
@@ -305,14 +307,14 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
 
   @transient private lazy val ended = mutable.HashMap.empty[Long, FileCounts]
 
-  /** An execution has ended: of its files only their numbers are kept. A hundred reports of scans of ten thousand files each had
-    * 70 MB of their hashes.
+  /** Called when an execution has ended. Keeps only the numbers of its files: the hashes of a hundred reports with ten
+    * thousand files each took 70 MB.
     */
   def endedExecution(executionId: Long): Unit = synchronized {
     value.get(executionId).foreach(r => ended(executionId) = r.fileCounts)
     ended.filterInPlace((id, _) => kept.keysIterator.exists(_._1 == id))
     kept.valuesIterator.filter(_.executionId == executionId).foreach(_.forgetFiles())
-    // A kilobyte each, of all scans of a hundred reports.
+    // Bounds memory: each report of an executor takes about a kilobyte.
     together(executionId, ScanReport.MostExecutors) { others =>
       val sum = new ScanReport(executionId, "others")
       others.foreach(sum.merge)
@@ -320,7 +322,7 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
     }
   }
 
-  /** What each executor counted in an execution. */
+  /** The reports of an execution by executor. */
   def byExecutor(executionId: Long): Seq[ScanReport] = synchronized {
     kept.valuesIterator.filter(_.executionId == executionId).toSeq.sortBy(_.executorId).map { r =>
       val c = new ScanReport(executionId, r.executorId)
@@ -330,14 +332,14 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
   }
 }
 
-/** One scan in the executions of one plan.
+/** One scan in all executions of one plan, as reports show it.
   *
   * @param splitsTotal
-  *   splits that the scan would read without filters, if that is known
+  *   number of splits without filters, if known
   * @param recount
-  *   counts, in an execution that has ended, what the scan left unopened; forgotten after that, because it holds the plan
+  *   counts the unopened files of an ended execution. Dropped after that, because it holds the plan
   * @param fromStart
-  *   filters that were complete when the scan was started
+  *   ids of filters that were complete when the scan started
   */
 final class ScanRun(
     val scanId: Long,
@@ -356,10 +358,10 @@ final class ScanRun(
     accumulator.endedExecution(executionId)
   }
 
-  /** Whether the scan came to all of its splits in an execution; a LIMIT may end it before. */
+  /** Whether the scan reached all of its splits in an execution; a LIMIT may end it earlier. */
   def sawAllSplits(report: ScanReport): Boolean = splitsTotal.exists(_ <= report(ScanCounter.Splits))
 
-  /** What was counted in an execution so far. */
+  /** The counters of an execution so far. */
   def report(executionId: Long): ScanReport =
     accumulator.value.getOrElse(executionId, new ScanReport(executionId, ""))
 }

@@ -2,29 +2,33 @@ package org.dynamicfilters.scan
 
 import java.util.concurrent.atomic.AtomicLong
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
+import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, TuplePart, TupleText}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef}
 
 /** One filter on one column of a scan.
   *
   * @param domain
-  *   type of the column; may be a narrower integral type than the filter's
+  *   type of the column; may be a narrower integer type than the filter's
   * @param name
-  *   the scan's own column name
+  *   name of the column in the scan
   * @param ordinal
   *   position in the scan's required schema, -1 for a partition column
   * @param partitionOrdinal
   *   position in the partition schema, -1 for a column of the files
   * @param place
-  *   where the scan stands to the filter's producer
+  *   where the scan is, relative to the filter's producer
   * @param either
-  *   whether a row matters as soon as it passes one of the scan's filters that have this flag: they are of one producer, as
-  *   the min and the max of an aggregate
+  *   whether the filter is one of a disjunction: a row needs to pass only one of the scan's filters with this flag.
+  *   They have one producer, for example an aggregate with min and max
   * @param stored
-  *   what the table's format notes of where files hold the column, if that may be elsewhere than under its name
+  *   the table format's metadata on how files store the column, if that may be under another name
   */
 final case class ScanColumn(
     ref: FilterRef,
@@ -38,46 +42,48 @@ final case class ScanColumn(
 ) {
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
-  /** Of a partition column, in a file with these partition values. */
+  /** Bounds of a partition column in a file with these partition values. */
   def partitionBounds(values: InternalRow): ColumnBounds = ColumnBounds.exact(domain.fromRow(values, partitionOrdinal))
 
-  /** Whether it is tightened while the scan runs, by a user. */
+  /** Whether a user may tighten the filter while the scan runs. */
   def followsUpdates: Boolean = ref match {
     case u: UserRef => u.follows
     case _ => false
   }
 
-  /** Whether a join of the same stage drops the rows by itself: no row that leaves the stage tells whether they were tested. */
+  /** Whether the filter comes from a join in the same stage. The join drops the same rows, so the stage's output does
+    * not depend on the filter.
+    */
   def isForOwnStage: Boolean = ref.producer == Producer.join && !place.crossesExchange
 
   def describe: String = ref.describe(name)
 }
 
-/** The filter of tuples of columns of a scan, each of which is filtered by itself too.
+/** A filter of tuples of columns of a scan. Each of the columns has a filter of its own too.
   *
   * @param parts
-  *   in the order in which the build side took its keys
+  *   in the order of the build side's keys
   */
 final case class ScanTuple(ref: JoinRef, parts: IndexedSeq[ScanTuplePart], place: ScanPlace) {
 
-  /** As in [[ScanColumn]]. */
+  /** As [[ScanColumn.isForOwnStage]]. */
   def isForOwnStage: Boolean = !place.crossesExchange
 
   def describe: String = ref.describe(TupleText.columns(parts.map(_.name)))
 }
 
-/** One column of it; as in [[ScanColumn]]. */
+/** One column of a [[ScanTuple]]; fields as in [[ScanColumn]]. */
 final case class ScanTuplePart(part: TuplePart, name: String, ordinal: Int, partitionOrdinal: Int) {
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 }
 
-/** Where a scan stands to a filter's producer.
+/** The place of a scan relative to a filter's producer.
   *
   * @param crossesExchange
-  *   an exchange lies between: each row that is dropped is not shuffled either. Or an operator whose other rows show which ones
-  *   were dropped, as an aggregate: the rows have to be the same in every attempt, too
+  *   whether an exchange is between them, so that a dropped row is not shuffled; or an operator, such as an aggregate,
+  *   whose output depends on dropped rows. In both cases the scan's rows must be the same in every attempt
   * @param waits
-  *   how long the scan's stage is held back for the filter
+  *   how long the scan's stage waits for the filter
   */
 final case class ScanPlace(crossesExchange: Boolean, waits: Wait)
 object ScanPlace {
@@ -86,24 +92,23 @@ object ScanPlace {
   val near: ScanPlace = ScanPlace(crossesExchange = false, Wait.No)
 }
 
-/** What the planner knows of a filtered scan; the same for every execution of the plan.
-  *
-  * Compared by which filters act on which columns.
+/** A filtered scan as planned: its filters, columns and settings. The same for every execution of the plan. Equal if
+  * the same filters act on the same columns.
   *
   * @param scanId
   *   unique in the application
   * @param columns
-  *   a TopK's filter comes first
+  *   the filters by column; a TopK's filter comes first
   * @param tuples
-  *   of these columns; evaluated by rows only
+  *   filters of tuples of these columns, which only test rows
   * @param predicates
-  *   the query's own deterministic predicates on columns of the files, bound to the required schema, in Spark's order
+  *   the query's own deterministic predicates on columns of the files, in Spark's order, bound to the required schema
   * @param options
-  *   the table's options, as far as they may change how a stored value is decoded
+  *   the table's options that may change how stored values are decoded
   * @param lateMaterialization
   *   whether filter columns may be read first
   * @param giveUpSelectivity
-  *   a first pass that lets more than this share of rows through does not pay
+  *   largest share of passing rows at which a first pass pays
   */
 final class ScanSpec(
     val scanId: Long,
@@ -116,17 +121,18 @@ final class ScanSpec(
     val giveUpSelectivity: Double
 ) extends Serializable {
 
-  /** Text that is equal for equal scans under equal filters, and seldom for others. */
+  /** A text that is equal for equal scans under equal filters, and rarely for others. */
   def marker: String =
     filters.map { case (ref, at) => s"${ref.marker}:${at.mkString(":")}" }.mkString("", ",", s"|${predicates.hashCode}")
 
-  /** What the TopK looks for whose filter comes first, if there is one. */
+  /** The TopK of the first filter, if it is one. */
   def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.ref.topK)
 
-  /** Positions of the columns of which a row has to pass only one. */
+  /** Positions of the columns of the disjunction, see [[ScanColumn.either]]. */
   val either: IndexedSeq[Int] = columns.indices.filter(columns(_).either)
 
-  /** What is looked for in which columns: files and row groups are read best first by it. One, or those of `either`. */
+  /** The orders, by column, in which files and row groups are read best first: that of the TopK, or those of `either`.
+    */
   def orders: Seq[(Int, TopKSpec)] =
     if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get)).filterNot(_._2.keepsOrder)
     else either.flatMap(i => columns(i).ref.topK.map((i, _)))
@@ -134,42 +140,42 @@ final class ScanSpec(
   /** Whether the query's own predicates may exclude row groups. */
   val isNarrowed: Boolean = predicates.exists(!_.isInstanceOf[IsNotNull])
 
-  /** On the driver, what Spark made its Parquet reader with, once the scan has started. */
+  /** On the driver, the setup of Spark's Parquet reader once the scan has started. */
   @transient @volatile var reader: Option[ReaderSetup] = None
 
-  /** How stored values are decoded, once the scan has a reader. */
+  /** How stored values are decoded; known once the scan has a reader. */
   val decoding: Decoding = new Decoding
 
-  /** Whether each row that is dropped spares a shuffle too. */
+  /** Whether a dropped row saves a shuffle. */
   def crossesExchange: Boolean = columns.exists(_.place.crossesExchange)
 
-  /** Whether it is filtered for a min or max, which needs hardly any row once there is a bound. */
+  /** Whether a producer is a min or max aggregate, which needs hardly any row once there is a bound. */
   val isForAggregate: Boolean = columns.exists(_.ref.producer == Producer.aggregate)
 
-  /** Whether rows are tested after they were read, whoever reads them: dropped then, they are still not shuffled. */
+  /** Whether rows are tested after any reader has read them: a dropped row is not shuffled. */
   def testsBatches: Boolean = crossesExchange || followsUpdates
 
-  /** Whether a reader that knows the filters tests rows after it read them. A join of the same stage drops the same rows, but
-    * takes each by itself through generated code and its hash table: TPC-DS q03 took 235 ms of executors' processor time in
-    * stock Spark, 242 without these tests and 196 with them.
+  /** Whether our own reader tests rows after reading them. A join in the same stage drops the same rows, but at the
+    * higher cost of generated code and a hash lookup for each row: TPC-DS q03 took 235 ms of executors' processor time
+    * in stock Spark, 242 without these tests and 196 with them.
     */
   def testsRead: Boolean = testsBatches || forOwnStage.contains(true)
 
-  /** Whether filters that change while the scan runs show in the rows that its stage puts out: not those of a join in the same
-    * stage, which drops the same rows itself.
+  /** Whether the output of the scan's stage depends on filters that change while the scan runs. It does not depend on
+    * filters of a join in the same stage, which drops the same rows.
     */
   def showsFilters: Boolean = testsBatches || columns.exists(_.ref.topK.isDefined)
 
   val isForJoinsOnly: Boolean = columns.forall(_.ref.producer == Producer.join)
 
-  /** Whether rows may be missing in a retry that were there before: a user's filter was tightened meanwhile. */
+  /** Whether a retry may drop more rows, because a user may tighten a filter meanwhile. */
   def followsUpdates: Boolean = columns.exists(_.followsUpdates)
 
-  /** The same scan under other filters: another one to whoever looks for it by id. */
+  /** The same scan with other filters, under a new id. */
   def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec = changed(columns, tuples)
   def withTuples(tuples: IndexedSeq[ScanTuple]): ScanSpec = changed(columns, tuples)
 
-  /** The same scan under the filter of the tuples of some of its columns too; this if it has that already. */
+  /** The same scan with one more filter of tuples; `this` if it has the filter already. */
   def withTuple(ref: JoinRef, of: Seq[ScanColumn], place: ScanPlace): ScanSpec = {
     val parts = of.zip(ref.nullsMatch).map { case (c, nulls) =>
       ScanTuplePart(TuplePart(c.domain, nulls), c.name, c.ordinal, c.partitionOrdinal)
@@ -199,27 +205,27 @@ final class ScanSpec(
   /** By column, then by tuple. */
   def filterRefs: IndexedSeq[FilterRef] = columns.map(_.ref) ++ tuples.map(_.ref)
 
-  /** Which of them are of joins of the scan's own stage. */
+  /** By filter, whether it comes from a join in the same stage. */
   val forOwnStage: IndexedSeq[Boolean] = columns.map(_.isForOwnStage) ++ tuples.map(_.isForOwnStage)
 
-  /** The filters of joins, and where the scan stands to them. */
+  /** The filters of joins, and the scan's place relative to them. */
   def joins: Seq[(JoinRef, ScanPlace)] =
     columns.map(c => (c.ref, c.place)).collect { case (j: JoinRef, place) => (j, place) } ++
       tuples.map(t => (t.ref, t.place))
 
-  /** As plans show it. */
+  /** The filters, as plans show them. */
   def describe: String = {
     val (one, all) = columns.partition(_.either)
     (Seq(one.map(_.describe).mkString(" OR ")).filter(_.nonEmpty) ++ all.map(_.describe) ++ tuples.map(_.describe))
       .mkString(", ")
   }
 
-  /** The scan's record on the driver, null before it has started and on executors. */
+  /** The scan's report on the driver; null before the scan has started, and on executors. */
   @transient @volatile var driverRun: ScanRun = _
 
-  /** Key of a column's learned statistics, beside the file: those learned under one way to decode values are not used under
-    * another. The field's metadata belongs to it: a field id decides which column of the file is meant, and a default what a
-    * file without the column holds. So does the column mapping of a table: a name may mean another column in the next version.
+  /** Key of a column's learned statistics, besides the file. Contains everything that changes how values are found and
+    * decoded: the field's metadata (a field id selects the file's column, a default fills a missing one), the table's
+    * column mapping, the type, the settings and the options.
     */
   def statisticsKey(c: ScanColumn): String =
     s"${if (c.ordinal >= 0) requiredSchema.fields(c.ordinal).metadata.json else ""}${c.stored}|${c.name}|" +
@@ -236,4 +242,49 @@ final class ScanSpec(
 object ScanSpec {
   private val ids = new AtomicLong
   def nextId(): Long = ids.incrementAndGet()
+}
+
+/** Arguments with which Spark makes a scan's Parquet reader.
+  *
+  * @param pushedDown
+  *   the query's own predicates that the reader gets
+  * @param conf
+  *   configuration for opening files. Must not be changed: it has the requested columns, and tasks share it in local
+  *   mode
+  * @param sent
+  *   the broadcast of `conf`, if the reader exposes it
+  */
+final case class ReaderSetup(
+    pushedDown: Seq[Filter],
+    conf: Configuration,
+    sent: Option[Broadcast[SerializableConfiguration]]
+)
+
+/** How long the stage of a scan waits for a join's filter.
+  *
+  * @param most
+  *   longest wait in milliseconds, if the setting allows it
+  * @param endsAtStart
+  *   whether the wait ends when the build side's job was submitted
+  */
+sealed abstract class Wait(most: Long, val endsAtStart: Boolean = false) {
+
+  /** @param longest
+    *   limit by the setting, in milliseconds
+    */
+  final def millis(longest: Long): Long = math.min(longest, most)
+}
+
+object Wait {
+
+  /** No wait: the filter is complete before the scan starts, or is used when it arrives. */
+  case object No extends Wait(0)
+
+  /** Until the build side's job was submitted, or must have been. Spark gives slots to older jobs first, so the scan
+    * then gets only slots that the build side leaves idle, and uses the filter when it arrives.
+    */
+  case object Briefly extends Wait(100, endsAtStart = true)
+
+  /** Until the filter is ready or will not come. */
+  case object UntilReady extends Wait(Long.MaxValue)
 }

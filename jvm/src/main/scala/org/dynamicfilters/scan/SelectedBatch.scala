@@ -33,7 +33,7 @@ object SelectedBatch {
     case BooleanType | _: NumericType | _: StringType | BinaryType | NullType => true
     case DateType | TimestampType | TimestampNTZType | _: TimeType => true
     case _: YearMonthIntervalType | _: DayTimeIntervalType | CalendarIntervalType | VariantType => true
-    // Their elements are read from the vectors of the batch itself.
+    // Their elements are read from the batch's own vectors.
     case _: ArrayType | _: MapType => true
     case s: StructType => s.forall(f => isForwarded(f.dataType))
     case u: UserDefinedType[_] => isForwarded(u.sqlType)
@@ -41,20 +41,20 @@ object SelectedBatch {
   }
 }
 
-/** A vector of some rows of another one, to which its memory belongs.
+/** A view of some rows of another vector, which owns the memory.
   *
   * @param rows
   *   by row of this vector, the row of the other one
   */
 private final class SelectedVector(of: ColumnVector, rows: Array[Int]) extends ColumnVector(of.dataType) {
-  // Spark reads structs and variants through the children, with the number of the row of this vector.
+  // Spark reads structs and variants through the children, with row numbers of this vector.
   private lazy val children = scala.collection.mutable.HashMap.empty[Int, ColumnVector]
 
   override def close(): Unit = ()
 
-  // What Spark does with a batch when it has taken the rows: vectors of Arrow are closed then, Spark's own are not.
+  // Spark calls this after it has consumed a batch: Arrow vectors are closed, Spark's own are not.
   override def closeIfFreeable(): Unit = of.closeIfFreeable()
-  // At most as many as all rows have; callers want to know whether there are any.
+  // Counts the nulls of all rows; callers only test whether there are any.
   override def hasNull: Boolean = of.hasNull
   override def numNulls: Int = of.numNulls
   override def isNullAt(row: Int): Boolean = of.isNullAt(rows(row))
@@ -70,7 +70,7 @@ private final class SelectedVector(of: ColumnVector, rows: Array[Int]) extends C
   override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = of.getDecimal(rows(row), precision, scale)
   override def getUTF8String(row: Int): UTF8String = of.getUTF8String(rows(row))
   override def getBinary(row: Int): Array[Byte] = of.getBinary(rows(row))
-  // The default reads the children, and Arrow's interval vectors have none.
+  // The default reads the children, which Arrow's interval vectors lack.
   override def getInterval(row: Int): CalendarInterval = of.getInterval(rows(row))
   override def getChild(ordinal: Int): ColumnVector =
     children.getOrElseUpdate(ordinal, new SelectedVector(of.getChild(ordinal), rows))

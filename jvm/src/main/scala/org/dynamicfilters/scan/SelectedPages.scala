@@ -11,22 +11,23 @@ import org.apache.parquet.hadoop.ParquetFileReader
 
 /** Reads some rows of a row group.
   *
-  * With page indexes parquet-java reads only the pages that hold them. Without (many writers leave them out by default) whole
-  * chunks are read, but pages without a wanted row are neither decompressed nor decoded: in a flat column a page's values are
-  * its rows, so page boundaries are known without an index.
+  * With page indexes, parquet-java reads only the pages with these rows. Without them (many writers omit them by
+  * default) whole column chunks are read, but pages without a selected row are neither decompressed nor decoded. This
+  * needs flat columns, in which a page has as many rows as values.
   */
 private[scan] object SelectedRows {
 
   /** @param indexed
-    *   whether all columns that the reader asks for have an offset index; else all of them must be flat
+    *   whether all requested columns have an offset index. If not, all of them must be flat
     */
-  def read(reader: ParquetFileReader, group: Int, rowCount: Long, rows: RowSet, indexed: Boolean): PageReadStore =
+  def read(reader: ParquetFileReader, group: Int, rowCount: Long, rows: RowRanges, indexed: Boolean): PageReadStore =
     if (indexed || rows.count == rowCount) reader.readFilteredRowGroup(group, ParquetRowRanges(rows, rowCount))
     else if (rows.isEmpty) null
     else new SelectedPages(reader.readRowGroup(group), rows)
 }
 
-private final class SelectedPages(all: PageReadStore, rows: RowSet) extends PageReadStore with AutoCloseable {
+/** The selected rows of a row group that was read in full. */
+private final class SelectedPages(all: PageReadStore, rows: RowRanges) extends PageReadStore with AutoCloseable {
   override def getPageReader(column: ColumnDescriptor): PageReader =
     new SelectedPageReader(all.getPageReader(column), rows)
   override def getRowCount: Long = rows.count
@@ -51,7 +52,8 @@ private final class SelectedPages(all: PageReadStore, rows: RowSet) extends Page
   }
 }
 
-private final class SelectedPageReader(pages: PageReader, rows: RowSet) extends PageReader {
+/** Returns the pages of a column chunk that have a selected row. */
+private final class SelectedPageReader(pages: PageReader, rows: RowRanges) extends PageReader {
   private val compressed = SelectedPageReader.queueOf(pages)
   private var nextRow = 0L
   private var range = 0
@@ -65,7 +67,7 @@ private final class SelectedPageReader(pages: PageReader, rows: RowSet) extends 
     while (result == null && !ended) {
       val waiting = compressed.flatMap(q => Option(q.peek()))
       if (waiting.exists(p => !wanted(p.getValueCount))) {
-        // Not decompressed at all.
+        // Skips the page without decompressing it.
         nextRow += compressed.get.poll().getValueCount
       } else {
         val page = pages.readPage()
@@ -86,7 +88,7 @@ private final class SelectedPageReader(pages: PageReader, rows: RowSet) extends 
     range < rows.ranges && rows.start(range) < nextRow + values
   }
 
-  /** The same page, telling where in the row group it starts: the vectorized reader skips rows by that. */
+  /** The same page with its first row index, by which the vectorized reader skips rows. */
   private def numbered(page: DataPage, first: Long): DataPage = page match {
     case p: DataPageV1 =>
       new DataPageV1(
@@ -117,7 +119,7 @@ private final class SelectedPageReader(pages: PageReader, rows: RowSet) extends 
 }
 
 private object SelectedPageReader {
-  // Private to parquet-java (checked on 1.16 and 1.17). Where it cannot be reached, pages are decompressed in vain.
+  // A private field of parquet-java (1.16 and 1.17). If it cannot be accessed, all pages are decompressed.
   private val field = new ClassValue[Option[Field]] {
     override def computeValue(c: Class[_]): Option[Field] = Try {
       val f = c.getDeclaredField("compressedPages")

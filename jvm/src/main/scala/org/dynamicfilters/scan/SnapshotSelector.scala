@@ -40,12 +40,12 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
     )
   }
 
-  private def passes(): Seq[RowPass] = {
+  private def passes(): Seq[MultiColumnTest] = {
     val now = task.tuples()
     tuples.indices.collect {
       case i if now(i) != ValueFilter.All && !spec.tuples(i).isForOwnStage =>
         val (selector, ordinals) = tuples(i)
-        new TuplePass(spec.columns.size + i, selector, now(i), ordinals, (_, _) => false, task.report)
+        new TupleTest(spec.columns.size + i, selector, now(i), ordinals, (_, _) => false, task.report)
     }
   }
 

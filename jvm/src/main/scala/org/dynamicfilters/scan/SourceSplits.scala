@@ -14,11 +14,11 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 /** A part of a DataSource V2 scan that can be read by itself: one of the source's splits, or a file of it.
   *
   * @param bounds
-  *   by column of the scan's spec, what holds for its rows: for certain, as the source never changes what it has planned
+  *   certain bounds of its rows, by column of the scan's spec: a source does not change planned data
   * @param bytes
-  *   to read
+  *   bytes to read
   * @param file
-  *   hash of its path, 0 where it is no file
+  *   hash of its path; 0 if it is not a file
   */
 final class SourcePart(
     val partition: InputPartition,
@@ -29,21 +29,21 @@ final class SourcePart(
   def isUnknown: Boolean = bounds.forall(_ == ColumnBounds.unknown)
 }
 
-/** What one task reads, in this order. */
+/** The parts that one task reads, in this order. */
 final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartition {
   override def preferredLocations(): Array[String] = parts.headOption.fold(Array.empty[String])(
     _.partition.preferredLocations()
   )
 }
 
-/** A scan of a source that reads chosen parts in a chosen order. Everything else is the source's own affair.
+/** Wraps a source's scan, and reads chosen parts in a chosen order.
   *
   * @param columnar
   *   whether the source's splits are read in batches
   * @param choose
-  *   makes the splits of what the source has planned
+  *   makes splits from the source's planned partitions
   * @param factory
-  *   reads them
+  *   reads these splits
   */
 class ChosenScan(
     inner: Scan,
@@ -64,7 +64,8 @@ class ChosenScan(
   }
 }
 
-/** The same of a source that takes filters at run time: Spark gives it those of its own partition pruning. */
+/** The same for a source that supports runtime filtering, so that Spark's dynamic partition pruning still reaches it.
+  */
 final class ChosenFilteredScan(
     inner: SupportsRuntimeV2Filtering,
     columnar: Boolean,
@@ -75,12 +76,12 @@ final class ChosenFilteredScan(
   override def filterAttributes(): Array[NamedReference] = inner.filterAttributes()
   override def filter(predicates: Array[Predicate]): Unit = inner.filter(predicates)
 
-  // Not those of the source, which has none before Spark 4.2: it is asked once.
+  // The source is asked only once. It has no such predicates before Spark 4.2.
   override def pushedPredicates(): Array[Predicate] = Array.empty
   override def supportsIterativePushdown(): Boolean = false
 }
 
-/** Reads the parts of a split one after the other, and leaves those out that filters exclude by then. */
+/** Reads the parts of a split one by one, and skips those that filters exclude by then. */
 final class PartsReaderFactory(inner: PartitionReaderFactory, scanId: Long, columnar: Boolean)
     extends PartitionReaderFactory {
   override def supportColumnarReads(partition: InputPartition): Boolean = columnar
@@ -100,7 +101,7 @@ private final class PartsReader[T](
   private val task = TaskScan.current(scanId)
   private var at = 0
   private var current: PartitionReader[T] = _
-  // Sums of the parts that are closed, and of the task's previous readers.
+  // Sums over closed parts and the task's previous readers.
   private val metrics = mutable.LinkedHashMap.empty[String, Long]
 
   override def next(): Boolean = {
@@ -133,7 +134,7 @@ private final class PartsReader[T](
 
   override def get(): T = current.get()
 
-  // Spark passes the sums of the task's previous reader.
+  // Spark passes the metrics of the task's previous reader.
   override def initMetricsValues(values: Array[CustomTaskMetric]): Unit =
     values.foreach(m => metrics(m.name()) = m.value())
 
@@ -157,4 +158,35 @@ private final class PartsReader[T](
 
 private final class PartsMetric(override val name: String, override val value: Long) extends CustomTaskMetric {
   override def mergeWith(other: CustomTaskMetric): CustomTaskMetric = new PartsMetric(name, value + other.value)
+}
+
+/** As [[SplitChooser]], for the parts of a DataSource V2 scan, whose bounds are certain. */
+object SourceChooser {
+
+  /** @param splits
+    *   the source's planned splits
+    * @param left
+    *   number of excluded parts
+    */
+  final case class Choice(splits: Seq[SourceSplit], left: Int)
+
+  /** @param pruner
+    *   has the complete filters
+    * @param keepsPartitions
+    *   whether each planned split stays a task of its own, with its parts in their order
+    */
+  def choose(
+      splits: Seq[Seq[SourcePart]],
+      spec: ScanSpec,
+      pruner: Pruner,
+      keepsPartitions: Boolean,
+      tasks: SplitChooser.Tasks
+  ): Choice = {
+    val kept = splits.map(_.filterNot(p => pruner.excludes(p.bounds)))
+    val parts = kept.flatten
+    val dealt =
+      if (keepsPartitions) kept
+      else Packing.deal(splits, parts, spec.orders, tasks)(_.bytes + tasks.openCost, _.bounds(_))
+    Choice(dealt.map(p => new SourceSplit(p.toIndexedSeq)), splits.map(_.size).sum - parts.size)
+  }
 }

@@ -6,27 +6,27 @@ import org.apache.spark.sql.execution.datasources.v2.FileScan
 import org.apache.spark.sql.types.{BinaryType, DataType, StringType, StructField}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
-/** What is known of the splits of a DataSource V2 scan before they are read. */
+/** Bounds of the splits of a DataSource V2 scan, known before they are read. Used by the planner and `SourceScan`. */
 trait SplitBounds {
 
-  /** The parts of a split of the source; maybe the split as it is, of which nothing is known. */
+  /** The parts of a planned split; the split itself with unknown bounds if it cannot be divided. */
   def parts(split: InputPartition): Seq[SourcePart]
 
-  /** Of the scan as the query's own predicates left it, where that is known before its splits are made. */
+  /** Number of files after the query's own predicates, if known before the splits are planned. */
   def files: Option[Long] = None
 }
 
 object SplitBounds {
 
-  /** Whether anything is known of a column of the scan, without looking at its splits. */
+  /** Whether bounds of a column may be known. Does not plan the scan. */
   def has(scan: Scan, column: StructField): Boolean =
     KeyDomain.of(column.dataType).isRight && (scan match {
       case f: FileScan => f.readPartitionSchema.fieldNames.contains(column.name)
       case other => IcebergSplits.has(other, column)
     })
 
-  /** Whether the source is known to order the values of the column as Spark does: numbers and times always, text and bytes
-    * if the source is known.
+  /** Whether the source orders the column's values as Spark does: always for numbers and times, for strings and binary
+    * values only if the source is known to.
     */
   def inSparksOrder(scan: Scan, column: StructField): Boolean = column.dataType match {
     case StringType | BinaryType => IcebergSplits.inSparksOrder(scan, column)
@@ -34,22 +34,22 @@ object SplitBounds {
   }
 
   /** @return
-    *   None where nothing is known of any column of the spec
+    *   None if no bounds are known for any column of the spec
     */
-  def of(scan: Scan, spec: ScanSpec): Option[SplitBounds] =
+  def forScan(scan: Scan, spec: ScanSpec): Option[SplitBounds] =
     if (!spec.columns.exists(c => has(scan, StructField(c.name, c.domain.dataType)))) None
     else
       scan match {
         case f: FileScan => Some(new FileSplits(f, spec))
-        case other => IcebergSplits.of(other, spec)
+        case other => IcebergSplits.forScan(other, spec)
       }
 
-  /** A split of which nothing is known. */
+  /** A split with unknown bounds. */
   def unknown(split: InputPartition, spec: ScanSpec): SourcePart =
     new SourcePart(split, spec.columns.map(_ => ColumnBounds.unknown), 1, 0)
 }
 
-/** Files of Spark's own sources: each has one value in each partition column. */
+/** Files of Spark's own sources, each with one value for each partition column. */
 private final class FileSplits(scan: FileScan, spec: ScanSpec) extends SplitBounds {
   private val ordinals = spec.columns.map(c => scan.readPartitionSchema.fieldNames.indexOf(c.name))
   private def is(ordinal: Int, dataType: DataType) = scan.readPartitionSchema(ordinal).dataType == dataType

@@ -3,21 +3,23 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.dynamicfilters.filter.ColumnBounds
 
-/** Chooses on the driver, before a scan starts, which splits are read and in which order.
+/** Chooses the splits of a file scan and their order. Called by `DynamicFilterScanExec` on the driver before the scan
+  * starts.
   *
-  * Splits that a complete filter excludes, by partition values or by what earlier queries learned of the files, get no task;
-  * by the latter only after the file system said that the file is still the one that was listed. Under a TopK the best ones come first.
+  * Splits that a complete filter excludes get no task. Partition values and the table's log exclude at once, learned
+  * statistics only after the file system has confirmed that the file is unchanged. Under a TopK the best splits come
+  * first.
   */
 object SplitChooser {
 
   /** @param splits
-    *   those to read
+    *   the splits to read, by task
     * @param left
-    *   those left out
+    *   the excluded splits
     * @param checked
-    *   those of them that were left out because their file was still the one that was listed
+    *   those of `left` that were excluded because their file is unchanged
     * @param changed
-    *   splits that are read because their file is not the one any more that was listed
+    *   number of splits that are read because their file has changed
     */
   final case class Choice(
       splits: Array[ChosenSplits],
@@ -26,18 +28,18 @@ object SplitChooser {
       changed: Int
   ) {
 
-    /** Whether anything learned goes to the tasks. */
+    /** Whether tasks get learned statistics. */
     def isLearned: Boolean = checked.isDefined || splits.exists(_.known.exists(_ != null))
   }
 
-  /** A split that is left out.
+  /** An excluded split.
     *
     * @param bounds
     *   by column of the spec
     * @param rowGroups
-    *   if any of them are known
+    *   the learned row groups, if any
     * @param bytes
-    *   that the scan would read of it, if they are known
+    *   bytes that the scan would read of it, if known
     */
   final case class LeftOut(
       file: PartitionedFile,
@@ -46,29 +48,31 @@ object SplitChooser {
       bytes: Option[Long]
   )
 
-  /** How tasks are made.
+  /** Parameters for making tasks.
     *
     * @param atLeast
-    *   as many, if there are splits enough
+    *   smallest number of tasks, if there are enough splits
     * @param openCost
-    *   bytes that could be read in the time that it takes to open a file (`spark.sql.files.openCostInBytes`)
+    *   cost of opening a file, in bytes (`spark.sql.files.openCostInBytes`)
     */
   final case class Tasks(atLeast: Int, openCost: Long)
 
-  /** Asks the file system for files, and then tells of each whether it is as listed, None where there is no answer. */
+  /** Asks the file system for files. The result says for each whether it is unchanged since it was listed; None without
+    * an answer.
+    */
   type Ask = Seq[PartitionedFile] => PartitionedFile => Option[Boolean]
 
-  /** What the table's format says of a file that never changes, by column of the spec. */
+  /** By column of the spec, bounds of files from the table's log. */
   type FromTable = Int => PartitionedFile => Option[ColumnBounds]
 
   /** @param pruner
-    *   has the filters that are complete
+    *   has the complete filters
     * @param ask
-    *   called once at most
+    *   called at most once
     * @param wanted
-    *   whether the scan reads a leaf column of files, see [[ChunkSizes]]
+    *   whether the scan reads a leaf column, see [[ChunkSizes.wanted]]
     * @return
-    *   None if there is nothing to choose and nothing to tell the tasks: then Spark's own partitions stay
+    *   None if no split is excluded and nothing is known for the tasks, so that Spark's own partitions can stay
     */
   def choose(
       partitions: Seq[FilePartition],
@@ -113,7 +117,7 @@ object SplitChooser {
         )
       val asked = left.filter(answers.contains)
       val checked = Option.when(asked.nonEmpty)(chosen(asked, 0))
-      // Another execution needs tasks for these.
+      // Another execution needs tasks that check these files again.
       val least = math.min((asked.size + LeftOfATask - 1) / LeftOfATask, math.max(tasks.atLeast, 1))
       val all = packed ++ Seq.fill(least - packed.size)(Seq.empty[Split])
       val splits = all.zipWithIndex.map { case (task, i) => chosen(task, i) }
@@ -123,7 +127,7 @@ object SplitChooser {
   }
 
   /** @param certain
-    *   by column of the spec, what holds without a look at the file
+    *   bounds by column of the spec that hold without a check of the file
     */
   private final class Split(
       val file: PartitionedFile,
@@ -133,7 +137,7 @@ object SplitChooser {
       val bytes: Option[Long]
   ) {
 
-    /** What holds if the file is the one that was listed. */
+    /** Bounds that hold if the file is unchanged since it was listed. */
     val bounds: IndexedSeq[ColumnBounds] = spec.columns.indices.map { i =>
       learned(i).map(FileStatistics.boundsOf(_, spec.columns(i).domain)).getOrElse(certain(i))
     }
@@ -141,7 +145,7 @@ object SplitChooser {
     def unlearned: Split = new Split(file, spec, certain, learned.map(_ => None), None)
     def isUnknown: Boolean = bounds.forall(_ == ColumnBounds.unknown)
 
-    /** Null where the table says nothing. */
+    /** null if the table's log has no bounds. */
     def fromTable: Array[ColumnBounds] = {
       val bounds =
         spec.columns.indices.map(i => if (spec.columns(i).isPartitionColumn) ColumnBounds.unknown else certain(i))
@@ -151,6 +155,6 @@ object SplitChooser {
       if (learned.forall(_.isEmpty)) null else new LearnedColumns(learned.map(_.orNull).toArray, bytes)
   }
 
-  /** Splits that were left out, and of which a task asks the file system again in another execution. */
+  /** Number of excluded splits that a task checks again in another execution. */
   private val LeftOfATask = 100
 }

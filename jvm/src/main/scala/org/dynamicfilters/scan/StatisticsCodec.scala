@@ -5,24 +5,24 @@ import java.util.zip.CRC32C
 import scala.jdk.CollectionConverters._
 
 import com.google.protobuf.ByteString
-import org.dynamicfilters.filter.{BoundsCodec, FilterCodec, KeyCodec, KeyDomain, Traverse}
+import org.dynamicfilters.filter.{ColumnBounds, FilterCodec, KeyCodec, KeyDomain, Traverse}
 import org.dynamicfilters.proto._
 
-/** What is known of a table's files, as it is kept between applications.
+/** Learned statistics of a table's files, as stored between applications by [[StoredStatistics]].
   *
   * @param table
-  *   its root paths, one a line
+  *   its root paths, one per line
   * @param domains
-  *   of the columns, by [[ScanSpec.statisticsKey]]
+  *   by column ([[ScanSpec.statisticsKey]])
   * @param files
   *   least recently used first
   */
 final case class TableFiles(table: String, domains: Map[String, KeyDomain], files: Seq[FileRecord])
 
-/** What is known of a file.
+/** Learned statistics of a file.
   *
   * @param splits
-  *   by column and split; without sizes
+  *   by column and split; their `sizes` are empty
   * @param sizes
   *   by split [start, end)
   */
@@ -33,16 +33,16 @@ final case class FileRecord(
     sizes: Seq[((Long, Long), ChunkSizes)]
 )
 
-/** Statistics of files as bytes (proto/statistics.proto), and back. Decoding never throws. */
+/** Encodes statistics of files as bytes (proto/statistics.proto), and decodes them. Decoding never throws. */
 object StatisticsCodec {
   import KeyCodec.{known, readDomain}
 
   val Version = 1
 
-  /** Of a table, by column. */
+  /** Largest number of row groups of a table, counted for each column. */
   val MostRowGroups = 200000
 
-  /** Columns whose type is not known are left out. */
+  /** Leaves out columns of unknown type. */
   def encode(of: TableFiles): Array[Byte] = {
     val content = StatisticsOfTable.newBuilder().setTable(of.table)
     val used = of.files.iterator.flatMap(_.splits).map(_.column).filter(of.domains.contains).distinct.toIndexedSeq
@@ -65,10 +65,16 @@ object StatisticsCodec {
     val b = StatisticsOfSplit.newBuilder().setColumn(column).setStart(s.start).setEnd(s.end)
     s.rowGroups.foreach { g =>
       val group = StatisticsOfRowGroup.newBuilder().setMiddle(g.middle).setRows(g.rows).setBytes(g.bytes)
-      BoundsCodec.write(domain, g.bounds, group)
+      setBounds(domain, g.bounds, group)
       b.addRowGroups(group)
     }
     b.build()
+  }
+
+  private def setBounds(domain: KeyDomain, bounds: ColumnBounds, to: StatisticsOfRowGroup.Builder): Unit = {
+    if (bounds.min != null) to.setMin(KeyCodec.key(domain, bounds.min))
+    if (bounds.max != null) to.setMax(KeyCodec.key(domain, bounds.max))
+    to.setMayHaveNulls(bounds.mayHaveNulls).setMayHaveValues(bounds.mayHaveValues)
   }
 
   private def sizes(start: Long, end: Long, s: ChunkSizes): StatisticsSizes = {
@@ -85,14 +91,14 @@ object StatisticsCodec {
     crc.getValue.toInt
   }
 
-  /** What is known, or why nothing is. */
+  /** The statistics, or why they cannot be decoded. */
   def decode(bytes: Array[Byte]): Either[String, TableFiles] =
     FilterCodec.reading("statistics") {
       val file = StatisticsFile.parseFrom(bytes)
       for {
         _ <- FilterCodec.sameVersion("statistics", file.getVersion, Version)
         _ <- known(file)
-        // An empty content has the checksum of a file that was cut.
+        // Empty content and checksum are what a truncated file has.
         _ <- Either.cond(
           !file.getContent.isEmpty && checksum(file.getContent) == file.getChecksum,
           (),
@@ -105,7 +111,7 @@ object StatisticsCodec {
   private def table(t: StatisticsOfTable): Either[String, TableFiles] =
     for {
       _ <- known(t)
-      // Of two bytes each on disk, and of much more here.
+      // Checked first: a row group may take two bytes on disk, but takes much more in memory.
       groups = t.getFilesList.asScala.iterator.flatMap(_.getSplitsList.asScala).map(_.getRowGroupsCount.toLong).sum
       _ <- Either.cond(groups <= MostRowGroups, (), s"$groups row groups, more than $MostRowGroups")
       columns <- Traverse(t.getColumnsList.asScala.toSeq) { c =>
@@ -133,9 +139,22 @@ object StatisticsCodec {
       _ <- known(s)
       column <- columns.lift(s.getColumn).toRight("a column that is not listed")
       groups <- Traverse(s.getRowGroupsList.asScala.toSeq) { g =>
-        BoundsCodec.read(column._2, g).map(LearnedRowGroup(g.getMiddle, g.getRows, g.getBytes, _))
+        bounds(column._2, g).map(LearnedRowGroup(g.getMiddle, g.getRows, g.getBytes, _))
       }
     } yield LearnedSplit(path, identity, column._1, s.getStart, s.getEnd, groups.toArray)
+
+  /** The bounds, or why they cannot be decoded. A bound that is not a key of the domain counts as unknown: a writer may have
+    * truncated a string inside a character.
+    */
+  private def bounds(domain: KeyDomain, from: StatisticsOfRowGroup): Either[String, ColumnBounds] = {
+    def key(present: Boolean, k: FilterKey): AnyRef =
+      if (present) KeyCodec.readKey(domain, k).getOrElse(null) else null
+    val (min, max) = (key(from.hasMin, from.getMin), key(from.hasMax, from.getMax))
+    for {
+      _ <- known(from)
+      _ <- Either.cond(min == null || max == null || domain.compare(min, max) <= 0, (), "a minimum above the maximum")
+    } yield ColumnBounds(min, max, from.getMayHaveNulls, from.getMayHaveValues)
+  }
 
   private def readSizes(s: StatisticsSizes): Either[String, ((Long, Long), ChunkSizes)] = {
     val (columns, groups) = (s.getColumnsCount, s.getMiddlesCount)

@@ -8,14 +8,15 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
 
-/** Remembers, for later queries, the bounds of the filtered columns in the row groups of a split: from the footer, or, for the
-  * first column where that has none (INT96, files without statistics), from the values that a first pass decoded anyway.
+/** Learns the bounds of the filtered columns in the row groups of a split, for later queries. They come from the footer
+  * or, for the first column if its footer has none (INT96, files without statistics), from values that a first pass
+  * decodes anyway. Used by [[DynamicRowGroups]].
   *
-  * What is learned belongs to the file that was opened, and what an earlier query learned is used only if that is the same: the
-  * query's listing may be older.
+  * Statistics belong to the opened file. Those of earlier queries are used only if the opened file is the listed one:
+  * the listing may be stale.
   *
   * @param askedAt
-  *   before the file was opened, milliseconds since 1970
+  *   a time before the file was opened, in milliseconds since 1970
   */
 final class StatisticsLearner(
     task: TaskScan,
@@ -27,17 +28,17 @@ final class StatisticsLearner(
 ) {
   import LearnedRowGroup.middle
 
-  // The column whose values are watched: that of the first filter, if it is in the files.
+  // The column whose values are observed: that of the first filter, if files have it.
   private val at = dataColumns.indexWhere(_._1 == 0)
   private val decoded = mutable.HashMap.empty[Long, ColumnBounds]
-  private val opened: Option[FileIdentity] = access.openedStatus.map(FileIdentity.of)
+  private val opened: Option[FileIdentity] = access.openedStatus.map(FileIdentity.fromStatus)
   if (opened.exists(_ != FileIdentity.listed(file))) task.files.forget(file)
   private val before: IndexedSeq[Map[Long, LearnedRowGroup]] = dataColumns.map { case (i, _) =>
     (if (opened.isEmpty) None else task.files.rowGroups(file, i))
       .fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
   }
 
-  /** What an earlier query learned of a column in the row group.
+  /** Bounds that an earlier query has learned.
     *
     * @param column
     *   position among the filtered columns of the files
@@ -51,8 +52,8 @@ final class StatisticsLearner(
   private var min, max = 0L
   private var values, nulls = false
 
-  /** To be called with every batch of a pass over the column; null where there is nothing to learn. */
-  def watch(group: RowGroup, rows: Option[RowSet]): FirstPass.See = {
+  /** An observer for all batches of a pass over the column; null if there is nothing to learn. */
+  def watch(group: RowGroup, rows: Option[RowRanges]): FirstPass.BatchObserver = {
     watching = false
     if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) null
     else
@@ -85,7 +86,7 @@ final class StatisticsLearner(
   }
   private var watching = false
 
-  /** The pass that [[watch]] followed has ended. */
+  /** Called at the end of the pass that [[watch]] observes. */
   def watched(group: RowGroup): Unit =
     if (watching) {
       watching = false
@@ -96,17 +97,17 @@ final class StatisticsLearner(
       group.bounds(at) = b
     }
 
-  /** Reports what is known of all row groups of the split, those that static predicates excluded included. */
+  /** Reports the statistics of all row groups of the split, including those that static predicates exclude. */
   def finish(blocks: Seq[BlockMetaData]): Unit = {
     val settled = opened.filter(FileStatistics.isSettled(_, askedAt))
-    // The driver has them from an earlier query, or gets them once.
-    lazy val sizes = if (task.files.bytes(file).isDefined) None else ChunkSizes.of(blocks)
+    // Sent once, and only if the driver does not have them from an earlier query.
+    lazy val sizes = if (task.files.bytes(file).isDefined) None else ChunkSizes.fromBlocks(blocks)
     val stored = dataColumns.indices.filter(fileColumns(_).isStored)
     for (identity <- settled; column <- stored) {
       val groups = blocks.map { b =>
         val fresh = if (column == at) decoded.get(middle(b)) else None
         val bounds = fresh.orElse(learned(b, column)).getOrElse(fileColumns(column).bounds(b))
-        LearnedRowGroup.of(b, bounds)
+        LearnedRowGroup.fromBlock(b, bounds)
       }
       task.report.learn(
         LearnedSplit(

@@ -15,17 +15,17 @@ import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.{KeyDomain, OwnFailure}
 import org.dynamicfilters.scan.StoredStatistics._
 
-/** Keeps what was learned of tables' files in a directory, for the applications that come later. On the driver.
+/** Stores learned statistics of tables' files in a directory (setting `stats.path`), for later applications. On the
+  * driver.
   *
-  * One file a table, read before the table's first scan, and written by a thread of its own after a query that learned
-  * something. Applications that write at the same time overwrite each other: what is lost is learned again. What is read is a
-  * hint like all that was learned (contract 9): it excludes data only of a file that was asked in this query whether it is
-  * still the one with this length and time.
+  * There is one file per table. It is read before the table's first scan and written by a background thread after a
+  * query that has learned something. Concurrent applications overwrite each other; what is lost is learned again.
+  * Stored statistics exclude data only if the query has verified that the file is unchanged (contract 9).
   *
-  * What it is for: the first TopK of an application over files without statistics (INT96 timestamps, which Spark writes by
-  * default) takes a fifth of the processor time that it takes without (figures in docs/configuration.md).
+  * With it, the first TopK of an application over files without statistics (INT96 timestamps, Spark's default) takes a
+  * fifth of the processor time (docs/configuration.md).
   *
-  * A failure is logged once a table, which then is neither read nor written any more.
+  * After a failure, which is logged, the table is neither read nor written any more.
   */
 final class StoredStatistics(statistics: FileStatistics) extends Logging {
   private val tables = new ConcurrentHashMap[Key, Table]()
@@ -44,22 +44,22 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
   worker.allowCoreThreadTimeOut(true)
   private var newest: Future[_] = CompletableFuture.completedFuture(())
 
-  // What took too long: as long as it is not done, it keeps the worker from all else.
+  // The load that took too long. Until it is done, it blocks the worker.
   @volatile private var slow: Future[_] = newest
 
-  /** Takes in what earlier applications learned of the table; waits for it for a moment, the first time.
+  /** Loads the stored statistics of a table. The first call for a table waits for a limited time.
     *
     * @param domains
-    *   of the scan's columns, by [[ScanSpec.statisticsKey]]
+    *   by column of the scan ([[ScanSpec.statisticsKey]])
     * @return
-    *   the table, to be saved when the query has ended
+    *   saves the table when closed, after the query
     */
   def load(place: Place, domains: Map[String, KeyDomain]): AutoCloseable = {
     if (tables.size > MostTables) tables.clear()
     var isNew = false
     val table = tables.computeIfAbsent(Key(place.directory, place.table), { _ => isNew = true; new Table(place) })
     table.add(domains)
-    // Only the first query waits, and only for the first table: a directory that hangs costs no other anything.
+    // Only a table's first query waits, and no query waits while an earlier load hangs.
     if (isNew) {
       val isStuck = !slow.isDone
       val loading = table.startLoading()
@@ -77,9 +77,10 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
     () => table.saveLater()
   }
 
-  /** Waits until what is to be written is written, for as long at most. */
+  /** Waits until all queued writes are done, at most for this time. */
   def flush(millis: Long): Unit = {
-    // The worker takes one after the other. Its counts would not do: a task that is just being taken is in none of them.
+    // The worker runs jobs in order, so it suffices to wait for the newest. The pool's counters miss a job that is
+    // being dequeued.
     val before = synchronized(newest)
     try before.get(millis, TimeUnit.MILLISECONDS)
     catch { case NonFatal(_) => () }
@@ -90,7 +91,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
     newest
   }
 
-  /** Forgets what it has read; for tests and for an application's end. */
+  /** Drops all tables, for tests and at the end of the application. */
   def clear(): Unit = tables.clear()
 
   private final class Table(place: Place) {
@@ -125,7 +126,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
             case Right(known) =>
               last = digestOf(bytes)
               synchronized { domains = known.domains ++ domains }
-              // Whoever may write here says nothing of other tables.
+              // The file may only have statistics of this table's own files.
               known.files.filter(f => isBelow(f.path)).foreach(offer)
           }
         }
@@ -134,7 +135,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
 
     private val isBelow = FileStatistics.isBelow(place.roots)
 
-    /** A file's sizes come with one of its splits. */
+    /** Adds a file; its sizes come with one of its splits. */
     private def offer(f: FileRecord): Unit = {
       val sizes = f.sizes.toMap
       f.splits.groupBy(s => (s.start, s.end)).foreach { case (at, splits) =>
@@ -158,17 +159,17 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
       saved = Some(state)
     }
 
-    /** Of so many files as there is room for. */
+    /** Encodes as many files as MostBytes allows. */
     private def encoded(domains: Map[String, KeyDomain], files: Seq[FileRecord]): Array[Byte] = {
       val bytes = StatisticsCodec.encode(TableFiles(place.table, domains, files))
       if (bytes.length <= MostBytes) bytes else encoded(domains, files.drop(files.size / 4 + 1))
     }
 
-    // What was known when it was written last.
+    // The state at the last write.
     private var saved: Option[(Long, Map[String, KeyDomain])] = None
 
-    /** Whoever reads at the same time finds the old file or the new one; where a file system cannot do that, the checksum tells
-      * what is half written.
+    /** Replaces the file atomically, so that readers see the old or the new one. If the file system cannot rename so,
+      * the checksum reveals a half-written file.
       */
     private def write(bytes: Array[Byte]): Unit = {
       val (fs, temporary) = (fileSystem, new Path(file.getParent, s".${file.getName}.${UUID.randomUUID()}"))
@@ -192,7 +193,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
       }
     }
 
-    /** Without the checksums beside local files: they are not renamed together with them. */
+    /** Without Hadoop's checksum files for local files, which are not renamed together with them. */
     private def fileSystem: FileSystem = file.getFileSystem(place.conf) match {
       case local: LocalFileSystem => local.getRawFileSystem
       case fs => fs
@@ -211,12 +212,12 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
 
 object StoredStatistics {
 
-  /** Where statistics of a table are kept.
+  /** Where the statistics of a table are stored.
     *
     * @param directory
     *   a path or URI, see the setting `stats.path`
     * @param roots
-    *   of the table's files, encoded as URIs
+    *   root paths of the table's files, as URL-encoded URIs
     */
   final case class Place(directory: String, roots: Seq[String], conf: Configuration) {
     val table: String = roots.sorted.mkString("\n")
@@ -224,16 +225,16 @@ object StoredStatistics {
 
   private final case class Key(directory: String, table: String)
 
-  /** As long the first query of a table waits for what earlier applications learned: on a busy machine a process that has just
-    * started takes a second, and a first run that knows nothing costs more.
+  /** Longest wait of a table's first query for a load. A process that has just started on a busy machine takes a
+    * second, and a first run without statistics costs more.
     */
   private val LoadMillis = 3000L
 
-  /** As many as are kept in memory take about that. */
+  /** About the encoded size of all statistics that memory holds. */
   private val MostBytes = 32 << 20
   private val MostTables = 1000
 
-  /** A file's name that no table's path breaks out of, and that Spark takes for no data in whatever folder it is. */
+  /** A safe file name for any table path, with an underscore, so that Spark ignores the file in data folders. */
   private[scan] def nameOf(table: String): String =
     "_" + digestOf(table.getBytes("UTF-8")).iterator.take(16).map(b => f"${b & 0xff}%02x").mkString + ".statistics"
 

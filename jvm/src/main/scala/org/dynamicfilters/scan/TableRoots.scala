@@ -4,17 +4,17 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 
-/** Below which folders or files a table's files are. */
+/** Finds the root folders or files of a table, which identify it in [[StoredStatistics]]. */
 object TableRoots {
 
-  /** The table's own folder where it has one. Spark's listing of a partitioned table in a catalog has the folders of those
-    * partitions as its roots that a query reads: each set of them would be a table of its own. Of a table of Hive the folder is
-    * not among the options: it is what folders have in common whose names are values of partition columns.
+  /** The table's own folder, if it is known. Spark's file index of a partitioned catalog table has only the queried
+    * partitions' folders as roots, which differ between queries. For Hive tables, whose options lack the folder, it is
+    * the common parent of the partition folders (`name=value`).
     *
     * @return
-    *   URIs, encoded
+    *   URL-encoded URIs
     */
-  def of(relation: HadoopFsRelation, conf: Configuration): Seq[String] = {
+  def forRelation(relation: HadoopFsRelation, conf: Configuration): Seq[String] = {
     val roots = relation.location.rootPaths
     val named = relation.options.get("path").map(new Path(_)).map(p => p.getFileSystem(conf).makeQualified(p))
     def common = Option(roots.map(withoutValues).distinct).filter(_.size == 1).map(_.head)

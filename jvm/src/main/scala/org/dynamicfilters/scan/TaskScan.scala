@@ -192,7 +192,7 @@ final class TaskScan(
   }
 
   /** Rows are left out, or not reached, that no filter of a single column was asked about. */
-  def overlookAll(): Unit = spec.columns.indices.foreach(report.overlook)
+  def overlookAll(): Unit = spec.columns.indices.foreach(report.recordSkipped)
 
   /** Whether a filter excludes the split before its file is opened: by partition values, by what the table's format says of the
     * file, or by learned statistics if the file is still the one that they were learned of.

@@ -15,24 +15,26 @@ import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.{BlockMetaData, FileMetaData}
 import org.apache.parquet.hadoop.util.HadoopInputFile
 
-/** What a report has counted of a split that was never opened.
+/** The counters that a report has for a split that was never opened.
   *
   * @param bytes
-  *   of the columns asked for
+  *   bytes of the requested columns
   */
 final case class CountedSplit(rowGroups: Long = 0, rows: Long = 0, bytes: Long = 0)
 
-/** A split that was never opened, and of which it is not known what stock Spark would have read.
+/** A split that was never opened, and of which it is unknown what stock Spark would have read.
   *
   * @param end
-  *   first byte after it
+  *   first byte after the split
   */
-final case class UnopenedSplit(path: String, start: Long, end: Long, counted: CountedSplit = CountedSplit())
+final case class UnopenedSplit(path: String, start: Long, end: Long, counted: CountedSplit)
 
-/** Counts what would have been read of files that a query did not open, by their footers: for reports that a user asks for. */
+/** Reads the footers of files that a query did not open, to count what stock Spark would have read. Only for reports
+  * that a user requests.
+  */
 object UnopenedFiles {
 
-  /** Splits that a report keeps for this. */
+  /** Largest number of such splits in a report. */
   val MaxSplits = 1000
 
   private val PatienceMillis = 2000L
@@ -40,9 +42,9 @@ object UnopenedFiles {
   /** @param wanted
     *   whether the scan reads a leaf column
     * @param own
-    *   the query's own predicate on a file, if it has one: row groups that it excludes do not count
-    * @return
-    *   the splits of which that could be read in time, as never opened; instead of what was counted of them
+    *   the query's own predicate on a file, if any; row groups that it excludes do not count
+    * @param to
+    *   gets the counts of splits that could be read in time, in place of what it had counted of them
     */
   def count(
       splits: Iterable[UnopenedSplit],
@@ -54,7 +56,7 @@ object UnopenedFiles {
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PatienceMillis)
     splits.groupBy(_.path).iterator.takeWhile(_ => System.nanoTime() < deadline).foreach { case (path, ofFile) =>
       val file = new Path(new URI(path))
-      // A file that is gone, or cannot be read, does not count.
+      // Ignores files that are missing or cannot be read.
       Using(ParquetFileReader.open(HadoopInputFile.fromPath(file, conf))) { reader =>
         val predicate = own(reader.getFileMetaData)
         ofFile.foreach { s =>
@@ -65,14 +67,16 @@ object UnopenedFiles {
           val (groups, rows) =
             predicate.fold((all.size.toLong, all.iterator.map(_.getRowCount).sum))(selected(file, conf, s, _))
           to.addRowGroups(groups - s.counted.rowGroups, rows - s.counted.rows)
-          // As in files that are opened, those of row groups that the query's own predicates exclude included.
+          // As for opened files, includes row groups that the query's own predicates exclude.
           to.add(ScanCounter.BytesTotal, bytes(all, wanted) - s.counted.bytes)
         }
       }
     }
   }
 
-  /** Row groups and rows that Spark's reader finds with the predicate, which leaves out row groups, and rows by the page index. */
+  /** Row groups and rows that Spark's reader reads under the predicate, which excludes row groups, and rows by the page
+    * index.
+    */
   private def selected(
       file: Path,
       conf: Configuration,

@@ -6,7 +6,8 @@ import org.apache.spark.TaskContext
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{Executions, FilterRef, TaskFilters, UserRef}
 
-/** A user's filter on one column of a scan, in one task: what is pinned, or what tightened it since if the scan follows that.
+/** A user's filter on one column of a scan in one task: the pinned generation, or a tighter one if it follows
+  * updates.
   *
   * @param domain
   *   the column's type
@@ -19,7 +20,7 @@ private[scan] final class UserColumn(domain: KeyDomain) {
   def apply(ref: UserRef, context: TaskContext): ValueFilter =
     try if (ref.follows) newest(ref, context) else ref.generation.filterFor(domain)
     catch {
-      // The rows are looked at again above the scan.
+      // The predicate above the scan tests the rows again.
       case NonFatal(_) => ValueFilter.All
     }
 
@@ -28,7 +29,7 @@ private[scan] final class UserColumn(domain: KeyDomain) {
       case None => ref.generation.filterFor(domain)
       case Some(execution) =>
         FilterRef.user(execution, ref.id) match {
-          // In the driver's own process.
+          // In the driver's process.
           case Some(state) => state.newest.filterFor(domain)
           case None =>
             val late =

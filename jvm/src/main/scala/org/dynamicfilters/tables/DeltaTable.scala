@@ -41,7 +41,7 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
     *   by column, without columns whose bounds cannot be used. Empty if the table has more files
     */
   def read(fields: Seq[(StructField, KeyDomain)], most: Int): Map[StructField, LoggedBounds] = {
-    val texts = fields.flatMap { case (field, domain) => StatisticsText.of(field, domain).map(field -> _) }
+    val texts = fields.flatMap { case (field, domain) => StatisticsText.forColumn(field, domain).map(field -> _) }
     if (texts.isEmpty || fileCount.exists(_ > most)) Map.empty
     else {
       val rows = readRows(texts.map { case (field, _) => physicalName(field) }, most)
@@ -115,7 +115,7 @@ object DeltaTable {
     * @return
     *   None for any other location, for an unknown Delta version, and if the session does not use statistics
     */
-  def of(location: FileIndex): Option[DeltaTable] =
+  def forIndex(location: FileIndex): Option[DeltaTable] =
     if (!indexes.contains(location.getClass.getName) || !SQLConf.get.getConfString(StatisticsAreUsed, "true").toBoolean)
       None
     else
@@ -135,10 +135,10 @@ object DeltaTable {
       case other => other
     }
 
-  /** What a format of Delta's notes of a column, its name in the files for one.
+  /** The metadata of a column in a Delta format, which has its name in the files.
     *
     * @return
-    *   what is noted of no other column where that is not known: nothing that was learned of one is believed of another
+    *   a random text if unknown, so that no learned statistics are found
     */
   def notes(format: AnyRef, column: String): String =
     call(format, "referenceSchema")
@@ -149,9 +149,7 @@ object DeltaTable {
   private def fieldOf(schema: StructType, name: String): Option[StructField] =
     schema.fields.find(_.name.equalsIgnoreCase(name))
 
-  /** What the files call the column: with column mapping names are the table's own affair. The name itself of a field of any
-    * other table.
-    */
+  /** The column's name in the files, which differs from its name with column mapping. */
   def physicalName(field: StructField): String = {
     val key = "delta.columnMapping.physicalName"
     if (field.metadata.contains(key)) field.metadata.getString(key) else field.name

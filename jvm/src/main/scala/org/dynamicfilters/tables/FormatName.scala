@@ -10,8 +10,8 @@ import org.apache.spark.sql.sources.{BaseRelation, DataSourceRegister}
 /** Names of file formats: `parquet`, `delta`, `orc`. */
 object FormatName {
 
-  /** The name that a table is declared with, where the format has one of its own. A format made of another one keeps the
-    * other's name, so those are called by their class.
+  /** The short name of the format. A subclass may have inherited its short name, so formats outside of Spark are called
+    * by their class unless both names agree.
     */
   def apply(format: FileFormat): String = {
     val own = ofClass(format, "FileFormat")
@@ -22,7 +22,7 @@ object FormatName {
     }
   }
 
-  /** As Spark's own call themselves; any other by its class. */
+  /** The short name; without one, the name of the class. */
   def ofRelation(relation: BaseRelation): String = relation match {
     case r: DataSourceRegister => r.shortName()
     case other => ofClass(other, "Relation")

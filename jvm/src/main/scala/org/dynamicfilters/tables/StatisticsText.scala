@@ -30,8 +30,8 @@ final class StatisticsText private (domain: KeyDomain) {
     * @param rows
     *   of the file, deleted ones included
     * @param isWhole
-    *   whether no rows were deleted from the file. If it had no statistics by then, Delta has taken them from its footer
-    *   (`StatsCollectionUtils.computeStats`), and left row groups out that have no bounds there: for a NaN, or a long string
+    *   whether no rows were deleted from the file. On a deletion, Delta computes missing statistics from the footer
+    *   (`StatsCollectionUtils.computeStats`), and ignores row groups without bounds (because of a NaN or a long string)
     */
   def bounds(
       min: Option[String],
@@ -68,7 +68,7 @@ final class StatisticsText private (domain: KeyDomain) {
       }
   }
 
-  /** The least or greatest value that a double of this text may have been, None beyond the end of the type. */
+  /** The least or greatest value that may have been rounded to a double of this text; None outside of the type. */
   private def widened(d: Decimal, to: RoundingMode): Option[Decimal] =
     if (d.precision <= ExactDigits) Some(d)
     else {
@@ -79,14 +79,14 @@ final class StatisticsText private (domain: KeyDomain) {
       Option.when(end.precision <= d.precision)(Decimal(end, d.precision, d.scale))
     }
 
-  /** How far a timestamp may be from its text, in microseconds. Delta 4.4 writes an offset's seconds, and such a text is not
-    * read; other writers may leave them out.
+  /** Largest difference between a timestamp and its text, in microseconds. Writers may omit the seconds of a zone
+    * offset. Texts with them (Delta 4.4) are not parsed.
     */
   private def lost(micros: Long): Long =
     if (domain.dataType == TimestampType && micros < WholeMinutes * MicrosInDay) MinuteInMicros else MillisInMicros
 
-  /** After all strings that begin with the prefix: Delta puts Unicode's greatest character behind it, and a byte of what was
-    * cut away may be greater than all of Unicode.
+  /** A string greater than all strings with the prefix. Delta appends Unicode's greatest character, but invalid bytes
+    * after the prefix may be greater.
     */
   private def afterAll(s: UTF8String): Option[UTF8String] =
     if (!s.endsWith(Greatest)) Some(s)
@@ -107,7 +107,9 @@ final class StatisticsText private (domain: KeyDomain) {
 
   private def key(value: Any): AnyRef = domain.fromInternal(value)
 
-  /** Whether one of two dates or timestamps is as old as that, or they are the wrong way round, as years BC without era are. */
+  /** Whether a date or timestamp is before the Gregorian calendar, or the two are out of order, as years BC without an
+    * era are.
+    */
   private def beforeGregorian(min: Option[String], max: Option[String]): Boolean = {
     val values = (min ++ max)
       .flatMap(value)
@@ -136,25 +138,27 @@ object StatisticsText {
   private val MillisInMicros = 1000L
   private val MinuteInMicros = 60000000L
 
-  /** 1972-01-08: since the day before, when Liberia gave its own up, all offsets of zones are whole minutes. */
+  /** 1972-01-08. Since the day before, when Liberia changed its offset, all zone offsets are whole minutes. */
   private val WholeMinutes = 737L
 
   private val Greatest = UTF8String.fromString("\uDBFF\uDFFF")
 
-  /** Stands for bytes that are no UTF-8, which may be less or greater; old versions put it at the end of what they cut. */
+  /** Replaces bytes that are not UTF-8, whose order is unknown. Old versions append it to truncated strings. */
   private val Replacement = "\uFFFD"
 
-  /** Digits that a double keeps: numbers with a point in JSON go through one, here and in some writers. */
+  /** Digits that a double preserves: JSON numbers with a decimal point may be parsed as doubles, here and by some
+    * writers.
+    */
   private val ExactDigits = 15
 
-  /** 1582-10-15. Texts of older dates may be of another calendar, and have no era, with `timeParserPolicy=LEGACY`. */
+  /** 1582-10-15. With `timeParserPolicy=LEGACY`, texts of older dates may be of another calendar and lack an era. */
   private val GregorianDay = -141427L
   private val MicrosInDay = 86400000000L
   private val Offset = "(Z|[+-]\\d\\d:?\\d\\d)$".r
   private val TypeChanges = "delta.typeChanges"
 
-  /** None for types whose text is not known to be exact or too wide. */
-  def of(field: StructField, domain: KeyDomain): Option[StatisticsText] = field.dataType match {
+  /** None for types whose text may give too narrow bounds. */
+  def forColumn(field: StructField, domain: KeyDomain): Option[StatisticsText] = field.dataType match {
     case _ if field.metadata.contains(TypeChanges) => None
     case ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType | _: DecimalType | StringType |
         DateType | TimestampType | TimestampNTZType if field.dataType == domain.dataType =>

@@ -3,6 +3,7 @@ package org.dynamicfilters.tables
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.types.StructField
+import org.dynamicfilters.filter.ColumnBounds
 
 /** Cache of the bounds in tables' logs, read once for each version for all columns of a scan. On the driver.
   *
@@ -20,15 +21,15 @@ final class TableStatistics(maxFiles: Int) {
   val mostOfTable: Int = maxFiles / 4
 
   /** @param id
-    *   the table's own and the version
+    *   the table's id and the version
     * @param wanted
-    *   URL-encoded paths of the files in question
+    *   URL-encoded paths of the scanned files
     * @param ofTable
-    *   number of files of the table, None where that is not known
+    *   number of files of the table, if known
     * @param read
-    *   reads the log of this version for some of the columns, at once; without those of which it says nothing
+    *   reads the log of this version for some of the columns; columns without bounds are missing in the result
     * @return
-    *   bounds of all the columns
+    *   bounds of all columns
     */
   def bounds(id: (String, Long), fields: Seq[StructField], wanted: Set[String], ofTable: Option[Long] = None)(
       read: Seq[StructField] => Map[StructField, LoggedBounds]
@@ -81,11 +82,39 @@ object TableStatistics {
   /** If at most one file in so many is new, opening the new ones is cheaper than the job that reads the log. */
   private val OneInUnknown = 100
 
-  /** A job reads all of the log: some 30 microseconds a file, where to open one takes milliseconds. So of a table of 50,000 files
-    * the 50 of a day are opened.
+  /** The job reads the whole log in some 30 microseconds a file; opening a file takes milliseconds. For example, the 50
+    * new files of a table of 50,000 are opened.
     */
   private val LoggedPerOpened = 200
 
-  /** Some 250 bytes a file, of which paths are the most: at most about 50 MiB. */
+  /** At most about 50 MiB: a file takes 250 bytes, mostly for its path. */
   val instance = new TableStatistics(200000)
+}
+
+/** Bounds of one column in one version of a table, by the file's URL-encoded path.
+  *
+  * @param whole
+  *   files without deleted rows in this version; their bounds hold in every version
+  * @param others
+  *   files with deleted rows; an older or restored version may have more rows of them
+  */
+final case class LoggedBounds(whole: Map[String, ColumnBounds], others: Map[String, ColumnBounds]) {
+
+  /** Number of files. */
+  def size: Int = whole.size + others.size
+
+  def get(file: String): Option[ColumnBounds] = whole.get(file).orElse(others.get(file))
+
+  /** A copy without files that have no bounds. */
+  def known: LoggedBounds = {
+    def some(of: Map[String, ColumnBounds]) = of.filter(_._2 != ColumnBounds.unknown)
+    LoggedBounds(some(whole), some(others))
+  }
+
+  /** The bounds that hold in every version of the table. */
+  def ofAnyVersion: LoggedBounds = copy(others = Map.empty)
+}
+
+object LoggedBounds {
+  val none: LoggedBounds = LoggedBounds(Map.empty, Map.empty)
 }

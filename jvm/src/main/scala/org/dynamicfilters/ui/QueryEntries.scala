@@ -9,7 +9,7 @@ object QueryEntries {
   import QueryEntry._
 
   /** Contains values of the data only if the query's session is known to allow that. */
-  def of(report: QueryReport): QueryEntry = {
+  def fromReport(report: QueryReport): QueryEntry = {
     // Copied under the lock: viewing a filter takes long, and a running query must not wait for it.
     val (filters, scans, rejected) =
       report.synchronized((report.filters.toVector, report.scans.toVector, report.rejected.toVector))

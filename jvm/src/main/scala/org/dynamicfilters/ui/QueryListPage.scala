@@ -15,9 +15,9 @@ private[ui] final class QueryListPage(queries: QueryStore) {
     val shown = queries.newest((page - 1) * PageSize, PageSize)
     val now = System.currentTimeMillis()
     val about =
-      <p>Queries with dynamic filters, or with a producer that was rejected: {Words.number(size.toLong)}.</p>
+      <p>Queries with dynamic filters, or with a producer that was rejected: {Formats.number(size.toLong)}.</p>
     Seq(about) ++ turns(request, page, pages) :+
-      Words.table("dynamic-filter-queries", Header, shown.map(row(request, _, now)))
+      Formats.table("dynamic-filter-queries", Header, shown.map(row(request, _, now)))
   }
 
   private def turns(request: Request, page: Int, pages: Int): Seq[Node] =
@@ -39,11 +39,11 @@ private[ui] final class QueryListPage(queries: QueryStore) {
       link(QueryPage.path(q.executionId), q.executionId.toString),
       link(QueryPage.path(q.executionId), if (q.description.isEmpty) "query" else q.description),
       Text(q.state),
-      Text(Words.date(q.started)),
-      Text(Words.duration(q.duration(now))),
+      Text(Formats.date(q.started)),
+      Text(Formats.duration(q.duration(now))),
       Text(filters),
-      Text(if (bytes.total == 0) Words.Unknown else Words.percent(bytes.total - bytes.skipped, bytes.total)),
-      Text(Words.share(files.skipped, files.total)),
+      Text(if (bytes.total == 0) Formats.Unknown else Formats.percent(bytes.total - bytes.skipped, bytes.total)),
+      Text(Formats.share(files.skipped, files.total)),
       link(QueryPage.sqlPath(q.executionId), "SQL")
     )
   }

@@ -25,12 +25,12 @@ private[ui] final class QueryPage(queries: QueryStore) {
     <ul class="list-unstyled">
       <li><strong>Query: </strong>{q.description}</li>
       <li><strong>State: </strong>{q.state}</li>
-      <li><strong>Submitted: </strong>{Words.date(q.started)}</li>
-      <li><strong>Duration: </strong>{Words.duration(q.duration(System.currentTimeMillis()))}</li>
+      <li><strong>Submitted: </strong>{Formats.date(q.started)}</li>
+      <li><strong>Duration: </strong>{Formats.duration(q.duration(System.currentTimeMillis()))}</li>
       <li><strong>Filters: </strong>{q.filtersInForce} of {q.filters.size} in force, {q.rejected.size} rejected</li>
-      <li><strong>Bytes read: </strong>{Words.share(bytes.total - bytes.skipped, bytes.total, Words.bytes)}</li>
-      <li><strong>Skipped: </strong>files {Words.share(files.skipped, files.total)},
-        rows {Words.share(rows.skipped, rows.total)}</li>
+      <li><strong>Bytes read: </strong>{Formats.share(bytes.total - bytes.skipped, bytes.total, Formats.bytes)}</li>
+      <li><strong>Skipped: </strong>files {Formats.share(files.skipped, files.total)},
+        rows {Formats.share(rows.skipped, rows.total)}</li>
       <li><a href={request.link(sqlPath(q.executionId))}>Plan in the SQL tab</a></li>
     </ul>
   }
@@ -46,32 +46,32 @@ private[ui] final class QueryPage(queries: QueryStore) {
           Text(f.form),
           Text(f.columns.mkString(", ")),
           <code>{f.expression}</code>,
-          Text(Words.bytes(f.bytes)),
-          Text(Words.number(f.generation)),
-          Text(Words.since(q.started, f.ready)),
-          Text(Words.since(q.started, f.used)),
-          Text(if (f.waited > 0) s"${Words.number(f.waited)} ms" else Words.Unknown),
+          Text(Formats.bytes(f.bytes)),
+          Text(Formats.number(f.generation)),
+          Text(Formats.since(q.started, f.ready)),
+          Text(Formats.since(q.started, f.used)),
+          Text(if (f.waited > 0) s"${Formats.number(f.waited)} ms" else Formats.Unknown),
           Text(f.reason)
         )
       }
       (<h4>Filters</h4> ++ Timeline.draw(q, System.currentTimeMillis())) :+
-        Words.table("dynamic-filters", FilterHeader, rows)
+        Formats.table("dynamic-filters", FilterHeader, rows)
     }
 
   private def scan(s: ScanEntry): Seq[Node] = {
     val rows = s.levels.map { l =>
-      val shown: Long => String = if (l.name == LevelEntry.Bytes) Words.bytes else Words.number
-      Seq[NodeSeq](Text(l.name), bar(l), Text(Words.share(l.skipped, l.total, shown)))
+      val shown: Long => String = if (l.name == LevelEntry.Bytes) Formats.bytes else Formats.number
+      Seq[NodeSeq](Text(l.name), bar(l), Text(Formats.share(l.skipped, l.total, shown)))
     }
     val foot = Seq(
-      s"rows handed on: ${Words.number(s.rowsOutput)}",
-      if (s.filesUnopened > 0) s"files never opened: ${Words.number(s.filesUnopened)}" else "",
-      if (s.skippedBy.isEmpty) "" else s"row groups skipped by: ${Words.counts(s.skippedBy)}",
-      if (s.reasons.isEmpty) "" else s"fell back: ${Words.counts(s.reasons)}"
+      s"rows handed on: ${Formats.number(s.rowsOutput)}",
+      if (s.filesUnopened > 0) s"files never opened: ${Formats.number(s.filesUnopened)}" else "",
+      if (s.skippedBy.isEmpty) "" else s"row groups skipped by: ${Formats.counts(s.skippedBy)}",
+      if (s.reasons.isEmpty) "" else s"fell back: ${Formats.counts(s.reasons)}"
     ).filter(_.nonEmpty)
     val names = if (s.filters.isEmpty) "none" else s.filters.map("DynamicFilter#" + _).mkString(", ")
     <h4>Scan of {s.table}</h4> ++ <p>{s.format}; filters: {names}</p> ++
-      Words.table(s"dynamic-filter-scan-${s.id}", Seq("Level", "", "Skipped"), rows) ++
+      Formats.table(s"dynamic-filter-scan-${s.id}", Seq("Level", "", "Skipped"), rows) ++
       <p>{foot.mkString("; ")}</p>
   }
 
@@ -89,11 +89,11 @@ private[ui] final class QueryPage(queries: QueryStore) {
       val rows =
         q.rejected.map(r => Seq[NodeSeq](Text(r.producer), Text(r.columns.mkString(", ")), Text(r.reason)))
       <h4>Why not</h4> ++ <p>What could have made a filter, and why it does not.</p> ++
-        Words.table("dynamic-filters-rejected", Seq("Producer", "Columns", "Reason"), rows)
+        Formats.table("dynamic-filters-rejected", Seq("Producer", "Columns", "Reason"), rows)
     }
 
   private def leftOut(q: QueryEntry): Seq[Node] =
-    if (q.leftOut == 0) Nil else <p>{Words.number(q.leftOut)} more filters, scans or reasons are not kept.</p>
+    if (q.leftOut == 0) Nil else <p>{Formats.number(q.leftOut)} more filters, scans or reasons are not kept.</p>
 }
 
 private[ui] object QueryPage {
@@ -115,7 +115,7 @@ private[ui] object QueryPage {
 
   def path(executionId: Long): String = s"/${DynamicFiltersTab.Prefix}/query/?id=$executionId"
 
-  /** Of Spark's own page of the query. */
+  /** The path of Spark's own page of the query. */
   def sqlPath(executionId: Long): String = s"/SQL/execution/?id=$executionId"
 
   def title(request: Request): String =

@@ -24,9 +24,9 @@ trait QueryStore {
 final class LiveQueries(reports: QueryReports) extends QueryStore {
   override def size: Int = reports.ofInterest.size
   override def newest(from: Int, most: Int): Seq[QueryEntry] =
-    reports.ofInterest.reverse.slice(from, from + most).map(EndedQueries.of)
+    reports.ofInterest.reverse.slice(from, from + most).map(EndedQueries.entryOf)
   override def find(executionId: Long): Option[QueryEntry] =
-    reports.find(executionId).filter(_.isOfInterest).map(EndedQueries.of)
+    reports.find(executionId).filter(_.isOfInterest).map(EndedQueries.entryOf)
 }
 
 /** The entries of ended queries, as written to the event log. A plan that runs often drops the counters of its first executions,
@@ -36,13 +36,13 @@ private[ui] object EndedQueries {
   private val entries = Collections.synchronizedMap(new WeakHashMap[QueryReport, QueryEntry])
 
   def add(report: QueryReport): QueryEntry = {
-    val entry = QueryEntries.of(report)
+    val entry = QueryEntries.fromReport(report)
     entries.put(report, entry)
     entry
   }
 
   /** The kept entry, or the current state of a running query. */
-  def of(report: QueryReport): QueryEntry = Option(entries.get(report)).getOrElse(QueryEntries.of(report))
+  def entryOf(report: QueryReport): QueryEntry = Option(entries.get(report)).getOrElse(QueryEntries.fromReport(report))
 }
 
 /** A query in the History Server's store, in memory or on disk. */

@@ -38,7 +38,7 @@ private[ui] object Timeline {
     val at = pixels(labels + scale * i.toDouble / Ticks)
     <g>
       <line x1={at} x2={at} y1="0" y2={y.toString} stroke="#e5e7eb"/>
-      <text x={at} y={(y + 14).toString} fill="#6b7280">{Words.number(length * i / Ticks)} ms</text>
+      <text x={at} y={(y + 14).toString} fill="#6b7280">{Formats.number(length * i / Ticks)} ms</text>
     </g>
   }
 
@@ -46,8 +46,8 @@ private[ui] object Timeline {
     val color = Colors((f.id.toLongOption.getOrElse(0L) % Colors.size).toInt.abs)
     val from = if (f.registered > 0) f.registered else q.started
     val until = if (f.ready > 0) f.ready else end
-    val about = s"${f.name}, ${f.producer}: registered ${Words.since(q.started, from)}, " +
-      s"ready ${Words.since(q.started, f.ready)}, first used ${Words.since(q.started, f.used)}, " +
+    val about = s"${f.name}, ${f.producer}: registered ${Formats.since(q.started, from)}, " +
+      s"ready ${Formats.since(q.started, f.ready)}, first used ${Formats.since(q.started, f.used)}, " +
       s"held back ${f.waited} ms"
     def bar(a: Long, b: Long, height: Int, fill: String): Node =
       <rect x={pixels(x(a))} y={(y - height / 2).toString} width={pixels(math.max(1.0, x(b) - x(a)))}

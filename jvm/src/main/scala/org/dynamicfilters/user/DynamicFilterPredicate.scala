@@ -51,7 +51,7 @@ case class DynamicFilterPredicate(
 
   override def eval(input: InternalRow): Any = {
     val value = child.eval(input)
-    if (value == null) nulls else test.ofObject(value.asInstanceOf[AnyRef])
+    if (value == null) nulls else test.testObject(value.asInstanceOf[AnyRef])
   }
 
   override def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
@@ -94,16 +94,16 @@ object DynamicFilterPredicate {
 }
 
 /** A generation in the form that generated code calls. Serialized with the code's references. */
-private sealed abstract class TravellingPredicate(generation: Generation, dataType: DataType) extends Serializable {
+private sealed abstract class SerializedPredicate(generation: Generation, dataType: DataType) extends Serializable {
   @transient protected lazy val rows: ValuePredicate =
     generation.predicateFor(DynamicFilterPredicate.domainOf(dataType))
 }
-private final class LongPasses(g: Generation, t: DataType) extends TravellingPredicate(g, t) with LongPredicate {
-  override def test(value: Long): Boolean = rows.ofLong(value)
+private final class LongPasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with LongPredicate {
+  override def test(value: Long): Boolean = rows.testLong(value)
 }
-private final class DoublePasses(g: Generation, t: DataType) extends TravellingPredicate(g, t) with DoublePredicate {
-  override def test(value: Double): Boolean = rows.ofDouble(value)
+private final class DoublePasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with DoublePredicate {
+  override def test(value: Double): Boolean = rows.testDouble(value)
 }
-private final class ObjectPasses(g: Generation, t: DataType) extends TravellingPredicate(g, t) with JPredicate[AnyRef] {
-  override def test(value: AnyRef): Boolean = rows.ofObject(value)
+private final class ObjectPasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with JPredicate[AnyRef] {
+  override def test(value: AnyRef): Boolean = rows.testObject(value)
 }

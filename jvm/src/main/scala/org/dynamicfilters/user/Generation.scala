@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.types.DataType
-import org.dynamicfilters.filter.{FilterCodec, KeyDomain, Once, ValueFilter, ValuePredicate}
+import org.dynamicfilters.filter.{FilterCodec, KeyDomain, SoftCached, ValueFilter, ValuePredicate}
 
 /** One generation of a user filter: its content between two updates. Immutable. Two generations are equal if the filter's id
   * and the number are.
@@ -107,14 +107,14 @@ object Generation {
   }
 
   /** The decoded filters of an executor, least recently used first. */
-  private val decoded = new java.util.LinkedHashMap[Key, Once[Content]](16, 0.75f, true) {
-    override def removeEldestEntry(e: java.util.Map.Entry[Key, Once[Content]]): Boolean = size > MostKept
+  private val decoded = new java.util.LinkedHashMap[Key, SoftCached[Content]](16, 0.75f, true) {
+    override def removeEldestEntry(e: java.util.Map.Entry[Key, SoftCached[Content]]): Boolean = size > MostKept
   }
 
   /** Decodes outside of the map's lock: tasks with other filters do not wait. */
   private def shared(key: Key, bytes: () => Array[Byte]): Content =
     decoded
-      .synchronized(decoded.computeIfAbsent(key, _ => new Once[Content]))
+      .synchronized(decoded.computeIfAbsent(key, _ => new SoftCached[Content]))
       .value(
         // `matches` is exact, so rows must not pass because a filter cannot be decoded. The query fails.
         Some(new Content(FilterCodec.decode(bytes()).fold(why => throw new IllegalStateException(why), identity)))

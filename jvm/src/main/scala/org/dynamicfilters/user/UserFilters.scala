@@ -17,7 +17,7 @@ object UserFilters {
 
   private val gone = new ReferenceQueue[SparkSession]
 
-  private final class OfSession(val id: String, session: SparkSession) extends WeakReference(session, gone) {
+  private final class SessionFilters(val id: String, session: SparkSession) extends WeakReference(session, gone) {
     val open = mutable.LinkedHashMap.empty[String, UserFilter]
 
     /** Types of closed filters by name, for error messages. */
@@ -27,7 +27,7 @@ object UserFilters {
   }
   private val MostClosed = 1000
 
-  private val sessions = mutable.HashMap.empty[String, OfSession]
+  private val sessions = mutable.HashMap.empty[String, SessionFilters]
   @volatile private var used = false
 
   /** Whether a filter was ever made in this process. If not, plans are not searched for filters. */
@@ -39,7 +39,7 @@ object UserFilters {
   def create(session: SparkSession, name: String, domain: KeyDomain, token: String): Unit = synchronized {
     sweep()
     val id = SparkAccess.sessionId(session)
-    val own = sessions.getOrElseUpdate(id, new OfSession(id, session))
+    val own = sessions.getOrElseUpdate(id, new SessionFilters(id, session))
     own.open.get(name) match {
       case Some(f) if f.token == token =>
       case Some(f) =>
@@ -78,7 +78,7 @@ object UserFilters {
   }
 
   /** The open filters of a session, in the order of their creation. */
-  def of(sessionId: String): Seq[UserFilter] = synchronized {
+  def forSession(sessionId: String): Seq[UserFilter] = synchronized {
     sweep()
     sessions.get(sessionId).fold(Seq.empty[UserFilter])(_.open.values.toSeq)
   }
@@ -95,7 +95,7 @@ object UserFilters {
   def clear(): Unit = synchronized(sessions.clear())
 
   private def sweep(): Unit = Iterator.continually(gone.poll()).takeWhile(_ != null).foreach {
-    case s: OfSession => sessions.remove(s.id)
+    case s: SessionFilters => sessions.remove(s.id)
     case _ =>
   }
 

@@ -256,7 +256,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("zeros and NaNs of any sign are one key each") {
     val p = collect(Values.doubles, Seq(0d, -0d, Double.NaN, java.lang.Double.longBitsToDouble(-1L)))
-    val f = KeyPartial.filter(Seq(p), limits, nullsMatch = false)
+    val f = KeyPartial.build(Seq(p), limits, nullsMatch = false).filter
     assert(p.keys.asInstanceOf[KeyPartial.Distinct].set.size == 2)
     assert(
       f.passesRow(InternalRow(-0d), 0) && f.passesRow(InternalRow(Double.NaN), 0) && !f.passesRow(InternalRow(1d), 0)
@@ -264,7 +264,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a build side without partitions lets nothing pass") {
-    assert(KeyPartial.filter(Nil, limits, nullsMatch = true) == Nothing)
+    assert(KeyPartial.build(Nil, limits, nullsMatch = true).filter == Nothing)
   }
 
   test("partials of different types do not merge") {

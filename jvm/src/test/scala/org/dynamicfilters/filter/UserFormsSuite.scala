@@ -62,8 +62,8 @@ class UserFormsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val f = UserForms.values(d, xs.iterator.map(d.fromInternal(_)), nulls, 10)
       val t = new ValuePredicate(d, f)
       doubles.foreach { x =>
-        assert(t.ofDouble(x) == f.passes(d.fromInternal(x)))
-        assert(t.ofObject(Double.box(x)) == f.passes(d.fromInternal(x)))
+        assert(t.testDouble(x) == f.passes(d.fromInternal(x)))
+        assert(t.testObject(Double.box(x)) == f.passes(d.fromInternal(x)))
       }
     }
     forAll(Gen.listOf(Gen.choose(-50L, 50L)), Gen.choose(-50L, 50L), Gen.choose(-50L, 50L)) { (xs, a, b) =>
@@ -71,7 +71,7 @@ class UserFormsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val bloom = UserForms.bloom(long, boxed(xs), nulls = false, 0.3)
       Seq(UserForms.values(long, boxed(xs), nulls = false, 5), bloom, bloom.and(within), ValueFilter.All).foreach { f =>
         val t = new ValuePredicate(long, f)
-        (-51L to 51L).foreach(x => assert(t.ofLong(x) == f.passes(Long.box(x))))
+        (-51L to 51L).foreach(x => assert(t.testLong(x) == f.passes(Long.box(x))))
       }
     }
   }

@@ -11,14 +11,14 @@ class KeyWindowsSuite extends AnyFunSuite {
   private val domain = KeyDomain.of(LongType).toOption.get.asInstanceOf[LongDomain]
   private val spec = TopKSpec(domain, 1000, ascending = true, nullsFirst = false, tiesFree = true)
 
-  private def parts(readsWhole: Boolean, found: Int => Long): Seq[RowSet] = {
+  private def parts(readsWhole: Boolean, found: Int => Long): Seq[RowRanges] = {
     val rows = windows * KeyWindows.Rows
     val all = new KeyWindows(spec, domain, rows)
     val v = new OnHeapColumnVector(windows, LongType)
     val numbers = Array.tabulate(windows)(_ * KeyWindows.Rows)
     numbers.indices.foreach(i => v.putLong(i, numbers(i)))
-    all.see(v, windows, numbers)
-    val parts = new all.Parts(RowSet.all(rows), readsWhole)
+    all.add(v, windows, numbers)
+    val parts = new all.WindowBatches(RowRanges.all(rows), readsWhole)
     Iterator.from(0).map(i => parts.next(found(i))).takeWhile(_.isDefined).map(_.get.rows).toSeq
   }
 

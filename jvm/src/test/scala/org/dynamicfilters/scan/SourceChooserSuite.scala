@@ -74,23 +74,31 @@ class SourceChooserSuite extends AnyFunSuite {
       nulls
     )
     assert(
-      OrcPredicates.of("k", range(Some(3), Some(9), inclusive = true, nulls = false)).toSet ==
+      OrcPredicates.fromFilter("k", range(Some(3), Some(9), inclusive = true, nulls = false)).toSet ==
         Set(GreaterThanOrEqual("k", 3), LessThanOrEqual("k", 9))
     )
-    OrcPredicates.of("k", range(Some(3), None, inclusive = false, nulls = false)) match {
+    OrcPredicates.fromFilter("k", range(Some(3), None, inclusive = false, nulls = false)) match {
       case Seq(GreaterThanOrEqual("k", n: Int)) => assert(n <= 4)
       case other => fail(other.toString)
     }
-    assert(OrcPredicates.of("k", range(Some(3), Some(9), inclusive = true, nulls = true)).isEmpty)
-    assert(OrcPredicates.of("k", ValueFilter.All).isEmpty && OrcPredicates.of("k", ValueFilter.Nothing).isEmpty)
-    assert(OrcPredicates.of("k", ValueFilter.NullsOnly(int)) == Seq(IsNull("k")))
+    assert(OrcPredicates.fromFilter("k", range(Some(3), Some(9), inclusive = true, nulls = true)).isEmpty)
+    assert(
+      OrcPredicates.fromFilter("k", ValueFilter.All).isEmpty && OrcPredicates
+        .fromFilter("k", ValueFilter.Nothing)
+        .isEmpty
+    )
+    assert(OrcPredicates.fromFilter("k", ValueFilter.NullsOnly(int)) == Seq(IsNull("k")))
     val text = KeyDomain.of(StringType).toOption.get
     val ends = Some(End(text.fromInternal(org.apache.spark.unsafe.types.UTF8String.fromString("ü")), inclusive = true))
     assert(
-      OrcPredicates.of("s", ValueFilter.range(text, ends, None, nulls = false)) == Seq(GreaterThanOrEqual("s", "ü"))
+      OrcPredicates.fromFilter("s", ValueFilter.range(text, ends, None, nulls = false)) == Seq(
+        GreaterThanOrEqual("s", "ü")
+      )
     )
-    assert(!OrcPredicates.takes(StructField("a.b", IntegerType)) && !OrcPredicates.takes(StructField("d", DateType)))
+    assert(
+      !OrcPredicates.supports(StructField("a.b", IntegerType)) && !OrcPredicates.supports(StructField("d", DateType))
+    )
     val char = new MetadataBuilder().putString("__CHAR_VARCHAR_TYPE_STRING", "char(3)").build()
-    assert(!OrcPredicates.takes(StructField("c", StringType, nullable = true, char)))
+    assert(!OrcPredicates.supports(StructField("c", StringType, nullable = true, char)))
   }
 }

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class StatisticsTextSuite extends AnyFunSuite {
   private def domain(t: DataType) = KeyDomain.of(t).toOption.get
   private def text(t: DataType, metadata: Metadata = Metadata.empty) =
-    StatisticsText.of(StructField("c", t, nullable = true, metadata), domain(t))
+    StatisticsText.forColumn(StructField("c", t, nullable = true, metadata), domain(t))
 
   private def bounds(
       t: DataType,

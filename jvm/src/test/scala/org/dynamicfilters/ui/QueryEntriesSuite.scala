@@ -37,7 +37,7 @@ class QueryEntriesSuite extends AnyFunSuite {
   test("values are shown only where the session is known to allow it") {
     val r = report(1)
     r.add(filter(2, FilterText("all", "true", hasValues = false)))
-    def shown = QueryEntries.of(r).filters.map(_.expression)
+    def shown = QueryEntries.fromReport(r).filters.map(_.expression)
     assert(shown == Seq(ValueFilter.Hidden, "true"))
     r.showValues = Some(false)
     assert(shown == Seq(ValueFilter.Hidden, "true"))
@@ -46,7 +46,7 @@ class QueryEntriesSuite extends AnyFunSuite {
   }
 
   test("what is known of a filter and a scan") {
-    val q = QueryEntries.of(report(1))
+    val q = QueryEntries.fromReport(report(1))
     val f = q.filters.head
     assert((f.registered, f.ready, f.used, f.waited) == ((1, 2, 3, 7)))
     assert(f.inForce && q.filtersInForce == 1 && f.reason == "")
@@ -62,7 +62,7 @@ class QueryEntriesSuite extends AnyFunSuite {
     r.description = long
     r.add(filter(1000, FilterText("in", long, hasValues = true)))
     (1 to 500).foreach(i => r.reject(Rejected(Producer.join, s"c$i" +: Seq.fill(100)(long), long)))
-    val q = QueryEntries.of(r)
+    val q = QueryEntries.fromReport(r)
     assert(q.filters.size == 100 && q.rejected.size == 100 && q.leftOut == 802)
     assert(q.description.length == QueryEntry.LongestText)
     assert(QueryJson.text(QueryJson.event(q).query).length < 300000)

@@ -1,7 +1,8 @@
 package org.dynamicfilters.scan
 
-/** Ascending, disjoint, non-adjacent ranges of row numbers within a row group, ends inclusive. Immutable. */
-final class RowSet private (private val starts: Array[Long], private val ends: Array[Long]) {
+/** Row ranges: ascending, disjoint, non-adjacent ranges of row numbers within a row group, ends inclusive. Immutable.
+  */
+final class RowRanges private (private val starts: Array[Long], private val ends: Array[Long]) {
   val count: Long = {
     var c = 0L
     var i = 0
@@ -13,8 +14,8 @@ final class RowSet private (private val starts: Array[Long], private val ends: A
   def start(i: Int): Long = starts(i)
   def end(i: Int): Long = ends(i)
 
-  def intersect(that: RowSet): RowSet = {
-    val b = new RowSet.Builder
+  def intersect(that: RowRanges): RowRanges = {
+    val b = new RowRanges.Builder
     var i, j = 0
     while (i < ranges && j < that.ranges) {
       val from = math.max(starts(i), that.starts(j))
@@ -25,9 +26,9 @@ final class RowSet private (private val starts: Array[Long], private val ends: A
     b.result()
   }
 
-  /** The rows of [0, total) that are not in this set. */
-  def complement(total: Long): RowSet = {
-    val b = new RowSet.Builder
+  /** The rows of [0, total) that are not in these ranges. */
+  def complement(total: Long): RowRanges = {
+    val b = new RowRanges.Builder
     var next = 0L
     var i = 0
     while (i < ranges) {
@@ -39,8 +40,8 @@ final class RowSet private (private val starts: Array[Long], private val ends: A
     b.result()
   }
 
-  def union(that: RowSet): RowSet = {
-    val b = new RowSet.Builder
+  def union(that: RowRanges): RowRanges = {
+    val b = new RowRanges.Builder
     var i, j = 0
     while (i < ranges || j < that.ranges)
       if (j >= that.ranges || (i < ranges && starts(i) <= that.starts(j))) { b.add(starts(i), ends(i)); i += 1 }
@@ -48,7 +49,7 @@ final class RowSet private (private val starts: Array[Long], private val ends: A
     b.result()
   }
 
-  /** The share of windows of `size` rows, of [0, total), that hold a row of this set. */
+  /** Of the windows of `size` rows in [0, total), the share that has a row of these ranges. */
   def windowShare(size: Long, total: Long): Double = {
     var touched = 0L
     var next = 0L
@@ -65,13 +66,13 @@ final class RowSet private (private val starts: Array[Long], private val ends: A
   override def toString: String = starts.indices.map(i => s"[${starts(i)}, ${ends(i)}]").mkString(" ")
 }
 
-object RowSet {
-  def all(total: Long): RowSet = { val b = new Builder; if (total > 0) b.add(0, total - 1); b.result() }
+object RowRanges {
+  def all(total: Long): RowRanges = { val b = new Builder; if (total > 0) b.add(0, total - 1); b.result() }
 
   /** From row numbers in ascending order. */
-  def of(rows: Array[Long]): RowSet = { val b = new Builder; rows.foreach(b.add); b.result() }
+  def fromRows(rows: Array[Long]): RowRanges = { val b = new Builder; rows.foreach(b.add); b.result() }
 
-  /** Takes ascending ranges; overlapping and adjacent ones are joined. */
+  /** Takes ascending ranges, and joins overlapping and adjacent ones. */
   final class Builder {
     private var starts = new Array[Long](16)
     private var ends = new Array[Long](16)
@@ -92,6 +93,6 @@ object RowSet {
       n += 1
     }
 
-    def result(): RowSet = new RowSet(java.util.Arrays.copyOf(starts, n), java.util.Arrays.copyOf(ends, n))
+    def result(): RowRanges = new RowRanges(java.util.Arrays.copyOf(starts, n), java.util.Arrays.copyOf(ends, n))
   }
 }

@@ -8,13 +8,14 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.state.{Cost, StepTracker, Tested, TopKSpec}
 
-/** Late materialization: which rows of a row group to read in full, found by reading few columns first.
+/** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
+  * [[DynamicRowGroups]].
   *
-  * Two passes at most: the filters' columns, then, for rows that pass, the columns of the query's own predicates (which may
-  * be wide, as a URL). Skipped where the columns left to read are too few to win anything, and where measurements say that it
-  * does not pay ([[org.dynamicfilters.state.StepTracker]]).
+  * There are at most two passes: over the filters' columns, then, for rows that pass, over the columns of the query's
+  * own predicates, which may be wide (a URL). Both are skipped if the other columns are too small to save anything, or
+  * if measurements say that they do not pay ([[org.dynamicfilters.state.StepTracker]]).
   */
-final class FirstPasses(
+final class LateMaterialization(
     task: TaskScan,
     access: ParquetReaderAccess,
     file: PartitionedFile,
@@ -22,13 +23,13 @@ final class FirstPasses(
     fileColumns: IndexedSeq[FileColumn],
     bytes: ColumnBytes
 ) extends Closeable {
-  import FirstPasses._
+  import LateMaterialization._
   import ScanCounter._
 
   private val spec = task.spec
   private val report = task.report
 
-  // A column that the file lacks is a constant: it needs no pass, and Parquet cannot read a row group without columns.
+  // Columns that the file lacks are constants and need no pass. Parquet cannot read a row group without columns.
   private val filterFields = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns(_)._2.ordinal).distinct
   private val topK: Option[TopKSpec] =
     dataColumns.headOption
@@ -40,8 +41,8 @@ final class FirstPasses(
       .filter(p => ordinalsOf(p).forall(bytes.isStored) && mayLeaveOutRows(p))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
-  /** Spark adds to a query that the keys of its joins are not NULL. Where few are, a pass over the columns of the other keys
-    * finds next to nothing, and decodes them twice: in TPC-DS q70 it took 31 of the 53 ms of all first passes.
+  /** Spark adds IS NOT NULL for the keys of joins. If few keys are NULL, a pass for this predicate drops few rows and
+    * decodes the columns twice: in TPC-DS q70 it took 31 of the 53 ms of all first passes.
     */
   private def mayLeaveOutRows(p: Expression): Boolean = p match {
     case IsNotNull(b: BoundReference) =>
@@ -49,22 +50,22 @@ final class FirstPasses(
     case _ => true
   }
 
-  private val tuples = new TuplePasses(task, file, filterFields.contains)
+  private val tuples = new TupleTests(task, file, filterFields.contains)
 
-  /** Tests what is read without a first pass by all filters that are for the reader to test. */
+  /** Tests rows that are read without a first pass, by all filters that the reader tests. */
   lazy val byAll: BatchSelector = testing(_ => true)
 
-  /** The same without those of joins of the same stage. */
+  /** The same without filters of joins in the same stage. */
   lazy val byOthers: BatchSelector = testing(!spec.forOwnStage(_))
 
   private def testing(isWanted: Int => Boolean): BatchSelector = {
-    // Where rows must be the same in every attempt, the others are for the selector over all that the scan puts out.
+    // If rows must be the same in every attempt, SnapshotSelector tests the other filters.
     def isUsed(filter: Int) = isWanted(filter) && (!task.isFixed || spec.forOwnStage(filter))
     val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
     new BatchSelector(
       () => task.filters(),
       columns.collect { case (i, c) if !c.either && isUsed(i) => (i, c.ordinal) },
-      () => tuples.ofRowGroup(i => isUsed(i) && task.rowTests.isTaken(i)),
+      () => tuples.forRowGroup(i => isUsed(i) && task.rowTests.isTaken(i)),
       task.rowTests,
       report
     )
@@ -76,7 +77,7 @@ final class FirstPasses(
   private lazy val overFilters =
     new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, counts)
   private lazy val overPredicates = asking(costly)
-  // Where no pass over the filters' columns came before.
+  // Used if there is no pass over the filters' columns.
   private lazy val overAllPredicates = asking(cheap ++ costly)
   private def asking(asked: Seq[Expression]): FirstPass = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
@@ -88,64 +89,64 @@ final class FirstPasses(
   /** @param filters
     *   by filtered column of the files
     * @param either
-    *   the filters of which a row has to pass only one; those are All in `filters`
+    *   the filters of which a row needs to pass only one; they are All in `filters`
     * @param pages
-    *   rows that static predicates and filters leave by the page index, None for all
+    *   rows that static predicates and filters leave by the page index; None for all
     */
   def decide(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
-      either: Option[RowPass],
-      pages: Option[RowSet],
+      either: Option[MultiColumnTest],
+      pages: Option[RowRanges],
       learner: StatisticsLearner
   ): Decision = {
-    def plainly: Decision = (pages, group.done) match {
+    def readPlainly: Decision = (pages, group.firstPart) match {
       case (None, None) => Decision.ReadAll
       case (p, done) =>
         val rest = done.map(_.complement(group.rowCount))
         val rows = (p ++ rest).reduce(_ intersect _)
         if (rows.isEmpty) Decision.Prune(ByRows) else Decision.Read(rows)
     }
-    val ofRows: Seq[RowPass] = either.toSeq ++ tuples.ofRowGroup()
-    val bound = filters.exists(f => f != ValueFilter.All) || ofRows.nonEmpty
+    val multiColumn: Seq[MultiColumnTest] = either.toSeq ++ tuples.forRowGroup()
+    val bound = filters.exists(f => f != ValueFilter.All) || multiColumn.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
     val splittable =
       topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && (!k.distinct || mayHaveKeys(group, k))) &&
-        bytes.canSkipRows(group.block) && group.done.isEmpty
+        bytes.canSkipRows(group.block) && group.firstPart.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
-    if (!spec.lateMaterialization || !anything) return plainly
-    // Nothing but the query's own predicates would stop a row: without us Spark would not read their columns first either.
-    // (A TopK gets its bound from the rows that pass them: they are worth a pass before there is one.)
-    if (!bound && spec.isForJoinsOnly) return plainly
-    if (!worthwhile(group)) return plainly
-    // The second part of a row group is found as the first was: its rows are known one by one.
-    if (group.done.isEmpty) {
+    if (!spec.lateMaterialization || !anything) return readPlainly
+    // Only the query's own predicates would drop rows, and stock Spark does not read their columns first either. (A
+    // TopK gets its bound from rows that pass them, so a pass is worth its cost before there is a bound.)
+    if (!bound && spec.isForJoinsOnly) return readPlainly
+    if (!savesEnough(group)) return readPlainly
+    // The second part of a row group is found in the same way as the first.
+    if (group.firstPart.isEmpty) {
       group.firstPass = task.firstPass()
       if (!group.firstPass.isTaken()) {
         group.isLate = Some(false)
-        return plainly
+        return readPlainly
       }
     }
     val candidates = pages.fold(group.rowCount)(_.count)
-    val found = run(group, filters, ofRows, pages, splittable, learner)
-    // A pass before the first bound of a TopK says nothing of the next one.
+    val found = run(group, filters, multiColumn, pages, splittable, learner)
+    // A pass before the first bound of a TopK does not predict the cost of the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
       group.firstPass.leaves(bytes)
       if (group.firstPass.add(Tested(candidates, passed, Cost.none))) report.addReason(Disabled)
     }
     if (found.isEmpty) {
       record(candidates, 1)
-      return plainly
+      return readPlainly
     }
     val survivors = found.get
     def readLate(decision: Decision): Decision = {
       group.isLate = Some(true)
-      if (group.done.isEmpty) report.add(LateMaterialized, 1)
+      if (group.firstPart.isEmpty) report.add(LateMaterialized, 1)
       decision
     }
-    val rows = group.done.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
+    val rows = group.firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
     if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
-    val passed = rows.count + group.done.fold(0L)(_.count)
+    val passed = rows.count + group.firstPart.fold(0L)(_.count)
     val share = passed.toDouble / math.max(candidates, 1)
 
     if (rows.isEmpty) {
@@ -159,48 +160,48 @@ final class FirstPasses(
         case Some(best) =>
           val key = best.worstKey
           val spec = topK.get
-          group.rest = Some(
-            // Of groups the rest has more rows of the keys that are handed on, and these are not worse than the worst of them.
+          group.restBounds = Some(
+            // With groups, the rest may have more rows of the keys in the first part.
             if (key == null || spec.distinct) ColumnBounds.unknown
             else if (spec.ascending) ColumnBounds(key, null, !spec.nullsFirst, mayHaveValues = true)
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           )
-          val chosen = RowSet.of(best.rows)
+          val chosen = RowRanges.fromRows(best.rows)
           record(chosen.count, byteShare(group, pages, chosen))
-          group.isFound = true
+          group.hasChosenRows = true
           readLate(Decision.ReadFirst(chosen))
         case None =>
           val touched = byteShare(group, pages, rows)
           record(passed, touched)
           if (!bytes.canSkipRows(group.block)) readLate(Decision.ReadAll)
-          else if (share > ReadAllShare) readLate(plainly)
-          // Spark's reader spent 0.1 s of 7 on ranges of one row of a TopK by a key with two values.
-          else if (!task.comparesTimes && touched > ReadAllShare) plainly
+          else if (share > ReadAllShare) readLate(readPlainly)
+          // Many short row ranges are slow: 0.1 s of 7 s in Spark's reader, for a TopK by a key with two values.
+          else if (!task.comparesTimes && touched > ReadAllShare) readPlainly
           else {
-            group.isFound = true
+            group.hasChosenRows = true
             readLate(Decision.Read(rows))
           }
       }
   }
 
-  /** Whether handing on these rows first sets a bound that is better than the one in force. */
+  /** Whether returning these rows first tightens the current bound. */
   private def tightens(best: FirstRows, inForce: ValueFilter): Boolean = {
     val k = topK.get
     !inForce.implies(k.atLeastAsGoodAs(best.worstKey, inclusive = !k.tiesFree))
   }
 
-  /** Whether a row group may have so many different keys that a TopK of groups gets its bound from it. */
+  /** Whether a row group may have enough distinct keys to give a TopK over groups its bound. */
   private def mayHaveKeys(group: RowGroup, k: TopKSpec): Boolean =
     !task.hasFewKeys && bytes.mayHaveDistinct(group.block, filterFields.head, k.limit.toLong)
 
   /** @return
-    *   None if the filters let most of the first rows pass
+    *   None if most of the first rows pass the filters
     */
   private def run(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
-      ofRows: Seq[RowPass],
-      pages: Option[RowSet],
+      multiColumn: Seq[MultiColumnTest],
+      pages: Option[RowRanges],
       splittable: Boolean,
       learner: StatisticsLearner
   ): Option[Survivors] = {
@@ -212,13 +213,13 @@ final class FirstPasses(
 
     def pass(
         p: FirstPass,
-        rows: Option[RowSet],
+        rows: Option[RowRanges],
         best: Option[FirstRows],
-        see: FirstPass.See,
+        observe: FirstPass.BatchObserver,
         giveUpAbove: Double,
         giveUpAboveAll: Double
-    ): Option[RowSet] = {
-      // The main reader's page indexes serve to count what the narrow reader is about to read.
+    ): Option[RowRanges] = {
+      // Counts with the page indexes of the main reader, which the narrow reader shares.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
       val offer = best.map(b => b.offer _).orNull
       val passing = open(p).run(
@@ -227,50 +228,50 @@ final class FirstPasses(
         rows,
         indexed,
         byField,
-        ofRows,
+        multiColumn,
         filterFields.headOption.getOrElse(-1),
         offer,
-        see,
+        observe,
         giveUpAbove,
         giveUpAboveAll
       )
-      ofRows.foreach(_.judge())
+      multiColumn.foreach(_.finish())
       passing
     }
     val second = costly.nonEmpty
-    val bound = byField.exists(_.filter != ValueFilter.All) || ofRows.nonEmpty
-    val windows = if (second && best.isDefined) KeyWindows.of(topK.get, group.rowCount) else None
-    // Whether the pass over predicates is the first one.
+    val bound = byField.exists(_.filter != ValueFilter.All) || multiColumn.nonEmpty
+    val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
+    // Whether the pass over predicates is the first pass.
     val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)
-    // Spark's own filter asks the predicates again. Where nearly all of the first rows pass, that is all they are asked for,
-    // unless they are to find the best rows.
-    def ofPredicates(rows: Option[RowSet]): RowSet =
+    // Spark's own filter evaluates the predicates again. So this pass stops if nearly all of the first rows pass,
+    // unless it is to find the best rows.
+    def passPredicates(rows: Option[RowRanges]): RowRanges =
       pass(
         if (isFirst) overAllPredicates else overPredicates,
         rows,
         best,
-        see = null,
+        observe = null,
         1,
         giveUpAboveAll = if (best.isEmpty) ReadAllShare else 1
       )
         .getOrElse {
           report.addReason("most of a row group's first rows pass the query's predicates: they are asked once")
-          rows.getOrElse(RowSet.all(group.rowCount))
+          rows.getOrElse(RowRanges.all(group.rowCount))
         }
 
     var rows = pages
     if (!isFirst) {
       val watch = learner.watch(group, rows)
-      // Without us Spark would not read the columns of the query's own predicates first: it takes a filter that selects. Only
-      // a whole pass finds bounds, and these are worth more than the pass.
+      // Stock Spark does not read the predicates' columns first, so the filters must be selective to go on. A pass that
+      // learns bounds is completed, because bounds are worth more than the pass costs.
       val giveUpAbove = if (spec.isForJoinsOnly && watch == null) spec.giveUpSelectivity else 1.0
-      val see: FirstPass.See =
+      val observe: FirstPass.BatchObserver =
         if (windows.isEmpty) watch
         else { (column, n, numbers) =>
           if (watch != null) watch(column, n, numbers)
-          windows.get.see(column(filterFields.head), n, numbers)
+          windows.get.add(column(filterFields.head), n, numbers)
         }
-      val found = pass(overFilters, rows, if (second) None else best, see, giveUpAbove, giveUpAboveAll = 1) match {
+      val found = pass(overFilters, rows, if (second) None else best, observe, giveUpAbove, giveUpAboveAll = 1) match {
         case Some(f) => f
         case None => return None
       }
@@ -280,66 +281,62 @@ final class FirstPasses(
       rows = if (second && !found.isEmpty && !bytes.canSkipRows(group.block)) None else Some(found)
     }
     if (!second || rows.exists(_.isEmpty)) Some(Survivors(rows.get, best, complete = true))
-    else if (windows.isEmpty) Some(Survivors(ofPredicates(rows), best, complete = true))
+    else if (windows.isEmpty) Some(Survivors(passPredicates(rows), best, complete = true))
     else {
-      // Best windows first, until none is left that could hold a better row.
+      // Reads the best windows first, until no other window can have a better row.
       val heap = best.get
       val gathered = windows.get
-      val parts = new gathered.Parts(rows.getOrElse(RowSet.all(group.rowCount)), readsWhole = !indexed)
-      var found = RowSet.all(0)
+      val batches = new gathered.WindowBatches(rows.getOrElse(RowRanges.all(group.rowCount)), readsWhole = !indexed)
+      var found = RowRanges.all(0)
       var complete = true
-      var part = parts.next(0)
-      while (complete && part.isDefined)
-        if (heap.isFull && part.get.isNotBetterThan(heap.worstKey)) complete = false
+      var batch = batches.next(0)
+      while (complete && batch.isDefined)
+        if (heap.isFull && batch.get.isNotBetterThan(heap.worstKey)) complete = false
         else {
-          if (!part.get.rows.isEmpty) found = found.union(ofPredicates(Some(part.get.rows)))
-          part = parts.next(found.count)
+          if (!batch.get.rows.isEmpty) found = found.union(passPredicates(Some(batch.get.rows)))
+          batch = batches.next(found.count)
         }
       Some(Survivors(found, best, complete))
     }
   }
 
-  /** Of what is read without a first pass, the share that is read with these rows. */
-  private def byteShare(group: RowGroup, pages: Option[RowSet], rows: RowSet): Double =
+  /** Bytes to read for these rows, as a share of the bytes to read for `pages`. */
+  private def byteShare(group: RowGroup, pages: Option[RowRanges], rows: RowRanges): Double =
     if (!bytes.hasPageIndex(group.block)) rows.windowShare(KeyWindows.Rows, group.rowCount)
     else {
-      def read(rows: Option[RowSet]) = bytes.read(access.fileReader, group.index, None, rows)
+      def read(rows: Option[RowRanges]) = bytes.read(access.fileReader, group.index, None, rows)
       read(Some(rows)).toDouble / math.max(read(pages), 1L)
     }
 
-  /** Whether enough is left to read after the first passes, or enough to do with each row that they leave out: to shuffle it, to
-    * bring it to an aggregate that needs hardly any, or what a user who asks for pruning knows of.
+  /** Whether dropped rows save enough: either bytes of the other columns, or work on rows above the scan, which is a
+    * shuffle, an aggregate that needs hardly any row, or a user's request to prune.
     */
-  private def worthwhile(group: RowGroup): Boolean = {
+  private def savesEnough(group: RowGroup): Boolean = {
     val requested = bytes.requested(group.block)
-    val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.of(group.block, _)).sum
+    val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.columnBytes(group.block, _)).sum
     spec.crossesExchange || spec.isForAggregate || spec.followsUpdates || requested - first >= first * StepTracker.HalfOfBytes
   }
 
   override def close(): Unit = opened.foreach { p =>
-    if (p.failures > 0)
-      report.addReason(
-        s"a predicate failed on rows in the first pass (${p.lastFailure.getClass.getSimpleName})",
-        p.failures
-      )
+    p.reportFailures(report)
     p.close()
   }
 }
 
-private[scan] object FirstPasses {
+private[scan] object LateMaterialization {
 
   /** The reason in reports. */
   val Disabled = "late materialization gave up"
 
   /** @param complete
-    *   whether all rows that pass are among `rows`; else `best` is full and the others are not better than its worst
+    *   whether `rows` has all passing rows. If not, `best` is full and the other rows are not better than its worst
     */
-  final case class Survivors(rows: RowSet, best: Option[FirstRows], complete: Boolean)
+  final case class Survivors(rows: RowRanges, best: Option[FirstRows], complete: Boolean)
 
-  /** Best rows go first only where there are at least this many times as many rows. */
+  /** The best rows are returned first only if there are at least this many times as many rows. */
   val MinRowsPerBest = 8L
 
-  /** Above this share of rows or bytes a plain read costs less than skipping. */
+  /** Above this share of rows or bytes, reading all costs less than skipping. */
   val ReadAllShare = 0.9
 
   def ordinalsOf(p: Expression): Seq[Int] = p.collect { case b: BoundReference => b.ordinal }.distinct

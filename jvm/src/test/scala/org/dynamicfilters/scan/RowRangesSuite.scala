@@ -9,7 +9,7 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val total = 40L
   private val models: Gen[BitSet] = Gen.oneOf(
     Gen.listOf(Gen.choose(0, 39)).map(BitSet.empty.concat(_)),
@@ -17,12 +17,12 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     Gen.oneOf(BitSet.empty, BitSet.empty.concat(0 until 40))
   )
 
-  private def rowSet(m: BitSet): RowSet = RowSet.of(m.toArray.map(_.toLong))
-  private def model(r: RowSet): BitSet =
+  private def rowSet(m: BitSet): RowRanges = RowRanges.fromRows(m.toArray.map(_.toLong))
+  private def model(r: RowRanges): BitSet =
     BitSet.empty.concat((0 until r.ranges).flatMap(i => r.start(i).toInt to r.end(i).toInt))
 
   /** Ascending, disjoint and not adjacent. */
-  private def checkForm(r: RowSet): Unit = {
+  private def checkForm(r: RowRanges): Unit = {
     (0 until r.ranges).foreach(i => assert(r.start(i) <= r.end(i)))
     (1 until r.ranges).foreach(i => assert(r.start(i) > r.end(i - 1) + 1))
     assert(r.count == model(r).size && r.isEmpty == (r.count == 0))
@@ -33,7 +33,7 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       checkForm(rowSet(m))
       assert(model(rowSet(m)) == m)
     }
-    assert(RowSet.all(total).toString == "[0, 39]" && RowSet.all(0).isEmpty)
+    assert(RowRanges.all(total).toString == "[0, 39]" && RowRanges.all(0).isEmpty)
   }
 
   test("intersections and complements are those of sets") {
@@ -50,7 +50,7 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("overlapping and adjacent ranges are joined") {
     val ranges = Gen.listOf(Gen.choose(0, 35).flatMap(a => Gen.choose(a, a + 4).map((a, _))))
     forAll(ranges) { unordered =>
-      val b = new RowSet.Builder
+      val b = new RowRanges.Builder
       unordered.sorted.foreach { case (from, to) => b.add(from.toLong, to.toLong) }
       checkForm(b.result())
       assert(model(b.result()) == BitSet.empty.concat(unordered.flatMap { case (f, t) => f to t }))
@@ -66,7 +66,7 @@ class RowSetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a batch larger than the first buffer is numbered too") {
-    assert(new RowNumbering(RowSet.all(10000)).next(10000).take(10000).toSeq == (0L until 10000L))
+    assert(new RowNumbering(RowRanges.all(10000)).next(10000).take(10000).toSeq == (0L until 10000L))
   }
 
   test("Parquet's form of the ranges has the same rows") {

@@ -7,7 +7,7 @@ import scala.xml.{Node, NodeSeq}
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess
 
 /** Formats numbers and times for pages, with the same words as `sdf.analyze`. */
-private[ui] object Words {
+private[ui] object Formats {
   val Unknown = "\u2013"
 
   def number(n: Long): String = "%,d".formatLocal(Locale.ROOT, n)

@@ -9,13 +9,13 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /** Filters of which a row has to pass only one. */
-class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class DisjunctionSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val int = KeyDomain.of(IntegerType).toOption.get
   private def key(i: Int) = int.fromInternal(i)
   private def below(i: Int) = ValueFilter.range(int, None, Some(End(key(i), inclusive = false)), nulls = false)
   private def above(i: Int) = ValueFilter.range(int, Some(End(key(i), inclusive = false)), None, nulls = false)
-  private def rows(ranges: (Long, Long)*): RowSet = {
-    val b = new RowSet.Builder
+  private def rows(ranges: (Long, Long)*): RowRanges = {
+    val b = new RowRanges.Builder
     ranges.foreach { case (from, to) => b.add(from, to) }
     b.result()
   }
@@ -34,8 +34,8 @@ class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     forAll(Gen.listOfN(3, batches)) { three =>
       // The same pass for several batches of different sizes, as in a row group.
       val filters =
-        EitherFilters.of(
-          IndexedSeq(EitherFilter(0, three.head._4, PassesSome), EitherFilter(1, three.head._5, PassesSome))
+        Disjunction.from(
+          IndexedSeq(Disjunct(0, three.head._4, PassesSome), Disjunct(1, three.head._5, PassesSome))
         )
       val pass = filters.flatMap(_.pass(Some(_))).get
       three.foreach { case (x, y, before, _, _) =>
@@ -55,15 +55,15 @@ class EitherFiltersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("they exclude nothing as soon as one of them lets everything pass") {
     def of(effect: Pruner.Effect) =
-      EitherFilters.of(IndexedSeq(EitherFilter(0, below(3), PassesSome), EitherFilter(1, above(9), effect)))
+      Disjunction.from(IndexedSeq(Disjunct(0, below(3), PassesSome), Disjunct(1, above(9), effect)))
     assert(of(PassesSome).isDefined && of(PassesNone).isDefined)
     assert(of(PassesAll).isEmpty)
-    assert(EitherFilters.of(IndexedSeq.empty).isEmpty)
+    assert(Disjunction.from(IndexedSeq.empty).isEmpty)
   }
 
   test("pages are those that one of them leaves, if all of them know pages") {
     val both =
-      EitherFilters.of(IndexedSeq(EitherFilter(0, below(3), PassesSome), EitherFilter(1, above(9), PassesSome))).get
+      Disjunction.from(IndexedSeq(Disjunct(0, below(3), PassesSome), Disjunct(1, above(9), PassesSome))).get
     val known = Map(0 -> rows(0L -> 9L), 1 -> rows(5L -> 14L, 40L -> 49L))
     val all = both.rowsOfPages(known.get).get
     assert(all.intersect(rows(0L -> 14L, 40L -> 49L)).count == 25 && all.count == 25)

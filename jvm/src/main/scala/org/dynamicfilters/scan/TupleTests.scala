@@ -5,13 +5,13 @@ import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{Selection, TupleSelector, ValueFilter}
 import org.dynamicfilters.state.{Cost, Tested}
 
-/** The filters of tuples of one scan in one file: which of them are worth evaluating in its row groups.
+/** Makes the tests by filters of tuples for the row groups of one file.
   *
   * @param isRead
-  *   whether first passes read a column, by position in the required schema. They do not where the file lacks it: then the
-  *   tuple's filter is not evaluated
+  *   whether first passes read a column, by position in the required schema. If the file lacks the column, the tuple's
+  *   filter is not evaluated
   */
-final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Boolean) {
+final class TupleTests(task: TaskScan, file: PartitionedFile, isRead: Int => Boolean) {
   private val selectors: IndexedSeq[Option[TupleSelector]] = task.spec.tuples.map { t =>
     val fixed = t.parts.map { p =>
       Option.when(p.isPartitionColumn)(p.part.domain.fromRow(file.partitionValues, p.partitionOrdinal))
@@ -21,12 +21,12 @@ final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Bo
     )
   }
 
-  /** Those that are ready and have not been given up, for one row group.
+  /** The tests for one row group or batch, by complete filters that their trackers have not disabled.
     *
     * @param isUsed
-    *   by place among the scan's filters
+    *   by position among the scan's filters
     */
-  def ofRowGroup(isUsed: Int => Boolean = _ => true): Seq[TuplePass] =
+  def forRowGroup(isUsed: Int => Boolean = _ => true): Seq[TupleTest] =
     if (selectors.isEmpty) Nil
     else {
       val now = task.tuples()
@@ -35,7 +35,7 @@ final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Bo
         selector <- selectors(i)
         at = task.spec.columns.size + i
         if now(i) != ValueFilter.All && isUsed(at) && task.steps.tuples(i).isTaken()
-      } yield new TuplePass(
+      } yield new TupleTest(
         at,
         selector,
         now(i),
@@ -46,21 +46,21 @@ final class TuplePasses(task: TaskScan, file: PartitionedFile, isRead: Int => Bo
     }
 }
 
-/** One filter of tuples in one row group.
+/** A test by one filter of tuples, for one row group or batch.
   *
   * @param ordinals
-  *   by part, where its column is
+  *   by part, the position of its column
   */
-final class TuplePass(
+final class TupleTest(
     val at: Int,
     selector: TupleSelector,
     filter: ValueFilter,
     ordinals: IndexedSeq[Int],
     record: (Long, Long) => Boolean,
     report: ScanReport
-) extends RowPass {
+) extends MultiColumnTest {
   private var before, after = 0L
-  private var judged = false
+  private var finished = false
 
   override def select(vector: Int => ColumnVector, s: Selection): Unit = {
     before += s.count
@@ -68,11 +68,11 @@ final class TuplePass(
     after += s.count
   }
 
-  /** Tells how much it left out of the rows that pass the columns' own filters. A second pass sees only what the first one
-    * left, and says nothing.
+  /** Records the selectivity among rows that pass the columns' own filters. Only of the first pass: a second pass sees
+    * only rows that the first one kept.
     */
-  override def judge(): Unit = if (!judged) {
-    judged = true
+  override def finish(): Unit = if (!finished) {
+    finished = true
     if (record(before, after)) report.addReason("a filter of tuples let most rows pass and was given up")
   }
 }

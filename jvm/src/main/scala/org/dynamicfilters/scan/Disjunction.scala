@@ -1,0 +1,89 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.dynamicfilters.filter.{Selection, ValueFilter}
+
+/** One filter of a [[Disjunction]].
+  *
+  * @param column
+  *   position in the scan's spec
+  * @param effect
+  *   effect on the current row group
+  */
+final case class Disjunct(column: Int, filter: ValueFilter, effect: Pruner.Effect)
+
+/** Filters of which a row needs to pass only one, in one row group: a row matters to `SELECT min(x), max(y)` if x is
+  * less than the current minimum or y is greater than the current maximum. Filters that exclude the whole row group are
+  * left out.
+  */
+final class Disjunction private (filters: IndexedSeq[Disjunct]) {
+
+  /** @param ofColumn
+    *   rows in pages that the filter of a column does not exclude; None if unknown
+    */
+  def rowsOfPages(ofColumn: Int => Option[RowRanges]): Option[RowRanges] =
+    filters
+      .foldLeft[Option[Vector[RowRanges]]](Some(Vector.empty))((all, f) =>
+        all.flatMap(rows => ofColumn(f.column).map(rows :+ _))
+      )
+      .map(_.reduce(_ union _))
+
+  /** @param field
+    *   position of a column in the required schema; None if first passes do not read it
+    */
+  def pass(field: Int => Option[Int]): Option[MultiColumnTest] = {
+    val fields = filters.map(f => field(f.column))
+    Option.when(fields.forall(_.isDefined))(new DisjunctionTest(fields.map(_.get).zip(filters.map(_.filter))))
+  }
+}
+
+object Disjunction {
+
+  /** @return
+    *   None if the disjunction excludes no row
+    */
+  def from(all: IndexedSeq[Disjunct]): Option[Disjunction] = {
+    val possible = all.filter(_.effect != Pruner.PassesNone)
+    Option.when(possible.nonEmpty && possible.forall(_.effect != Pruner.PassesAll))(new Disjunction(possible))
+  }
+}
+
+/** Keeps the rows that pass at least one of the filters.
+  *
+  * @param filters
+  *   by position of the column in the required schema
+  */
+private final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) extends MultiColumnTest {
+  private var candidates = Array.emptyIntArray
+  private var passing = Array.emptyBooleanArray
+
+  override def at: Int = -1
+
+  override def select(vector: Int => ColumnVector, s: Selection): Unit = {
+    val n = s.count
+    if (n > 0) {
+      if (candidates.length < n) candidates = new Array[Int](n)
+      System.arraycopy(s.rows, 0, candidates, 0, n)
+      // Indexed by row number in the batch; candidates ascend.
+      val rows = candidates(n - 1) + 1
+      if (passing.length < rows) passing = new Array[Boolean](rows)
+      else java.util.Arrays.fill(passing, 0, rows, false)
+      filters.foreach { case (field, filter) =>
+        System.arraycopy(candidates, 0, s.rows, 0, n)
+        s.count = n
+        filter.select(vector(field), s)
+        var i = 0
+        while (i < s.count) { passing(s.rows(i)) = true; i += 1 }
+      }
+      var i, kept = 0
+      while (i < n) {
+        val r = candidates(i)
+        if (passing(r)) { s.rows(kept) = r; kept += 1 }
+        i += 1
+      }
+      s.count = kept
+    }
+  }
+
+  override def finish(): Unit = ()
+}
