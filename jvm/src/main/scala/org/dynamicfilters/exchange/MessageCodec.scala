@@ -11,7 +11,7 @@ import org.dynamicfilters.state.{FilterName, ReadPlace, ScheduleEntry}
 object MessageCodec {
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val Version = 3
+  val Version = 4
 
   /** What is longer is neither sent nor read: larger filters go as Spark broadcasts. */
   val MaxBytes: Int = 4 * 1024 * 1024
@@ -40,20 +40,21 @@ object MessageCodec {
         request.setIsFirst(isFirst)
         newFrom.foreach(p => request.setPlace(placeMessage(p)))
         b.setSnapshotRequest(request)
-      case Message.SnapshotReply(_, table, entries, contents) =>
+      case Message.FilterRequest(_, table, filter) =>
+        b.setFilterRequest(FilterRequest.newBuilder().setTable(table).setFilter(nameMessage(filter)))
+      case Message.SnapshotReply(_, table, entries, snapshots) =>
         val reply = SnapshotReply.newBuilder().setTable(table)
         entries.foreach { e =>
           reply.addEntries(ScheduleEntryMessage.newBuilder().setFrom(placeMessage(e.from)).setNumber(e.number))
         }
-        contents.foreach(c => reply.setContents(SnapshotContents.parseFrom(c)))
-        b.setSnapshotReply(reply)
+        b.setSnapshotReply(reply.setSnapshots(ByteString.copyFrom(snapshots)))
     }
     b.build().toByteArray
   }
 
   /** The message in these bytes, or what became of them instead. */
-  def decode(bytes: Array[Byte]): Either[Refusal, Message] =
-    if (bytes.length > MaxBytes) Left(Refusal.TooLong)
+  def decode(bytes: Array[Byte], mostBytes: Int = MaxBytes): Either[Refusal, Message] =
+    if (bytes.length > mostBytes) Left(Refusal.TooLong)
     else
       try {
         val m = ExchangeMessage.parseFrom(bytes)
@@ -109,13 +110,11 @@ object MessageCodec {
         val entries = r.getEntriesList.asScala.map(e => ScheduleEntry(place(e.getFrom), e.getNumber)).toVector
         val ascend = entries.zip(entries.drop(1)).forall { case (a, b) => a.from < b.from }
         Option.when(ascend && entries.headOption.exists(_.from == ReadPlace.start))(
-          Message.SnapshotReply(
-            id,
-            r.getTable,
-            entries,
-            Option.when(r.hasContents)(r.getContents.toByteArray)
-          )
+          Message.SnapshotReply(id, r.getTable, entries, r.getSnapshots.toByteArray)
         )
+      case ExchangeMessage.BodyCase.FILTER_REQUEST =>
+        val r = m.getFilterRequest
+        Some(Message.FilterRequest(id, r.getTable, name(r.getFilter)))
       case _ => None
     }
   }
@@ -146,10 +145,10 @@ object MessageCodec {
     b.build()
   }
 
-  private def nameMessage(f: FilterName): FilterNameMessage =
+  private[exchange] def nameMessage(f: FilterName): FilterNameMessage =
     FilterNameMessage.newBuilder().setFilterId(f.filterId).setRun(f.run).build()
 
-  private def name(f: FilterNameMessage): FilterName = FilterName(f.getFilterId, f.getRun)
+  private[exchange] def name(f: FilterNameMessage): FilterName = FilterName(f.getFilterId, f.getRun)
 
   /** Why bytes are no message that this side understands. */
   sealed trait Refusal

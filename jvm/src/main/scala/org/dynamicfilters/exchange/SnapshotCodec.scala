@@ -3,10 +3,9 @@ package org.dynamicfilters.exchange
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.google.protobuf.ByteString
-import org.dynamicfilters.filter.FilterCodec
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.proto._
-import org.dynamicfilters.state.{Snapshot, SnapshotFilter, TopKBound, TopKSpec}
+import org.dynamicfilters.state.{FilterName, Snapshot, SnapshotFilter, SnapshotsRef, TopKBound, TopKSpec}
 
 /** [[Snapshot]]s as bytes (proto/exchange.proto), and back. Reading never throws. */
 object SnapshotCodec {
@@ -28,9 +27,9 @@ object SnapshotCodec {
     val m = SnapshotFilterMessage.newBuilder()
     f match {
       case SnapshotFilter.Unknown =>
-      case SnapshotFilter.Values(filter, tested) =>
-        val encoded = ByteString.copyFrom(FilterCodec.encode(filter))
-        m.setValues(SnapshotValues.newBuilder().setEncoded(encoded).setTested(tested))
+      case SnapshotFilter.Travelled(tested) => m.setTravelled(SnapshotTravelled.newBuilder().setTested(tested))
+      case SnapshotFilter.Values(name, tested) =>
+        m.setValues(SnapshotValues.newBuilder().setName(MessageCodec.nameMessage(name)).setTested(tested))
       case SnapshotFilter.Bound(b) =>
         val bound = SnapshotBound.newBuilder().setGeneration(b.generation).setPartition(b.partition)
         Option(b.key).foreach(k => bound.setKey(MessageCodec.keyMessage(WireKey.of(topK.get.domain, k))))
@@ -39,42 +38,47 @@ object SnapshotCodec {
     m.build()
   }
 
-  /** The filters by number, or why there are none: all or nothing, because every attempt must have the same.
+  /** The filters by number, with those that travelled as number 0, or why there are none: all or nothing, because every attempt
+    * must have the same.
     *
-    * @param size
-    *   how many filters a snapshot has
+    * @param contents
+    *   finds what a name stands for
     */
   def decode(
       bytes: Array[Byte],
-      size: Int,
-      topKs: IndexedSeq[TopKSpec]
+      table: SnapshotsRef,
+      contents: FilterName => Option[ValueFilter]
   ): Either[String, Map[Int, IndexedSeq[SnapshotFilter]]] =
     try {
       val all = SnapshotContents.parseFrom(bytes).getSnapshotsList.asScala.map { s =>
-        s.getNumber -> read(s, size, topKs)
+        s.getNumber -> read(s, table, contents)
       }
       all
         .collectFirst { case (_, Left(why)) => why }
-        .toLeft(all.collect { case (n, Right(filters)) => n -> filters }.toMap)
+        .toLeft(all.collect { case (n, Right(filters)) => n -> filters }.toMap + (0 -> table.first))
     } catch { case NonFatal(e) => Left(s"not snapshots: $e") }
 
   private def read(
       content: SnapshotContent,
-      size: Int,
-      topKs: IndexedSeq[TopKSpec]
+      table: SnapshotsRef,
+      contents: FilterName => Option[ValueFilter]
   ): Either[String, IndexedSeq[SnapshotFilter]] = {
     val read = content.getFiltersList.asScala.zipWithIndex.map { case (m, i) =>
       m.getFormCase match {
         case SnapshotFilterMessage.FormCase.VALUES =>
-          FilterCodec.decode(m.getValues.getEncoded.toByteArray).map(SnapshotFilter.Values(_, m.getValues.getTested))
+          val name = MessageCodec.name(m.getValues.getName)
+          contents(name).toRight(s"no contents of $name").map(SnapshotFilter.Values(name, m.getValues.getTested)(_))
+        case SnapshotFilterMessage.FormCase.TRAVELLED =>
+          Right(SnapshotFilter.Travelled(m.getTravelled.getTested))
         case SnapshotFilterMessage.FormCase.BOUND =>
-          topKs.lift(i).toRight("a bound of no TopK").flatMap(bound(m.getBound, _))
+          table.topKs.lift(i).toRight("a bound of no TopK").flatMap(bound(m.getBound, _))
         case _ => Right(SnapshotFilter.Unknown)
       }
     }.toIndexedSeq
     read.collectFirst { case Left(why) => why } match {
       case Some(why) => Left(why)
-      case None => Either.cond(read.size == size, read.collect { case Right(f) => f }, "a snapshot of another size")
+      case None =>
+        Either.cond(read.size == table.first.size, read.collect { case Right(f) => f }, "a snapshot of another size")
     }
   }
 

@@ -51,7 +51,7 @@ object TaskSnapshots {
     if (RpcAccess.isDriver)
       Snapshots.find(table.id).map { t =>
         val entries = t.asked(partition, attempt, first, newFrom, execution)
-        SnapshotSchedule(entries, entries.map(e => e.number -> t.snapshot(e.number).filters).toMap - 0)
+        SnapshotSchedule(entries, entries.map(e => e.number -> t.snapshot(e.number).filters).toMap)
       }
     else if (!table.isShared) None
     else {
@@ -73,7 +73,7 @@ final class SnapshotUnavailable(message: String) extends ControlThrowable(messag
 /** Which snapshots a partition is computed with.
   *
   * @param snapshots
-  *   by number, but for 0, which travelled with the task
+  *   by number
   */
 final case class SnapshotSchedule(
     entries: Vector[ScheduleEntry],

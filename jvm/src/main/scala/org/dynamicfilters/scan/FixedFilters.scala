@@ -77,7 +77,7 @@ private[scan] final class FixedFilters(
 
   // As late as possible, but before the first row.
   private def fix(): Unit = if (schedule == null) {
-    schedule = SnapshotSchedule(Snapshots.onlyFirst, Map.empty)
+    schedule = SnapshotSchedule(Snapshots.onlyFirst, Map(0 -> snapshots.table.first))
     try {
       if (snapshots.change || (snapshots.givesUp && hasToAsk)) ask(None)
       else isUntold = snapshots.givesUp
@@ -101,16 +101,13 @@ private[scan] final class FixedFilters(
     if (now != entry) {
       entry = now
       version += 1
-      val content = schedule.snapshots.get(schedule.entries(now).number)
+      val snapshot = schedule.snapshots(schedule.entries(now).number)
       tested = Array.fill(refs.size)(true)
       filters = Array.tabulate(refs.size) { i =>
-        val found = content match {
-          case None => ready.travelled(context, refs(i), i)
-          case Some(fs) =>
-            fs(i) match {
-              case SnapshotFilter.Values(f, isTested) => tested(i) = isTested; Some(f)
-              case _ => None
-            }
+        val found = snapshot(i) match {
+          case SnapshotFilter.Travelled(isTested) => tested(i) = isTested; ready.travelled(context, i)
+          case v: SnapshotFilter.Values => tested(i) = v.tested; Some(v.filter)
+          case _ => None
         }
         found.map(f => domains(i).fold(f)(f.convert)).getOrElse(unknown(i))
       }

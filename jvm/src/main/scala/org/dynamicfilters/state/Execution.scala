@@ -44,6 +44,7 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
 private[state] object Execution {
   final case class AskedFor(filterId: Long)
   final case class Announced(filterId: Long)
+  final case class Contents(name: FilterName)
 }
 
 /** A filter that the driver was asked for: a join's, or a user's that is updated while scans run. Null until it comes. */

@@ -1,7 +1,6 @@
 package org.dynamicfilters.state
 
 import java.lang.ref.{ReferenceQueue, WeakReference}
-import java.util.{Collections, IdentityHashMap}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -17,28 +16,27 @@ object SnapshotFilter {
   /** Nothing was known: every row passes. */
   case object Unknown extends SnapshotFilter
 
+  /** What travelled with the tasks. */
+  final case class Travelled(tested: Boolean) extends SnapshotFilter
+
   /** The bound of a TopK. */
   final case class Bound(bound: TopKBound) extends SnapshotFilter
 
-  /** A complete filter.
+  /** A complete filter that came later.
     *
     * @param tested
     *   whether rows are tested by it one by one; else it leaves out whole files and row groups only, by what the files
     *   themselves say of their values
+    * @param filter
+    *   its contents, which the name stands for
     */
-  final case class Values(filter: ValueFilter, tested: Boolean) extends SnapshotFilter
-
-  /** Whether two stand for the same, without a look into filters: there is one object for each generation. */
-  private[state] def same(a: SnapshotFilter, b: SnapshotFilter): Boolean = (a, b) match {
-    case (Values(f, t), Values(g, u)) => (f eq g) && t == u
-    case _ => a == b
-  }
+  final case class Values(name: FilterName, tested: Boolean)(val filter: ValueFilter) extends SnapshotFilter
 }
 
 /** The filters with which one partition is computed, in every attempt.
   *
   * @param number
-  *   among the snapshots of its table, from 0: that one travels with the tasks
+  *   among the snapshots of its table, from 0: what travels with the tasks
   * @param filters
   *   in the order of the table's owner
   */
@@ -111,6 +109,7 @@ final class Snapshots(
     giveUpSelectivity: Double = 1.0,
     mostBytes: Long = Snapshots.MostBytesOfTable
 ) {
+  import SnapshotFilter.Values
   val id: Long = Snapshots.ids.incrementAndGet()
 
   /** @param owner
@@ -141,9 +140,7 @@ final class Snapshots(
     }
     else
       known(partition).getOrElse {
-        // Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built.
-        val now = newest(executionId, worthTesting())
-        measure(now)
+        val now = newestNow(executionId)
         synchronized(known(partition).getOrElse {
           val schedule = Vector(ScheduleEntry(ReadPlace.start, numberOf(now)))
           fixed(partition) = new Fixed(schedule, Some(attempt))
@@ -161,8 +158,7 @@ final class Snapshots(
   /** The same for an attempt that has taken its schedule, and could use newer filters from this place on. */
   def adopt(partition: Int, attempt: Long, from: ReadPlace, executionId: Option[Long]): Vector[ScheduleEntry] = {
     def ownedBy = fixed.get(partition).filter(_.owner.contains(attempt))
-    val now = if (synchronized(ownedBy.isDefined)) Some(newest(executionId, worthTesting())) else None
-    now.foreach(measure)
+    val now = if (synchronized(ownedBy.isDefined)) Some(newestNow(executionId)) else None
     synchronized {
       for (f <- ownedBy; filters <- now) {
         val number = numberOf(filters)
@@ -185,30 +181,32 @@ final class Snapshots(
     case Some(from) => adopt(partition, attempt, from, executionId)
   }
 
-  // All filters of a schedule go with every answer, and stay as long as the table: ten generations of 5 MB would be a gigabyte.
+  // A task holds all filters of its schedule, and they stay as long as the table: ten generations of 5 MB would be a gigabyte.
   // So a partition goes on from what is large to nothing newer; partitions that start later have that.
   private def mayAdd(schedule: Vector[ScheduleEntry], number: Int): Boolean = {
     val sent = schedule.map(_.number).filter(_ > 0)
-    sent.isEmpty || {
-      val filters = Collections.newSetFromMap(new IdentityHashMap[ValueFilter, java.lang.Boolean])
-      for (n <- sent :+ number; SnapshotFilter.Values(f, _) <- snapshots(n).filters) filters.add(f)
-      filters.asScala.iterator.map(sizes.get).sum <= Snapshots.MostBytes
-    }
+    sent.isEmpty || named((sent :+ number).map(snapshots))
+      .map(_.name)
+      .toSet
+      .iterator
+      .map(sizes.get(_))
+      .sum <= Snapshots.MostBytes
   }
 
-  // Of each filter, encoded; there is one object of it in all snapshots that have it. Known before the lock is taken.
-  private val sizes = Collections.synchronizedMap(new IdentityHashMap[ValueFilter, Long])
-  private def measure(filters: IndexedSeq[SnapshotFilter]): Unit = filters.foreach {
-    case SnapshotFilter.Values(f, _) => if (!sizes.containsKey(f)) sizes.put(f, FilterCodec.sizeOf(f))
-    case _ =>
+  // Encoded bytes of filters by their names.
+  private val sizes = new ConcurrentHashMap[FilterName, Long]()
+
+  /** Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built, and measured. */
+  private def newestNow(executionId: Option[Long]): IndexedSeq[SnapshotFilter] = {
+    val worthTesting = tests.map(_.isTaken())
+    val now = newest(executionId, worthTesting)
+    now.foreach { case v: Values => sizes.computeIfAbsent(v.name, _ => FilterCodec.sizeOf(v.filter)); case _ => }
+    now
   }
 
-  private def worthTesting(): IndexedSeq[Boolean] = tests.map(_.isTaken())
-
-  private def numberOf(now: IndexedSeq[SnapshotFilter]): Int = {
+  private def numberOf(now: IndexedSeq[SnapshotFilter]): Int =
     // Filters only get tighter; what comes back is whether rows are tested.
-    val recent = snapshots.takeRight(Snapshots.Recent)
-    recent.findLast(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i)))) match {
+    snapshots.takeRight(Snapshots.Recent).findLast(_.filters == now) match {
       case Some(known) => known.number
       // All of them stay as long as the table: partitions that start go on with the last one.
       case None if topKs.isEmpty && bytes > mostBytes => snapshots.last.number
@@ -216,8 +214,7 @@ final class Snapshots(
         snapshots += Snapshot(snapshots.size, now)
         snapshots.size - 1
     }
-  }
-  private def bytes = sizes.synchronized(sizes.values.asScala.sum)
+  private def bytes = sizes.values.asScala.sum
 
   def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
 
@@ -227,12 +224,16 @@ final class Snapshots(
     tests.zip(use.tested).foreach { case (tracker, t) => if (t.rows > 0) tracker.add(t) }
   }
 
-  private val made = mutable.HashMap.empty[Seq[Int], AnyRef]
+  private val made = mutable.HashMap.empty[FilterName, AnyRef]
 
-  /** What is made of snapshots to send them, made once; of number 0 nothing goes. */
-  def once[A <: AnyRef](numbers: Seq[Int])(make: Seq[Snapshot] => A): A =
+  /** What is made of a filter's contents to send them, made once; None if no snapshot has the filter. */
+  def once[A <: AnyRef](name: FilterName)(make: ValueFilter => A): Option[A] = {
+    val found = synchronized(named(snapshots).find(_.name == name))
     // A lock of its own: encoding takes long.
-    made.synchronized(made.getOrElseUpdate(numbers, make(numbers.map(snapshot))).asInstanceOf[A])
+    found.map(v => made.synchronized(made.getOrElseUpdate(name, make(v.filter)).asInstanceOf[A]))
+  }
+
+  private def named(of: Iterable[Snapshot]) = of.view.flatMap(_.filters).collect { case v: Values => v }
 
   /** Whether some partition has been computed already, or is being. */
   private[state] def isUsed: Boolean = synchronized(fixed.nonEmpty)
@@ -272,14 +273,16 @@ object Snapshots {
   }
 }
 
-/** A table as an RDD holds it: on executors only its name is left.
+/** A table as an RDD holds it: on executors only its name and what travelled are left.
   *
   * @param isShared
   *   whether executors ask the driver; the same for all attempts
   */
 final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean) extends Serializable {
   val id: Long = table.id
-  val size: Int = table.first.size
+
+  /** The filters of snapshot 0. */
+  val first: IndexedSeq[SnapshotFilter] = table.first
 
   /** By filter, for bounds. */
   val topKs: IndexedSeq[TopKSpec] = table.topKs
