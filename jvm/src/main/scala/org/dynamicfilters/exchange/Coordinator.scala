@@ -153,11 +153,10 @@ final class Coordinator(
       case Left(refusal) => counters.refused(refusal); None
       case Right(m: Message.SnapshotRequest) =>
         table(m.table).map { t =>
-          val entries =
-            t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, Option.when(m.executionId >= 0)(m.executionId))
-          val snapshots = entries.map(_.number).filter(_ > 0).distinct.map(t.snapshot)
-          val named = SnapshotCodec.encode(snapshots, t.topKs)
-          (MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, entries, named)), None)
+          val execution = Option.when(m.executionId >= 0)(m.executionId)
+          val schedule = t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, execution)
+          val encoded = SnapshotCodec.encode(schedule, t.topKs)
+          (MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, encoded)), None)
         }
       case Right(m: Message.FilterRequest) =>
         table(m.table).flatMap(_.once(m.filter) { f =>

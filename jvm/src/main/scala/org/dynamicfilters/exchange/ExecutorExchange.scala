@@ -9,7 +9,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.state.{Executions, FilterName, SnapshotsRef, TestHooks}
+import org.dynamicfilters.state.{Executions, FilterName, ScheduleEntry, SnapshotsRef, TestHooks}
 
 /** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
   * carries a filter: where only the session extension is configured nobody else does.
@@ -104,7 +104,7 @@ object ExecutorExchange extends Logging {
     * @return
     *   None if there is no answer
     */
-  def snapshots(request: Message.SnapshotRequest, table: SnapshotsRef): Option[SnapshotSchedule] = {
+  def snapshots(request: Message.SnapshotRequest, table: SnapshotsRef): Option[Vector[ScheduleEntry]] = {
     start()
     val mayDoWithout = request.isFirst || request.newFrom.isDefined
     if (mayDoWithout && System.nanoTime() < silentUntil.get) {
@@ -152,14 +152,10 @@ object ExecutorExchange extends Logging {
       request: Message.SnapshotRequest,
       table: SnapshotsRef,
       deadline: Long
-  ): Answer[SnapshotSchedule] =
+  ): Answer[Vector[ScheduleEntry]] =
     ask(request, deadline) match {
       case Answer.Given((m: Message.SnapshotReply, _)) if m.table == table.id =>
-        SnapshotCodec.decode(m.snapshots, table, contents(request, _, deadline)) match {
-          case Right(snapshots) if m.entries.forall(e => snapshots.contains(e.number)) =>
-            Answer.Given(SnapshotSchedule(m.entries, snapshots))
-          case _ => Answer.Lost
-        }
+        SnapshotCodec.decode(m.schedule, table, contents(request, _, deadline)).fold(_ => Answer.Lost, Answer.Given(_))
       case Answer.Nothing => Answer.Nothing
       case _ => Answer.Lost
     }

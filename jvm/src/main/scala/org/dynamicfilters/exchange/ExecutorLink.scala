@@ -3,7 +3,16 @@ package org.dynamicfilters.exchange
 import java.util.concurrent.atomic.AtomicBoolean
 
 import org.dynamicfilters.exchange.ExchangeCounter._
-import org.dynamicfilters.state.{ClusterLink, Executions, FilterName, TestHooks, TopKBound, TopKSpec, TopKState}
+import org.dynamicfilters.state.{
+  ClusterLink,
+  Executions,
+  FilterName,
+  NamedFilter,
+  TestHooks,
+  TopKBound,
+  TopKSpec,
+  TopKState
+}
 
 /** An executor's part of the exchange: tells the driver what its tasks know, and takes over what the driver says.
   *
@@ -137,7 +146,7 @@ final class ExecutorLink(
       case Some(late) =>
         executions
           .contents(Some(m.executionId), m.filter)(LiveFilterMessage.read(m, payload, counters))
-          .foreach(late.offer(m.filter.run, _))
+          .foreach(f => late.offer(NamedFilter(m.filter, f)))
     }
 }
 

@@ -1,6 +1,6 @@
 package org.dynamicfilters.exchange
 
-import org.dynamicfilters.state.{FilterName, ReadPlace, ScheduleEntry}
+import org.dynamicfilters.state.{FilterName, ReadPlace}
 
 /** What executors and the driver tell each other of filters while a query runs.
   *
@@ -63,15 +63,10 @@ object Message {
 
   /** The answer.
     *
-    * @param snapshots
+    * @param schedule
     *   see `SnapshotCodec`
     */
-  final case class SnapshotReply(
-      executionId: Long,
-      table: Long,
-      entries: Vector[ScheduleEntry],
-      snapshots: Array[Byte]
-  ) extends Message
+  final case class SnapshotReply(executionId: Long, table: Long, schedule: Array[Byte]) extends Message
 
   /** To the driver, which answers with a [[JoinFilter]]: the contents of a filter that a snapshot of the table names. */
   final case class FilterRequest(executionId: Long, table: Long, filter: FilterName) extends Message

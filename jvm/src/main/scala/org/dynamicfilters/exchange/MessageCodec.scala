@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 
 import com.google.protobuf.ByteString
 import org.dynamicfilters.proto._
-import org.dynamicfilters.state.{FilterName, ReadPlace, ScheduleEntry}
+import org.dynamicfilters.state.{FilterName, ReadPlace}
 
 /** [[Message]]s as bytes (proto/exchange.proto), and back. Reading never throws. */
 object MessageCodec {
@@ -42,12 +42,8 @@ object MessageCodec {
         b.setSnapshotRequest(request)
       case Message.FilterRequest(_, table, filter) =>
         b.setFilterRequest(FilterRequest.newBuilder().setTable(table).setFilter(nameMessage(filter)))
-      case Message.SnapshotReply(_, table, entries, snapshots) =>
-        val reply = SnapshotReply.newBuilder().setTable(table)
-        entries.foreach { e =>
-          reply.addEntries(ScheduleEntryMessage.newBuilder().setFrom(placeMessage(e.from)).setNumber(e.number))
-        }
-        b.setSnapshotReply(reply.setSnapshots(ByteString.copyFrom(snapshots)))
+      case Message.SnapshotReply(_, table, schedule) =>
+        b.setSnapshotReply(SnapshotReply.newBuilder().setTable(table).setSchedule(ByteString.copyFrom(schedule)))
     }
     b.build().toByteArray
   }
@@ -107,11 +103,7 @@ object MessageCodec {
         )
       case ExchangeMessage.BodyCase.SNAPSHOT_REPLY =>
         val r = m.getSnapshotReply
-        val entries = r.getEntriesList.asScala.map(e => ScheduleEntry(place(e.getFrom), e.getNumber)).toVector
-        val ascend = entries.zip(entries.drop(1)).forall { case (a, b) => a.from < b.from }
-        Option.when(ascend && entries.headOption.exists(_.from == ReadPlace.start))(
-          Message.SnapshotReply(id, r.getTable, entries, r.getSnapshots.toByteArray)
-        )
+        Some(Message.SnapshotReply(id, r.getTable, r.getSchedule.toByteArray))
       case ExchangeMessage.BodyCase.FILTER_REQUEST =>
         val r = m.getFilterRequest
         Some(Message.FilterRequest(id, r.getTable, name(r.getFilter)))
@@ -119,10 +111,10 @@ object MessageCodec {
     }
   }
 
-  private def placeMessage(p: ReadPlace): ReadPlaceMessage =
+  private[exchange] def placeMessage(p: ReadPlace): ReadPlaceMessage =
     ReadPlaceMessage.newBuilder().setFile(p.file).setOffset(p.offset).build()
 
-  private def place(p: ReadPlaceMessage): ReadPlace = ReadPlace(p.getFile, p.getOffset)
+  private[exchange] def place(p: ReadPlaceMessage): ReadPlace = ReadPlace(p.getFile, p.getOffset)
 
   private[exchange] def keyMessage(k: WireKey): FilterKey = k match {
     case WireKey.Number(n) => FilterKey.newBuilder().setNumber(n).build()

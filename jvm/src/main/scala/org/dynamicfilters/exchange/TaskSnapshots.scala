@@ -5,7 +5,7 @@ import scala.util.control.ControlThrowable
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.state.{ReadPlace, ScheduleEntry, SnapshotFilter, Snapshots, SnapshotsRef, TaskFilters}
+import org.dynamicfilters.state.{ReadPlace, ScheduleEntry, Snapshots, SnapshotsRef, TaskFilters}
 
 /** The snapshots that tasks of this process are given. */
 object TaskSnapshots {
@@ -44,15 +44,12 @@ object TaskSnapshots {
       table: SnapshotsRef,
       partition: Int,
       newFrom: Option[ReadPlace] = None
-  ): Option[SnapshotSchedule] = {
+  ): Option[Vector[ScheduleEntry]] = {
     val execution = TaskFilters.executionId(context)
     val attempt = context.taskAttemptId()
     val first = isFirst(context, table)
     if (RpcAccess.isDriver)
-      Snapshots.find(table.id).map { t =>
-        val entries = t.asked(partition, attempt, first, newFrom, execution)
-        SnapshotSchedule(entries, entries.map(e => e.number -> t.snapshot(e.number).filters).toMap)
-      }
+      Snapshots.find(table.id).map(_.asked(partition, attempt, first, newFrom, execution))
     else if (!table.isShared) None
     else {
       val request =
@@ -69,13 +66,3 @@ object TaskSnapshots {
   * an exception that is caught where filters fail open.
   */
 final class SnapshotUnavailable(message: String) extends ControlThrowable(message)
-
-/** Which snapshots a partition is computed with.
-  *
-  * @param snapshots
-  *   by number
-  */
-final case class SnapshotSchedule(
-    entries: Vector[ScheduleEntry],
-    snapshots: Map[Int, IndexedSeq[SnapshotFilter]]
-)

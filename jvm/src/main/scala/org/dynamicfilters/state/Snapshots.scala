@@ -28,19 +28,10 @@ object SnapshotFilter {
     *   whether rows are tested by it one by one; else it leaves out whole files and row groups only, by what the files
     *   themselves say of their values
     * @param filter
-    *   its contents, which the name stands for
+    *   its contents, which the name stands for; they are no part of task results
     */
-  final case class Values(name: FilterName, tested: Boolean)(val filter: ValueFilter) extends SnapshotFilter
+  final case class Values(name: FilterName, tested: Boolean)(@transient val filter: ValueFilter) extends SnapshotFilter
 }
-
-/** The filters with which one partition is computed, in every attempt.
-  *
-  * @param number
-  *   among the snapshots of its table, from 0: what travels with the tasks
-  * @param filters
-  *   in the order of the table's owner
-  */
-final case class Snapshot(number: Int, filters: IndexedSeq[SnapshotFilter])
 
 /** A place in what a partition reads, in reading order.
   *
@@ -57,8 +48,12 @@ object ReadPlace {
   val start: ReadPlace = ReadPlace(0, 0)
 }
 
-/** From this place on a partition is computed with this snapshot. */
-final case class ScheduleEntry(from: ReadPlace, number: Int)
+/** From this place on a partition is computed with this snapshot.
+  *
+  * @param filters
+  *   in the order of the table's owner
+  */
+final case class ScheduleEntry(from: ReadPlace, filters: IndexedSeq[SnapshotFilter])
 
 /** What a task tells of the snapshots of one partition. It goes to the driver by [[ResultItems]].
   *
@@ -73,26 +68,23 @@ final case class SnapshotUse(
     tested: IndexedSeq[Tested]
 )
 
-/** Which filters each partition of an RDD below an exchange is computed with. On the driver.
+/** The rule below an exchange (contract 8): which filters each partition of an RDD is computed with. On the driver.
   *
-  * What a map task hands on must be the same in every attempt of its partition (contract 8): Spark sends rows of a
-  * round-robin exchange to reducers by their position among the others, and since 4.3 it compares checksums. But filters
-  * become complete, and bounds tighten, while the stage runs. So the first attempt of a partition fixes what it uses, the
-  * newest there is, before its first row; later attempts are given the same.
-  *
-  * Only as long as no other attempt has asked, the first one may go on to newer filters between two row groups: it says from
-  * which one on before it reads it, and the schedule is what later attempts are given.
-  *
-  * An attempt that gets no answer goes on with what it has (at first snapshot 0), and says so with its result; a first attempt
-  * need not even ask where snapshot 0 is all that it could be told. Only results
-  * count (what failed wrote nothing), and they arrive before the map output is registered, so the attempts after that are given
-  * what it used.
+  *   1. Every attempt of a partition hands on the rows that pass one schedule of snapshots, because Spark sends rows of a
+  *      round-robin exchange to reducers by their position, and compares checksums of map outputs since 4.3.
+  *   1. The attempt that asks first fixes the schedule before its first row, to the newest filters there are, and every other
+  *      attempt is given the same.
+  *   1. As long as no other attempt has asked, that attempt may go on to newer filters from a row group on that it has not read.
+  *   1. A first attempt that gets no answer, or need not ask because all filters have travelled with it, goes on with what it
+  *      has and tells so with its result; only results count, and they arrive before Spark registers the map output, so
+  *      attempts after that are given what it used.
+  *   1. Any other attempt that gets no answer, or cannot keep to its schedule, fails, and Spark tries again.
   *
   * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
   * that are lost. It is gone with the RDD. Thread-safe.
   *
   * @param first
-  *   the filters of snapshot 0
+  *   what travels with the tasks
   * @param newest
   *   the filters as of now, by SQL execution (None where there is none) and by whether rows are worth testing
   * @param topKs
@@ -103,7 +95,7 @@ final case class SnapshotUse(
   *   of all filters that are kept, encoded; one more may come
   */
 final class Snapshots(
-    val first: IndexedSeq[SnapshotFilter],
+    first: IndexedSeq[SnapshotFilter],
     newest: (Option[Long], Int => Boolean) => IndexedSeq[SnapshotFilter],
     val topKs: IndexedSeq[TopKSpec] = IndexedSeq.empty,
     giveUpSelectivity: Double = 1.0,
@@ -112,85 +104,57 @@ final class Snapshots(
   import SnapshotFilter.Values
   val id: Long = Snapshots.ids.incrementAndGet()
 
+  /** The schedule of an attempt that goes on with what has travelled. */
+  val onlyFirst: Vector[ScheduleEntry] = Vector(ScheduleEntry(ReadPlace.start, first))
+
   /** @param owner
     *   the attempt that may go on to newer filters; None once another one has asked
     */
   private final class Fixed(var schedule: Vector[ScheduleEntry], var owner: Option[Long])
 
-  private val snapshots = mutable.ArrayBuffer(Snapshot(0, first))
+  // All that some partition may have been given.
+  private val snapshots = mutable.ArrayBuffer(first)
   private val fixed = mutable.HashMap.empty[Int, Fixed]
   private val tests = IndexedSeq.fill(first.size)(new StepTracker(giveUpSelectivity))
 
   /** The schedule of a partition, fixed by the attempt that asks first.
     *
     * @param isFirst
-    *   whether there was no attempt before: else one may run that got no answer, with snapshot 0
+    *   whether there was no attempt before: else one may run that got no answer, with what has travelled
+    * @param newFrom
+    *   None for an attempt that starts; else from which place on it could use newer filters
     */
-  def take(
-      partition: Int,
-      attempt: Long,
-      executionId: Option[Long],
-      isFirst: Boolean = true
-  ): Vector[ScheduleEntry] =
-    if (!isFirst) synchronized {
-      known(partition).getOrElse {
-        fixed(partition) = new Fixed(Snapshots.onlyFirst, None)
-        Snapshots.onlyFirst
-      }
-    }
-    else
-      known(partition).getOrElse {
-        val now = newestNow(executionId)
-        synchronized(known(partition).getOrElse {
-          val schedule = Vector(ScheduleEntry(ReadPlace.start, numberOf(now)))
-          fixed(partition) = new Fixed(schedule, Some(attempt))
-          schedule
-        })
-      }
-
-  private def known(partition: Int): Option[Vector[ScheduleEntry]] = synchronized {
-    fixed.get(partition).map { f =>
-      f.owner = None
-      f.schedule
-    }
-  }
-
-  /** The same for an attempt that has taken its schedule, and could use newer filters from this place on. */
-  def adopt(partition: Int, attempt: Long, from: ReadPlace, executionId: Option[Long]): Vector[ScheduleEntry] = {
-    def ownedBy = fixed.get(partition).filter(_.owner.contains(attempt))
-    val now = if (synchronized(ownedBy.isDefined)) Some(newestNow(executionId)) else None
-    synchronized {
-      for (f <- ownedBy; filters <- now) {
-        val number = numberOf(filters)
-        if (number != f.schedule.last.number && from > f.schedule.last.from && mayAdd(f.schedule, number))
-          f.schedule :+= ScheduleEntry(from, number)
-      }
-      fixed.get(partition).fold(Snapshots.onlyFirst)(_.schedule)
-    }
-  }
-
-  /** One or the other, depending on whether there is a place. */
   def asked(
       partition: Int,
       attempt: Long,
       isFirst: Boolean,
       newFrom: Option[ReadPlace],
       executionId: Option[Long]
-  ): Vector[ScheduleEntry] = newFrom match {
-    case None => take(partition, attempt, executionId, isFirst)
-    case Some(from) => adopt(partition, attempt, from, executionId)
+  ): Vector[ScheduleEntry] = {
+    def mayChoose =
+      fixed.get(partition).fold(isFirst && newFrom.isEmpty)(newFrom.isDefined && _.owner.contains(attempt))
+    val now = if (synchronized(mayChoose)) Some(newestNow(executionId)) else None
+    synchronized {
+      if (newFrom.isEmpty) fixed.get(partition).foreach(_.owner = None)
+      for (newest <- now if mayChoose) {
+        val filters = known(newest)
+        newFrom match {
+          case None => fixed(partition) = new Fixed(Vector(ScheduleEntry(ReadPlace.start, filters)), Some(attempt))
+          case Some(from) => append(fixed(partition), ScheduleEntry(from, filters))
+        }
+      }
+      fixed.getOrElseUpdate(partition, new Fixed(onlyFirst, None)).schedule
+    }
   }
+
+  private def append(f: Fixed, e: ScheduleEntry): Unit =
+    if (e.filters != f.schedule.last.filters && e.from > f.schedule.last.from && mayAdd(f.schedule, e)) f.schedule :+= e
 
   // A task holds all filters of its schedule, and they stay as long as the table: ten generations of 5 MB would be a gigabyte.
   // So a partition goes on from what is large to nothing newer; partitions that start later have that.
-  private def mayAdd(schedule: Vector[ScheduleEntry], number: Int): Boolean = {
-    val sent = schedule.map(_.number).filter(_ > 0)
-    sent.isEmpty || named((sent :+ number).map(snapshots))
-      .map(_.name)
-      .toSet
-      .iterator
-      .map(sizes.get(_))
-      .sum <= Snapshots.MostBytes
+  private def mayAdd(schedule: Vector[ScheduleEntry], next: ScheduleEntry): Boolean = {
+    def names(of: Seq[ScheduleEntry]) = named(of.map(_.filters)).map(_.name).toSet
+    names(schedule).isEmpty || names(schedule :+ next).iterator.map(sizes.get(_)).sum <= Snapshots.MostBytes
   }
 
   // Encoded bytes of filters by their names.
@@ -204,23 +168,23 @@ final class Snapshots(
     now
   }
 
-  private def numberOf(now: IndexedSeq[SnapshotFilter]): Int =
+  /** The same snapshot, if it is one of the last ones. */
+  private def known(now: IndexedSeq[SnapshotFilter]): IndexedSeq[SnapshotFilter] =
     // Filters only get tighter; what comes back is whether rows are tested.
-    snapshots.takeRight(Snapshots.Recent).findLast(_.filters == now) match {
-      case Some(known) => known.number
+    snapshots.takeRight(Snapshots.Recent).findLast(_ == now).getOrElse {
       // All of them stay as long as the table: partitions that start go on with the last one.
-      case None if topKs.isEmpty && bytes > mostBytes => snapshots.last.number
-      case None =>
-        snapshots += Snapshot(snapshots.size, now)
-        snapshots.size - 1
+      if (topKs.nonEmpty || bytes <= mostBytes) snapshots += now
+      snapshots.last
     }
   private def bytes = sizes.values.asScala.sum
 
-  def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
-
   /** Takes what an attempt that has succeeded tells. */
   def record(use: SnapshotUse): Unit = synchronized {
-    use.used.foreach(schedule => fixed(use.partition) = new Fixed(schedule, None))
+    use.used.foreach { schedule =>
+      // With the contents of its filters, which did not come with it.
+      val used = schedule.map(e => snapshots.find(_ == e.filters).fold(e)(s => e.copy(filters = s)))
+      fixed(use.partition) = new Fixed(used, None)
+    }
     tests.zip(use.tested).foreach { case (tracker, t) => if (t.rows > 0) tracker.add(t) }
   }
 
@@ -233,7 +197,7 @@ final class Snapshots(
     found.map(v => made.synchronized(made.getOrElseUpdate(name, make(v.filter)).asInstanceOf[A]))
   }
 
-  private def named(of: Iterable[Snapshot]) = of.view.flatMap(_.filters).collect { case v: Values => v }
+  private def named(of: Iterable[IndexedSeq[SnapshotFilter]]) = of.view.flatten.collect { case v: Values => v }
 
   /** Whether some partition has been computed already, or is being. */
   private[state] def isUsed: Boolean = synchronized(fixed.nonEmpty)
@@ -243,8 +207,6 @@ final class Snapshots(
 }
 
 object Snapshots {
-  val onlyFirst: Vector[ScheduleEntry] = Vector(ScheduleEntry(ReadPlace.start, 0))
-
   private val ids = new AtomicLong
   private val tables = new ConcurrentHashMap[Long, Named]()
   private val gone = new ReferenceQueue[Snapshots]
@@ -280,9 +242,7 @@ object Snapshots {
   */
 final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean) extends Serializable {
   val id: Long = table.id
-
-  /** The filters of snapshot 0. */
-  val first: IndexedSeq[SnapshotFilter] = table.first
+  val onlyFirst: Vector[ScheduleEntry] = table.onlyFirst
 
   /** By filter, for bounds. */
   val topKs: IndexedSeq[TopKSpec] = table.topKs

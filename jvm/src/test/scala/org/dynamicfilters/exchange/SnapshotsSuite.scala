@@ -30,17 +30,18 @@ class SnapshotsSuite extends AnyFunSuite {
       mostBytes = mostBytes
     )
     private var attempts = 0L
-    private def filterOf(e: ScheduleEntry) = table.snapshot(e.number).filters.head
 
     /** What a new attempt is given, at first. */
     def take(partition: Int): SnapshotFilter = {
       attempts += 1
-      filterOf(table.take(partition, attempts, execution).head)
+      take(partition, attempts).head.filters.head
     }
+    def take(partition: Int, attempt: Long): Vector[ScheduleEntry] =
+      table.asked(partition, attempt, isFirst = true, None, execution)
 
     /** By place what an attempt uses that goes on to newer filters there. */
     def adopt(partition: Int, attempt: Long, from: ReadPlace): Seq[(ReadPlace, SnapshotFilter)] =
-      table.adopt(partition, attempt, from, execution).map(e => e.from -> filterOf(e))
+      table.asked(partition, attempt, isFirst = true, Some(from), execution).map(e => e.from -> e.filters.head)
   }
 
   test("a later attempt of a partition is given what the first one was given, others what is newest") {
@@ -60,7 +61,8 @@ class SnapshotsSuite extends AnyFunSuite {
   test("partitions that start with the same filters share a snapshot") {
     val one = new OneFilter
     one.now = upTo(10)
-    assert((0 until 100).map(one.table.take(_, 1, execution).map(_.number)).toSet == Set(Vector(1)))
+    assert((0 until 100).map(one.take(_, 1).map(_.filters)).toSet == Set(Vector(Vector(one.now))))
+    assert(one.table.size == 2)
   }
 
   test("an attempt without an answer makes the first snapshot that of its partition, once it has succeeded") {
@@ -68,7 +70,7 @@ class SnapshotsSuite extends AnyFunSuite {
     one.now = upTo(10)
     val asked = one.take(3)
     val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(3, Some(Snapshots.onlyFirst), IndexedSeq(Tested.none)))
+    onTask.add(SnapshotUse(3, Some(one.table.onlyFirst), IndexedSeq(Tested.none)))
     assert(one.take(3) == asked, "it has not succeeded")
     new ResultItems[SnapshotUse](one.table.record).merge(onTask)
     assert(one.take(3) == Unknown)
@@ -97,8 +99,8 @@ class SnapshotsSuite extends AnyFunSuite {
 
   test("the first attempt goes on to newer filters as long as it is the only one; others are given the same") {
     val one = new OneFilter
-    val first = one.table.take(0, 8, execution)
-    assert(first == Snapshots.onlyFirst)
+    val first = one.take(0, 8)
+    assert(first == one.table.onlyFirst)
     val place = ReadPlace(1, 4)
     assert(one.adopt(0, 8, place) == Seq(ReadPlace.start -> Unknown), "nothing is new")
     one.now = upTo(10)
@@ -107,7 +109,7 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(one.adopt(0, 8, place) == adopted)
     one.now = upTo(5)
     assert(one.adopt(0, 8, place) == adopted, "places ascend")
-    val second = one.table.take(0, 10, execution)
+    val second = one.take(0, 10)
     assert(second.map(_.from) == adopted.map(_._1))
     assert(one.adopt(0, 8, ReadPlace(2, 0)) == adopted, "another attempt has asked")
     assert(one.adopt(0, 10, ReadPlace(2, 0)) == adopted)
@@ -115,21 +117,17 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(MessageCodec.decode(MessageCodec.encode(request)) == Right(request))
     val contents = Message.FilterRequest(7, 3, FilterName(5, 4))
     assert(MessageCodec.decode(MessageCodec.encode(contents)) == Right(contents))
-    val reply = Message.SnapshotReply(7, 3, second, Array[Byte](1))
-    assert(decoded[Message.SnapshotReply](MessageCodec.encode(reply)).entries == second)
-    assert(MessageCodec.decode(MessageCodec.encode(reply.copy(entries = second.reverse))).isLeft)
-    assert(MessageCodec.decode(MessageCodec.encode(reply.copy(entries = Vector.empty))).isLeft)
   }
 
   test("an attempt that misses an answer on its way fixes what it used, once it has succeeded") {
     val one = new OneFilter
-    one.table.take(0, 8, execution)
+    one.take(0, 8)
     one.now = upTo(10)
-    one.table.adopt(0, 8, ReadPlace(1, 0), execution)
+    one.adopt(0, 8, ReadPlace(1, 0))
     val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(0, Some(Snapshots.onlyFirst), IndexedSeq.empty))
+    onTask.add(SnapshotUse(0, Some(one.table.onlyFirst), IndexedSeq.empty))
     new ResultItems[SnapshotUse](one.table.record).merge(onTask)
-    assert(one.table.take(0, 9, execution) == Snapshots.onlyFirst)
+    assert(one.take(0, 9) == one.table.onlyFirst)
   }
 
   private val topK = TopKSpec(domain, 10, ascending = true, nullsFirst = true, tiesFree = true)
@@ -149,16 +147,19 @@ class SnapshotsSuite extends AnyFunSuite {
         isShared = true
       )
     val specs = all.map(_ => topK)
-    val bytes = SnapshotCodec.encode(Seq(Snapshot(3, all), Snapshot(5, all.reverse)), specs)
+    val schedule = Vector(ScheduleEntry(ReadPlace.start, all), ScheduleEntry(ReadPlace(1, 4), all.reverse))
+    val bytes = SnapshotCodec.encode(schedule, specs)
     def read(bytes: Array[Byte], size: Int = all.size, specs: Seq[TopKSpec] = specs, known: Boolean = true) =
       SnapshotCodec.decode(bytes, table(size, specs), n => Option.when(known)(upTo(n.run)))
     val back = read(bytes)
-    assert(back == Right(Map(0 -> all.map(_ => Unknown), 3 -> all, 5 -> all.reverse)))
-    assert(back.toOption.get(3).collect { case v: Values => v.filter } == Seq(upTo(3)))
-    assert(read(bytes, known = false).isLeft)
-    assert(read(bytes, size = all.size + 1).isLeft)
-    assert(read(bytes, specs = Nil).isLeft)
-    assert(read(bytes, specs = specs.map(_.copy(nullsFirst = false))).isLeft)
+    assert(back.toOption.contains(schedule))
+    assert(back.get.head.filters.collect { case v: Values => v.filter } == Seq(upTo(3)))
+    assert(read(bytes, known = false).isFailure)
+    assert(read(bytes, size = all.size + 1).isFailure)
+    assert(read(bytes, specs = Nil).isFailure)
+    assert(read(bytes, specs = specs.map(_.copy(nullsFirst = false))).isFailure)
+    assert(read(SnapshotCodec.encode(schedule.reverse, specs)).isFailure)
+    assert(read(Array.emptyByteArray).isFailure)
     // Never an exception, whatever was lost.
     bytes.indices.foreach(i => read(bytes.take(i)))
   }
@@ -199,18 +200,17 @@ class SnapshotsSuite extends AnyFunSuite {
   test("the driver answers with names, and with what they stand for if it is asked: large filters beside the answer") {
     val one = new OneFilter
     val ref = new SnapshotsRef(one.table, isShared = true)
-    assert(ask(ref.id, 0).get.entries == Snapshots.onlyFirst)
+    def asked(partition: Int) =
+      SnapshotCodec.decode(ask(ref.id, partition).get.schedule, ref, n => Option.when(n.filterId == 3)(upTo(10))).get
+    assert(asked(0) == one.table.onlyFirst)
     one.now = upTo(10)
-    val small = ask(ref.id, 1).get
-    assert(small.entries.map(_.number) == Vector(1))
-    val named = SnapshotCodec.decode(small.snapshots, ref, n => Option.when(n == FilterName(3, 1))(upTo(10)))
-    assert(named.map(_(1)) == Right(IndexedSeq(one.now)))
+    assert(asked(1).map(_.filters.head) == Vector(one.now))
     val (inside, beside) = contents(ref.id, 1).get
     assert(FilterCodec.decode(inside.encoded.get) == Right(upTo(10)) && beside.isEmpty)
     val random = new scala.util.Random(1)
     // No order and no neighbours: no form makes them small.
     one.now = UserForms.values(domain, Iterator.fill(300000)(Long.box(random.nextLong())), nulls = false, 300000)
-    assert(ask(ref.id, 2).get.entries.map(_.number) == Vector(2))
+    assert(asked(2).map(_.filters.head) == Vector(one.now))
     val (large, payload) = contents(ref.id, 2).get
     assert(large.encoded.isEmpty && payload.isDefined)
     val sent = NoPeers.large
@@ -226,19 +226,19 @@ class SnapshotsSuite extends AnyFunSuite {
       UserForms.values(domain, Iterator.range(0, 3 * n, 3).map(i => Long.box(i.toLong)), nulls = false, n)
     val one = new OneFilter
     assert(one.take(0) == Unknown)
-    assert(one.table.take(1, 100, execution) == Snapshots.onlyFirst)
+    assert(one.take(1, 100) == one.table.onlyFirst)
     for (i <- 1 to 5) {
       one.now = upTo(10 - i)
-      assert(one.table.adopt(1, 100, ReadPlace(i, 0), execution).size == 1 + i)
+      assert(one.adopt(1, 100, ReadPlace(i, 0)).size == 1 + i)
     }
-    assert(one.table.take(2, 200, execution).size == 1)
+    assert(one.take(2, 200).size == 1)
     one.now = members(100000)
-    val large = one.table.adopt(2, 200, ReadPlace(1, 0), execution)
+    val large = one.adopt(2, 200, ReadPlace(1, 0))
     assert(large.size == 1, "with what it has it would be too much")
-    val start = one.table.take(3, 300, execution)
-    assert(start.map(_.number) == Vector(one.table.size - 1), "partitions that start have what is newest")
+    val start = one.take(3, 300)
+    assert(start.map(_.filters.head) == Vector(one.now), "partitions that start have what is newest")
     one.now = members(100001)
-    assert(one.table.adopt(3, 300, ReadPlace(1, 0), execution) == start)
+    assert(one.adopt(3, 300, ReadPlace(1, 0)).size == 1)
   }
 
   test("partitions that start when there are many filters already go on with the last one") {
