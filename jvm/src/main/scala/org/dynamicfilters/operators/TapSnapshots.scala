@@ -4,7 +4,7 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.exchange.{DriverExchange, TaskSnapshots}
 import org.dynamicfilters.state._
 
-/** With which shared bounds each partition of a tap is computed below an exchange (contract 8). Travels with the tap's tasks. */
+/** With which shared bounds each partition of a tap is computed, by the rule of [[Snapshots]]. Travels with the tap's tasks. */
 private[operators] final class TapSnapshots private (table: SnapshotsRef, uses: ResultItems[SnapshotUse])
     extends Serializable {
 

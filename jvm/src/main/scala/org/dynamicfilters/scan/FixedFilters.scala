@@ -7,7 +7,7 @@ import org.dynamicfilters.exchange.{SnapshotUnavailable, TaskSnapshots}
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state._
 
-/** The filters of joins and users of a scan in one task whose output must be the same in every attempt of its partition.
+/** The filters of joins and users of a scan in one task for which the rule of [[Snapshots]] holds.
   *
   * @param refs
   *   the scan's filters
@@ -75,7 +75,7 @@ private[scan] final class FixedFilters(
       throw new SnapshotUnavailable("an earlier attempt followed the row groups of a file that this one cannot follow")
   }
 
-  // As late as possible, but before the first row.
+  // As late as the rule allows.
   private def fix(): Unit = if (schedule == null) {
     schedule = snapshots.table.onlyFirst
     try {

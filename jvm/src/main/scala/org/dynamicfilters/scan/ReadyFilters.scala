@@ -28,13 +28,11 @@ final class ReadyFilters private (filters: Array[ReadyFilters.Encoded]) extends 
       travelled(context, at)
         // In the driver's own process a late filter is seen as it is.
         .orElse(Executions.instance.joinFilter(execution, ref.id).flatMap(_.current))
-        .orElse(
-          if (TaskFilters.shares(context)) Executions.instance.open(execution).flatMap(_.lateFilter(ref.id)) else None
-        )
+        .orElse(TaskFilters.late(context, ref.id))
     }
 
-  /** The filter if it was complete when the scan was started. Also for tasks without an execution: a partition that is computed
-    * again for another query is computed with the same filters.
+  /** The filter if it was complete when the scan was started. Also for tasks without an execution, by the rule of
+    * [[org.dynamicfilters.state.Snapshots]].
     */
   def travelled(context: TaskContext, at: Int): Option[ValueFilter] = Option(filters(at)).flatMap { encoded =>
     val execution = TaskFilters.executionId(context)

@@ -4,7 +4,7 @@ import org.apache.spark.SparkContext
 import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.state._
 
-/** Which filters each partition of a scan is read with (contract 8). Travels with the scan's tasks.
+/** Which filters each partition of a scan is read with, by the rule of [[Snapshots]]. Travels with the scan's tasks.
   *
   * @param uses
   *   takes what tasks say of their snapshots

@@ -23,7 +23,7 @@ import org.dynamicfilters.state._
   * @param ready
   *   the filters that were complete when the scan was started
   * @param snapshots
-  *   which filters each partition is read with, if that has to be the same in every attempt
+  *   for the rule of [[Snapshots]], if it holds
   * @param finish
   *   gets the report when the task ends
   */
@@ -41,7 +41,7 @@ final class TaskScan(
     ReportRoom.of(SparkAccess.maxResultSize(SparkEnv.get.conf), context.numPartitions())
   )
 
-  // Filters that hold for the partition that is being read, where its rows must be the same in every attempt.
+  // Filters that hold for the partition that is being read, where the rule of Snapshots holds.
   private val fixed = snapshots
     .filter(_ => TaskSnapshots.areNeeded)
     .map(

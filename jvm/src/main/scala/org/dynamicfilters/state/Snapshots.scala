@@ -58,7 +58,7 @@ final case class ScheduleEntry(from: ReadPlace, filters: IndexedSeq[SnapshotFilt
 /** What a task tells of the snapshots of one partition. It goes to the driver by [[ResultItems]].
   *
   * @param used
-  *   what it used, if the driver may not know: it missed an answer
+  *   what it used, if the driver may not know
   * @param tested
   *   by filter, what testing rows by it did; none for a use without tests
   */
@@ -68,17 +68,17 @@ final case class SnapshotUse(
     tested: IndexedSeq[Tested]
 )
 
-/** The rule below an exchange (contract 8): which filters each partition of an RDD is computed with. On the driver.
+/** Which filters each partition of an RDD below an exchange is computed with. On the driver. This is the rule (contract 8):
   *
-  *   1. Every attempt of a partition hands on the rows that pass one schedule of snapshots, because Spark sends rows of a
-  *      round-robin exchange to reducers by their position, and compares checksums of map outputs since 4.3.
-  *   1. The attempt that asks first fixes the schedule before its first row, to the newest filters there are, and every other
-  *      attempt is given the same.
-  *   1. As long as no other attempt has asked, that attempt may go on to newer filters from a row group on that it has not read.
-  *   1. A first attempt that gets no answer, or need not ask because all filters have travelled with it, goes on with what it
-  *      has and tells so with its result; only results count, and they arrive before Spark registers the map output, so
-  *      attempts after that are given what it used.
-  *   1. Any other attempt that gets no answer, or cannot keep to its schedule, fails, and Spark tries again.
+  *   1. All attempts of a partition hand on the rows that pass one schedule of snapshots, because Spark sends rows of a
+  *      round-robin exchange to reducers by their position, and since 4.3 it compares checksums of map outputs.
+  *   1. The first attempt fixes the schedule before its first row, to the newest filters that the driver has, and the driver
+  *      gives every later attempt the same, or what travelled with the tasks if no attempt has fixed one.
+  *   1. Until another attempt asks, the first one may go on to newer filters from a row group on that it has not read.
+  *   1. A first attempt that gets no answer goes on with what it has, as does one that need not ask because all filters
+  *      travelled with it, and its result, which comes before Spark registers the map output, replaces the schedule.
+  *   1. Any other attempt that gets no answer, or cannot keep to the schedule, fails with
+  *      [[org.dynamicfilters.exchange.SnapshotUnavailable]], and Spark tries again.
   *
   * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
   * that are lost. It is gone with the RDD. Thread-safe.
