@@ -44,22 +44,23 @@ object ScanSnapshots {
     }
     // In local mode there is no exchange: the task that asks builds the filter.
     def current(state: JoinState) = DriverExchange.current.fold(state.named)(_.coordinator.currentForTask(state))
-    def updated(u: UserRef, executionId: Option[Long]) =
-      executionId.flatMap(FilterRef.user(_, u.id)).map(_.newest).filter(_ != u.generation)
+    def updated(u: UserRef, executionId: Option[Long]) = for {
+      id <- executionId
+      state <- FilterRef.user(id, u.id)
+      newest = state.newest if newest != u.generation
+    } yield NamedFilter(FilterName(u.id, newest.number), newest.filter)
     def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
       refs.indices.map { i =>
-        val late = (refs(i), first(i)) match {
-          case (u: UserRef, _) if u.follows =>
-            updated(u, executionId).map(g => NamedFilter(FilterName(u.id, g.number), g.filter))
-          case (j: JoinRef, SnapshotFilter.Unknown) => current(j.state)
+        val late = refs(i) match {
+          case j: JoinRef if !travels(i) => current(j.state)
+          case u: UserRef if u.follows => updated(u, executionId)
           case _ => None
         }
-        late
-          .map(f => SnapshotFilter.Values(f.name, tested(i))(f.filter))
-          .getOrElse(first(i) match {
-            case _: SnapshotFilter.Travelled => SnapshotFilter.Travelled(tested(i))
-            case other => other
-          })
+        late match {
+          case Some(f) => SnapshotFilter.Values(f.name, tested(i))(f.filter)
+          case None if first(i) == SnapshotFilter.Unknown => SnapshotFilter.Unknown
+          case None => SnapshotFilter.Travelled(tested(i))
+        }
       }
     val table = new Snapshots(first, now, giveUpSelectivity = giveUpSelectivity)
     val uses = new ResultItems[SnapshotUse](table.record)
