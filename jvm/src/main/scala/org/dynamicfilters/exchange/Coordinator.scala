@@ -3,7 +3,7 @@ package org.dynamicfilters.exchange
 import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
-import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.state._
 
 /** The executors, by names under which they made themselves known. */
@@ -152,36 +152,32 @@ final class Coordinator(
     MessageCodec.decode(bytes) match {
       case Left(refusal) => counters.refused(refusal); None
       case Right(m: Message.SnapshotRequest) =>
-        val table = Snapshots.find(m.table)
-        if (table.isEmpty) counters.add(refusedUnknown)
-        table.map { t =>
-          val entries =
-            t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, Option.when(m.executionId >= 0)(m.executionId))
-          val wire = t.once(entries.map(_.number).filter(_ > 0).distinct.sorted)(encoded(m.executionId, t, _))
-          (
-            MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, entries, wire.contents)),
-            wire.payload
-          )
+        table(m.table).map { t =>
+          val execution = Option.when(m.executionId >= 0)(m.executionId)
+          val schedule = t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, execution)
+          val encoded = SnapshotCodec.encode(schedule, t.topKs)
+          (MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, encoded)), None)
         }
+      case Right(m: Message.FilterRequest) =>
+        table(m.table).flatMap(_.once(m.filter) { f =>
+          val encoded = FilterCodec.encode(f)
+          LiveFilterMessage(m.executionId, m.filter, encoded, peers.keptPayload(m.executionId, _), counters)
+        })
       case Right(_) => counters.add(refusedMalformed); None
     }
   }
 
-  private def encoded(executionId: Long, table: Snapshots, snapshots: Seq[Snapshot]): SnapshotWire = {
-    val bytes = SnapshotCodec.encode(snapshots, table.topKs)
-    if (snapshots.isEmpty) SnapshotWire(None, None)
-    else if (bytes.length <= Coordinator.InlineSnapshotBytes) SnapshotWire(Some(bytes), None)
-    else {
-      counters.add(ExchangeCounter.broadcasts)
-      SnapshotWire(None, Some(peers.keptPayload(executionId, bytes)))
-    }
+  private def table(id: Long): Option[Snapshots] = {
+    val found = Snapshots.find(id)
+    if (found.isEmpty) counters.add(refusedUnknown)
+    found
   }
 
   /** The filter for a task that asks. The task holds a slot until it is answered (contract 7), so a large filter is not
     * built here. Its build is scheduled, and this answer has no filter.
     */
-  def currentForTask(state: JoinState): Option[ValueFilter] = state.phaseAtEnd match {
-    case JoinPhase.Ready(filter, _, _, _) => Some(filter)
+  def currentForTask(state: JoinState): Option[NamedFilter] = state.phaseAtEnd match {
+    case JoinPhase.Ready(_, _, _, _) => state.named
     case JoinPhase.Building(_, JoinPhase.Reports.All) =>
       schedule.later(0)(build(state))
       None
@@ -285,9 +281,6 @@ final class Coordinator(
 object Coordinator {
   private object Key
 
-  /** Sent in every answer; what is larger each executor fetches once. */
-  private val InlineSnapshotBytes = 16 * 1024
-
   private[exchange] def send(
       peers: Peers,
       counters: ExchangeCounters,
@@ -300,6 +293,3 @@ object Coordinator {
       counters.add(sentBytes, message.length.toLong)
     } else counters.add(sendFailed)
 }
-
-/** Filters of snapshots, encoded: in the answer itself, or beside it where they are large. */
-private final case class SnapshotWire(contents: Option[Array[Byte]], payload: Option[Payload])

@@ -8,8 +8,8 @@ import scala.util.control.NonFatal
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.filter.SoftCached
-import org.dynamicfilters.state.{Executions, SnapshotFilter, SnapshotsRef, TestHooks}
+import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.state.{Executions, FilterName, ScheduleEntry, SnapshotsRef, TestHooks}
 
 /** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
   * carries a filter: where only the session extension is configured nobody else does.
@@ -88,13 +88,13 @@ object ExecutorExchange extends Logging {
   }
 
   /** What became of a question. */
-  private sealed trait Answer
+  private sealed trait Answer[+A]
   private object Answer {
-    final case class Given(schedule: SnapshotSchedule) extends Answer
+    final case class Given[A](answer: A) extends Answer[A]
 
     /** The driver has nothing to say: it does not know the table any more, or has too much to do. */
-    case object Nothing extends Answer
-    case object Lost extends Answer
+    case object Nothing extends Answer[Nothing]
+    case object Lost extends Answer[Nothing]
   }
 
   /** Asks the driver for the snapshots of a partition, again and again until there is an answer or the time is over. Blocks the
@@ -104,7 +104,7 @@ object ExecutorExchange extends Logging {
     * @return
     *   None if there is no answer
     */
-  def snapshots(request: Message.SnapshotRequest, table: SnapshotsRef): Option[SnapshotSchedule] = {
+  def snapshots(request: Message.SnapshotRequest, table: SnapshotsRef): Option[Vector[ScheduleEntry]] = {
     start()
     val mayDoWithout = request.isFirst || request.newFrom.isDefined
     if (mayDoWithout && System.nanoTime() < silentUntil.get) {
@@ -152,64 +152,50 @@ object ExecutorExchange extends Logging {
       request: Message.SnapshotRequest,
       table: SnapshotsRef,
       deadline: Long
-  ): Answer =
-    try
-      connected(deadline).fold[Answer](Answer.Lost) { wire =>
-        val bytes = MessageCodec.encode(request)
-        counters.add(ExchangeCounter.sent)
-        counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
-        val millis = math.min(AskMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
-        val (answer, payload) = TestHooks.current.asks(bytes)(wire.ask(_, millis))
-        if (answer.isEmpty) Answer.Nothing
-        else read(request, table, answer, payload).fold[Answer](Answer.Lost)(Answer.Given(_))
-      }
-    catch {
-      case e: InterruptedException => throw e
-      case NonFatal(_) =>
-        counters.add(ExchangeCounter.sendFailed)
-        Answer.Lost
+  ): Answer[Vector[ScheduleEntry]] =
+    ask(request, deadline) match {
+      case Answer.Given((m: Message.SnapshotReply, _)) if m.table == table.id =>
+        SnapshotCodec.decode(m.schedule, table, contents(request, _, deadline)).fold(_ => Answer.Lost, Answer.Given(_))
+      case Answer.Nothing => Answer.Nothing
+      case _ => Answer.Lost
     }
+
+  /** What a snapshot names: asked for if it has not come to this process yet. */
+  private def contents(request: Message.SnapshotRequest, name: FilterName, deadline: Long): Option[ValueFilter] =
+    Executions.instance.contents(Option.when(request.executionId >= 0)(request.executionId), name) {
+      ask(Message.FilterRequest(request.executionId, request.table, name), deadline) match {
+        case Answer.Given((m: Message.JoinFilter, payload)) if m.filter == name =>
+          LiveFilterMessage.read(m, payload, counters)
+        case _ => None
+      }
+    }
+
+  /** Asks once. */
+  private def ask(question: Message, deadline: Long): Answer[(Message, Option[() => Array[Byte]])] =
+    try
+      connected(deadline) match {
+        case None => Answer.Lost
+        case Some(wire) =>
+          val bytes = MessageCodec.encode(question)
+          counters.add(ExchangeCounter.sent)
+          counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
+          val millis = math.min(AskMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
+          val (answer, payload) = TestHooks.current.asks(bytes)(wire.ask(_, millis))
+          if (answer.isEmpty) Answer.Nothing
+          else
+            // Bounds of several TopKs by long texts may be more than other messages hold.
+            MessageCodec.decode(answer, mostBytes = Int.MaxValue) match {
+              case Right(m) => Answer.Given((m, payload))
+              case Left(refusal) => counters.refused(refusal); Answer.Lost
+            }
+      }
+    catch { case NonFatal(_) => counters.add(ExchangeCounter.sendFailed); Answer.Lost }
 
   /** A task's first question may come before the connection. */
   private def connected(deadline: Long): Option[RpcAccess.DriverWire] = {
     while (state.get == State.Connecting && System.nanoTime() < deadline) Thread.sleep(1)
     Option(state.get).collect { case State.Connected(wire) => wire }
   }
-
-  private def reply(bytes: Array[Byte]): Option[Message.SnapshotReply] = MessageCodec.decode(bytes) match {
-    case Right(m: Message.SnapshotReply) => Some(m)
-    case Right(_) => counters.add(ExchangeCounter.refusedMalformed); None
-    case Left(refusal) => counters.refused(refusal); None
-  }
-
-  private def read(
-      request: Message.SnapshotRequest,
-      table: SnapshotsRef,
-      bytes: Array[Byte],
-      payload: Option[() => Array[Byte]]
-  ): Option[SnapshotSchedule] =
-    reply(bytes).filter(_.table == table.id).flatMap { m =>
-      val numbers = m.entries.map(_.number).filter(_ > 0).distinct.sorted
-      def decoded(): Option[Map[Int, IndexedSeq[SnapshotFilter]]] =
-        try
-          m.contents.orElse(payload.map(_())).flatMap { contents =>
-            val read = SnapshotCodec.decode(contents, table.size, table.topKs)
-            if (read.isLeft) counters.add(ExchangeCounter.undecodable)
-            read.toOption
-          }
-        catch { case NonFatal(_) => counters.add(ExchangeCounter.payloadsGone); None }
-      val contents =
-        if (numbers.isEmpty) Some(Map.empty[Int, IndexedSeq[SnapshotFilter]])
-        else if (m.contents.isDefined || request.executionId < 0) decoded()
-        // Large ones are fetched and decoded once.
-        else
-          Executions.instance
-            .attach(request.executionId, ("snapshots", table.id, numbers))(
-              new SoftCached[Map[Int, IndexedSeq[SnapshotFilter]]]
-            )
-            .fold(decoded())(_.value(decoded()))
-      contents.filter(c => numbers.forall(c.contains)).map(SnapshotSchedule(m.entries, _))
-    }
 
   /** An answer takes less than a millisecond; a driver that collects garbage may take seconds. */
   private val AskMillis = 5000L

@@ -2,11 +2,17 @@ package org.dynamicfilters.exchange
 
 import java.util.concurrent.atomic.AtomicBoolean
 
-import scala.util.control.NonFatal
-
 import org.dynamicfilters.exchange.ExchangeCounter._
-import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.state.{ClusterLink, Executions, FilterName, TestHooks, TopKBound, TopKSpec, TopKState}
+import org.dynamicfilters.state.{
+  ClusterLink,
+  Executions,
+  FilterName,
+  NamedFilter,
+  TestHooks,
+  TopKBound,
+  TopKSpec,
+  TopKState
+}
 
 /** An executor's part of the exchange: tells the driver what its tasks know, and takes over what the driver says.
   *
@@ -137,23 +143,11 @@ final class ExecutorLink(
   private def joinFilter(m: Message.JoinFilter, payload: Option[() => Array[Byte]]): Unit =
     executions.late(m.executionId, m.filter.filterId) match {
       case None => counters.add(refusedUnknown)
-      case Some(waiting) =>
-        m.encoded.orElse(payload.flatMap(fetched)) match {
-          case None => if (payload.isEmpty) counters.add(refusedMalformed)
-          case Some(encoded) =>
-            FilterCodec.decode(encoded) match {
-              case Right(f) => waiting.offer(m.filter.run, f)
-              case Left(_) =>
-                counters.add(undecodable)
-                waiting.offer(m.filter.run, ValueFilter.All)
-            }
-        }
+      case Some(late) =>
+        executions
+          .contents(Some(m.executionId), m.filter)(LiveFilterMessage.read(m, payload, counters))
+          .foreach(f => late.offer(NamedFilter(m.filter, f)))
     }
-
-  /** A broadcast is gone when its execution has ended; an executor that holds it may be lost. */
-  private def fetched(payload: () => Array[Byte]): Option[Array[Byte]] =
-    try Some(payload())
-    catch { case NonFatal(_) => counters.add(payloadsGone); None }
 }
 
 private object ExecutorLink {

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.state.{FilterName, JoinPhase, JoinState}
+import org.dynamicfilters.state.{FilterName, JoinPhase, JoinState, NamedFilter}
 
 /** A join's filter for executors whose scans run already, in one execution. Guarded by the coordinator's lock.
   *
@@ -21,7 +21,6 @@ private[exchange] final class LiveJoin(
   /** All who ever asked, and those of them who have not got it. */
   private val subscribers = mutable.LinkedHashSet.empty[String]
   private val waiting = mutable.LinkedHashSet.empty[String]
-  private val name = FilterName(state.filterId, 0)
   // Made once, when there is something to send.
   private var message: Option[(Array[Byte], Option[Payload])] = None
 
@@ -40,15 +39,11 @@ private[exchange] final class LiveJoin(
 
   /** Whoever asked gets what there is. A state may settle before its filter is complete: then they go on waiting. */
   def settled(): Unit = state.phase match {
-    case JoinPhase.Ready(filter, bytes, _, _) =>
+    case JoinPhase.Ready(_, bytes, _, _) =>
       if (state.scansEnded) withhold(withheldLate, "it was complete after every scan that it is for had ended")
       else {
-        val (m, payload) = message.getOrElse {
-          val made = encoded(filter, bytes)
-          message = Some(made)
-          made
-        }
-        serve(m, payload)
+        if (message.isEmpty) message = state.named.map(encoded(_, bytes))
+        message.foreach { case (m, payload) => serve(m, payload) }
       }
     // It follows one that is given up, and its own build side may run yet.
     case JoinPhase.Disabled(_) if !state.isDisabled =>
@@ -67,15 +62,15 @@ private[exchange] final class LiveJoin(
     state.sending = Some(s"not sent to running scans: $reason")
   }
 
-  private def encoded(filter: ValueFilter, bytes: Int): (Array[Byte], Option[Payload]) = {
+  private def encoded(complete: NamedFilter, bytes: Int): (Array[Byte], Option[Payload]) = {
     val fits = bytes.toLong * subscribers.size <= pace.fanOutBytes
     if (!fits)
       withhold(
         withheldBytes,
         s"$bytes bytes to ${subscribers.size} executors are more than ${pace.fanOutBytes}; they get its range"
       )
-    val sent = FilterCodec.encode(if (fits) filter else rangeOf(filter))
-    LiveFilterMessage(executionId, name, sent, peers, counters)
+    val sent = if (fits) complete else NamedFilter(FilterName(state.filterId, 0), rangeOf(complete.filter))
+    LiveFilterMessage(executionId, sent.name, FilterCodec.encode(sent.filter), peers.payload, counters)
   }
 
   private def rangeOf(filter: ValueFilter): ValueFilter = filter match {

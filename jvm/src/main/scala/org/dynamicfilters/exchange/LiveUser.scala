@@ -57,7 +57,13 @@ private[exchange] final class LiveUser(
         val (_, bytes, payload) = message.filter(_._1 == newest.number).getOrElse {
           release()
           val (bytes, payload) =
-            LiveFilterMessage(executionId, FilterName(state.ref.id, newest.number), newest.encoded, peers, counters)
+            LiveFilterMessage(
+              executionId,
+              FilterName(state.ref.id, newest.number),
+              newest.encoded,
+              peers.payload,
+              counters
+            )
           val made = (newest.number, bytes, payload)
           message = Some(made)
           made

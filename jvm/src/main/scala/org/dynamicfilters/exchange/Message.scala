@@ -1,6 +1,6 @@
 package org.dynamicfilters.exchange
 
-import org.dynamicfilters.state.{FilterName, ReadPlace, ScheduleEntry}
+import org.dynamicfilters.state.{FilterName, ReadPlace}
 
 /** What executors and the driver tell each other of filters while a query runs.
   *
@@ -36,7 +36,7 @@ object Message {
       partition: Int
   ) extends Message
 
-  /** To executors: a join's filter, which is complete, or a generation of a user's.
+  /** To executors, or as the answer to a [[FilterRequest]]: a join's filter, which is complete, or a generation of a user's.
     *
     * @param encoded
     *   see `FilterCodec`; None where it comes as a broadcast beside the message
@@ -63,15 +63,13 @@ object Message {
 
   /** The answer.
     *
-    * @param contents
-    *   see `SnapshotCodec`; None where they come as a broadcast beside the message
+    * @param schedule
+    *   see `SnapshotCodec`
     */
-  final case class SnapshotReply(
-      executionId: Long,
-      table: Long,
-      entries: Vector[ScheduleEntry],
-      contents: Option[Array[Byte]]
-  ) extends Message
+  final case class SnapshotReply(executionId: Long, table: Long, schedule: Array[Byte]) extends Message
+
+  /** To the driver, which answers with a [[JoinFilter]]: the contents of a filter that a snapshot of the table names. */
+  final case class FilterRequest(executionId: Long, table: Long, filter: FilterName) extends Message
 
   /** To executors: the execution has ended, however it did. */
   final case class Ended(executionId: Long) extends Message

@@ -5,13 +5,13 @@ import scala.util.control.NonFatal
 
 import com.google.protobuf.ByteString
 import org.dynamicfilters.proto._
-import org.dynamicfilters.state.{FilterName, ReadPlace, ScheduleEntry}
+import org.dynamicfilters.state.{FilterName, ReadPlace}
 
 /** [[Message]]s as bytes (proto/exchange.proto), and back. Reading never throws. */
 object MessageCodec {
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val Version = 3
+  val Version = 4
 
   /** What is longer is neither sent nor read: larger filters go as Spark broadcasts. */
   val MaxBytes: Int = 4 * 1024 * 1024
@@ -40,20 +40,17 @@ object MessageCodec {
         request.setIsFirst(isFirst)
         newFrom.foreach(p => request.setPlace(placeMessage(p)))
         b.setSnapshotRequest(request)
-      case Message.SnapshotReply(_, table, entries, contents) =>
-        val reply = SnapshotReply.newBuilder().setTable(table)
-        entries.foreach { e =>
-          reply.addEntries(ScheduleEntryMessage.newBuilder().setFrom(placeMessage(e.from)).setNumber(e.number))
-        }
-        contents.foreach(c => reply.setContents(SnapshotContents.parseFrom(c)))
-        b.setSnapshotReply(reply)
+      case Message.FilterRequest(_, table, filter) =>
+        b.setFilterRequest(FilterRequest.newBuilder().setTable(table).setFilter(nameMessage(filter)))
+      case Message.SnapshotReply(_, table, schedule) =>
+        b.setSnapshotReply(SnapshotReply.newBuilder().setTable(table).setSchedule(ByteString.copyFrom(schedule)))
     }
     b.build().toByteArray
   }
 
   /** The message in these bytes, or what became of them instead. */
-  def decode(bytes: Array[Byte]): Either[Refusal, Message] =
-    if (bytes.length > MaxBytes) Left(Refusal.TooLong)
+  def decode(bytes: Array[Byte], mostBytes: Int = MaxBytes): Either[Refusal, Message] =
+    if (bytes.length > mostBytes) Left(Refusal.TooLong)
     else
       try {
         val m = ExchangeMessage.parseFrom(bytes)
@@ -106,24 +103,18 @@ object MessageCodec {
         )
       case ExchangeMessage.BodyCase.SNAPSHOT_REPLY =>
         val r = m.getSnapshotReply
-        val entries = r.getEntriesList.asScala.map(e => ScheduleEntry(place(e.getFrom), e.getNumber)).toVector
-        val ascend = entries.zip(entries.drop(1)).forall { case (a, b) => a.from < b.from }
-        Option.when(ascend && entries.headOption.exists(_.from == ReadPlace.start))(
-          Message.SnapshotReply(
-            id,
-            r.getTable,
-            entries,
-            Option.when(r.hasContents)(r.getContents.toByteArray)
-          )
-        )
+        Some(Message.SnapshotReply(id, r.getTable, r.getSchedule.toByteArray))
+      case ExchangeMessage.BodyCase.FILTER_REQUEST =>
+        val r = m.getFilterRequest
+        Some(Message.FilterRequest(id, r.getTable, name(r.getFilter)))
       case _ => None
     }
   }
 
-  private def placeMessage(p: ReadPlace): ReadPlaceMessage =
+  private[exchange] def placeMessage(p: ReadPlace): ReadPlaceMessage =
     ReadPlaceMessage.newBuilder().setFile(p.file).setOffset(p.offset).build()
 
-  private def place(p: ReadPlaceMessage): ReadPlace = ReadPlace(p.getFile, p.getOffset)
+  private[exchange] def place(p: ReadPlaceMessage): ReadPlace = ReadPlace(p.getFile, p.getOffset)
 
   private[exchange] def keyMessage(k: WireKey): FilterKey = k match {
     case WireKey.Number(n) => FilterKey.newBuilder().setNumber(n).build()
@@ -146,10 +137,10 @@ object MessageCodec {
     b.build()
   }
 
-  private def nameMessage(f: FilterName): FilterNameMessage =
+  private[exchange] def nameMessage(f: FilterName): FilterNameMessage =
     FilterNameMessage.newBuilder().setFilterId(f.filterId).setRun(f.run).build()
 
-  private def name(f: FilterNameMessage): FilterName = FilterName(f.getFilterId, f.getRun)
+  private[exchange] def name(f: FilterNameMessage): FilterName = FilterName(f.getFilterId, f.getRun)
 
   /** Why bytes are no message that this side understands. */
   sealed trait Refusal

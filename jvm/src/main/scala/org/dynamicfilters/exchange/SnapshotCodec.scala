@@ -1,25 +1,24 @@
 package org.dynamicfilters.exchange
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
+import scala.util.Try
 
-import com.google.protobuf.ByteString
-import org.dynamicfilters.filter.FilterCodec
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.proto._
-import org.dynamicfilters.state.{Snapshot, SnapshotFilter, TopKBound, TopKSpec}
+import org.dynamicfilters.state._
 
-/** [[Snapshot]]s as bytes (proto/exchange.proto), and back. Reading never throws. */
+/** The schedule of a partition as bytes (proto/exchange.proto), and back. */
 object SnapshotCodec {
 
   /** @param topKs
     *   by filter, for those that are bounds
     */
-  def encode(snapshots: Seq[Snapshot], topKs: IndexedSeq[TopKSpec]): Array[Byte] = {
-    val all = SnapshotContents.newBuilder()
-    snapshots.foreach { s =>
-      val one = SnapshotContent.newBuilder().setNumber(s.number)
-      s.filters.indices.foreach(i => one.addFilters(message(s.filters(i), topKs.lift(i))))
-      all.addSnapshots(one)
+  def encode(schedule: Vector[ScheduleEntry], topKs: IndexedSeq[TopKSpec]): Array[Byte] = {
+    val all = ScheduleMessage.newBuilder()
+    schedule.foreach { e =>
+      val one = ScheduleEntryMessage.newBuilder().setFrom(MessageCodec.placeMessage(e.from))
+      e.filters.indices.foreach(i => one.addFilters(message(e.filters(i), topKs.lift(i))))
+      all.addEntries(one)
     }
     all.build().toByteArray
   }
@@ -28,9 +27,9 @@ object SnapshotCodec {
     val m = SnapshotFilterMessage.newBuilder()
     f match {
       case SnapshotFilter.Unknown =>
-      case SnapshotFilter.Values(filter, tested) =>
-        val encoded = ByteString.copyFrom(FilterCodec.encode(filter))
-        m.setValues(SnapshotValues.newBuilder().setEncoded(encoded).setTested(tested))
+      case SnapshotFilter.Travelled(tested) => m.setTravelled(SnapshotTravelled.newBuilder().setTested(tested))
+      case SnapshotFilter.Values(name, tested) =>
+        m.setValues(SnapshotValues.newBuilder().setName(MessageCodec.nameMessage(name)).setTested(tested))
       case SnapshotFilter.Bound(b) =>
         val bound = SnapshotBound.newBuilder().setGeneration(b.generation).setPartition(b.partition)
         Option(b.key).foreach(k => bound.setKey(MessageCodec.keyMessage(WireKey.of(topK.get.domain, k))))
@@ -39,51 +38,47 @@ object SnapshotCodec {
     m.build()
   }
 
-  /** The filters by number, or why there are none: all or nothing, because every attempt must have the same.
+  /** The whole schedule or nothing, because every attempt must have the same.
     *
-    * @param size
-    *   how many filters a snapshot has
+    * @param contents
+    *   finds what a name stands for
     */
   def decode(
       bytes: Array[Byte],
-      size: Int,
-      topKs: IndexedSeq[TopKSpec]
-  ): Either[String, Map[Int, IndexedSeq[SnapshotFilter]]] =
-    try {
-      val all = SnapshotContents.parseFrom(bytes).getSnapshotsList.asScala.map { s =>
-        s.getNumber -> read(s, size, topKs)
+      table: SnapshotsRef,
+      contents: FilterName => Option[ValueFilter]
+  ): Try[Vector[ScheduleEntry]] = Try {
+    val schedule = ScheduleMessage
+      .parseFrom(bytes)
+      .getEntriesList
+      .asScala
+      .map { e =>
+        val filters = e.getFiltersList.asScala.zipWithIndex.map { case (m, i) =>
+          read(m, table.topKs.lift(i), contents)
+        }
+        ScheduleEntry(MessageCodec.place(e.getFrom), filters.toIndexedSeq)
       }
-      all
-        .collectFirst { case (_, Left(why)) => why }
-        .toLeft(all.collect { case (n, Right(filters)) => n -> filters }.toMap)
-    } catch { case NonFatal(e) => Left(s"not snapshots: $e") }
-
-  private def read(
-      content: SnapshotContent,
-      size: Int,
-      topKs: IndexedSeq[TopKSpec]
-  ): Either[String, IndexedSeq[SnapshotFilter]] = {
-    val read = content.getFiltersList.asScala.zipWithIndex.map { case (m, i) =>
-      m.getFormCase match {
-        case SnapshotFilterMessage.FormCase.VALUES =>
-          FilterCodec.decode(m.getValues.getEncoded.toByteArray).map(SnapshotFilter.Values(_, m.getValues.getTested))
-        case SnapshotFilterMessage.FormCase.BOUND =>
-          topKs.lift(i).toRight("a bound of no TopK").flatMap(bound(m.getBound, _))
-        case _ => Right(SnapshotFilter.Unknown)
-      }
-    }.toIndexedSeq
-    read.collectFirst { case Left(why) => why } match {
-      case Some(why) => Left(why)
-      case None => Either.cond(read.size == size, read.collect { case Right(f) => f }, "a snapshot of another size")
-    }
+      .toVector
+    require(schedule.forall(_.filters.size == table.onlyFirst.head.filters.size), "snapshots of another size")
+    require(schedule.headOption.exists(_.from == ReadPlace.start), "no snapshot of the start")
+    require(schedule.zip(schedule.drop(1)).forall { case (a, b) => a.from < b.from }, "places that do not ascend")
+    schedule
   }
 
-  private def bound(b: SnapshotBound, spec: TopKSpec): Either[String, SnapshotFilter] = {
-    val key = MessageCodec.readKey(b.getKey) match {
-      case Some(k) => WireKey.read(spec.domain, k)
-      case None =>
-        Either.cond(b.getGeneration == 0 || spec.nullsFirst, null, "a bound of NULL where nulls are not counted")
-    }
-    key.map(k => SnapshotFilter.Bound(TopKBound(b.getGeneration, k, b.getPartition)))
+  private def read(
+      m: SnapshotFilterMessage,
+      topK: Option[TopKSpec],
+      contents: FilterName => Option[ValueFilter]
+  ): SnapshotFilter = m.getFormCase match {
+    case SnapshotFilterMessage.FormCase.VALUES =>
+      val name = MessageCodec.name(m.getValues.getName)
+      SnapshotFilter.Values(name, m.getValues.getTested)(contents(name).get)
+    case SnapshotFilterMessage.FormCase.TRAVELLED => SnapshotFilter.Travelled(m.getTravelled.getTested)
+    case SnapshotFilterMessage.FormCase.BOUND =>
+      val (b, spec) = (m.getBound, topK.get)
+      val key = MessageCodec.readKey(b.getKey).map(WireKey.read(spec.domain, _).fold(why => sys.error(why), identity))
+      require(key.isDefined || b.getGeneration == 0 || spec.nullsFirst, "a bound of NULL where nulls are not counted")
+      SnapshotFilter.Bound(TopKBound(b.getGeneration, key.orNull, b.getPartition))
+    case _ => SnapshotFilter.Unknown
   }
 }

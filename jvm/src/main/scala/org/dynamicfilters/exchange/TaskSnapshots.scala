@@ -5,12 +5,12 @@ import scala.util.control.ControlThrowable
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.state.{ReadPlace, ScheduleEntry, SnapshotFilter, Snapshots, SnapshotsRef, TaskFilters}
+import org.dynamicfilters.state.{ReadPlace, ScheduleEntry, Snapshots, SnapshotsRef, TaskFilters}
 
-/** The snapshots that tasks of this process are given. */
+/** The snapshots that tasks of this process are given, by the rule of [[Snapshots]]. */
 object TaskSnapshots {
 
-  /** Whether what the running task computes may end in a shuffle, so that it must be the same in every attempt.
+  /** Whether what the running task computes may end in a shuffle, so that the rule of [[Snapshots]] holds.
     *
     * Spark does not tell a task of what kind it is, but its stack does. Whatever is computed on another thread (rows for a
     * Python worker, say) counts as going into a shuffle: then filters are fixed though they need not be. So do rows that become
@@ -36,23 +36,20 @@ object TaskSnapshots {
     * @param newFrom
     *   None for an attempt that starts; else from which place on it could use newer filters
     * @return
-    *   None if the driver did not answer: the task goes on with what it has, and has to say so with its result
-    *   ([[SnapshotUse]]). Not where an attempt before may have had an answer: then this one fails
+    *   None if the driver did not answer a first attempt, which then has to tell what it uses
+    *   ([[org.dynamicfilters.state.SnapshotUse]])
     */
   def ask(
       context: TaskContext,
       table: SnapshotsRef,
       partition: Int,
       newFrom: Option[ReadPlace] = None
-  ): Option[SnapshotSchedule] = {
+  ): Option[Vector[ScheduleEntry]] = {
     val execution = TaskFilters.executionId(context)
     val attempt = context.taskAttemptId()
     val first = isFirst(context, table)
     if (RpcAccess.isDriver)
-      Snapshots.find(table.id).map { t =>
-        val entries = t.asked(partition, attempt, first, newFrom, execution)
-        SnapshotSchedule(entries, entries.map(e => e.number -> t.snapshot(e.number).filters).toMap - 0)
-      }
+      Snapshots.find(table.id).map(_.asked(partition, attempt, first, newFrom, execution))
     else if (!table.isShared) None
     else {
       val request =
@@ -65,17 +62,5 @@ object TaskSnapshots {
   }
 }
 
-/** Without its snapshot an attempt could hand on other rows than an earlier one, so it has to fail, and Spark tries again. Not
-  * an exception that is caught where filters fail open.
-  */
+/** An attempt cannot keep to the rule of [[Snapshots]]. Not an exception that is caught where filters fail open. */
 final class SnapshotUnavailable(message: String) extends ControlThrowable(message)
-
-/** Which snapshots a partition is computed with.
-  *
-  * @param snapshots
-  *   by number, but for 0, which travelled with the task
-  */
-final case class SnapshotSchedule(
-    entries: Vector[ScheduleEntry],
-    snapshots: Map[Int, IndexedSeq[SnapshotFilter]]
-)

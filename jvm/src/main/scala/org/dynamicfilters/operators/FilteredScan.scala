@@ -7,10 +7,9 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{FileSourceScanExec, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
-import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, TaskFilters}
+import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, NamedFilter, TaskFilters}
 
 /** A scan under dynamic filters. Operators above it see the wrapped scan's output, partitioning and order. */
 trait FilteredScan extends UnaryExecNode {
@@ -65,8 +64,8 @@ object FilteredScan {
   private val PartOfBroadcast = 10
 
   /** The join filters that are complete now, in the types of their build sides. */
-  def complete(refs: IndexedSeq[FilterRef]): IndexedSeq[Option[ValueFilter]] = refs.map {
-    case j: JoinRef => j.state.current
+  def complete(refs: IndexedSeq[FilterRef]): IndexedSeq[Option[NamedFilter]] = refs.map {
+    case j: JoinRef => j.state.named
     case _ => None
   }
 

@@ -8,7 +8,7 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report.{QueryReports, UserRun}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, RunningStages, TaskFilters, TestHooks, UserRef, UserState}
+import org.dynamicfilters.state.{JoinRef, NamedFilter, RunningStages, TaskFilters, TestHooks, UserRef, UserState}
 
 /** A scan whose tasks get the filters and report what they skipped. */
 trait SpecScan extends FilteredScan {
@@ -54,7 +54,7 @@ trait SpecScan extends FilteredScan {
   /** Join filters that are complete now, by column, then by tuple of columns. Of their build sides' types: columns of several
     * types may have one filter, and a process keeps what has travelled once.
     */
-  @transient private lazy val ready: IndexedSeq[Option[ValueFilter]] = FilteredScan.complete(spec.filterRefs)
+  @transient private lazy val ready: IndexedSeq[Option[NamedFilter]] = FilteredScan.complete(spec.filterRefs)
 
   /** Of these, and of users' filters, which travel with the spec; of the types of the scan's columns. */
   protected def pruner: Pruner = new Pruner(
@@ -62,7 +62,7 @@ trait SpecScan extends FilteredScan {
     spec.columns.zip(ready).map { case (column, f) =>
       column.ref match {
         case u: UserRef => u.generation.filterFor(column.domain)
-        case _ => f.fold[ValueFilter](ValueFilter.All)(_.convert(column.domain))
+        case _ => f.fold[ValueFilter](ValueFilter.All)(_.filter.convert(column.domain))
       }
     }
   )

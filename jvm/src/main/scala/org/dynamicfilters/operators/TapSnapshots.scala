@@ -4,17 +4,17 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.exchange.{DriverExchange, TaskSnapshots}
 import org.dynamicfilters.state._
 
-/** With which shared bounds each partition of a tap is computed below an exchange (contract 8). Travels with the tap's tasks. */
+/** With which shared bounds each partition of a tap is computed, by the rule of [[Snapshots]]. Travels with the tap's tasks. */
 private[operators] final class TapSnapshots private (table: SnapshotsRef, uses: ResultItems[SnapshotUse])
     extends Serializable {
 
   /** By filter. None is no bound: then the attempt's own is all it has. */
   def bounds(context: TaskContext, partition: Int): IndexedSeq[TopKBound] = {
     val taken = TaskSnapshots.ask(context, table, partition)
-    if (taken.isEmpty) uses.add(SnapshotUse(partition, Some(Snapshots.onlyFirst), IndexedSeq.empty))
-    val filters = taken.flatMap(s => s.snapshots.get(s.entries.head.number))
-    table.topKs.indices.map { i =>
-      filters.flatMap(_.lift(i)).collect { case SnapshotFilter.Bound(b) => b }.getOrElse(TopKBound.none)
+    if (taken.isEmpty) uses.add(SnapshotUse(partition, Some(table.onlyFirst), IndexedSeq.empty))
+    taken.getOrElse(table.onlyFirst).head.filters.map {
+      case SnapshotFilter.Bound(b) => b
+      case _ => TopKBound.none
     }
   }
 }

@@ -3,11 +3,11 @@ package org.dynamicfilters.scan
 import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
-import org.dynamicfilters.exchange.{SnapshotSchedule, SnapshotUnavailable, TaskSnapshots}
+import org.dynamicfilters.exchange.{SnapshotUnavailable, TaskSnapshots}
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state._
 
-/** The filters of joins and users of a scan in one task whose output must be the same in every attempt of its partition.
+/** The filters of joins and users of a scan in one task for which the rule of [[Snapshots]] holds.
   *
   * @param refs
   *   the scan's filters
@@ -29,7 +29,7 @@ private[scan] final class FixedFilters(
   // Not before the task has its filters: what tasks share depends on whether they are fixed.
   private lazy val trackers = tests
   private var partition = -1
-  private var schedule: SnapshotSchedule = _
+  private var schedule: Vector[ScheduleEntry] = _
   // The driver may not know what this attempt uses.
   private var isUntold = false
   private var at = ReadPlace.start
@@ -60,7 +60,7 @@ private[scan] final class FixedFilters(
     fix()
     at = place
     // After an answer that did not come the task does not wait for another.
-    if (snapshots.change && !isUntold && entry == schedule.entries.size - 1 && news) ask(Some(place))
+    if (snapshots.change && !isUntold && entry == schedule.size - 1 && news) ask(Some(place))
     hold()
   }
 
@@ -71,13 +71,13 @@ private[scan] final class FixedFilters(
     */
   def readsWhole(): Unit = {
     fix()
-    if (schedule.entries.exists(e => e.from > at && e.from.file == at.file))
+    if (schedule.exists(e => e.from > at && e.from.file == at.file))
       throw new SnapshotUnavailable("an earlier attempt followed the row groups of a file that this one cannot follow")
   }
 
-  // As late as possible, but before the first row.
+  // As late as the rule allows.
   private def fix(): Unit = if (schedule == null) {
-    schedule = SnapshotSchedule(Snapshots.onlyFirst, Map.empty)
+    schedule = snapshots.table.onlyFirst
     try {
       if (snapshots.change || (snapshots.givesUp && hasToAsk)) ask(None)
       else isUntold = snapshots.givesUp
@@ -91,26 +91,22 @@ private[scan] final class FixedFilters(
   private def ask(newFrom: Option[ReadPlace]): Unit =
     TaskSnapshots.ask(context, snapshots.table, partition, newFrom) match {
       // The part before this place stays: only this attempt could have added to it.
-      case Some(known) if newFrom.isEmpty || known.entries.startsWith(schedule.entries) => schedule = known
+      case Some(known) if newFrom.isEmpty || known.startsWith(schedule) => schedule = known
       case _ => isUntold = true
     }
 
   /** Takes the filters that hold at this place. */
   private def hold(): Unit = {
-    val now = schedule.entries.lastIndexWhere(_.from <= at)
+    val now = schedule.lastIndexWhere(_.from <= at)
     if (now != entry) {
       entry = now
       version += 1
-      val content = schedule.snapshots.get(schedule.entries(now).number)
       tested = Array.fill(refs.size)(true)
       filters = Array.tabulate(refs.size) { i =>
-        val found = content match {
-          case None => ready.travelled(context, refs(i), i)
-          case Some(fs) =>
-            fs(i) match {
-              case SnapshotFilter.Values(f, isTested) => tested(i) = isTested; Some(f)
-              case _ => None
-            }
+        val found = schedule(now).filters(i) match {
+          case SnapshotFilter.Travelled(isTested) => tested(i) = isTested; ready.travelled(context, i)
+          case v: SnapshotFilter.Values => tested(i) = v.tested; Some(v.filter)
+          case _ => None
         }
         found.map(f => domains(i).fold(f)(f.convert)).getOrElse(unknown(i))
       }
@@ -137,7 +133,7 @@ private[scan] final class FixedFilters(
 
   /** The partition has been read. */
   def finish(): Unit = Option(schedule).foreach { now =>
-    val used = Option.when(isUntold)(now.entries)
+    val used = Option.when(isUntold)(now)
     // Not with each batch: the driver, who decides, hears of it no earlier. Costs do not count: a row that is dropped is not
     // shuffled, and times tell little while other processes run.
     val did = rows.indices.map(i => Tested(rows(i), passed(i), Cost.none))

@@ -3,8 +3,8 @@ package org.dynamicfilters.scan
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.dynamicfilters.exchange.FilterBroadcasts
-import org.dynamicfilters.filter.{FilterCodec, SoftCached, ValueFilter}
-import org.dynamicfilters.state.{Executions, FilterRef, JoinRef, TaskFilters}
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.state.{Executions, FilterName, JoinRef, NamedFilter, TaskFilters}
 
 /** The filters that were complete when a scan was started; they travel with it.
   *
@@ -12,9 +12,9 @@ import org.dynamicfilters.state.{Executions, FilterRef, JoinRef, TaskFilters}
   * build side's rows (Spark keeps the broadcast or the shuffle files), hence the filter stays right.
   *
   * @param filters
-  *   by column of the scan's spec, then by tuple of columns; null where there is none: encoded, or a broadcast of that
+  *   by column of the scan's spec, then by tuple of columns; null where there is none
   */
-final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[Array[Byte]]]]) extends Serializable {
+final class ReadyFilters private (filters: Array[ReadyFilters.Encoded]) extends Serializable {
 
   /** The filter as this task can have it now.
     *
@@ -25,37 +25,25 @@ final class ReadyFilters private (filters: Array[Either[Array[Byte], Broadcast[A
     */
   def find(context: TaskContext, ref: JoinRef, at: Int): Option[ValueFilter] =
     TaskFilters.executionId(context).flatMap { execution =>
-      // In the driver's own process there is nothing to decode, and a late filter is seen as well.
-      Executions.instance.joinFilter(execution, ref.id).flatMap(_.current).orElse {
-        if (filters(at) == null) {
-          if (TaskFilters.shares(context)) Executions.instance.open(execution).flatMap(_.lateFilter(ref.id)) else None
-        } else Some(decodedOnce(execution, ref, at))
-      }
+      travelled(context, at)
+        // In the driver's own process a late filter is seen as it is.
+        .orElse(Executions.instance.joinFilter(execution, ref.id).flatMap(_.current))
+        .orElse(TaskFilters.late(context, ref.id))
     }
 
-  /** The filter if it was complete when the scan was started. Also for tasks without an execution: a partition that is computed
-    * again for another query is computed with the same filters.
+  /** The filter if it was complete when the scan was started. Also for tasks without an execution, by the rule of
+    * [[org.dynamicfilters.state.Snapshots]].
     */
-  def travelled(context: TaskContext, ref: FilterRef, at: Int): Option[ValueFilter] = Option.when(filters(at) != null) {
-    TaskFilters.executionId(context).fold(decode(at)) { execution =>
-      // The same filter, with nothing to decode.
-      Executions.instance.joinFilter(execution, ref.id).flatMap(_.current).getOrElse(decodedOnce(execution, ref, at))
-    }
-  }
-
-  private def decodedOnce(execution: Long, ref: FilterRef, at: Int): ValueFilter =
-    Executions.instance
-      .attach(execution, ("ready", ref.id))(new SoftCached[ValueFilter])
-      .flatMap(_.value(Some(decode(at))))
-      .getOrElse(decode(at))
-
-  private def decode(at: Int): ValueFilter = {
-    val bytes = filters(at) match {
-      case Left(inline) => inline
-      case Right(broadcast) => broadcast.value
-    }
-    // What cannot be decoded lets everything pass.
-    FilterCodec.decode(bytes).getOrElse(ValueFilter.All)
+  def travelled(context: TaskContext, at: Int): Option[ValueFilter] = Option(filters(at)).flatMap { encoded =>
+    val execution = TaskFilters.executionId(context)
+    // In the driver's own process the same filter, with nothing to decode.
+    val here = execution.flatMap(Executions.instance.joinFilter(_, encoded.name.filterId)).flatMap(_.named)
+    here
+      .filter(_.name == encoded.name)
+      .map(_.filter)
+      .orElse(Executions.instance.contents(execution, encoded.name)(FilterCodec.decode(encoded.bytes).toOption))
+      // What cannot be decoded lets everything pass.
+      .orElse(Some(ValueFilter.All))
   }
 }
 
@@ -68,13 +56,18 @@ object ReadyFilters {
   /** @param filters
     *   by column of the scan's spec, then by tuple of columns
     */
-  def apply(sc: SparkContext, filters: Seq[Option[ValueFilter]]): ReadyFilters = new ReadyFilters(
-    filters.map {
-      case None => null
-      case Some(f) =>
-        val bytes = FilterCodec.encode(f)
-        if (bytes.length <= InlineBytes) Left(bytes)
-        else Right(FilterBroadcasts.ofScan(sc, TaskFilters.executionId(sc), bytes))
-    }.toArray
+  def apply(sc: SparkContext, filters: Seq[Option[NamedFilter]]): ReadyFilters = new ReadyFilters(
+    filters
+      .map(_.map { f =>
+        val bytes = FilterCodec.encode(f.filter)
+        if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
+        else new Encoded(f.name, null, FilterBroadcasts.ofScan(sc, TaskFilters.executionId(sc), bytes))
+      }.orNull)
+      .toArray
   )
+
+  private final class Encoded(val name: FilterName, inline: Array[Byte], broadcast: Broadcast[Array[Byte]])
+      extends Serializable {
+    def bytes: Array[Byte] = if (inline != null) inline else broadcast.value
+  }
 }

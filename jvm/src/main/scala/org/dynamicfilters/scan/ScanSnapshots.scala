@@ -2,10 +2,9 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.SparkContext
 import org.dynamicfilters.exchange.DriverExchange
-import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.state._
 
-/** Which filters each partition of a scan is read with (contract 8). Travels with the scan's tasks.
+/** Which filters each partition of a scan is read with, by the rule of [[Snapshots]]. Travels with the scan's tasks.
   *
   * @param uses
   *   takes what tasks say of their snapshots
@@ -38,24 +37,31 @@ object ScanSnapshots {
       travels: Int => Boolean,
       giveUpSelectivity: Double = 1.0
   ): ScanSnapshots = {
-    def values(filter: Option[ValueFilter], tested: Boolean): SnapshotFilter =
-      filter.fold[SnapshotFilter](SnapshotFilter.Unknown)(SnapshotFilter.Values(_, tested))
-    def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
-      refs.zipWithIndex.map {
-        case (j: JoinRef, i) => values(current(j.state), tested(i))
-        case (u: UserRef, i) if u.follows =>
-          values(executionId.flatMap(FilterRef.user(_, u.id)).map(_.newest.filter), tested(i))
-        case _ => SnapshotFilter.Unknown
-      }
-    // In local mode there is no exchange: the task that asks builds the filter.
-    def current(state: JoinState) =
-      DriverExchange.current.fold(state.current)(_.coordinator.currentForTask(state))
-    // A filter may become complete between the choice of what travels and now.
     val first = refs.zipWithIndex.map {
-      case (j: JoinRef, i) if travels(i) => values(j.state.current, tested = true)
-      case (u: UserRef, _) if u.follows => values(Some(u.generation.filter), tested = true)
+      case (_: JoinRef, i) if travels(i) => SnapshotFilter.Travelled(tested = true)
+      case (u: UserRef, _) if u.follows => SnapshotFilter.Travelled(tested = true)
       case _ => SnapshotFilter.Unknown
     }
+    // In local mode there is no exchange: the task that asks builds the filter.
+    def current(state: JoinState) = DriverExchange.current.fold(state.named)(_.coordinator.currentForTask(state))
+    def updated(u: UserRef, executionId: Option[Long]) = for {
+      id <- executionId
+      state <- FilterRef.user(id, u.id)
+      newest = state.newest if newest != u.generation
+    } yield NamedFilter(FilterName(u.id, newest.number), newest.filter)
+    def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
+      refs.indices.map { i =>
+        val late = refs(i) match {
+          case j: JoinRef if !travels(i) => current(j.state)
+          case u: UserRef if u.follows => updated(u, executionId)
+          case _ => None
+        }
+        late match {
+          case Some(f) => SnapshotFilter.Values(f.name, tested(i))(f.filter)
+          case None if first(i) == SnapshotFilter.Unknown => SnapshotFilter.Unknown
+          case None => SnapshotFilter.Travelled(tested(i))
+        }
+      }
     val table = new Snapshots(first, now, giveUpSelectivity = giveUpSelectivity)
     val uses = new ResultItems[SnapshotUse](table.record)
     sc.register(uses)

@@ -6,9 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{OwnFailure, TupleSelector, ValueFilter}
 
-/** The exact test between a scan and the exchange above it (contract 8): whatever was read, and however, only rows that pass
-  * the partition's snapshot go on. Reading by statistics, pages and first passes, and what falls back to stock Spark's, so
-  * changes what reading costs and not which rows there are.
+/** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]. Whatever
+  * the scan reads, by statistics, pages, first passes or stock Spark's reader, only rows that pass the snapshot go on.
   *
   * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact. Nor
   * have those of joins of the same stage, which drop the same rows themselves: the reader tests those where that is cheaper

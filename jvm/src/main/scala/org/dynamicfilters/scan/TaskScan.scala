@@ -19,7 +19,7 @@ import org.dynamicfilters.state._
   * @param ready
   *   the filters that were complete when the scan was started
   * @param snapshots
-  *   which filters each partition is read with, if that has to be the same in every attempt
+  *   for the rule of [[Snapshots]], if it holds
   * @param finish
   *   gets the report when the task ends
   */
@@ -37,7 +37,7 @@ final class TaskScan(
     ReportRoom.of(SparkAccess.maxResultSize(SparkEnv.get.conf), context.numPartitions())
   )
 
-  /** Whether filters hold for whole partitions: attempts of a task must hand on the same rows. */
+  /** Whether filters hold for whole partitions, by the rule of [[Snapshots]]. */
   val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.areNeeded
 
   // A TopK takes the first of equal rows, so the rows' order must not depend on measured times either.
@@ -56,7 +56,7 @@ final class TaskScan(
   /** What is known of files before they are opened. */
   val files: KnownFiles = new KnownFiles(spec, report, steps.shared("files")(new FileChecks))
 
-  // Filters that hold for the partition that is being read.
+  // Filters that hold for the partition that is being read, where the rule of Snapshots holds.
   private val fixed = snapshots
     .filter(_ => isFixed)
     .map(

@@ -4,7 +4,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
-import org.dynamicfilters.state.{Executions, FilterRef, TaskFilters, UserRef}
+import org.dynamicfilters.state.{FilterRef, TaskFilters, UserRef}
 
 /** A user's filter on one column of a scan in one task: the pinned generation, or a tighter one if it follows
   * updates.
@@ -31,11 +31,7 @@ private[scan] final class UserColumn(domain: KeyDomain) {
         FilterRef.user(execution, ref.id) match {
           // In the driver's process.
           case Some(state) => state.newest.filterFor(domain)
-          case None =>
-            val late =
-              if (TaskFilters.shares(context)) Executions.instance.open(execution).flatMap(_.lateFilter(ref.id))
-              else None
-            late.fold(ref.generation.filterFor(domain))(convert)
+          case None => TaskFilters.late(context, ref.id).fold(ref.generation.filterFor(domain))(convert)
         }
     }
 

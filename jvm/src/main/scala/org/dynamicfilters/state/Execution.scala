@@ -34,7 +34,7 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
     var isNew = false
     val late = attach(AskedFor(filterId)) { isNew = true; new LateFilter }
     if (isNew) l.subscribe(id, FilterName(filterId, 0))
-    late.flatMap(f => Option(f.filter))
+    late.flatMap(_.filter)
   }
 
   /** Makes a join's filter known to tasks in this process. */
@@ -44,20 +44,14 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
 private[state] object Execution {
   final case class AskedFor(filterId: Long)
   final case class Announced(filterId: Long)
+  final case class Contents(name: FilterName)
 }
 
-/** A filter that the driver was asked for: a join's, or a user's that is updated while scans run. Null until it comes. */
+/** A filter that the driver was asked for: a join's, or a user's that is updated while scans run. */
 final class LateFilter {
-  @volatile private var newest: ValueFilter = _
-  private var generation = -1L
+  @volatile private var newest: NamedFilter = _
+  def filter: Option[ValueFilter] = Option(newest).map(_.filter)
 
-  def filter: ValueFilter = newest
-
-  /** Takes a filter, unless a newer one has come before. */
-  def offer(generation: Long, filter: ValueFilter): Unit = synchronized {
-    if (generation > this.generation) {
-      this.generation = generation
-      newest = filter
-    }
-  }
+  /** Takes a generation, unless a newer one has come before. */
+  def offer(f: NamedFilter): Unit = synchronized(if (newest == null || f.name.run > newest.name.run) newest = f)
 }

@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.SQLExecution
+import org.dynamicfilters.filter.{SoftCached, ValueFilter}
 
 /** The executions of this process, and the memory of those that have ended: nothing opens again for them.
   *
@@ -65,6 +66,14 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
 
   /** What the driver knows of a join's filter; None in any other process, and before the build side has started. */
   def joinFilter(id: Long, filterId: Long): Option[JoinState] = find[JoinState](id, Announced(filterId))
+
+  /** The contents of a filter, made once in an execution, whichever way they come.
+    *
+    * @param id
+    *   None where there is no execution: then nothing keeps them
+    */
+  def contents(id: Option[Long], name: FilterName)(make: => Option[ValueFilter]): Option[ValueFilter] =
+    id.flatMap(attach(_, Contents(name))(new SoftCached[ValueFilter])).fold(make)(_.value(make))
 
   /** See [[Execution.lateFilter]]; those that tasks here have asked for. */
   def late(id: Long, filterId: Long): Option[LateFilter] = find[LateFilter](id, AskedFor(filterId))

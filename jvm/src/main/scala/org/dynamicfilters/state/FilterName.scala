@@ -1,8 +1,14 @@
 package org.dynamicfilters.state
 
-/** A filter within an execution.
+import org.dynamicfilters.filter.ValueFilter
+
+/** A filter within an execution, or the contents that one generation of it has.
   *
   * @param run
-  *   of its producer, see [[TopKRef.nextRun]]; 0 for a join. Of a user's filter its generation, 0 where that is not known
+  *   of a TopK the producer's run, see [[TopKRef.nextRun]]. Of a join's or a user's filter the generation of its contents,
+  *   see [[JoinState.named]]; 0 in a subscription, and for the range alone of a join's filter
   */
 final case class FilterName(filterId: Long, run: Long)
+
+/** A join's or a user's filter. Equal names are equal contents, in every process. */
+final case class NamedFilter(name: FilterName, filter: ValueFilter)

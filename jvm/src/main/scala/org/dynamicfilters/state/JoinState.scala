@@ -72,10 +72,7 @@ final class JoinState(
   }
 
   /** The first of those that follow each other, whatever became of them. There are no circles, as only it comes to follow. */
-  private def top: JoinState = {
-    val l = leader
-    if (l == null) this else l.top
-  }
+  private def top: JoinState = Option(leader).fold(this)(_.top)
 
   /** Whether its own build side has told all keys. */
   private def hasAllKeys: Boolean = is { case Building(_, Reports.All) | Ready(_, _, _, _) => true }
@@ -170,18 +167,20 @@ final class JoinState(
   /** Whether plans and reports may show values. */
   @volatile var showValues: Boolean = true
 
-  def phase: JoinPhase = {
-    val of = root
-    of.own
-    of.phaseNow.get
-  }
+  def phase: JoinPhase = { val of = root; of.own; of.phaseNow.get }
 
   /** The phase, without a large filter that nobody has asked for: to build it takes long. */
   def phaseAtEnd: JoinPhase = if (root.buildsLarge || root.isLarge) root.phaseNow.get else phase
   private def isLarge = partials.values.stream.mapToLong(_.length.toLong).sum > JoinState.BuiltAtEnd
   @volatile private var buildsLarge = false
 
-  /** The filter, if the build side is complete. */
+  /** The filter, if the build side is complete. Its generation is the id of the state whose build side made it: one that
+    * follows another may get keys of its own later.
+    */
+  def named: Option[NamedFilter] = {
+    val of = root
+    of.own.map(NamedFilter(FilterName(filterId, of.filterId), _))
+  }
   def current: Option[ValueFilter] = root.own
 
   private def own: Option[ValueFilter] = {

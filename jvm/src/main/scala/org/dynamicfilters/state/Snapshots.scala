@@ -1,7 +1,6 @@
 package org.dynamicfilters.state
 
 import java.lang.ref.{ReferenceQueue, WeakReference}
-import java.util.{Collections, IdentityHashMap}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -17,32 +16,22 @@ object SnapshotFilter {
   /** Nothing was known: every row passes. */
   case object Unknown extends SnapshotFilter
 
+  /** What travelled with the tasks. */
+  final case class Travelled(tested: Boolean) extends SnapshotFilter
+
   /** The bound of a TopK. */
   final case class Bound(bound: TopKBound) extends SnapshotFilter
 
-  /** A complete filter.
+  /** A complete filter that came later.
     *
     * @param tested
     *   whether rows are tested by it one by one; else it leaves out whole files and row groups only, by what the files
     *   themselves say of their values
+    * @param filter
+    *   its contents, which the name stands for; they are no part of task results
     */
-  final case class Values(filter: ValueFilter, tested: Boolean) extends SnapshotFilter
-
-  /** Whether two stand for the same, without a look into filters: there is one object for each generation. */
-  private[state] def same(a: SnapshotFilter, b: SnapshotFilter): Boolean = (a, b) match {
-    case (Values(f, t), Values(g, u)) => (f eq g) && t == u
-    case _ => a == b
-  }
+  final case class Values(name: FilterName, tested: Boolean)(@transient val filter: ValueFilter) extends SnapshotFilter
 }
-
-/** The filters with which one partition is computed, in every attempt.
-  *
-  * @param number
-  *   among the snapshots of its table, from 0: that one travels with the tasks
-  * @param filters
-  *   in the order of the table's owner
-  */
-final case class Snapshot(number: Int, filters: IndexedSeq[SnapshotFilter])
 
 /** A place in what a partition reads, in reading order.
   *
@@ -59,13 +48,17 @@ object ReadPlace {
   val start: ReadPlace = ReadPlace(0, 0)
 }
 
-/** From this place on a partition is computed with this snapshot. */
-final case class ScheduleEntry(from: ReadPlace, number: Int)
+/** From this place on a partition is computed with this snapshot.
+  *
+  * @param filters
+  *   in the order of the table's owner
+  */
+final case class ScheduleEntry(from: ReadPlace, filters: IndexedSeq[SnapshotFilter])
 
 /** What a task tells of the snapshots of one partition. It goes to the driver by [[ResultItems]].
   *
   * @param used
-  *   what it used, if the driver may not know: it missed an answer
+  *   what it used, if the driver may not know
   * @param tested
   *   by filter, what testing rows by it did; none for a use without tests
   */
@@ -75,26 +68,23 @@ final case class SnapshotUse(
     tested: IndexedSeq[Tested]
 )
 
-/** Which filters each partition of an RDD below an exchange is computed with. On the driver.
+/** Which filters each partition of an RDD below an exchange is computed with. On the driver. This is the rule (contract 8):
   *
-  * What a map task hands on must be the same in every attempt of its partition (contract 8): Spark sends rows of a
-  * round-robin exchange to reducers by their position among the others, and since 4.3 it compares checksums. But filters
-  * become complete, and bounds tighten, while the stage runs. So the first attempt of a partition fixes what it uses, the
-  * newest there is, before its first row; later attempts are given the same.
-  *
-  * Only as long as no other attempt has asked, the first one may go on to newer filters between two row groups: it says from
-  * which one on before it reads it, and the schedule is what later attempts are given.
-  *
-  * An attempt that gets no answer goes on with what it has (at first snapshot 0), and says so with its result; a first attempt
-  * need not even ask where snapshot 0 is all that it could be told. Only results
-  * count (what failed wrote nothing), and they arrive before the map output is registered, so the attempts after that are given
-  * what it used.
+  *   1. All attempts of a partition hand on the rows that pass one schedule of snapshots, because Spark sends rows of a
+  *      round-robin exchange to reducers by their position, and since 4.3 it compares checksums of map outputs.
+  *   1. The first attempt fixes the schedule before its first row, to the newest filters that the driver has, and the driver
+  *      gives every later attempt the same, or what travelled with the tasks if no attempt has fixed one.
+  *   1. Until another attempt asks, the first one may go on to newer filters from a row group on that it has not read.
+  *   1. A first attempt that gets no answer goes on with what it has, as does one that need not ask because all filters
+  *      travelled with it, and its result, which comes before Spark registers the map output, replaces the schedule.
+  *   1. Any other attempt that gets no answer, or cannot keep to the schedule, fails with
+  *      [[org.dynamicfilters.exchange.SnapshotUnavailable]], and Spark tries again.
   *
   * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
   * that are lost. It is gone with the RDD. Thread-safe.
   *
   * @param first
-  *   the filters of snapshot 0
+  *   what travels with the tasks
   * @param newest
   *   the filters as of now, by SQL execution (None where there is none) and by whether rows are worth testing
   * @param topKs
@@ -105,134 +95,109 @@ final case class SnapshotUse(
   *   of all filters that are kept, encoded; one more may come
   */
 final class Snapshots(
-    val first: IndexedSeq[SnapshotFilter],
+    first: IndexedSeq[SnapshotFilter],
     newest: (Option[Long], Int => Boolean) => IndexedSeq[SnapshotFilter],
     val topKs: IndexedSeq[TopKSpec] = IndexedSeq.empty,
     giveUpSelectivity: Double = 1.0,
     mostBytes: Long = Snapshots.MostBytesOfTable
 ) {
+  import SnapshotFilter.Values
   val id: Long = Snapshots.ids.incrementAndGet()
+
+  /** The schedule of an attempt that goes on with what has travelled. */
+  val onlyFirst: Vector[ScheduleEntry] = Vector(ScheduleEntry(ReadPlace.start, first))
 
   /** @param owner
     *   the attempt that may go on to newer filters; None once another one has asked
     */
   private final class Fixed(var schedule: Vector[ScheduleEntry], var owner: Option[Long])
 
-  private val snapshots = mutable.ArrayBuffer(Snapshot(0, first))
+  // All that some partition may have been given.
+  private val snapshots = mutable.ArrayBuffer(first)
   private val fixed = mutable.HashMap.empty[Int, Fixed]
   private val tests = IndexedSeq.fill(first.size)(new StepTracker(giveUpSelectivity))
 
   /** The schedule of a partition, fixed by the attempt that asks first.
     *
     * @param isFirst
-    *   whether there was no attempt before: else one may run that got no answer, with snapshot 0
+    *   whether there was no attempt before: else one may run that got no answer, with what has travelled
+    * @param newFrom
+    *   None for an attempt that starts; else from which place on it could use newer filters
     */
-  def take(
-      partition: Int,
-      attempt: Long,
-      executionId: Option[Long],
-      isFirst: Boolean = true
-  ): Vector[ScheduleEntry] =
-    if (!isFirst) synchronized {
-      known(partition).getOrElse {
-        fixed(partition) = new Fixed(Snapshots.onlyFirst, None)
-        Snapshots.onlyFirst
-      }
-    }
-    else
-      known(partition).getOrElse {
-        // Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built.
-        val now = newest(executionId, worthTesting())
-        measure(now)
-        synchronized(known(partition).getOrElse {
-          val schedule = Vector(ScheduleEntry(ReadPlace.start, numberOf(now)))
-          fixed(partition) = new Fixed(schedule, Some(attempt))
-          schedule
-        })
-      }
-
-  private def known(partition: Int): Option[Vector[ScheduleEntry]] = synchronized {
-    fixed.get(partition).map { f =>
-      f.owner = None
-      f.schedule
-    }
-  }
-
-  /** The same for an attempt that has taken its schedule, and could use newer filters from this place on. */
-  def adopt(partition: Int, attempt: Long, from: ReadPlace, executionId: Option[Long]): Vector[ScheduleEntry] = {
-    def ownedBy = fixed.get(partition).filter(_.owner.contains(attempt))
-    val now = if (synchronized(ownedBy.isDefined)) Some(newest(executionId, worthTesting())) else None
-    now.foreach(measure)
-    synchronized {
-      for (f <- ownedBy; filters <- now) {
-        val number = numberOf(filters)
-        if (number != f.schedule.last.number && from > f.schedule.last.from && mayAdd(f.schedule, number))
-          f.schedule :+= ScheduleEntry(from, number)
-      }
-      fixed.get(partition).fold(Snapshots.onlyFirst)(_.schedule)
-    }
-  }
-
-  /** One or the other, depending on whether there is a place. */
   def asked(
       partition: Int,
       attempt: Long,
       isFirst: Boolean,
       newFrom: Option[ReadPlace],
       executionId: Option[Long]
-  ): Vector[ScheduleEntry] = newFrom match {
-    case None => take(partition, attempt, executionId, isFirst)
-    case Some(from) => adopt(partition, attempt, from, executionId)
+  ): Vector[ScheduleEntry] = {
+    def mayChoose =
+      fixed.get(partition).fold(isFirst && newFrom.isEmpty)(newFrom.isDefined && _.owner.contains(attempt))
+    val now = if (synchronized(mayChoose)) Some(newestNow(executionId)) else None
+    synchronized {
+      if (newFrom.isEmpty) fixed.get(partition).foreach(_.owner = None)
+      for (newest <- now if mayChoose) {
+        val filters = known(newest)
+        newFrom match {
+          case None => fixed(partition) = new Fixed(Vector(ScheduleEntry(ReadPlace.start, filters)), Some(attempt))
+          case Some(from) => append(fixed(partition), ScheduleEntry(from, filters))
+        }
+      }
+      fixed.getOrElseUpdate(partition, new Fixed(onlyFirst, None)).schedule
+    }
   }
 
-  // All filters of a schedule go with every answer, and stay as long as the table: ten generations of 5 MB would be a gigabyte.
+  private def append(f: Fixed, e: ScheduleEntry): Unit =
+    if (e.filters != f.schedule.last.filters && e.from > f.schedule.last.from && mayAdd(f.schedule, e)) f.schedule :+= e
+
+  // A task holds all filters of its schedule, and they stay as long as the table: ten generations of 5 MB would be a gigabyte.
   // So a partition goes on from what is large to nothing newer; partitions that start later have that.
-  private def mayAdd(schedule: Vector[ScheduleEntry], number: Int): Boolean = {
-    val sent = schedule.map(_.number).filter(_ > 0)
-    sent.isEmpty || {
-      val filters = Collections.newSetFromMap(new IdentityHashMap[ValueFilter, java.lang.Boolean])
-      for (n <- sent :+ number; SnapshotFilter.Values(f, _) <- snapshots(n).filters) filters.add(f)
-      filters.asScala.iterator.map(sizes.get).sum <= Snapshots.MostBytes
-    }
+  private def mayAdd(schedule: Vector[ScheduleEntry], next: ScheduleEntry): Boolean = {
+    def names(of: Seq[ScheduleEntry]) = named(of.map(_.filters)).map(_.name).toSet
+    names(schedule).isEmpty || names(schedule :+ next).iterator.map(sizes.get(_)).sum <= Snapshots.MostBytes
   }
 
-  // Of each filter, encoded; there is one object of it in all snapshots that have it. Known before the lock is taken.
-  private val sizes = Collections.synchronizedMap(new IdentityHashMap[ValueFilter, Long])
-  private def measure(filters: IndexedSeq[SnapshotFilter]): Unit = filters.foreach {
-    case SnapshotFilter.Values(f, _) => if (!sizes.containsKey(f)) sizes.put(f, FilterCodec.sizeOf(f))
-    case _ =>
+  // Encoded bytes of filters by their names.
+  private val sizes = new ConcurrentHashMap[FilterName, Long]()
+
+  /** Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built, and measured. */
+  private def newestNow(executionId: Option[Long]): IndexedSeq[SnapshotFilter] = {
+    val worthTesting = tests.map(_.isTaken())
+    val now = newest(executionId, worthTesting)
+    now.foreach { case v: Values => sizes.computeIfAbsent(v.name, _ => FilterCodec.sizeOf(v.filter)); case _ => }
+    now
   }
 
-  private def worthTesting(): IndexedSeq[Boolean] = tests.map(_.isTaken())
-
-  private def numberOf(now: IndexedSeq[SnapshotFilter]): Int = {
+  /** The same snapshot, if it is one of the last ones. */
+  private def known(now: IndexedSeq[SnapshotFilter]): IndexedSeq[SnapshotFilter] =
     // Filters only get tighter; what comes back is whether rows are tested.
-    val recent = snapshots.takeRight(Snapshots.Recent)
-    recent.findLast(s => s.filters.indices.forall(i => SnapshotFilter.same(s.filters(i), now(i)))) match {
-      case Some(known) => known.number
+    snapshots.takeRight(Snapshots.Recent).findLast(_ == now).getOrElse {
       // All of them stay as long as the table: partitions that start go on with the last one.
-      case None if topKs.isEmpty && bytes > mostBytes => snapshots.last.number
-      case None =>
-        snapshots += Snapshot(snapshots.size, now)
-        snapshots.size - 1
+      if (topKs.nonEmpty || bytes <= mostBytes) snapshots += now
+      snapshots.last
     }
-  }
-  private def bytes = sizes.synchronized(sizes.values.asScala.sum)
-
-  def snapshot(number: Int): Snapshot = synchronized(snapshots(number))
+  private def bytes = sizes.values.asScala.sum
 
   /** Takes what an attempt that has succeeded tells. */
   def record(use: SnapshotUse): Unit = synchronized {
-    use.used.foreach(schedule => fixed(use.partition) = new Fixed(schedule, None))
+    use.used.foreach { schedule =>
+      // With the contents of its filters, which did not come with it.
+      val used = schedule.map(e => snapshots.find(_ == e.filters).fold(e)(s => e.copy(filters = s)))
+      fixed(use.partition) = new Fixed(used, None)
+    }
     tests.zip(use.tested).foreach { case (tracker, t) => if (t.rows > 0) tracker.add(t) }
   }
 
-  private val made = mutable.HashMap.empty[Seq[Int], AnyRef]
+  private val made = mutable.HashMap.empty[FilterName, AnyRef]
 
-  /** What is made of snapshots to send them, made once; of number 0 nothing goes. */
-  def once[A <: AnyRef](numbers: Seq[Int])(make: Seq[Snapshot] => A): A =
+  /** What is made of a filter's contents to send them, made once; None if no snapshot has the filter. */
+  def once[A <: AnyRef](name: FilterName)(make: ValueFilter => A): Option[A] = {
+    val found = synchronized(named(snapshots).find(_.name == name))
     // A lock of its own: encoding takes long.
-    made.synchronized(made.getOrElseUpdate(numbers, make(numbers.map(snapshot))).asInstanceOf[A])
+    found.map(v => made.synchronized(made.getOrElseUpdate(name, make(v.filter)).asInstanceOf[A]))
+  }
+
+  private def named(of: Iterable[IndexedSeq[SnapshotFilter]]) = of.view.flatten.collect { case v: Values => v }
 
   /** Whether some partition has been computed already, or is being. */
   private[state] def isUsed: Boolean = synchronized(fixed.nonEmpty)
@@ -242,8 +207,6 @@ final class Snapshots(
 }
 
 object Snapshots {
-  val onlyFirst: Vector[ScheduleEntry] = Vector(ScheduleEntry(ReadPlace.start, 0))
-
   private val ids = new AtomicLong
   private val tables = new ConcurrentHashMap[Long, Named]()
   private val gone = new ReferenceQueue[Snapshots]
@@ -272,14 +235,14 @@ object Snapshots {
   }
 }
 
-/** A table as an RDD holds it: on executors only its name is left.
+/** A table as an RDD holds it: on executors only its name and what travelled are left.
   *
   * @param isShared
   *   whether executors ask the driver; the same for all attempts
   */
 final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean) extends Serializable {
   val id: Long = table.id
-  val size: Int = table.first.size
+  val onlyFirst: Vector[ScheduleEntry] = table.onlyFirst
 
   /** By filter, for bounds. */
   val topKs: IndexedSeq[TopKSpec] = table.topKs

@@ -46,7 +46,7 @@ object StepState extends Enumeration {
   * A disabled step is tried again after 16 chances to take it. Each try in vain doubles that number. If both ways are measured,
   * an active step is left out as often.
   *
-  * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are (contract 8).
+  * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are; see [[Snapshots]].
   * The tasks of a process share a tracker. Thread-safe.
   *
   * @param giveUp

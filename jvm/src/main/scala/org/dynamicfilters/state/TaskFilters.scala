@@ -80,6 +80,10 @@ object TaskFilters {
     }
   }
 
+  /** See [[Execution.lateFilter]]; None where the task's session keeps its executors to themselves. */
+  def late(context: TaskContext, filterId: Long): Option[ValueFilter] =
+    executionId(context).filter(_ => shares(context)).flatMap(Executions.instance.open).flatMap(_.lateFilter(filterId))
+
   /** What the running task still needs of a producer's column.
     *
     * @return

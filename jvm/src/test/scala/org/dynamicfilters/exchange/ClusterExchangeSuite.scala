@@ -170,6 +170,28 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
+  private def stored(node: SimulatedCluster#Node, name: FilterName): Option[ValueFilter] =
+    node.executions.contents(Some(1), name)(None)
+
+  test("contents that were pushed are those that a snapshot names") {
+    val s = state(9)
+    val c = new SimulatedCluster(1, source(top3, s))
+    late(c.nodes.head)
+    c.settle()
+    complete(s, Seq(1, 5))
+    c.settle()
+    assert(stored(c.nodes.head, s.named.get.name).exists(_ eq late(c.nodes.head).get))
+  }
+
+  test("a filter that follows another has generations of its own and of the other") {
+    val (mine, other) = (state(9), state(8))
+    mine.follow(other)
+    complete(other, Seq(1))
+    assert(mine.named.map(_.name) == Some(FilterName(9, 8)) && other.named.map(_.name) == Some(FilterName(8, 8)))
+    complete(mine, Seq(1))
+    assert(mine.named.map(_.name) == Some(FilterName(9, 9)))
+  }
+
   test("a join's filter that is given up leaves all rows") {
     val s = state(9)
     val c = new SimulatedCluster(1, source(top3, s))
@@ -258,6 +280,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     c.settle()
     val f = late(c.nodes.head).get
     assert(f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.sending.exists(_.contains("range")))
+    assert(stored(c.nodes.head, s.named.get.name).isEmpty, "a snapshot names the whole filter")
   }
 
   test("messages that are none are counted and change nothing") {

@@ -1,7 +1,7 @@
 package org.dynamicfilters.exchange
 
 import org.apache.spark.sql.types.LongType
-import org.dynamicfilters.filter.{End, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.filter.{End, FilterCodec, KeyDomain, UserForms, ValueFilter}
 import org.dynamicfilters.state._
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -14,55 +14,63 @@ class SnapshotsSuite extends AnyFunSuite {
     ValueFilter.range(domain, None, Some(End(Long.box(n), inclusive = true)), nulls = false)
   private val execution = Some(7L)
 
-  /** A table of one filter, which is `now`. */
+  private def values(name: Long, tested: Boolean, filter: ValueFilter = null) =
+    Values(FilterName(3, name), tested)(filter)
+
+  /** A table of one filter, of which `now` is the newest generation. */
   private final class OneFilter(giveUp: Double = 1.0, mostBytes: Long = Long.MaxValue) {
-    var now: Option[ValueFilter] = None
+    private var generation = 0L
+    private var filter: Option[ValueFilter] = None
+    def now: SnapshotFilter = filter.fold[SnapshotFilter](Unknown)(values(generation, tested = true, _))
+    def now_=(f: ValueFilter): Unit = { generation += 1; filter = Some(f) }
     val table = new Snapshots(
       IndexedSeq(Unknown),
-      (_, tested) => IndexedSeq(now.fold[SnapshotFilter](Unknown)(Values(_, tested(0)))),
+      (_, tested) => IndexedSeq(filter.fold[SnapshotFilter](Unknown)(values(generation, tested(0), _))),
       giveUpSelectivity = giveUp,
       mostBytes = mostBytes
     )
     private var attempts = 0L
-    private def filterOf(e: ScheduleEntry) = table.snapshot(e.number).filters.head
 
     /** What a new attempt is given, at first. */
     def take(partition: Int): SnapshotFilter = {
       attempts += 1
-      filterOf(table.take(partition, attempts, execution).head)
+      take(partition, attempts).head.filters.head
     }
+    def take(partition: Int, attempt: Long): Vector[ScheduleEntry] =
+      table.asked(partition, attempt, isFirst = true, None, execution)
 
     /** By place what an attempt uses that goes on to newer filters there. */
     def adopt(partition: Int, attempt: Long, from: ReadPlace): Seq[(ReadPlace, SnapshotFilter)] =
-      table.adopt(partition, attempt, from, execution).map(e => e.from -> filterOf(e))
+      table.asked(partition, attempt, isFirst = true, Some(from), execution).map(e => e.from -> e.filters.head)
   }
 
   test("a later attempt of a partition is given what the first one was given, others what is newest") {
     val one = new OneFilter
     assert(one.take(0) == Unknown)
-    one.now = Some(upTo(10))
+    one.now = upTo(10)
     assert(one.take(0) == Unknown)
-    assert(one.take(1) == Values(one.now.get, tested = true))
-    val before = one.now.get
-    one.now = Some(upTo(5))
+    assert(one.take(1) == one.now)
+    val before = one.now
+    one.now = upTo(5)
     assert(one.take(0) == Unknown)
-    assert(one.take(1) == Values(before, tested = true))
-    assert(one.take(2) == Values(one.now.get, tested = true))
+    assert(one.take(1) == before)
+    assert(one.take(2) == one.now)
     assert(one.table.size == 3)
   }
 
   test("partitions that start with the same filters share a snapshot") {
     val one = new OneFilter
-    one.now = Some(upTo(10))
-    assert((0 until 100).map(one.table.take(_, 1, execution).map(_.number)).toSet == Set(Vector(1)))
+    one.now = upTo(10)
+    assert((0 until 100).map(one.take(_, 1).map(_.filters)).toSet == Set(Vector(Vector(one.now))))
+    assert(one.table.size == 2)
   }
 
   test("an attempt without an answer makes the first snapshot that of its partition, once it has succeeded") {
     val one = new OneFilter
-    one.now = Some(upTo(10))
+    one.now = upTo(10)
     val asked = one.take(3)
     val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(3, Some(Snapshots.onlyFirst), IndexedSeq(Tested.none)))
+    onTask.add(SnapshotUse(3, Some(one.table.onlyFirst), IndexedSeq(Tested.none)))
     assert(one.take(3) == asked, "it has not succeeded")
     new ResultItems[SnapshotUse](one.table.record).merge(onTask)
     assert(one.take(3) == Unknown)
@@ -70,81 +78,90 @@ class SnapshotsSuite extends AnyFunSuite {
 
   test("where most rows pass, partitions that have not started do not test theirs; now and then one does") {
     val one = new OneFilter(giveUp = 0.5)
-    one.now = Some(upTo(10))
+    one.now = upTo(10)
     val uses = new ResultItems[SnapshotUse](one.table.record)
     def report(rows: Long, passed: Long): Unit = {
       val onTask = new ResultItems[SnapshotUse](null)
       onTask.add(SnapshotUse(0, None, IndexedSeq(Tested(rows, passed, Cost.none))))
       uses.merge(onTask)
     }
-    assert(one.take(0) == Values(one.now.get, tested = true))
+    assert(one.take(0) == one.now)
     report(100, 100)
-    assert(one.take(1) == Values(one.now.get, tested = true), "few rows say nothing")
+    assert(one.take(1) == one.now, "few rows say nothing")
     (1 to 2).foreach(_ => report(1000000, 900000))
-    assert(one.take(0) == Values(one.now.get, tested = true), "it has started")
+    assert(one.take(0) == one.now, "it has started")
     val later = (2 to 40).map(one.take)
-    assert(later.count(_ == Values(one.now.get, tested = false)) >= 36)
-    assert(later.contains(Values(one.now.get, tested = true)))
+    assert(later.count(_ == values(1, tested = false)) >= 36)
+    assert(later.contains(one.now))
     report(20000000, 0)
-    assert(one.take(41) == Values(one.now.get, tested = true))
+    assert(one.take(41) == one.now)
   }
 
   test("the first attempt goes on to newer filters as long as it is the only one; others are given the same") {
     val one = new OneFilter
-    val first = one.table.take(0, 8, execution)
-    assert(first == Snapshots.onlyFirst)
+    val first = one.take(0, 8)
+    assert(first == one.table.onlyFirst)
     val place = ReadPlace(1, 4)
     assert(one.adopt(0, 8, place) == Seq(ReadPlace.start -> Unknown), "nothing is new")
-    one.now = Some(upTo(10))
-    val adopted = Seq(ReadPlace.start -> Unknown, place -> Values(one.now.get, tested = true))
+    one.now = upTo(10)
+    val adopted = Seq(ReadPlace.start -> Unknown, place -> one.now)
     assert(one.adopt(0, 9, place) == adopted.take(1), "another attempt adds nothing")
     assert(one.adopt(0, 8, place) == adopted)
-    one.now = Some(upTo(5))
+    one.now = upTo(5)
     assert(one.adopt(0, 8, place) == adopted, "places ascend")
-    val second = one.table.take(0, 10, execution)
+    val second = one.take(0, 10)
     assert(second.map(_.from) == adopted.map(_._1))
     assert(one.adopt(0, 8, ReadPlace(2, 0)) == adopted, "another attempt has asked")
     assert(one.adopt(0, 10, ReadPlace(2, 0)) == adopted)
     val request = Message.SnapshotRequest(7, 3, 2, 9, isFirst = false, Some(place))
     assert(MessageCodec.decode(MessageCodec.encode(request)) == Right(request))
-    val reply = Message.SnapshotReply(7, 3, second, None)
-    assert(MessageCodec.decode(MessageCodec.encode(reply)) == Right(reply))
-    assert(MessageCodec.decode(MessageCodec.encode(reply.copy(entries = second.reverse))).isLeft)
-    assert(MessageCodec.decode(MessageCodec.encode(reply.copy(entries = Vector.empty))).isLeft)
+    val contents = Message.FilterRequest(7, 3, FilterName(5, 4))
+    assert(MessageCodec.decode(MessageCodec.encode(contents)) == Right(contents))
   }
 
   test("an attempt that misses an answer on its way fixes what it used, once it has succeeded") {
     val one = new OneFilter
-    one.table.take(0, 8, execution)
-    one.now = Some(upTo(10))
-    one.table.adopt(0, 8, ReadPlace(1, 0), execution)
+    one.take(0, 8)
+    one.now = upTo(10)
+    one.adopt(0, 8, ReadPlace(1, 0))
     val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(0, Some(Snapshots.onlyFirst), IndexedSeq.empty))
+    onTask.add(SnapshotUse(0, Some(one.table.onlyFirst), IndexedSeq.empty))
     new ResultItems[SnapshotUse](one.table.record).merge(onTask)
-    assert(one.table.take(0, 9, execution) == Snapshots.onlyFirst)
+    assert(one.take(0, 9) == one.table.onlyFirst)
   }
 
   private val topK = TopKSpec(domain, 10, ascending = true, nullsFirst = true, tiesFree = true)
 
-  test("snapshots go over the wire and come back; what is none is refused") {
+  test("snapshots go over the wire by names and come back with contents; what is none is refused") {
     val all = IndexedSeq(
       Unknown,
-      Values(upTo(3), tested = false),
+      values(3, tested = false, upTo(3)),
+      Travelled(tested = false),
       Bound(TopKBound(4, Long.box(-9), 2)),
       Bound(TopKBound(2, null, 1)),
       Bound(TopKBound.none)
     )
-    val specs = IndexedSeq.fill(all.size)(topK)
-    val bytes = SnapshotCodec.encode(Seq(Snapshot(3, all), Snapshot(5, all.reverse)), specs)
-    assert(SnapshotCodec.decode(bytes, all.size, specs) == Right(Map(3 -> all, 5 -> all.reverse)))
-    assert(SnapshotCodec.decode(bytes, all.size + 1, specs).isLeft)
-    assert(SnapshotCodec.decode(bytes, all.size, IndexedSeq.empty).isLeft)
-    val nullsLast = specs.map(_.copy(nullsFirst = false))
-    assert(SnapshotCodec.decode(bytes, all.size, nullsLast).isLeft)
-    bytes.indices.foreach { i =>
-      // Never an exception, whatever was lost.
-      SnapshotCodec.decode(bytes.take(i), all.size, specs)
-    }
+    def table(size: Int, specs: Seq[TopKSpec]) =
+      new SnapshotsRef(
+        new Snapshots(IndexedSeq.fill(size)(Unknown), (_, _) => ???, specs.toIndexedSeq),
+        isShared = true
+      )
+    val specs = all.map(_ => topK)
+    val schedule = Vector(ScheduleEntry(ReadPlace.start, all), ScheduleEntry(ReadPlace(1, 4), all.reverse))
+    val bytes = SnapshotCodec.encode(schedule, specs)
+    def read(bytes: Array[Byte], size: Int = all.size, specs: Seq[TopKSpec] = specs, known: Boolean = true) =
+      SnapshotCodec.decode(bytes, table(size, specs), n => Option.when(known)(upTo(n.run)))
+    val back = read(bytes)
+    assert(back.toOption.contains(schedule))
+    assert(back.get.head.filters.collect { case v: Values => v.filter } == Seq(upTo(3)))
+    assert(read(bytes, known = false).isFailure)
+    assert(read(bytes, size = all.size + 1).isFailure)
+    assert(read(bytes, specs = Nil).isFailure)
+    assert(read(bytes, specs = specs.map(_.copy(nullsFirst = false))).isFailure)
+    assert(read(SnapshotCodec.encode(schedule.reverse, specs)).isFailure)
+    assert(read(Array.emptyByteArray).isFailure)
+    // Never an exception, whatever was lost.
+    bytes.indices.foreach(i => read(bytes.take(i)))
   }
 
   private object NoPeers extends Peers {
@@ -168,28 +185,37 @@ class SnapshotsSuite extends AnyFunSuite {
       () => System.nanoTime()
     )
 
-  private def ask(table: Long, partition: Int): Option[(Message.SnapshotReply, Option[Payload])] =
-    coordinator.asked(MessageCodec.encode(Message.SnapshotRequest(7, table, partition, 1, isFirst = true, None))).map {
-      case (bytes, payload) =>
-        (MessageCodec.decode(bytes).toOption.get.asInstanceOf[Message.SnapshotReply], payload)
-    }
+  private def decoded[A](bytes: Array[Byte]): A = MessageCodec.decode(bytes).toOption.get.asInstanceOf[A]
 
-  test("the driver answers what it is asked for: nothing for what travelled, large filters beside the answer") {
+  private def ask(table: Long, partition: Int): Option[Message.SnapshotReply] =
+    coordinator
+      .asked(MessageCodec.encode(Message.SnapshotRequest(7, table, partition, 1, isFirst = true, None)))
+      .map { case (bytes, _) => decoded[Message.SnapshotReply](bytes) }
+
+  private def contents(table: Long, generation: Long): Option[(Message.JoinFilter, Option[Payload])] =
+    coordinator
+      .asked(MessageCodec.encode(Message.FilterRequest(7, table, FilterName(3, generation))))
+      .map { case (bytes, payload) => (decoded[Message.JoinFilter](bytes), payload) }
+
+  test("the driver answers with names, and with what they stand for if it is asked: large filters beside the answer") {
     val one = new OneFilter
     val ref = new SnapshotsRef(one.table, isShared = true)
-    assert(ask(ref.id, 0).get._1.entries == Snapshots.onlyFirst)
-    assert(ask(ref.id, 0).get._1.contents.isEmpty)
-    one.now = Some(upTo(10))
-    val (small, beside) = ask(ref.id, 1).get
-    assert(small.entries.map(_.number) == Vector(1) && beside.isEmpty)
-    val values = Map(1 -> IndexedSeq(Values(upTo(10), tested = true)))
-    assert(SnapshotCodec.decode(small.contents.get, 1, IndexedSeq.empty) == Right(values))
-    one.now =
-      Some(UserForms.values(domain, Iterator.range(0, 100000, 3).map(i => Long.box(i.toLong)), nulls = false, 100000))
-    val (large, payload) = ask(ref.id, 2).get
-    assert(large.entries.map(_.number) == Vector(2) && large.contents.isEmpty && payload.isDefined)
+    def asked(partition: Int) =
+      SnapshotCodec.decode(ask(ref.id, partition).get.schedule, ref, n => Option.when(n.filterId == 3)(upTo(10))).get
+    assert(asked(0) == one.table.onlyFirst)
+    one.now = upTo(10)
+    assert(asked(1).map(_.filters.head) == Vector(one.now))
+    val (inside, beside) = contents(ref.id, 1).get
+    assert(FilterCodec.decode(inside.encoded.get) == Right(upTo(10)) && beside.isEmpty)
+    val random = new scala.util.Random(1)
+    // No order and no neighbours: no form makes them small.
+    one.now = UserForms.values(domain, Iterator.fill(300000)(Long.box(random.nextLong())), nulls = false, 300000)
+    assert(asked(2).map(_.filters.head) == Vector(one.now))
+    val (large, payload) = contents(ref.id, 2).get
+    assert(large.encoded.isEmpty && payload.isDefined)
     val sent = NoPeers.large
-    assert(ask(ref.id, 3).get._2.isDefined && NoPeers.large == sent, "made once")
+    assert(contents(ref.id, 2).get._2.isDefined && NoPeers.large == sent, "made once")
+    assert(contents(ref.id, 3).isEmpty, "no snapshot has it")
     assert(ask(ref.id + 1000000, 0).isEmpty)
     assert(coordinator.asked(Array[Byte](1, 2, 3)).isEmpty)
     assert(coordinator.asked(MessageCodec.encode(Message.Ended(7))).isEmpty)
@@ -200,30 +226,30 @@ class SnapshotsSuite extends AnyFunSuite {
       UserForms.values(domain, Iterator.range(0, 3 * n, 3).map(i => Long.box(i.toLong)), nulls = false, n)
     val one = new OneFilter
     assert(one.take(0) == Unknown)
-    assert(one.table.take(1, 100, execution) == Snapshots.onlyFirst)
+    assert(one.take(1, 100) == one.table.onlyFirst)
     for (i <- 1 to 5) {
-      one.now = Some(upTo(10 - i))
-      assert(one.table.adopt(1, 100, ReadPlace(i, 0), execution).size == 1 + i)
+      one.now = upTo(10 - i)
+      assert(one.adopt(1, 100, ReadPlace(i, 0)).size == 1 + i)
     }
-    assert(one.table.take(2, 200, execution).size == 1)
-    one.now = Some(members(100000))
-    val large = one.table.adopt(2, 200, ReadPlace(1, 0), execution)
+    assert(one.take(2, 200).size == 1)
+    one.now = members(100000)
+    val large = one.adopt(2, 200, ReadPlace(1, 0))
     assert(large.size == 1, "with what it has it would be too much")
-    val start = one.table.take(3, 300, execution)
-    assert(start.map(_.number) == Vector(one.table.size - 1), "partitions that start have what is newest")
-    one.now = Some(members(100001))
-    assert(one.table.adopt(3, 300, ReadPlace(1, 0), execution) == start)
+    val start = one.take(3, 300)
+    assert(start.map(_.filters.head) == Vector(one.now), "partitions that start have what is newest")
+    one.now = members(100001)
+    assert(one.adopt(3, 300, ReadPlace(1, 0)).size == 1)
   }
 
   test("partitions that start when there are many filters already go on with the last one") {
     val one = new OneFilter(mostBytes = 100)
     val taken = (1 to 20).map { i =>
-      one.now = Some(upTo(100 - i))
+      one.now = upTo(100 - i)
       one.take(i)
     }
-    assert(taken.head == Values(upTo(99), tested = true))
+    assert(taken.head == values(1, tested = true))
     assert(taken.distinct.size < 10 && taken.distinct.size > 1)
-    assert(taken.distinct == taken.distinct.indices.map(i => Values(upTo(99L - i), tested = true)))
+    assert(taken.distinct == taken.distinct.indices.map(i => values(1L + i, tested = true)))
     assert(one.take(20) == taken.last && one.table.size == taken.distinct.size + 1)
   }
 }

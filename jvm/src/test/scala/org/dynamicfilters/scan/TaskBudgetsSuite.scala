@@ -18,7 +18,7 @@ class TaskBudgetsSuite extends AnyFunSuite with SparkTests {
   private def run(giveUp: Double)(steps: (TaskScan => Unit)*): (Seq[Boolean], Seq[String]) = {
     val ref = joinFilter()
     val spec = specOf(ref, giveUp)
-    val ready = ReadyFilters(spark.sparkContext, Seq(ref.state.current))
+    val ready = ReadyFilters(spark.sparkContext, Seq(ref.state.named))
     val execution = executions.incrementAndGet()
     spark.sparkContext.setLocalProperty(TaskFilters.ExecutionIdProperty, execution.toString)
     try
