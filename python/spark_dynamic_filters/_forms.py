@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._errors import InvalidArgument, shown
+from ._values import write_value, write_values
 
 # Shown of a list of values or forms.
 _SHOWN = 5
@@ -31,15 +32,28 @@ class Form:
             return NotImplemented
         return AllOf((*_parts(self), *_parts(other)))
 
+    def _write(self, to: Any) -> None:
+        """Puts the form into a `UserForm` message (proto/dynamic_filter_commands.proto)."""
+        raise InvalidArgument(
+            f"update: expected what between, isin, bitmap, bloom, everything or nothing return, "
+            f"got {type(self).__name__}"
+        )
+
 
 @dataclass(frozen=True)
 class Everything(Form):
+    def _write(self, to: Any) -> None:
+        to.everything.SetInParent()
+
     def __repr__(self) -> str:
         return "everything()"
 
 
 @dataclass(frozen=True)
 class Nothing(Form):
+    def _write(self, to: Any) -> None:
+        to.nothing.SetInParent()
+
     def __repr__(self) -> str:
         return "nothing()"
 
@@ -49,6 +63,13 @@ class Between(Form):
     lower: Any
     upper: Any
 
+    def _write(self, to: Any) -> None:
+        to.between.SetInParent()
+        if self.lower is not None:
+            write_value(to.between.lower, self.lower)
+        if self.upper is not None:
+            write_value(to.between.upper, self.upper)
+
     def __repr__(self) -> str:
         return f"between({shown(repr(self.lower))}, {shown(repr(self.upper))})"
 
@@ -56,6 +77,9 @@ class Between(Form):
 @dataclass(frozen=True)
 class IsIn(Form):
     values: tuple[Any, ...]
+
+    def _write(self, to: Any) -> None:
+        write_values(to.values, self.values)
 
     def __repr__(self) -> str:
         return f"isin({_shown(self.values)})"
@@ -66,6 +90,9 @@ class Bitmap(Form):
     data: bytes
     bits: int
 
+    def _write(self, to: Any) -> None:
+        to.bitmap.data, to.bitmap.bits = self.data, self.bits
+
     def __repr__(self) -> str:
         return f"bitmap({len(self.data)} bytes)"
 
@@ -75,6 +102,10 @@ class Bloom(Form):
     values: tuple[Any, ...]
     fpp: float
 
+    def _write(self, to: Any) -> None:
+        write_values(to.bloom.values, self.values)
+        to.bloom.fpp = self.fpp
+
     def __repr__(self) -> str:
         return f"bloom({_shown(self.values)}, fpp={self.fpp})"
 
@@ -82,6 +113,11 @@ class Bloom(Form):
 @dataclass(frozen=True)
 class AllOf(Form):
     parts: tuple[Form, ...]
+
+    def _write(self, to: Any) -> None:
+        to.all_of.SetInParent()
+        for part in self.parts:
+            part._write(to.all_of.parts.add())
 
     def __repr__(self) -> str:
         first = " & ".join(repr(p) for p in self.parts[:_SHOWN])

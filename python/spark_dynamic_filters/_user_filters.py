@@ -16,6 +16,7 @@ from ._errors import DynamicFiltersError, FilterClosed, FilterNotFound, InvalidA
 from ._forms import Form
 from ._html_table import table as html_table
 from ._session import is_connect, is_stopped, require_session, sql
+from ._values import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -241,7 +242,7 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
         raise InvalidArgument(f"create_filter: the name is a string, got {name.__class__.__name__}")
     if not name:
         raise ValueError("create_filter: the name is empty")
-    if not _commands.is_text(name):
+    if not is_text(name):
         raise InvalidArgument(f"create_filter: the name has half a character: {shown(repr(name))}")
     is_class = isinstance(type, builtins.type)
     text = type if is_class or isinstance(type, str) else getattr(type, "simpleString", lambda: None)()

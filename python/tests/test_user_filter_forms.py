@@ -24,7 +24,7 @@ from spark_dynamic_filters._proto import dynamic_filter_commands_pb2 as pb
 
 def _form(form: sdf.Form) -> Any:
     encoded = pb.UserForm()
-    _commands._write_form(encoded, form)
+    form._write(encoded)
     return pb.UserForm.FromString(encoded.SerializeToString())
 
 
@@ -260,7 +260,7 @@ def test_text_of_forms() -> None:
 def test_long_commands_come_in_pieces() -> None:
     size = 2 * _commands.PIECE_BYTES + 1
     command = _commands._command()
-    _commands._write_form(command.update.form, sdf.bitmap(bytes(size)))
+    sdf.bitmap(bytes(size))._write(command.update.form)
     encoded = command.SerializeToString()
     pieces = [pb.UserFilterCommand.FromString(p).part for p in _commands._pieces(encoded)]
     assert len(pieces) == 3

@@ -2,21 +2,16 @@ package org.dynamicfilters.filter
 
 import org.apache.spark.sql.types.{ByteType, IntegerType, LongType, ShortType}
 
-/** Implements [[ValueFilter.convert]]. The code of an integer is its value, so a number is the same key in each integer
-  * type.
+/** Helps forms to implement [[ValueFilter.convert]]. The code of an integer is its value, so a number is the same key in
+  * each integer type.
   */
 private[filter] object Conversion {
   import ValueFilter._
 
-  def apply(f: ValueFilter, target: KeyDomain): ValueFilter = f match {
-    case All | Nothing => f
-    case Both(a, b) => apply(a, target).and(apply(b, target))
-    case NullsOnly(d) => ifIntegers(f, d, target)(_ => NullsOnly(target))
-    case r: Range => ifIntegers(f, r.domain, target)(t => range(r, t).simplest)
-    case m: Members => ifIntegers(f, m.domain, target)(t => members(m, t))
-  }
-
-  private def ifIntegers(f: ValueFilter, from: KeyDomain, to: KeyDomain)(
+  /** @param converted
+    *   converts the filter from one integer type to another
+    */
+  def ofIntegers(f: ValueFilter, from: KeyDomain, to: KeyDomain)(
       converted: LongDomain => ValueFilter
   ): ValueFilter =
     if (from == to) f
@@ -32,7 +27,7 @@ private[filter] object Conversion {
   }
 
   /** An open end stays open: the filter excludes no value beyond the type that it was made for. */
-  private def range(r: Range, t: LongDomain): Range =
+  def range(r: Range, t: LongDomain): Range =
     if (r.hasNoValues) empty(t, r.nulls)
     else {
       val lower = r.lower.map(_ => r.longs.lo)
@@ -42,7 +37,7 @@ private[filter] object Conversion {
         Range(t, lower.map(lo => end(math.max(lo, t.least))), upper.map(hi => end(math.min(hi, t.greatest))), r.nulls)
     }
 
-  private def members(m: Members, t: LongDomain): ValueFilter = {
+  def members(m: Members, t: LongDomain): ValueFilter = {
     val within = range(m.range, t)
     if (within.hasNoValues) none(t, m.nulls)
     else

@@ -1,5 +1,7 @@
 package org.dynamicfilters.filter
 
+import java.util.function.LongPredicate
+
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 import org.apache.spark.sql.vectorized.ColumnVector
 
@@ -31,11 +33,20 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
     case _: ObjectValues => true
   }
 
-  /** For a row: of a non-null value that need not be a copy. */
-  private[filter] def passesObject(key: AnyRef): Boolean = keys match {
+  private[filter] override def passesObject(key: AnyRef): Boolean = keys match {
     // The set first: it excludes most rows, and one hash costs less than two comparisons.
     case o: ObjectValues => o.lookup.contains(KeyBytes.view(o.domain, key)) && range.passesObject(key)
     case _ => range.passesObject(key) && keys.contains(key)
+  }
+
+  private[filter] override def longTest: LongPredicate = keys match {
+    case s: LongSet =>
+      val lookup = s.lookup
+      code => range.passesLong(code) && lookup.containsLong(code)
+    case b: Bloom =>
+      val bits = b.bits
+      code => range.passesLong(code) && bits.mightContainLong(code)
+    case _: ObjectValues => throw new IllegalArgumentException("a set of objects in a filter of numbers")
   }
 
   def couldPass(b: ColumnBounds): Boolean =
@@ -89,7 +100,7 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
   private def isPoint(min: AnyRef, max: AnyRef): Boolean =
     min != null && max != null && domain.compare(min, max) == 0
 
-  def points: Option[Seq[AnyRef]] =
+  override def points: Option[Seq[AnyRef]] =
     if (nulls) None
     else
       keys match {
@@ -107,11 +118,11 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
 
   def implies(other: ValueFilter): Boolean = other match {
     case All => true
-    case Nothing | NullsOnly(_) => false
     case r: Range => range.implies(r)
     // The other set may contain our whole range, whatever our set is.
     case m: Members => range.implies(m) || (range.implies(m.range) && MemberAlgebra.isSubset(this, m.keys))
     case b: Both => b.isImpliedBy(this)
+    case _ => false
   }
 
   def form: String = s"range+${keys.form}"
@@ -124,11 +135,14 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
   def and(other: ValueFilter): ValueFilter = other match {
     case All => this
     case Nothing => Nothing
-    case n: NullsOnly => n.and(this)
+    case NullsOnly(d) => sameDomain(d, domain); if (nulls) other else Nothing
     case r: Range => ValueFilter.members(keys, range.intersect(r))
     case m: Members => MemberAlgebra.and(this, m)
-    case b: Both => b.and(this)
+    case _ => other.and(this)
   }
+
+  def convert(target: KeyDomain): ValueFilter =
+    Conversion.ofIntegers(this, domain, target)(Conversion.members(this, _))
 
   private def least: AnyRef = range.lower.get.key
   private def greatest: AnyRef = range.upper.get.key

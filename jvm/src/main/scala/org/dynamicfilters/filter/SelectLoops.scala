@@ -187,7 +187,8 @@ private[filter] object SelectLoops {
     s.count = kept
   }
 
-  private def objects(
+  /** Keeps the rows whose objects pass: for any form of an [[ObjectDomain]]. */
+  def objects(
       d: ObjectDomain,
       passes: AnyRef => Boolean,
       v: ColumnVector,

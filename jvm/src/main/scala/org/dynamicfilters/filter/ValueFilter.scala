@@ -1,5 +1,7 @@
 package org.dynamicfilters.filter
 
+import java.util.function.LongPredicate
+
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 import org.apache.spark.sql.vectorized.ColumnVector
 
@@ -16,6 +18,12 @@ sealed trait ValueFilter extends Serializable {
   /** As [[passes]] for a column of a row, without creating a key. */
   def passesRow(row: SpecializedGetters, ordinal: Int): Boolean
 
+  /** As [[passes]] for a non-null key that need not be a copy. */
+  private[filter] def passesObject(key: AnyRef): Boolean = passes(key)
+
+  /** As [[passes]] for the codes of non-null values; only for a filter of a [[LongDomain]]. */
+  private[filter] def longTest: LongPredicate = code => passes(Long.box(code))
+
   /** False only if provably no row within these bounds passes. */
   def couldPass(b: ColumnBounds): Boolean
 
@@ -29,14 +37,16 @@ sealed trait ValueFilter extends Serializable {
   /** The values that pass, if they are known one by one and NULL does not pass: used for lookups in Parquet bloom
     * filters. None for a floating zero or NaN too, which have several bit patterns and so several hashes.
     */
-  def points: Option[Seq[AnyRef]]
+  def points: Option[Seq[AnyRef]] = None
 
   /** Narrows a selection of the vector's rows to those that pass. Keeps all rows if the vector's type is not the
     * filter's.
     */
   def select(v: ColumnVector, s: Selection): Unit
 
-  /** True only if provably every row that passes this filter passes the other one too. */
+  /** True only if provably every row that passes this filter passes the other one too. False for forms that the filter
+    * does not know.
+    */
   def implies(other: ValueFilter): Boolean
 
   /** The name of the form in reports: all, nothing, range, range+in, range+bitmap, range+bloom, or several of these joined. */
@@ -50,13 +60,17 @@ sealed trait ValueFilter extends Serializable {
     if (showValues || this == ValueFilter.All || this == ValueFilter.Nothing) expression(column)
     else ValueFilter.Hidden
 
-  /** The conjunction of two filters. Throws IllegalArgumentException if their types differ. */
+  /** The conjunction of two filters. Throws IllegalArgumentException if their types differ.
+    *
+    * A form combines itself with its own form and with the forms above it in this file. It leaves the forms below it to
+    * them: `other.and(this)`. [[ValueFilter.Both]] is the last one.
+    */
   def and(other: ValueFilter): ValueFilter
 
   /** The same condition for a column of another type, for joins that compare their keys after a widening cast. Between
     * integer types, values that the other type lacks are left out. All for any other pair of types.
     */
-  final def convert(target: KeyDomain): ValueFilter = Conversion(this, target)
+  def convert(target: KeyDomain): ValueFilter
 }
 
 object ValueFilter {
@@ -68,20 +82,21 @@ object ValueFilter {
   case object All extends ValueFilter {
     override def passes(key: AnyRef): Boolean = true
     override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = true
+    private[filter] override def longTest: LongPredicate = _ => true
     override def couldPass(b: ColumnBounds): Boolean = b.mayHaveValues || b.mayHaveNulls
     override def allPass(b: ColumnBounds): Boolean = true
-    override def points: Option[Seq[AnyRef]] = None
     override def select(v: ColumnVector, s: Selection): Unit = ()
     override def implies(other: ValueFilter): Boolean = other match {
       case All => true
       case r: Range => r.hasAllValues && r.nulls
       case m: Members => Range(m.domain, None, None, nulls = true).implies(m)
       case b: Both => b.isImpliedBy(this)
-      case NullsOnly(_) | Nothing => false
+      case _ => false
     }
     override def form: String = "all"
     override def expression(column: String): String = "true"
     override def and(other: ValueFilter): ValueFilter = other
+    override def convert(target: KeyDomain): ValueFilter = this
   }
 
   /** Nothing passes, because no row matters. */
@@ -96,6 +111,7 @@ object ValueFilter {
     override def form: String = "nothing"
     override def expression(column: String): String = "false"
     override def and(other: ValueFilter): ValueFilter = this
+    override def convert(target: KeyDomain): ValueFilter = this
   }
 
   /** Only SQL NULL passes, for example for a TopK with nulls first whose heap is full of NULLs. */
@@ -104,7 +120,6 @@ object ValueFilter {
     override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = row.isNullAt(ordinal)
     override def couldPass(b: ColumnBounds): Boolean = b.mayHaveNulls
     override def allPass(b: ColumnBounds): Boolean = !b.mayHaveValues
-    override def points: Option[Seq[AnyRef]] = None
     override def select(v: ColumnVector, s: Selection): Unit =
       if (v.dataType == domain.dataType) SelectLoops.nullsOnly(v, s)
     override def implies(other: ValueFilter): Boolean = other match {
@@ -113,7 +128,7 @@ object ValueFilter {
       case r: Range => r.domain == domain && r.nulls
       case m: Members => m.domain == domain && m.nulls
       case b: Both => b.isImpliedBy(this)
-      case Nothing => false
+      case _ => false
     }
     override def form: String = "range"
     override def expression(column: String): String = s"$column IS NULL"
@@ -121,10 +136,9 @@ object ValueFilter {
       case All => this
       case Nothing => Nothing
       case NullsOnly(d) => sameDomain(domain, d); this
-      case r: Range => sameDomain(domain, r.domain); if (r.nulls) this else Nothing
-      case m: Members => sameDomain(domain, m.domain); if (m.nulls) this else Nothing
-      case b: Both => b.and(this)
+      case _ => other.and(this)
     }
+    override def convert(target: KeyDomain): ValueFilter = Conversion.ofIntegers(this, domain, target)(NullsOnly(_))
   }
 
   /** The values between two ends, and NULL if `nulls`. Use [[range]] to get the simplest filter for these ends. Throws
@@ -178,8 +192,9 @@ object ValueFilter {
     /** As [[passes]] without boxing, for the code of a value. Only for a [[LongDomain]]. */
     def passesLong(code: Long): Boolean = code >= longs.lo && code <= longs.hi
 
-    private[filter] def passesObject(key: AnyRef): Boolean =
-      aboveLower(key) && belowUpper(key)
+    private[filter] override def passesObject(key: AnyRef): Boolean = aboveLower(key) && belowUpper(key)
+
+    private[filter] override def longTest: LongPredicate = passesLong(_)
 
     override def passes(key: AnyRef): Boolean =
       if (key == null) nulls
@@ -236,6 +251,7 @@ object ValueFilter {
       case r: Range => r.domain == domain && (r.nulls || !nulls) && (hasNoValues || within(r))
       case m: Members => m.domain == domain && (m.nulls || !nulls) && (hasNoValues || m.containsAllOf(this))
       case b: Both => b.isImpliedBy(this)
+      case _ => false
     }
 
     /** Whether all values of this non-empty range lie in another one. */
@@ -256,11 +272,13 @@ object ValueFilter {
     override def and(other: ValueFilter): ValueFilter = other match {
       case All => this
       case Nothing => Nothing
-      case n: NullsOnly => n.and(this)
+      case NullsOnly(d) => sameDomain(d, domain); if (nulls) other else Nothing
       case r: Range => intersect(r).simplest
-      case m: Members => m.and(this)
-      case b: Both => b.and(this)
+      case _ => other.and(this)
     }
+
+    override def convert(target: KeyDomain): ValueFilter =
+      Conversion.ofIntegers(this, domain, target)(Conversion.range(this, _).simplest)
 
     /** The intersection of two ranges; may be empty. */
     private[filter] def intersect(r: Range): Range = {
@@ -293,6 +311,10 @@ object ValueFilter {
 
     override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean =
       left.passesRow(row, ordinal) && right.passesRow(row, ordinal)
+
+    private[filter] override def passesObject(key: AnyRef): Boolean = left.passesObject(key) && right.passesObject(key)
+
+    private[filter] override def longTest: LongPredicate = left.longTest.and(right.longTest)
 
     override def couldPass(b: ColumnBounds): Boolean =
       if (b.mayHaveNulls && b.mayHaveValues)
@@ -327,14 +349,16 @@ object ValueFilter {
       case Nothing => Nothing
       case NullsOnly(_) | _: Range => left.and(other).and(right.and(other))
       case b: Both => and(b.left).and(b.right)
-      case m: Members =>
-        (left.and(m), right.and(m)) match {
-          case (_: Both, _: Both) => Both(this, m)
+      case _ =>
+        (left.and(other), right.and(other)) match {
+          case (_: Both, _: Both) => Both(this, other)
           // Prefers the side that could be merged: one filter less.
           case (_: Both, simpler) => left.and(simpler)
           case (simpler, _) => simpler.and(right)
         }
     }
+
+    override def convert(target: KeyDomain): ValueFilter = left.convert(target).and(right.convert(target))
   }
 
   /** The simplest filter for the values of a set within a range, and NULL if the range passes it: Nothing, NullsOnly,

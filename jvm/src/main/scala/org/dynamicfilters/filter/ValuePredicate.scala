@@ -6,10 +6,8 @@ import org.apache.spark.sql.types._
 
 /** Tests single non-null values, in the form that Spark's expressions have them. Used by `DynamicFilterPredicate`. */
 final class ValuePredicate(domain: KeyDomain, filter: ValueFilter) {
-  import ValuePredicate._
-
   private val longTest: LongPredicate = domain match {
-    case _: LongDomain => compile(filter)
+    case _: LongDomain => filter.longTest
     case _: ObjectDomain => null
   }
   private val isFloat = domain.dataType == FloatType
@@ -24,15 +22,7 @@ final class ValuePredicate(domain: KeyDomain, filter: ValueFilter) {
   /** Tests a value of any type. */
   def testObject(value: AnyRef): Boolean = domain match {
     case d: LongDomain => longTest.test(d.fromInternal(value).asInstanceOf[java.lang.Long])
-    case _ => passesObject(filter, value)
-  }
-
-  private def passesObject(f: ValueFilter, value: AnyRef): Boolean = f match {
-    case ValueFilter.All => true
-    case ValueFilter.Nothing | ValueFilter.NullsOnly(_) => false
-    case r: ValueFilter.Range => r.passesObject(value)
-    case m: ValueFilter.Members => m.passesObject(value)
-    case ValueFilter.Both(a, b) => passesObject(a, value) && passesObject(b, value)
+    case _ => filter.passesObject(value)
   }
 }
 
@@ -53,24 +43,5 @@ object ValuePredicate {
     case _: DecimalType => Kind.Objects
     case t if LongDomain.kindOf(t).isDefined => Kind.Longs
     case _ => Kind.Objects
-  }
-
-  private def compile(f: ValueFilter): LongPredicate = f match {
-    case ValueFilter.All => _ => true
-    case ValueFilter.Nothing | ValueFilter.NullsOnly(_) => _ => false
-    case r: ValueFilter.Range => r.passesLong(_)
-    case ValueFilter.Members(range, keys) =>
-      keys match {
-        case s: LongSet =>
-          val lookup = s.lookup
-          code => range.passesLong(code) && lookup.containsLong(code)
-        case b: Bloom =>
-          val bits = b.bits
-          code => range.passesLong(code) && bits.mightContainLong(code)
-        case _: ObjectValues => throw new IllegalArgumentException("a set of objects in a filter of numbers")
-      }
-    case ValueFilter.Both(a, b) =>
-      val (x, y) = (compile(a), compile(b))
-      code => x.test(code) && y.test(code)
   }
 }

@@ -19,10 +19,10 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by
   * [[DynamicFileIterator]].
   *
-  * The steps, each only if the steps before left something: statistics, dictionary, bloom filter, page index, first
-  * pass over the filters' columns, first pass over the columns of the query's own predicates. Rows that are read
-  * without a first pass may be tested before they are returned ([[BatchSelector]]). Row groups are read best first by
-  * the order of a TopK's filter.
+  * The steps (`decide`), each only if the steps before left something: statistics, dictionary, bloom filter, page
+  * index, first pass over the filters' columns, first pass over the columns of the query's own predicates.
+  * [[FileColumn]] reads what the file says of a column. Rows that are read without a first pass may be tested before
+  * they are returned ([[BatchSelector]]). Row groups are read best first by the order of a TopK's filter.
   *
   * A row group of which many rows pass a TopK's filter is returned in two parts: first its `limit` best rows, then the
   * rest, if it still passes after the producer has seen the first part. Each row is returned at most once.

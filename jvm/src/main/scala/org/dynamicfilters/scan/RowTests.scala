@@ -2,11 +2,11 @@ package org.dynamicfilters.scan
 
 import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 
-/** Decides for one task which of the scan's filters test rows that were read, and counts the tests. Filters of columns
-  * come before those of tuples.
+/** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
+  * each filter says whether its tests pay; for filters of a snapshot, [[org.dynamicfilters.state.Snapshots]] decides.
   *
   * @param trackers
-  *   by filter
+  *   by filter: those of columns before those of tuples
   * @param isFixed
   *   by filter, whether the partition's snapshot decides about it, so that every row is tested
   * @param saw
