@@ -189,16 +189,19 @@ def _refuse_replaced_jars(jar: str) -> None:
 
 def _submitted() -> argparse.Namespace:
     """The options of `PYSPARK_SUBMIT_ARGS` that matter here."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    # An option without its value is for spark-submit to refuse.
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in ("--jars", "--packages", "--properties-file"):
-        parser.add_argument(option)
-    parser.add_argument("--conf", "-c", action="append", default=[])
+        parser.add_argument(option, nargs="?")
+    parser.add_argument("--conf", action="append", nargs="?", default=[])
     parser.add_argument("--load-spark-defaults", action="store_true")
-    return parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))[0]
+    given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    # Not as an option of argparse, which would find it in `-client`, too.
+    return parser.parse_known_args(["--conf" if a == "-c" else a for a in given])[0]
 
 
 def _submitted_settings() -> dict[str, str]:
-    pairs = (given.partition("=") for given in _submitted().conf)
+    pairs = (given.partition("=") for given in _submitted().conf if given)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -262,26 +265,33 @@ def spark_defaults() -> dict[str, str]:
     return _read(Path(folder) / "spark-defaults.conf")
 
 
-# A comment, or the key and the value of a Java properties file (java.util.Properties). The key ends at the
-# first blank, '=' or ':' without a backslash, the value at the first line's end without one.
-_LINE = re.compile(
-    r"^[ \t\f]*(?:[#!].*|((?:\\.|[^\\\s=:])+)[ \t\f]*[=:]?[ \t\f]*((?:\\[\s\S]|[^\\\n])*))", re.MULTILINE
-)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|\n[ \t\f]*|.)")
+# The key and the value of a line of a Java properties file (java.util.Properties). The key ends at the first
+# blank, '=' or ':' without a backslash.
+_LINE = re.compile(r"((?:\\.|[^\\ \t\f=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANK, _COMMENT = " \t\f", ("#", "!")
 
 
 def _read(file: Path) -> dict[str, str]:
     """A Java properties file, which Spark reads as UTF-8; empty if there is none."""
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    return {_unescaped(key): _unescaped(value).strip() for key, value in _LINE.findall(text) if key}
+    found = {}
+    lines = iter(text.split("\n"))
+    for first in lines:
+        line = first.lstrip(_BLANK)
+        # After an odd number of backslashes a line goes on in the next one, unless it is a comment.
+        while not line.startswith(_COMMENT) and (len(line) - len(line.rstrip("\\"))) % 2:
+            line = line[:-1] + next(lines, "").lstrip(_BLANK)
+        key, value = _LINE.match(line).groups()  # type: ignore[union-attr]
+        if key and not line.startswith(_COMMENT):
+            found[_unescaped(key)] = _unescaped(value).strip()
+    return found
 
 
 def _unescaped(text: str) -> str:
     def plain(found: re.Match[str]) -> str:
         what = found[1]
-        if what[0] == "\n":
-            return ""
         return chr(int(what[1:], 16)) if len(what) > 1 else _ESCAPED.get(what, what)
 
     return _ESCAPE.sub(plain, text)

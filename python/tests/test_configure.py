@@ -95,6 +95,11 @@ def test_spark_defaults_are_a_properties_file(tmp_path: Path) -> None:
         b"twice 1",
         b"twice 2",
         b"flag",
+        b"long\\",
+        b"  key \\",
+        b" = in parts",
+        b"\\",
+        b"# a comment",
         b"last x\\",
     ]
     (tmp_path / "spark-defaults.conf").write_bytes(b"\n".join(lines))
@@ -106,6 +111,7 @@ def test_spark_defaults_are_a_properties_file(tmp_path: Path) -> None:
         "latin": "\ufffd",
         "twice": "2",
         "flag": "",
+        "longkey": "in parts",
         "last": "x",
     }
 
@@ -116,6 +122,14 @@ def test_empty_folder_of_settings_is_none(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("SPARK_CONF_DIR", "")
     monkeypatch.setattr("pyspark.find_spark_home._find_spark_home", lambda: str(tmp_path))
     assert _configure.spark_defaults() == {"spark.jars": "/lib/site.jar"}
+
+
+@pytest.mark.parametrize("given", ["--jars", "--conf", "--jars -x", "--driver-java-options -client"])
+def test_options_that_spark_submit_refuses_are_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", given)
+    assert _options(sdf.configure(SparkSession.builder)) == {"spark.jars": JAR, "spark.plugins": PLUGIN_CLASS}
 
 
 def test_properties_file_in_place_of_spark_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ object Settings {
     all.map(_.key.stripPrefix(Prefix)).find(n => name.isEmpty || n.startsWith(name + "."))
   }
 
-  /** The setting that the user probably meant. `_settings.py` has the same rule. */
+  /** The setting that the user probably meant. */
   private def similar(key: String): Option[String] = {
     def plain(name: String) = name.toLowerCase(java.util.Locale.ROOT).replaceAll("[^a-z0-9]", "")
     val names = all.map(_.key.stripPrefix(Prefix))
