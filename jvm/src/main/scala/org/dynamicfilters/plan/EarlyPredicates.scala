@@ -5,18 +5,18 @@ import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.types._
 import org.dynamicfilters.scan.NeverFails
 
-/** The query's own predicates that may be evaluated early: pure, without subqueries, on flat columns of the files, and with a
-  * value for everything. A row may pass them and not the query's.
+/** The query's own predicates that late materialization may evaluate with the filters: deterministic, without subqueries, on
+  * flat columns of the files, and never failing ([[NeverFails]]).
   *
-  * Others that are not evaluated early, and some that the scan does not know of, may keep rows from a predicate that it fails
-  * for, or never ends for: a regular expression, for one. So may LIKE with many wildcards.
+  * Predicates that may fail, or take very long (regular expressions, LIKE), are left out: in stock Spark, other predicates may
+  * drop the rows before.
   */
 private[plan] object EarlyPredicates {
 
   /** Bound to the scan's required schema, in Spark's order. */
   def of(scan: FileSourceScanExec): Seq[Expression] = {
     val position = scan.output.take(scan.requiredSchema.length).map(_.exprId).zipWithIndex.toMap
-    def isAskable(p: Expression): Boolean =
+    def isEarly(p: Expression): Boolean =
       p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) && NeverFails(p) &&
         p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
         !p.exists {
@@ -25,7 +25,7 @@ private[plan] object EarlyPredicates {
           case _ => false
         }
     scan.dataFilters
-      .filter(isAskable)
+      .filter(isEarly)
       .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
   }
 

@@ -12,20 +12,20 @@ import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
 
-/** Puts a filter into a file scan. */
+/** Puts filters into scans: Parquet scans here, all others through [[OtherScans]]. The planners of all producers use it. */
 object ScanPlanner {
 
-  /** Option of a relation whose format knows filters. That format equals Spark's own, and Spark's tree transformations drop a
-    * change to something equal. Which filters a scan has, its node says.
+  /** Option that makes a filtered scan's relation differ from the original. Without it they are equal, because all Parquet formats
+    * are, and Spark's tree transformations drop changes between equal nodes.
     */
   private[plan] val Marker = "dynamicfilters.marker" -> "true"
 
-  /** Filters a scan by one column, or by several of which a row has to pass only one.
+  /** Filters a scan by one column, or by several filters joined by OR.
     *
     * @param scan
     *   may be filtered already
     * @param refs
-    *   by column; several are filters of one producer
+    *   by column; several filters have one producer
     * @return
     *   the filtered scan, or why the scan cannot be filtered
     */
@@ -49,12 +49,12 @@ object ScanPlanner {
     case other => Left(noFileScan(other))
   }
 
-  /** What a scan is filtered by, with another producer's filters beside those that it has.
+  /** The filters of a scan, with those of another producer added.
     *
     * @param columnOf
-    *   the scan's column that a filter is on
+    *   the attribute of a filtered column
     * @return
-    *   `before` itself if the scan has these filters already, or why it cannot have them
+    *   `before` itself if the scan has these filters already; or why they cannot be added
     */
   private[plan] def withColumns(before: IndexedSeq[ScanColumn], columns: Seq[Attribute], refs: Seq[FilterRef])(
       columnOf: ScanColumn => Attribute
@@ -76,10 +76,10 @@ object ScanPlanner {
 
   private[plan] def noFileScan(plan: SparkPlan): String = s"the operator ${plan.nodeName.trim} is no file scan"
 
-  /** @param scan
-    *   filtered by each of the columns already: so nothing is read for the tuples alone
-    * @return
-    *   the scan filtered by the tuples of the columns too, or why it cannot be
+  /** Filters a scan by tuples of columns too, or says why not.
+    *
+    * @param scan
+    *   filtered by each single column already, so that the tuples need no other columns
     */
   def filteredByTuples(
       scan: SparkPlan,
@@ -104,7 +104,7 @@ object ScanPlanner {
     case _ => Left("the scan is not filtered by each of the keys alone")
   }
 
-  /** Whether a join's filter on the column can go into the scan, or why not.
+  /** Whether the scan can be filtered by a join on the column, or why not.
     *
     * @param crossed
     *   whether an exchange lies between the join and the scan
@@ -147,7 +147,7 @@ object ScanPlanner {
       ref: FilterRef,
       place: ScanPlace
   ): Either[String, ScanColumn] =
-    // Under a TopK row groups and rows are read best first, so an order that somebody above relies on would be lost.
+    // For a TopK, row groups and rows are read best first, which changes their order.
     if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left("the order of the scan's rows is in use")
     else
       for {
