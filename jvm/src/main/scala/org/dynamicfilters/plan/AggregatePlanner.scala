@@ -72,7 +72,7 @@ object AggregatePlanner {
       _ <- Either.cond(!e.isDistinct, (), s"$name is DISTINCT")
       column <- x.key match {
         case a: AttributeReference => Right(a)
-        case other => Left(s"the aggregated column is computed: ${ExpressionText.of(other)}")
+        case other => Left(s"the aggregated column is computed: ${ExpressionText.withoutValues(other)}")
       }
     } yield Wanted(column, x.ascending, x.tiesFree)
   }

@@ -20,9 +20,9 @@ object BuildEstimates {
   /** @return
     *   None if nothing is known of the side
     */
-  def of(build: SparkPlan): Option[Estimate] = below(build, build).orElse(planned(build))
+  def estimate(build: SparkPlan): Option[Estimate] = below(build, build).orElse(planned(build))
 
-  private def planned(side: SparkPlan): Option[Estimate] = JoinSides.logical(side).map(Estimates.of)
+  private def planned(side: SparkPlan): Option[Estimate] = JoinSides.logical(side).map(Estimates.estimate)
 
   /** None if there is no exchange.
     *

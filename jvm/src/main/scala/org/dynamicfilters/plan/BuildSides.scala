@@ -105,7 +105,8 @@ object BuildSides {
 
   private def attribute(e: Expression): Either[String, Attribute] = e match {
     case a: Attribute => Right(a)
-    case other => Left(s"the build key is computed above the build side's exchange: ${ExpressionText.of(other)}")
+    case other =>
+      Left(s"the build key is computed above the build side's exchange: ${ExpressionText.withoutValues(other)}")
   }
 
   private def source(list: Seq[NamedExpression], a: Attribute): Either[String, Expression] =
@@ -123,13 +124,13 @@ object BuildSides {
   }
 
   private def withTap(e: Exchange, tap: KeyTap): Exchange = BuildKeyTapExec.under(e) match {
-    case Some(t) if t.taps.exists(_.isOf(tap.keys, tap.ref.nullsMatch)) => e
+    case Some(t) if t.taps.exists(_.collects(tap.keys, tap.ref.nullsMatch)) => e
     case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
     case None => BuildKeyTapExec.under(e, Seq(tap))
   }
 
   private def tapOf(p: SparkPlan, bound: Seq[Expression], nullsMatch: Seq[Boolean]): Option[JoinRef] =
-    BuildKeyTapExec.under(p).flatMap(_.taps.find(_.isOf(bound, nullsMatch))).map(_.ref)
+    BuildKeyTapExec.under(p).flatMap(_.taps.find(_.collects(bound, nullsMatch))).map(_.ref)
 
   /** Whether a stage of the side has a tap for the key. */
   def hasRunningTap(plan: SparkPlan, key: JoinKey): Boolean = plan match {

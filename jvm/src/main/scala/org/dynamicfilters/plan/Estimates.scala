@@ -49,27 +49,27 @@ object Estimates {
   /** A build side of more keys without a condition excludes hardly anything. Fewer rows are not worth measuring. */
   private[plan] val ManyRows = 100000L
 
-  def of(plan: LogicalPlan): Estimate = plan match {
+  def estimate(plan: LogicalPlan): Estimate = plan match {
     case s: LogicalQueryStage =>
-      val planned = of(s.logicalPlan)
+      val planned = estimate(s.logicalPlan)
       // A finished stage has exact statistics.
       s.stats.rowCount.fold(planned)(n => planned.copy(rows = n.toDouble))
     case leaf: LeafNode =>
       val stats = leaf.stats
       Estimate(stats.rowCount.getOrElse(stats.sizeInBytes / width(leaf)).toDouble, 1)
     case f: Filter =>
-      val (below, kept) = (of(f.child), share(f.condition))
+      val (below, kept) = (estimate(f.child), share(f.condition))
       Estimate(below.rows * kept, below.selectivity * kept)
-    case j: Join => joined(j.joinType, of(j.left), of(j.right))
+    case j: Join => joined(j.joinType, estimate(j.left), estimate(j.right))
     case a: Aggregate =>
-      val below = of(a.child)
+      val below = estimate(a.child)
       if (a.groupingExpressions.isEmpty) Estimate(1, below.selectivity) else below.copy(rows = below.rows * Groups)
     case u: Union =>
-      val all = u.children.map(of)
+      val all = u.children.map(estimate)
       Estimate(all.map(_.rows).sum, all.map(_.selectivity).max)
     case l: GlobalLimit => atMost(l, l.maxRows)
-    case l: LocalLimit => of(l.child)
-    case other if other.children.size == 1 => of(other.children.head)
+    case l: LocalLimit => estimate(l.child)
+    case other if other.children.size == 1 => estimate(other.children.head)
     case other => Estimate((other.stats.sizeInBytes / width(other)).toDouble, 1)
   }
 
@@ -88,12 +88,12 @@ object Estimates {
   /** Size of the tables of a plan, without those that finished or running stages read. */
   def reading(plan: LogicalPlan): Reading = plan match {
     case _: LogicalQueryStage => Reading.none
-    case leaf: LeafNode => Reading(of(leaf).rows, leaf.stats.sizeInBytes)
+    case leaf: LeafNode => Reading(estimate(leaf).rows, leaf.stats.sizeInBytes)
     case other => other.children.map(reading).foldLeft(Reading.none)(_ + _)
   }
 
   private def atMost(plan: UnaryNode, rows: Option[Long]): Estimate = {
-    val below = of(plan.child)
+    val below = estimate(plan.child)
     rows.filter(_ < below.rows).fold(below)(n => Estimate(n.toDouble, below.selectivity * n / math.max(1, below.rows)))
   }
 

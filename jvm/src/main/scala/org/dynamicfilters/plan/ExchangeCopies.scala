@@ -60,7 +60,7 @@ final class ExchangeCopies(build: SparkPlan, shared: SharedExchanges) {
   // By conditions on one table. What share of keys a join or an aggregate leaves is unknown: customers of one year's sales
   // may be all customers. Dynamic filters on the build side do not count, because they may come too late (TPC-DS q95).
   private lazy val isSelective =
-    isOfOneTable(build) && JoinSides.logical(build).exists(Estimates.of(_).selectivity <= Estimates.Equality)
+    isOfOneTable(build) && JoinSides.logical(build).exists(Estimates.estimate(_).selectivity <= Estimates.Equality)
 }
 
 private object ExchangeCopies {

@@ -134,7 +134,7 @@ private[plan] object ExcludedRows {
     expressions.find(e => change.touches(e) && !NeverFails(e)).map(fails)
 
   private def fails(e: Expression): String =
-    s"${ExpressionText.of(e)} may fail for rows that nobody needs, which lack a part of what they are made of"
+    s"${ExpressionText.withoutValues(e)} may fail for rows that nobody needs, which lack a part of what they are made of"
 
   /** The change in an operator's output, or why an expression of the operator may fail. */
   private def through(p: SparkPlan, change: Change, isFiltered: Boolean): Either[String, Change] = p match {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, In, InSet, Literal
   * `report.showValues=false` promises that there are none.
   */
 private[plan] object ExpressionText {
-  def of(e: Expression): String =
+  def withoutValues(e: Expression): String =
     try
       e.transformUp {
         case l: Literal => PrettyAttribute("?", l.dataType)

@@ -48,9 +48,9 @@ private[plan] final class FilterHistory {
   /** Records an execution.
     *
     * @param execution
-    *   *   counts once, even with several equal scans
+    *   counts once, even with several equal scans
     * @param tested
-    *   *   rows that the filter tested, and rows that passed it
+    *   rows that the filter tested, and rows that passed it
     * @param reason
     *   for reports, if the step is not taken next time
     */
@@ -62,7 +62,7 @@ private[plan] final class FilterHistory {
       tables: Seq[Any],
       tested: Tested,
       giveUp: Double,
-      reason: String = ""
+      reason: String
   ): Unit = synchronized {
     val uses = filters.computeIfAbsent((filter, column), _ => mutable.HashMap.empty[Use, Seen])
     val before = uses.get(use).filter(_.tables == tables)
@@ -84,7 +84,7 @@ object FilterHistory {
   /** A step for a filter in a scan.
     *
     * @param scan
-    *   *   hash of its canonical form: a collision costs speed only
+    *   hash of its canonical form: a collision costs speed only
     */
   private[plan] final case class Use(step: String, scan: Int)
 
@@ -187,5 +187,5 @@ object FilterHistory {
   private def hash(ref: JoinRef): Int = (ref.hash, ref.facts.sideHash).hashCode
 
   private def tables(ref: JoinRef, scan: FileSourceScanExec): Option[Seq[Any]] =
-    for (own <- TableContents.of(scan); build <- ref.facts.tables) yield own ++ build
+    for (own <- TableContents.state(scan); build <- ref.facts.tables) yield own ++ build
 }

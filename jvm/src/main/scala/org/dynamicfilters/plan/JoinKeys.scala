@@ -28,7 +28,7 @@ object JoinKeys {
   /** Pairs up the keys of a join. Restores `<=>`, which Spark splits into two pairs of computed keys, coalesce(x, default) and
     * isnull(x) (`ExtractEquiJoinKeys`): two such pairs become one if they have the same x on both sides and Spark's default.
     */
-  def of(probe: Seq[Expression], build: Seq[Expression]): Seq[JoinKey] = {
+  def pairs(probe: Seq[Expression], build: Seq[Expression]): Seq[JoinKey] = {
     // Spark normalizes floating point keys after the split, so the normalization is outside the coalesce.
     val pairs = probe.map(normalized).zip(build.map(normalized))
     val tests = pairs.collect { case (IsNull(p), IsNull(b)) => (p, b) }
@@ -76,6 +76,6 @@ object JoinKeys {
   /** The probe key as a column. */
   def column(key: JoinKey): Either[String, AttributeReference] = key.probe match {
     case a: AttributeReference => Right(a)
-    case other => Left(s"the join key is computed: ${ExpressionText.of(other)}")
+    case other => Left(s"the join key is computed: ${ExpressionText.withoutValues(other)}")
   }
 }

@@ -122,7 +122,7 @@ final class JoinPlanner(
       filterLeft <- runningSide(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf, isHinted(j)))
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       (probeKeys, buildKeys) = if (filterLeft) (j.leftKeys, j.rightKeys) else (j.rightKeys, j.leftKeys)
-      keys = JoinKeys.of(probeKeys, buildKeys)
+      keys = JoinKeys.pairs(probeKeys, buildKeys)
       done <- filteredByEach(probe, build, keys, probeKeys)
       (sides, noTuples) = done
     } yield {
@@ -141,7 +141,7 @@ final class JoinPlanner(
   private def runningSide(j: BaseJoinExec): Option[Boolean] =
     Seq(true, false).find { filterLeft =>
       val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
-      val keys = if (filterLeft) JoinKeys.of(j.leftKeys, j.rightKeys) else JoinKeys.of(j.rightKeys, j.leftKeys)
+      val keys = if (filterLeft) JoinKeys.pairs(j.leftKeys, j.rightKeys) else JoinKeys.pairs(j.rightKeys, j.leftKeys)
       JoinSides.permits(j, filterLeft) &&
       keys.exists(k => PlannedFilters.running(probe, k.origin).isDefined || BuildSides.hasRunningTap(build, k))
     }
@@ -181,8 +181,8 @@ final class JoinPlanner(
 
   /** Filters the probe side by one key, or by tuples of several.
     *
-    * If a running stage of the probe side has the join's filter already, nothing can be changed there: reasons against
-    * filtering its scans do not count, and only the tap is planned.
+    * If a running stage of the probe side has the filter of this join already, the tap is needed in any case: a reason why no
+    * other scan can be filtered does not count then.
     *
     * @param columns
     *   for tuples, the filter of each single key
@@ -244,7 +244,7 @@ final class JoinPlanner(
       case Some(ref) => Right(BuildSides.Tapped(build, ref, ref.passed))
       case None =>
         BuildSides.tapped(build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound, passed) =>
-          running.filter(_.isOf(bound)).getOrElse(make(build, e, bound, keys, parts, columns, passed))
+          running.filter(_.hasTypesOf(bound)).getOrElse(make(build, e, bound, keys, parts, columns, passed))
         )
     }
 
@@ -278,7 +278,7 @@ final class JoinPlanner(
     val build = e.canonicalized
     val parts = joined.zip(bound).map { case (p, key) => p.copy(domain = collected(key)) }.toIndexedSeq
     val facts = new PlannedBuildSide(side, e)
-    val expected = BuildEstimates.of(e)
+    val expected = BuildEstimates.estimate(e)
     val limits = BuildKeyTapExec.limits(conf)
     made.getOrElseUpdate(
       // If Spark runs each of several equal exchanges, their file listings and random numbers may differ.
@@ -337,7 +337,8 @@ final class JoinPlanner(
   /** Whether a hint asks for filters on a scan of that side, and one of the keys comes from the scan. */
   private def isHinted(j: BaseJoinExec)(left: Boolean): Boolean = {
     val (probe, keys) =
-      if (left) (j.left, JoinKeys.of(j.leftKeys, j.rightKeys)) else (j.right, JoinKeys.of(j.rightKeys, j.leftKeys))
+      if (left) (j.left, JoinKeys.pairs(j.leftKeys, j.rightKeys))
+      else (j.right, JoinKeys.pairs(j.rightKeys, j.leftKeys))
     val hinted = new PushDown(
       "the join key",
       if (left) j.leftKeys else j.rightKeys,

@@ -60,7 +60,7 @@ object JoinSemantics {
         // A second match is an error in LeftSingle. For excluded rows it may go unnoticed, as below Spark's own filters.
         case LeftOuter | LeftSingle | LeftAnti | ExistenceJoin(_) => JoinSemantics(preserved, lookedUp)
         case RightOuter => JoinSemantics(lookedUp, preserved)
-        case FullOuter => allNeeded
+        // A full outer join, or an unknown one.
         case _ => allNeeded
       }
 

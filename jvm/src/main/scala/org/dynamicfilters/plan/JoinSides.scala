@@ -24,7 +24,7 @@ object JoinSides {
         else if (isHinted(streamsLeft)) Right(streamsLeft)
         else
           BuildEstimates
-            .of(if (streamsLeft) j.right else j.left)
+            .estimate(if (streamsLeft) j.right else j.left)
             .flatMap(notSelective(_, conf))
             .toLeft(streamsLeft)
       case _: SortMergeJoinExec | _: ShuffledHashJoinExec =>
@@ -58,7 +58,7 @@ object JoinSides {
   /** Why filtering one side of a shuffled join is not expected to pay, if so. */
   private def whyNotSelective(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[String] = {
     val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
-    (logical(probe).map(Estimates.of), BuildEstimates.of(build)) match {
+    (logical(probe).map(Estimates.estimate), BuildEstimates.estimate(build)) match {
       case (Some(p), Some(b)) =>
         if (b.rows > p.rows) Some("the build side is not expected to be smaller") else notSelective(b, conf)
       case _ => None

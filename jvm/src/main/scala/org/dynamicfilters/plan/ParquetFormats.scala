@@ -21,7 +21,7 @@ object ParquetFormats {
   private val usesNumbers = "spark.databricks.delta.deletionVectors.useMetadataRowIndex"
 
   /** The scan's format, or why it is not filtered. */
-  def of(scan: FileSourceScanExec): Either[String, ParquetFileFormat] = scan.relation.fileFormat match {
+  def supported(scan: FileSourceScanExec): Either[String, ParquetFileFormat] = scan.relation.fileFormat match {
     case p: ParquetFileFormat if p.getClass == classOf[ParquetFileFormat] =>
       // Checkpoints, from which Delta reads the state of its tables.
       Either.cond(

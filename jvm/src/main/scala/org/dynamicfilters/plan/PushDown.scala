@@ -155,7 +155,7 @@ final class PushDown(
       .flatMap(passedOn(_))
 
   private def passedOn(e: NamedExpression): Either[String, AttributeReference] =
-    PushDown.passedOn(e).toRight(s"$key is computed: ${ExpressionText.of(e)}")
+    PushDown.passedOn(e).toRight(s"$key is computed: ${ExpressionText.withoutValues(e)}")
 
   /** The input column that all projections of an Expand pass on unchanged. */
   private def inEachProjection(e: ExpandExec, column: Attribute): Either[String, Attribute] = {
@@ -305,7 +305,7 @@ object PushDown {
   /** How far a filter may go down.
     *
     * @param beyondExchange
-    *   *   whether it is of use below an exchange, an aggregate or a sort. A TopK's bound is not: these have read all their input
+    *   whether it is of use below an exchange, an aggregate or a sort. A TopK's bound is not: these have read all their input
     *   before there is a bound
     * @param whyKeep
     *   why an exchange must not be filtered by these of its columns, if so

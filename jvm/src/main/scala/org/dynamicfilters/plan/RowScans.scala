@@ -77,7 +77,7 @@ object RowScans {
 
   /** Whether the source itself evaluates a filter on the column that is complete before the scan starts. */
   private def sourceUses(scan: SparkPlan, column: Attribute): Boolean = scan match {
-    case b: BatchScanExec => SourceScan.taken(b).exists(b.conf.resolver(_, column.name))
+    case b: BatchScanExec => SourceScan.runtimeFilterColumns(b).exists(b.conf.resolver(_, column.name))
     case f: FileSourceScanExec =>
       OrcPredicates.usesPredicates(formatOf(f), f.relation.sparkSession.sparkContext.hadoopConfiguration) &&
       place(f, column).exists { case (at, _) => at >= 0 && OrcPredicates.supports(f.requiredSchema.fields(at)) }

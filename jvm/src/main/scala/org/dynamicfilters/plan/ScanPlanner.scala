@@ -1,10 +1,20 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeReference,
+  BoundReference,
+  Expression,
+  Like,
+  PlanExpression,
+  Unevaluable,
+  UserDefinedExpression
+}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{DynamicFilterScanExec, SpecScan}
@@ -121,7 +131,7 @@ object ScanPlanner {
 
   private def readable(scan: FileSourceScanExec): Either[String, Unit] =
     ScanHint.refusal(scan).flatMap { _ =>
-      ParquetFormats.of(scan).flatMap { _ =>
+      ParquetFormats.supported(scan).flatMap { _ =>
         Either.cond(!CorruptFiles.areIgnored(scan.relation.options), (), CorruptFiles.Ignored)
       }
     }
@@ -135,7 +145,7 @@ object ScanPlanner {
       scan.requiredSchema,
       columns,
       IndexedSeq.empty,
-      EarlyPredicates.of(scan),
+      EarlyPredicates.inScan(scan),
       optionsOf(scan.relation),
       Settings.get(conf, Settings.LateMaterialization),
       if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
@@ -228,4 +238,34 @@ object ScanPlanner {
 
   private def optionsOf(relation: HadoopFsRelation): String =
     relation.options.filterNot(o => ownOptions.contains(o._1)).toSeq.sorted.map(_.toString).mkString(";")
+}
+
+/** The query's own predicates that late materialization may evaluate with the filters: deterministic, without subqueries, on
+  * flat columns of the files, and never failing ([[NeverFails]]).
+  *
+  * Predicates that may fail, or take very long (regular expressions, LIKE), are left out: in stock Spark, other predicates may
+  * drop the rows before.
+  */
+private[plan] object EarlyPredicates {
+
+  /** Bound to the scan's required schema, in Spark's order. */
+  def inScan(scan: FileSourceScanExec): Seq[Expression] = {
+    val position = scan.output.take(scan.requiredSchema.length).map(_.exprId).zipWithIndex.toMap
+    def isEarly(p: Expression): Boolean =
+      p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) && NeverFails(p) &&
+        p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
+        !p.exists {
+          case _: AttributeReference => false
+          case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable | _: Like => true
+          case _ => false
+        }
+    scan.dataFilters
+      .filter(isEarly)
+      .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
+  }
+
+  private def isFlat(a: Attribute): Boolean = a.dataType match {
+    case _: StructType | _: ArrayType | _: MapType => false
+    case _ => true
+  }
 }

@@ -117,7 +117,7 @@ private[plan] object SharedExchanges {
   /** @param by
     *   the id of the [[SharedExchanges]] that found the exchange shared
     * @param group
-    *   *   number of the group of equal exchanges; None if an equal one is planned only when the query runs
+    *   number of the group of equal exchanges; None if an equal one is planned only when the query runs
     */
   private final case class Shared(by: Long, group: Option[Int])
   private val Mark: TreeNodeTag[Shared] = TreeNodeTag[Shared]("dynamicfilters.shared")

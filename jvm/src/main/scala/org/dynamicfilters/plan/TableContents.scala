@@ -27,12 +27,12 @@ private[plan] object TableContents {
     * @return
     *   None if a table may change without notice
     */
-  def of(plan: SparkPlan): Option[Seq[Any]] = contents(plan, everything = true)
+  def state(plan: SparkPlan): Option[Seq[Any]] = contents(plan, everything = true)
 
   /** The state of the tables of the plan and its subqueries. For a table whose state is unknown, the identity of the resolved
     * table: a query shares it with its subqueries, not with cached plans.
     */
-  def known(plan: SparkPlan): Seq[Any] = contents(plan, everything = false).getOrElse(Nil)
+  def knownState(plan: SparkPlan): Seq[Any] = contents(plan, everything = false).getOrElse(Nil)
 
   /** @param everything
     *   whether build sides of filters count, and whether one unknown table makes the result None
@@ -121,7 +121,7 @@ private[plan] object Listings {
   */
 private[plan] final class PlannedBuildSide(side: SparkPlan, exchange: Exchange) extends BuildSideFacts {
   override lazy val sideHash: Int = side.canonicalized.hashCode
-  override lazy val tables: Option[Seq[Any]] = TableContents.of(side)
-  override lazy val listed: Seq[Any] = exchange.session +: TableContents.known(exchange)
+  override lazy val tables: Option[Seq[Any]] = TableContents.state(side)
+  override lazy val listed: Seq[Any] = exchange.session +: TableContents.knownState(exchange)
   override lazy val repeats: Boolean = Repeatable.elsewhere(exchange.children.head)
 }

@@ -58,7 +58,7 @@ object TopKPlanner {
     )
 
   /** @param input
-    *   *   an operator all of whose rows reach the TopK
+    *   an operator all of whose rows reach the TopK
     * @param producer
     *   the TopK
     * @return
@@ -71,7 +71,7 @@ object TopKPlanner {
       _ <- Either.cond(wanted.limit <= max, (), s"the limit ${wanted.limit} is above ${Settings.TopKMaxLimit.key}=$max")
       key <- wanted.key match {
         case a: AttributeReference => Right(a)
-        case other => Left(s"the sort key is computed: ${ExpressionText.of(other)}")
+        case other => Left(s"the sort key is computed: ${ExpressionText.withoutValues(other)}")
       }
       domain <- KeyDomain.of(key.dataType)
       inOrder <- isInOrder(input)

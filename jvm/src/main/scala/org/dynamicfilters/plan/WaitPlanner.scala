@@ -15,16 +15,16 @@ import org.dynamicfilters.state.StepTracker
   */
 final class WaitPlanner(probe: SparkPlan, build: SparkPlan) {
   private lazy val logical = for (p <- JoinSides.logical(probe); b <- JoinSides.logical(build)) yield (p, b)
-  private lazy val ofSides = logical.fold[Wait](Wait.UntilReady) { case (p, b) =>
-    WaitPlanner.forPlans(p, b, BuildEstimates.of(build).fold(1.0)(_.selectivity))
+  private lazy val forSides = logical.fold[Wait](Wait.UntilReady) { case (p, b) =>
+    WaitPlanner.forPlans(p, b, BuildEstimates.estimate(build).fold(1.0)(_.selectivity))
   }
 
   /** How long a scan of the probe side waits. A small scan beside large ones waits no longer than it would alone. */
-  def apply(scan: SparkPlan): Wait = ofSides match {
+  def apply(scan: SparkPlan): Wait = forSides match {
     case Wait.UntilReady =>
       val alone =
         for (s <- JoinSides.logical(scan); (_, b) <- logical)
-          yield WaitPlanner.ofSmallScan(Estimates.reading(s), Estimates.reading(b))
+          yield WaitPlanner.forSmallScan(Estimates.reading(s), Estimates.reading(b))
       alone.flatten.getOrElse(Wait.UntilReady)
     case other => other
   }
@@ -55,7 +55,7 @@ object WaitPlanner {
   /** The wait of a scan that idle slots can read while the build side runs; None for larger scans. A tiny scan does not wait: in
     * TPC-DS q65, the scan of twelve stores came after two scans of `store_sales`, and waited six seconds for a slot.
     */
-  private[plan] def ofSmallScan(scan: Reading, build: Reading): Option[Wait] =
+  private[plan] def forSmallScan(scan: Reading, build: Reading): Option[Wait] =
     Option.when(isReadMeanwhile(scan, build))(if (scan.bytes <= TinyBytes) Wait.No else Wait.Briefly)
 
   /** Whether idle slots read the scan before the filter is complete. */
