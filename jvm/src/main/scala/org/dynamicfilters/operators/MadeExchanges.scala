@@ -31,7 +31,6 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
   @volatile private var found: Option[SparkPlan] = None
 
   private val owners = Collections.synchronizedMap(new IdentityHashMap[FilteredScan, Owner])
-
   private val missing = new ConcurrentHashMap[Long, Missing]
 
   // Started by the first look: most waits end before it.

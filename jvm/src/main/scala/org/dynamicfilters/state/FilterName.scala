@@ -1,8 +1,8 @@
 package org.dynamicfilters.state
 
-/** A filter within an execution.
+/** Identifies a filter within an execution.
   *
   * @param run
-  *   of its producer, see [[TopKRef.nextRun]]; 0 for a join. Of a user's filter its generation, 0 where that is not known
+  *   for a TopK, its producer's run (see [[TopKRef.nextRun]]); for a user filter, its generation, 0 if unknown; 0 for a join
   */
 final case class FilterName(filterId: Long, run: Long)
