@@ -126,7 +126,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
         s match {
           case d: DynamicFilterScanExec =>
-            try Option(s.spec.driverRun).foreach(run => FilterHistory.ended(d, run, report.executionId))
+            try Option(s.spec.driverRun).foreach(run => FilterHistory.record(d, run, report.executionId))
             catch { case OwnFailure(e) => logWarning("Dynamic filters: what filters were of use is not remembered", e) }
           case _ =>
         }

@@ -19,20 +19,20 @@ import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 
-/** A key that is collected, or a tuple of keys.
+/** A filter of a [[BuildKeyTapExec]], and the key, or tuple of keys, that the tap collects for it.
   *
   * @param keys
-  *   bound to the tap's output. As the query has them, to be evaluated and to be compared: the canonical form of a sum adds up
-  *   in another order, and that of a higher-order function has no values
+  *   bound to the tap's output. Not canonicalized: the canonical form of a sum adds in another order, and that of a higher-order
+  *   function cannot be evaluated
   */
 final case class KeyTap(ref: JoinRef, keys: Seq[Expression]) {
 
-  /** Whether it collects these keys, for joins that treat their NULLs alike. */
-  def isOf(keys: Seq[Expression], nullsMatch: Seq[Boolean]): Boolean =
+  /** Whether the tap collects these keys, for joins that compare NULLs in the same way. */
+  def collects(keys: Seq[Expression], nullsMatch: Seq[Boolean]): Boolean =
     this.keys == keys && ref.nullsMatch == nullsMatch
 }
 
-/** Collects the keys of a join's build side while they go into its exchange.
+/** Collects the keys of a join's build side below its exchange. [[org.dynamicfilters.plan.JoinPlanner]] inserts it.
   *
   * Each partition reports its keys once, at the end of its rows. A canonicalized tap is its canonicalized child, so that Spark
   * reuses the exchange above as it would without the tap.
@@ -75,10 +75,10 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
     node
   }
 
-  override protected def doPrepare(): Unit = JobNames.ofQuery(session.sparkContext)
+  override protected def doPrepare(): Unit = JobNames.setForQuery(session.sparkContext)
 
   override protected def doExecute(): RDD[InternalRow] = {
-    JobNames.ofQuery(sparkContext)
+    JobNames.setForQuery(sparkContext)
     val rows = child.execute()
     val partitions = rows.getNumPartitions
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
@@ -86,8 +86,8 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
     val show = Settings.showsValues(conf)
     taps.foreach { t =>
       t.ref.state.showValues = show
-      // Before it starts: without partitions it is complete at once. Nor does it matter whether it is given up below.
-      t.ref.state.showWith(new TapShows(sparkContext, executionId, metrics))
+      // Before the state starts, because without partitions it is complete at once.
+      t.ref.state.setMetrics(new TapMetrics(sparkContext, executionId, metrics))
       QueryReports.instance.noteFilter(executionId, session, t.ref.state)
       execution.foreach { id =>
         Executions.instance.open(id).foreach(_.announce(t.ref.state))
@@ -111,7 +111,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
         val offers = TestHooks.current.keys(execution.get, conf, t.ref.state)
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
         sparkContext.register(accumulator)
-        new Collected(t.ref.parts, t.keys, limits, partitions, accumulator)
+        new KeyTapPart(t.ref.parts, t.keys, limits, partitions, accumulator)
       }.toArray
       val counts = TapCounts(longMetric("rows"), longMetric("keyBytes"), longMetric("gaveUp"))
       // The partition index of this RDD, which may differ from the task's.
@@ -130,7 +130,7 @@ object BuildKeyTapExec {
   /** Text of the operator in plans. */
   val Name = "BuildKeys"
 
-  /** Reason: Spark reuses an exchange that runs, or has run, without a tap. */
+  /** Reason: Spark reuses an exchange that has no tap. */
   val RanWithoutTap = "the build side was exchanged before without a tap for this key"
 
   /** Reason: adaptive execution has removed the tap from the plan. */
@@ -168,8 +168,8 @@ object BuildKeyTapExec {
 }
 
 /** The state of a tap's filters as metrics of its operator, summed over the operator's taps. */
-private final class TapShows(sc: SparkContext, executionId: String, metrics: Map[String, SQLMetric])
-    extends JoinState.Shows
+private final class TapMetrics(sc: SparkContext, executionId: String, metrics: Map[String, SQLMetric])
+    extends JoinState.Metrics
     with Logging {
   override def complete(bytes: Int, distinct: Option[Long]): Unit =
     show(Seq(metrics("filterBytes") -> bytes.toLong) ++ distinct.map(metrics("keys") -> _))
@@ -190,7 +190,7 @@ private final case class TapCounts(rows: SQLMetric, bytes: SQLMetric, gaveUp: SQ
 private final class KeyTapIterator(
     rows: Iterator[InternalRow],
     partition: Int,
-    collected: Array[Collected],
+    collected: Array[KeyTapPart],
     counts: TapCounts
 ) extends Iterator[InternalRow]
     with Logging {
@@ -211,7 +211,7 @@ private final class KeyTapIterator(
     more
   }
 
-  /** Each is dropped as soon as it has reported, before the next one sorts its keys. */
+  /** Frees the memory of each collection before the next one sorts its keys. */
   private def finish(done: Array[KeyCollection]): Unit = done.indices.foreach { i =>
     val contribution = done(i).finish(partition)
     counts.bytes += contribution.encoded.length

@@ -71,7 +71,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     case files: FileScanRDD =>
       // Bucketed scans keep their partitions.
       val choice = if (scan.bucketedScan || keepsPartitions) None else chosen(files, accumulator)
-      choice.orElse(FileRuns.of(files)).map(asOne(_))
+      choice.orElse(FileRuns.of(files)).map(asSinglePartition(_))
     case _ => None
   }
 
@@ -110,7 +110,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         None
     }
 
-  /** What earlier applications learned of the files, where the session has a directory for it. */
+  /** Loads what earlier applications learned of the files, if the session has a directory for it. */
   private def useStored(): Unit = {
     val directory = Settings.statsPath(conf)
     if (directory.nonEmpty) {
@@ -147,7 +147,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     i => file => columns(i).get(file.urlEncodedPath)
   }
 
-  // Making a new one takes 1 of the 60 ms of a short query.
+  // Reused, because a new one takes 1 ms.
   private def hadoopConf = spec.reader.fold(HadoopConfAccess.of(scan.relation))(_.conf)
 
   private def ask(splits: Seq[PartitionedFile]): SplitChooser.Ask = { files =>
@@ -159,7 +159,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     checks.isAsListed
   }
 
-  /** What gets no task is counted here. */
+  /** Counts splits that the driver has excluded, which no task sees. */
   private def countLeft(choice: SplitChooser.Choice, pruner: Pruner, accumulator: ScanAccumulator): Unit =
     if (choice.left.nonEmpty || choice.changed > 0) {
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
@@ -194,7 +194,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   override protected def tableName: String = RowFilteredScanExec.nameOf(scan)
   override protected def format: String = RowFilteredScanExec.formatOf(scan)
 
-  override protected def filesTotal: Long = FilteredScan.filesOf(scan)
+  override protected def filesTotal: Long = FilteredScan.fileCount(scan)
   override protected def splitsTotal: Option[Long] = scan.inputRDD match {
     case files: FileScanRDD => Some(files.filePartitions.iterator.map(_.files.length.toLong).sum)
     case _ => None

@@ -32,7 +32,7 @@ trait FilteredScan extends UnaryExecNode {
     * the wait blocks neither the adaptive loop nor a cancellation.
     */
   override protected def doPrepare(): Unit = {
-    JobNames.ofQuery(session.sparkContext)
+    JobNames.setForQuery(session.sparkContext)
     val longest = Settings.get(conf, Settings.JoinWaitTimeout)
     val waits = joinFilters
       .map { case (ref, place) => JoinWait(ref, place.waits.millis(longest), place.waits.endsAtStart) }
@@ -40,7 +40,7 @@ trait FilteredScan extends UnaryExecNode {
     val execution = TaskFilters.executionId(session.sparkContext)
     execution.foreach(JoinWaits.scanStarted(_, joinFilters.map(_._1)))
     if (waits.nonEmpty && execution.isDefined) {
-      val made = MadeExchanges.of(execution.get)
+      val made = MadeExchanges.ofExecution(execution.get)
       JoinWaits.await(execution.get, waits, made.look(this, _), longestInBroadcast) match {
         // A scan that fills a cached table does not wait: other queries read that table, too. Nor does a scan that is not known to
         // belong to this query.
@@ -73,7 +73,7 @@ object FilteredScan {
   val Name = "DynamicFilterScan"
 
   /** Number of files that a scan reads without filters. */
-  def filesOf(scan: FileSourceScanExec): Long = scan.inputRDD match {
+  def fileCount(scan: FileSourceScanExec): Long = scan.inputRDD match {
     case f: FileScanRDD =>
       f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
     case _ => 0L

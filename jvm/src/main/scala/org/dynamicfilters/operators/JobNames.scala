@@ -17,7 +17,7 @@ private[operators] object JobNames extends Logging {
   private val (shortForm, longForm) = ("callSite.short", "callSite.long")
 
   /** Sets the name unless there is one: PySpark names its actions. */
-  def ofQuery(sc: SparkContext): Unit =
+  def setForQuery(sc: SparkContext): Unit =
     try
       if (JoinWaits.isSubmitting && sc.getLocalProperty(shortForm) == null)
         TaskFilters.executionId(sc).flatMap(QueryReports.instance.find).foreach { query =>

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Un
 import org.dynamicfilters.filter.{KeyCollector, KeyCost, KeyLimits, KeyPartial, TupleCollector, TuplePart}
 import org.dynamicfilters.state.{KeyContribution, ResultItems}
 
-/** What a task needs to collect one key, or the tuples of several. */
-private[operators] final class Collected(
+/** One filter of a [[BuildKeyTapExec]] in the form that its tasks get. */
+private[operators] final class KeyTapPart(
     parts: IndexedSeq[TuplePart],
     keys: Seq[Expression],
     limits: KeyLimits,
@@ -20,7 +20,7 @@ private[operators] final class Collected(
   }
 }
 
-/** One key, or the tuples of several, in one task. */
+/** Collects one key, or tuples of several, in one task, and reports them at its end. */
 private[operators] sealed abstract class KeyCollection(
     keys: Seq[Expression],
     mostBytes: Long,

@@ -14,36 +14,34 @@ import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.state.{Executions, JoinRef}
 
-/** The exchanges that adaptive execution has made for a query so far, those of its subqueries and of cached tables included.
+/** The exchanges that adaptive execution has made for a query so far, including those of subqueries and cached tables. While a
+  * scan waits for a filter, [[FilteredScan]] looks here whether the filter's tap can still run.
   *
-  * It uses one of them instead of an equal one that it comes to. Main query and subqueries are planned apart, so the one that it
-  * uses may have no tap. If that one's rows are there already, it leaves no trace in the plan (Spark 4.1 to 4.3:
-  * `AdaptiveSparkPlanExec.createNonResultQueryStages` does not count it as a new stage): what is planned next has the exchange
-  * with its tap again, which never runs.
+  * Adaptive execution reuses an equal exchange that it has made. Main query and subqueries are planned separately, so the reused
+  * exchange may have no tap. If it is materialized already, re-planning does not show the reuse (Spark 4.1 to 4.3:
+  * `AdaptiveSparkPlanExec.createNonResultQueryStages` does not count it as a new stage): the next plan has the exchange with its
+  * tap again, which never runs.
   */
 private[operators] final class MadeExchanges(executionId: Long) extends Logging {
   import MadeExchanges._
 
-  // As long as it runs Spark knows it.
+  // Spark knows running executions only.
   private val query = Option(SQLExecution.getQueryExecution(executionId))
 
   @volatile private var found: Option[SparkPlan] = None
 
   private val owners = Collections.synchronizedMap(new IdentityHashMap[FilteredScan, Owner])
-
-  // By filter, since when its tap is in no plan, and when the plans were looked at last.
   private val missing = new ConcurrentHashMap[Long, Missing]
 
-  // With the first look: most waits are over before.
+  // Started by the first look: most waits end before it.
   private lazy val search: Unit = find()
 
-  /** Gives a filter up, or takes another one over, if an exchange without its tap is used instead of that of its build side;
-    * gives it up if its tap has gone from the plan.
+  /** Disables a filter whose tap will not run, or lets it follow the filter of the exchange that Spark reuses instead.
     *
     * @param scan
-    *   of a stage that is held back for it
+    *   a scan that waits for the filter
     * @return
-    *   whether to wait on: not where the scan's plan is not known, so that nothing would ever be found
+    *   whether to wait on: false if the plan of the scan is not found, so that nothing would ever end the wait
     */
   def look(scan: FilteredScan, ref: JoinRef): Boolean =
     try {
@@ -65,29 +63,28 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     used(ref, owner.context.stageCache) match {
       case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(BuildKeyTapExec.PlannedAway)
       case Used.Own =>
-      case Used.Like(tap) => ref.state.follow(tap.ref.state)
+      case Used.Equal(tap) => ref.state.follow(tap.ref.state)
       case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
     }
 
-  /** Whether the scan is known to be of this query alone, and not of a cached table that is being filled, which others than
-    * this query may read.
+  /** Whether the scan belongs to this query alone, and not to a cached table that other queries may read too.
     *
-    * Only when the query has ended, because it may not have a plan before.
+    * Asked only after the query has ended, because it may not have a plan before.
     */
   def isOwn(scan: FilteredScan): Boolean =
     try query.exists(q => plans(q.executedPlan, cached = false).exists(isStageOf(scan, _)))
     catch { case OwnFailure(_) => false }
 
-  // As Spark looks: before it makes a stage of an exchange, and after.
+  // Looks up the exchange in the stage cache, as Spark does before and after it makes a stage of it.
   private def used(ref: JoinRef, stages: Stages): Used = {
     val stageMade = ref.stageMade
     Option(ref.exchange).flatMap(e => stages.get(e.canonicalized)) match {
-      // Exchanges are not to be used again: then Spark notes none.
+      // Exchange reuse is off, so Spark keeps no stage cache.
       case _ if stages.isEmpty => Used.NotYet
       case Some(stage) =>
         BuildKeyTapExec.under(stage).flatMap(_.taps.find(_.ref == ref)) match {
           case Some(tap) if tap.ref eq ref => Used.Own
-          case Some(tap) => Used.Like(tap)
+          case Some(tap) => Used.Equal(tap)
           case None => Used.Untapped
         }
       case None if stageMade == 0 || System.nanoTime() - stageMade < EntryNanos => Used.NotYet
@@ -97,10 +94,10 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     }
   }
 
-  /** Whether no plan has a tap of the filter any more.
+  /** Whether no plan has a tap of the filter any more, at two looks: a plan may be replaced between reading two of its parts.
     *
-    * A plan that turns out to be empty loses its stages, and so the rule does not see that one of them waits. Another plan of
-    * the query may use that stage's exchange nevertheless. Twice, because a plan is replaced while others look at it.
+    * Adaptive execution drops the stages of a plan that turns out empty, so the planner rule does not see that one of them waits.
+    * Another plan of the query may still use the stage's exchange.
     */
   private def isGone(ref: JoinRef, whole: SparkPlan): Boolean = {
     val now = System.nanoTime()
@@ -112,8 +109,8 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     }
   }
 
-  /** On a thread of its own: a plan that is asked for while it is made blocks whoever asks, and the thread that makes it may be
-    * waiting for us.
+  /** Asks for the executed plan in a separate thread: that blocks while another thread makes the plan, which may wait for this
+    * one.
     */
   private def find(): Unit = {
     val finder = new Thread(
@@ -129,60 +126,59 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
 
 private[operators] object MadeExchanges {
 
-  /** Whose stage a scan is in, once that is known, and since when it is looked for, as `System.nanoTime`. */
+  /** The adaptive plan of a scan, once it is found, and the start of the search, as `System.nanoTime`. */
   private final class Owner {
     val since: Long = System.nanoTime()
     @volatile var plan: Option[AdaptiveSparkPlanExec] = None
   }
 
-  /** As `System.nanoTime`. */
+  /** Since when the tap of a filter is in no plan, and when the plans were looked at last, as `System.nanoTime`. */
   private final case class Missing(since: Long, looked: Long)
 
-  /** How long the plan of a scan is looked for. A plan may run under the id of a query that it is no part of: that of a streaming
-    * batch, which its function's threads inherit.
+  /** How long the plan of a scan is looked for. A scan may run under the id of a query that does not contain it: threads of a
+    * streaming batch's function inherit the id of the batch.
     */
   private val UnknownNanos = TimeUnit.MILLISECONDS.toNanos(100)
 
-  /** How often the plans are looked at: that takes up to a millisecond. */
+  /** Time between two looks at the plans, each of which takes up to a millisecond. */
   private val GoneNanos = TimeUnit.MILLISECONDS.toNanos(100)
 
   /** By the canonical form of their exchanges. */
   private type Stages = Map[SparkPlan, ExchangeQueryStageExec]
 
-  /** Which exchange stands for that of a build side. */
+  /** What Spark uses as the exchange of a build side. */
   private sealed trait Used
   private object Used {
 
-    /** Its turn has not come. */
+    /** None yet. */
     case object NotYet extends Used
-
     case object Own extends Used
 
-    /** One whose tap collects the same keys. */
-    final case class Like(tap: KeyTap) extends Used
+    /** An equal exchange whose tap collects the same keys. */
+    final case class Equal(tap: KeyTap) extends Used
 
-    /** One without a tap for these keys: they will not be collected. */
+    /** An equal exchange without a tap for these keys. */
     case object Untapped extends Used
   }
 
-  /** From the last rule over a stage's plan until Spark has noted the stage, more than enough. A pause beyond that costs a
-    * filter, nothing else.
+  /** Upper limit for the time between the last rule over a stage's plan and its entry in the stage cache. If a pause makes it
+    * longer, the filter is disabled.
     */
   private val EntryNanos = TimeUnit.MILLISECONDS.toNanos(50)
 
-  /** Of an execution that runs. */
-  def of(executionId: Long): MadeExchanges =
+  /** The exchanges of a running execution. */
+  def ofExecution(executionId: Long): MadeExchanges =
     Executions.instance
       .attach(executionId, MadeExchanges)(new MadeExchanges(executionId))
       .getOrElse(new MadeExchanges(executionId))
 
-  /** All of a plan as it is now, in stages and in subqueries, each node once: a chain of cached tables that are used twice each
-    * would have exponentially many.
+  /** All operators of a plan as it is now, including stages and subqueries. Each node once: in a chain of cached tables, each used
+    * twice, the number of paths is exponential.
     *
     * @param cached
-    *   whether plans of cached tables are, which have exchanges of their own
+    *   whether to include plans of cached tables
     * @param initial
-    *   whether what an adaptive plan was at first is: what has gone from one that turned out empty may still run
+    *   whether to include initial adaptive plans: stages that are gone from an empty plan may still run
     */
   private def all(plan: SparkPlan, cached: Boolean, initial: Boolean): Iterator[SparkPlan] = {
     val seen = Collections.newSetFromMap(new IdentityHashMap[SparkPlan, java.lang.Boolean])
@@ -201,9 +197,7 @@ private[operators] object MadeExchanges {
   private def plans(p: SparkPlan, cached: Boolean): Iterator[AdaptiveSparkPlanExec] =
     all(p, cached, initial = true).collect { case a: AdaptiveSparkPlanExec => a }
 
-  /** Whether a scan is in a stage of a plan. Spark notes a stage before it runs, or, where exchanges are not to be used again,
-    * has it in its plan.
-    */
+  /** Whether a scan is in a stage of a plan: in the stage cache, or, without exchange reuse, in the plan itself. */
   private def isStageOf(scan: FilteredScan, a: AdaptiveSparkPlanExec): Boolean = {
     def in(stage: QueryStageExec) = stage.plan.exists(_ eq scan)
     a.context.stageCache.valuesIterator.exists(in) || a.executedPlan.exists {
@@ -212,8 +206,8 @@ private[operators] object MadeExchanges {
     }
   }
 
-  /** Whether a plan, as it is now, has a tap of the filter, or one that the filter may come to follow: by its hash, because
-    * whoever compares filters ties them to each other.
+  /** Whether a plan has a tap of the filter, or of an equal one that it may follow later. Compares hashes, because comparing two
+    * filters by `==` restricts both from then on (see `compared` in [[JoinRef]]).
     */
   private def hasTap(p: SparkPlan, ref: JoinRef): Boolean = {
     def isOf(tap: KeyTap) = (tap.ref eq ref) || (tap.ref.hash == ref.hash && !tap.ref.state.hasBegun)

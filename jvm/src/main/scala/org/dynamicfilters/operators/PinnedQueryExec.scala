@@ -29,10 +29,10 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   @transient @volatile private var normalized: LogicalPlan = _
   @transient private lazy val begun, shown = new RecentIds(most = 1000)
 
-  // Executions hold their plans by it.
+  // Key of the plans that executions hold.
   @transient private lazy val plans = new Object
 
-  /** The query as it is planned now. In a task, where an expression may bring its subquery's plan along, as it was first. */
+  /** The newest plan of the query. In a task (expressions bring the plans of their subqueries along), the first plan. */
   def current: SparkPlan = if (now == null) first else now
 
   // Replaced when the query is planned again, so that Spark shows the plan that ran.
@@ -52,10 +52,11 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       .flatMap(id => Option(SQLExecution.getQueryExecution(id)))
       .filter(_.executedPlan eq this)
 
-  /** At the start of an execution only: Spark Connect asks for metrics at its end too. One that fails is tried again.
+  /** Plans the query again if its pinned generations are outdated, once at the start of each execution (Spark Connect calls
+    * `metrics` at the end too). After a failure the next call tries again.
     *
     * @return
-    *   the plan of this execution: another one may begin in another thread, and plan the query anew
+    *   the plan of this execution; others in other threads may have other plans
     */
   private def refresh(): SparkPlan = (for {
     id <- TaskFilters.executionId(sparkContext)
@@ -66,7 +67,7 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       val outdated = DynamicFilterPredicate.pinnedIn(normalized).exists { p =>
         !UserFilters.current(p.sessionId, p.name).exists(p.pin.contains)
       }
-      // A batch of a stream is planned just before it is executed, and with what its state needs.
+      // Not for batches of a stream, which have a subclass: Spark plans them right before execution, with their state.
       if (outdated && query.getClass == classOf[QueryExecution]) planAnew(query)
       begun.add(id)
       Executions.instance.attach(id, plans)(now)
@@ -87,17 +88,17 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
       normalized = fresh.normalized
       forgetRdds(query, doExecute())
     } catch {
-      // Spark does not let everything that is asked of a plan fail. Others that have begun have a plan.
+      // Spark does not expect failures here everywhere, so executions that have begun keep their plan.
       case NonFatal(e) =>
         forgetRdds(query, TaskFilters.executionId(sparkContext).flatMap(ranIn).getOrElse(throw e).execute())
         throw e
     }
 
-  /** Spark keeps the RDD of a plan and of a query. */
+  /** Replaces the RDDs that Spark caches in the plan and in the query. */
   private def forgetRdds(query: QueryExecution, fresh: => RDD[InternalRow]): Unit =
     QueryAccess.replaceRdds(this, fresh, query)(new SQLExecutionRDD(execute(), query.sparkSession.sessionState.conf))
 
-  /** Tells Spark's UI of the plan that runs, where it may know another one. */
+  /** Sends Spark's UI the plan that runs, if it differs from the first. */
   private def show(): Unit = for {
     query <- executing
     id <- TaskFilters.executionId(sparkContext)
@@ -111,13 +112,13 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
     if isNew
   } QueryAccess.postPlan(sparkContext, id, query, PinnedQueryExec.over(plan))
 
-  /** What Spark reads of the plan at the start of each execution, also where only the query's RDD is used. */
+  /** Spark's first call at the start of each execution, also if it uses only the query's RDD. */
   override def metrics: Map[String, SQLMetric] = {
     refresh()
     Map.empty
   }
 
-  /** Spark's first call of an action. */
+  /** Spark's first call in an action. */
   override def resetMetrics(): Unit = {
     refresh()
     show()

@@ -20,7 +20,7 @@ import org.dynamicfilters.tables.FormatName
   * splits that can match ([[SourceScan]]).
   *
   * @param spec
-  *   of another scan than one of files its ordinals are positions in the child's output; it has no partition columns then
+  *   for file scans as usual; for other scans, ordinals are positions in the child's output, and there are no partition columns
   * @param child
   *   Spark's scan
   * @param keepsPartitions
@@ -48,7 +48,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
   override protected def tableName: String = RowFilteredScanExec.nameOf(child)
   override protected def format: String = RowFilteredScanExec.formatOf(child)
   override protected def filesTotal: Long = child match {
-    case f: FileSourceScanExec if f.relation.fileFormat.isInstanceOf[OtherFileFormat] => FilteredScan.filesOf(f)
+    case f: FileSourceScanExec if f.relation.fileFormat.isInstanceOf[OtherFileFormat] => FilteredScan.fileCount(f)
     case _ => source.fold(0L)(_.files)
   }
 
@@ -69,9 +69,9 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
       inRuns.fold(batches) { case (scan, files) => FileRows.batches(scan, files.asInstanceOf[RDD[ColumnarBatch]]) }
     }
 
-  // Number of consecutive files of one partition that are skipped.
+  // For file scans, an RDD that can skip runs of consecutive files in a partition.
   private def inRuns: Option[(FileSourceScanExec, RDD[InternalRow])] = child match {
-    case f: FileSourceScanExec => FileRuns.of(f.inputRDD).map(f -> asOne(_))
+    case f: FileSourceScanExec => FileRuns.of(f.inputRDD).map(f -> asSinglePartition(_))
     case _ => None
   }
 
@@ -79,10 +79,10 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
     val rows = execute(source.fold(child)(_.filtered))
     val accumulator = startRun()
     source.foreach(s => countLeft(s.left, accumulator))
-    tracked(asOne(rows), accumulator)
+    tracked(asSinglePartition(rows), accumulator)
   }
 
-  /** What gets no task is counted here. */
+  /** Counts splits that the driver has excluded, which no task sees. */
   private def countLeft(left: Int, accumulator: ScanAccumulator): Unit = if (left > 0) {
     val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
     report.add(Splits, left.toLong)

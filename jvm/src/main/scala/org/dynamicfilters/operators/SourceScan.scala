@@ -40,10 +40,10 @@ private[operators] final class SourceScan(
     try {
       // Before the source gets the filters: it still has all its files.
       val bounds = if (SourceScan.mayChoose(scan)) SplitBounds.forScan(scan.scan, spec) else None
-      // As Spark's own: of all files. Iceberg reads a table of Parquet and ORC in rows, and what a filter leaves of it may be
-      // Parquet only, of which its factory would make batches.
+      // For all files, as in Spark's scan. Iceberg reads a table of Parquet and ORC files in rows. After filtering there may be
+      // Parquet files only, for which its factory would make batches.
       val factory = scan.readerFactory
-      val predicates = SourceScan.taken(scan).flatMap(predicatesOf)
+      val predicates = SourceScan.runtimeFilterColumns(scan).flatMap(predicatesOf)
       if (predicates.nonEmpty) {
         scan.scan.asInstanceOf[SupportsRuntimeV2Filtering].filter(predicates.toArray)
         // Spark's own pruning happens later, so the splits that it leaves out are not known here.
@@ -79,7 +79,7 @@ private[operators] final class SourceScan(
     val tasks = SplitChooser.Tasks(scan.session.sparkContext.defaultParallelism, scan.conf.filesOpenCostInBytes)
     val choice = SourceChooser.choose(parts, spec, pruner, keepsPartitions, tasks)
     left = choice.left
-    // One partition stays one.
+    // The plan relies on a single partition.
     if (scan.outputPartitioning == SinglePartition) Seq(new SourceSplit(choice.splits.flatMap(_.parts).toIndexedSeq))
     else choice.splits
   }
@@ -98,7 +98,7 @@ private[operators] final class SourceScan(
 object SourceScan {
 
   /** The columns on which the source accepts runtime filters. */
-  def taken(scan: BatchScanExec): Seq[String] = scan.scan match {
+  def runtimeFilterColumns(scan: BatchScanExec): Seq[String] = scan.scan match {
     // MERGE, UPDATE and DELETE check for conflicts in the files that their scan has planned.
     case s: SupportsRuntimeV2Filtering
         if mayChoose(scan) && !TableAccess.isChanged(scan.table) && !SharedSources.has(s) =>

@@ -26,13 +26,13 @@ trait SpecScan extends FilteredScan {
   /** Number of splits that the scan would read without filters, if known. */
   protected def splitsTotal: Option[Long] = None
 
-  /** What of a task's report becomes a metric of the operator. */
+  /** The counters of task reports that become metrics of the operator. */
   protected def counted: Seq[SpecScan.Counted]
 
   /** Whether the operator counts the child's output rows, because the reader does not. */
   protected def countsRows: Boolean = false
 
-  /** The execution has ended and somebody wants all numbers: counts what is in files that it left unopened. */
+  /** Counts the contents of files that were never opened. Called after the execution, when a report is read. */
   def countUnopened(executionId: Long): Unit = ()
 
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
@@ -40,7 +40,7 @@ trait SpecScan extends FilteredScan {
   /** Whether filters may drop rows of a batch. */
   protected def testsBatches: Boolean = spec.testsBatches
 
-  // Spark compiles code against these vector classes. Batches that lost rows have others.
+  // Generated code depends on these vector classes. Batches with dropped rows have other ones.
   override def vectorTypes: Option[Seq[String]] = if (testsBatches) None else child.vectorTypes
 
   override protected def filterIds: Seq[Long] = spec.filterIds
@@ -51,12 +51,12 @@ trait SpecScan extends FilteredScan {
        |Filters: ${spec.describe}
        |""".stripMargin
 
-  /** Join filters that are complete now, by column, then by tuple of columns. Of their build sides' types: columns of several
-    * types may have one filter, and a process keeps what has travelled once.
+  /** Join filters that are complete now, by column, then by tuple of columns. In the types of their build sides, so that one
+    * filter on columns of several types is sent once.
     */
   @transient private lazy val ready: IndexedSeq[Option[NamedFilter]] = FilteredScan.complete(spec.filterRefs)
 
-  /** Of these, and of users' filters, which travel with the spec; of the types of the scan's columns. */
+  /** A pruner with these filters and user filters, in the types of the scan's columns. */
   protected def pruner: Pruner = new Pruner(
     spec.columns,
     spec.columns.zip(ready).map { case (column, f) =>
@@ -70,7 +70,7 @@ trait SpecScan extends FilteredScan {
   /** Coalesces to one partition if the plan relies on that, as Spark's own scan does. Since Spark 4.3 a scan of one small file may
     * claim a single partition (`spark.sql.optimizer.singleTaskExecution.enabled`), and then no exchange collects its splits.
     */
-  protected def asOne[T: ClassTag](rdd: RDD[T]): RDD[T] =
+  protected def asSinglePartition[T: ClassTag](rdd: RDD[T]): RDD[T] =
     if (outputPartitioning != SinglePartition) rdd
     else
       rdd.getNumPartitions match {
@@ -79,7 +79,7 @@ trait SpecScan extends FilteredScan {
         case _ => rdd.coalesce(1)
       }
 
-  /** The child's RDD, in tasks that have the filters. */
+  /** The child's RDD with tasks that get the filters. */
   protected def tracked[T: ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics
     val counts = counted.map(c => (c.plus.id, c.minus.map(_.id), m(c.metric)))
@@ -107,7 +107,7 @@ trait SpecScan extends FilteredScan {
 
   /** Starts the scan's run and adds it to the reports. */
   protected def startRun(): ScanAccumulator = {
-    JobNames.ofQuery(sparkContext)
+    JobNames.setForQuery(sparkContext)
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     val complete = spec.joins.map(_._1).filter(_.state.current.isDefined)
@@ -149,10 +149,6 @@ trait SpecScan extends FilteredScan {
 
 object SpecScan {
 
-  /** @param minus
-    *   what is taken off
-    * @param metric
-    *   of the operator, by name
-    */
+  /** A metric of the operator as `plus - minus` of a report's counters. */
   final case class Counted(plus: ScanCounter.Value, minus: Option[ScanCounter.Value], metric: String)
 }

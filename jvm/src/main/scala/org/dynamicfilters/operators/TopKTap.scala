@@ -12,9 +12,9 @@ import org.dynamicfilters.state._
 /** One filter of a tap, in the form that its tasks get. */
 private[operators] final case class TopKTapPart(ref: TopKRef, run: Long, key: Int, accumulator: TopKAccumulator)
 
-/** Creates a tap in each task. Public because generated code uses it, as it uses [[TopKTap]]. */
+/** Creates a tap in each task. Public, as [[TopKTap]], because generated code uses it. */
 final class TapSource extends Serializable {
-  // None if all rows pass uncounted.
+  // None if the tap is disabled: all rows pass uncounted.
   private var parts: Option[Array[TopKTapPart]] = None
   private var snapshots: TapSnapshots = _
   private var output, dropped: SQLMetric = _
@@ -46,7 +46,7 @@ final class TapSource extends Serializable {
       started.foreach { case (task, part) =>
         context.addTaskCompletionListener[Unit](TopKTap.ended(_, task, part, if (alone) dropped else null))
       }
-      // There is no bound without a running execution. Then every row is needed.
+      // Without a running execution there are no bounds, and every row is needed.
       val used = if (started.length == parts.length) started else Nil
       val tap = new TopKTap(used.map(_._1).toArray, used.map(_._2.key).toArray, if (alone) null else dropped)
       context.addTaskCompletionListener[Unit](_ => output += tap.count)
@@ -91,10 +91,10 @@ final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int]
     tasks.length == 0 || tasks(i).asInstanceOf[LongTaskTopK].accept(key)
 
   /** Filters an iterator of rows, outside of generated code. */
-  private[operators] def ofRows: InternalRow => Boolean =
+  private[operators] def rowFilter: InternalRow => Boolean =
     if (tasks.length == 0) handsOnAll
     else {
-      val accepting = tasks.zip(keys).map { case (t, key) => TopKTap.ofRow(t, key) }
+      val accepting = tasks.zip(keys).map { case (t, key) => TopKTap.keyTest(t, key) }
       if (accepting.length == 1) { r => handsOn(accepting.head(r)) }
       else { r =>
         var needed = false
@@ -110,10 +110,10 @@ final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int]
 private[operators] object TopKTap {
   private val MostReportedBytes = 4096
 
-  /** Whether generated code has values of the type in one of the classes that `accepts` takes. Decimals may have another scale
-    * there than their type says.
+  /** Whether generated code can call `accepts` with values of the type. Not with decimals, whose scale there may differ from
+    * their type's.
     */
-  def takes(dataType: DataType): Boolean = dataType match {
+  def supportsCodegen(dataType: DataType): Boolean = dataType match {
     case _: DecimalType => false
     case StringType | BinaryType => true
     case other => KeyDomain.of(other).isRight
@@ -137,7 +137,7 @@ private[operators] object TopKTap {
     part.accumulator.add(TopKSeen(execution, SparkEnv.get.executorId, bound.generation, encoded.orNull, first))
   }
 
-  def ofRow(task: TaskTopK, key: Int): InternalRow => Boolean = task match {
+  def keyTest(task: TaskTopK, key: Int): InternalRow => Boolean = task match {
     case t: LongTaskTopK => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.longFromRow(r, key))
     case t: ObjectTaskTopK =>
       t.domain.dataType match {

@@ -12,7 +12,9 @@ import org.dynamicfilters.report.{QueryReports, TopKRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 
-/** Learns the bound of the TopK or aggregate above it. Counts the rows that pass, and drops rows that cannot be among the best.
+/** Learns the bound of the TopK or aggregate above it: counts the rows that pass, and drops rows that cannot be among the best.
+  * [[org.dynamicfilters.plan.TopKPlanner]] inserts it.
+  *
   *
   * Dropping a row here saves the copy that Spark's TopK makes of each row, even if no scan below can be filtered further.
   *
@@ -21,7 +23,7 @@ import org.dynamicfilters.state._
   * @param keys
   *   by filter, ordinal of the key in the child's output
   * @param columns
-  *   for reports, the scans' names of the key; of several filters, a name for each
+  *   for reports, the names of the key in scans; with several filters, one name for each
   */
 case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[String], child: SparkPlan)
     extends UnaryExecNode
@@ -47,28 +49,28 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   override protected def doExecute(): RDD[InternalRow] = {
     val (rows, tap) = (started(child.execute())(Seq(_)), source)
     // The partition index of this RDD, which may differ from the task's: see TaskFilters.start.
-    new MappedRDD(rows, (partition, it: Iterator[InternalRow]) => new NeededRows(it, tap.start(partition).ofRows))
+    new MappedRDD(rows, (partition, it: Iterator[InternalRow]) => new NeededRows(it, tap.start(partition).rowFilter))
   }
 
-  // Outside of generated code it needs rows, which are made of what it may drop.
+  // Without code generation, Spark would make row objects that the tap then drops.
   override def supportCodegen: Boolean = child match {
-    case c: CodegenSupport => c.supportCodegen && keys.forall(k => TopKTap.takes(output(k).dataType))
+    case c: CodegenSupport => c.supportCodegen && keys.forall(k => TopKTap.supportsCodegen(output(k).dataType))
     case _ => false
   }
 
   override def inputRDDs(): Seq[RDD[InternalRow]] = started(child.asInstanceOf[CodegenSupport].inputRDDs())(identity)
 
   override protected def doProduce(ctx: CodegenContext): String = {
-    // A union asks its branches for their RDDs here already, since Spark 4.3: what is below belongs to this run then.
+    // Before the child, so that scans below belong to this run: since Spark 4.3, a union makes its branches' RDDs here.
     runs
-    // The operator's name has an id.
+    // Replaces the operator's name, which has an id and would defeat the cache of generated code.
     ctx.freshNamePrefix = "dynamicFilter"
     val from = ctx.addReferenceObj("tapSource", source)
     variable = ctx.addMutableState(classOf[TopKTap].getName, "tap", v => s"$v = $from.start(partitionIndex);")
     child.asInstanceOf[CodegenSupport].produce(ctx, this)
   }
 
-  // The keys are evaluated below: where all columns are asked for, Spark names a function by the operator.
+  // doConsume evaluates the keys itself. With used inputs, Spark would name a function by the operator.
   override def usedInputs: AttributeSet = AttributeSet.empty
 
   /** Drops rows inside the generated loop, before a row object is built. */
@@ -88,8 +90,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
      """.stripMargin
   }
 
-  // Spark executes an operator once and keeps its RDD, so there is one run, and one source, which generated code has before it
-  // is filled.
+  // One run: Spark executes an operator once and keeps its RDD. Generated code gets the source before it is filled.
   @transient private lazy val runs = filters.map(_.nextRun())
   @transient private val source = new TapSource
 

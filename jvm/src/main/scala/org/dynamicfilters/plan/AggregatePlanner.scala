@@ -9,19 +9,19 @@ import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.state.{Producer, TopKRef, TopKSpec}
 
-/** Makes min and max without grouping producers: a value that is not better than the best so far cannot matter.
+/** Makes aggregates without grouping (min, max, min_by, max_by) producers. [[DynamicFilterRule]] calls it.
   *
-  * A min is a TopK of one row. All or nothing: every aggregate of the node must be a min, max, min_by or max_by by a plain
-  * column. A row matters if it matters to one of them, so the filters of several columns are alternatives.
+  * A min is a TopK of one row. Every aggregate of the node must be one of these four, by a plain column: a row is needed if
+  * any of them needs it, so the filters of several columns are joined by OR.
   */
 object AggregatePlanner {
 
-  /** Whether the operator sees the query's rows, and asks for a min or max among other things. */
+  /** Whether the operator reads input rows (not buffers of a partial aggregate), and has a min or max. */
   def isCandidate(a: BaseAggregateExec): Boolean =
     a.aggregateExpressions.forall(e => e.mode == Partial || e.mode == Complete) &&
       a.aggregateExpressions.exists(e => extremum(e.aggregateFunction).isDefined)
 
-  /** The columns that are asked for, for reports. */
+  /** The columns of its min and max, for reports. */
   def columns(a: BaseAggregateExec): Seq[String] =
     a.aggregateExpressions.flatMap(e => extremum(e.aggregateFunction)).flatMap(_.key.references.map(_.name)).distinct
 
@@ -32,7 +32,7 @@ object AggregatePlanner {
     val input = a.child
     for {
       _ <- Either.cond(a.groupingExpressions.isEmpty, (), "min and max of each group need a bound for each group")
-      wanted <- Traverse(a.aggregateExpressions)(of).map(merge)
+      wanted <- Traverse(a.aggregateExpressions)(wantedBy).map(merge)
       _ <- Either.cond(
         wanted.size <= MaxBounds || input.exists(ScanHint.on(_).contains(ScanHint.Use)),
         (),
@@ -49,13 +49,13 @@ object AggregatePlanner {
     } yield done
   }
 
-  /** Above it each row is compared so often, and each bound leaves so few row groups out, that nothing is won. */
+  /** With more bounds, comparing each row costs more than the few excluded row groups save. */
   private val MaxBounds = 8
 
   private final case class Extremum(key: Expression, ascending: Boolean, tiesFree: Boolean)
   private final case class Wanted(column: AttributeReference, ascending: Boolean, tiesFree: Boolean)
 
-  // Of rows with equal keys Spark's min_by and max_by return whichever comes last. So all of them pass.
+  // Spark's min_by and max_by return the last of several rows with equal keys, so all of these rows must pass.
   private def extremum(f: AggregateFunction): Option[Extremum] = f match {
     case m: Min => Some(Extremum(m.child, ascending = true, tiesFree = true))
     case m: Max => Some(Extremum(m.child, ascending = false, tiesFree = true))
@@ -64,7 +64,7 @@ object AggregatePlanner {
     case _ => None
   }
 
-  private def of(e: AggregateExpression): Either[String, Wanted] = {
+  private def wantedBy(e: AggregateExpression): Either[String, Wanted] = {
     val name = e.aggregateFunction.prettyName
     for {
       x <- extremum(e.aggregateFunction).toRight(s"$name needs every row")
@@ -72,7 +72,7 @@ object AggregatePlanner {
       _ <- Either.cond(!e.isDistinct, (), s"$name is DISTINCT")
       column <- x.key match {
         case a: AttributeReference => Right(a)
-        case other => Left(s"the aggregated column is computed: ${ExpressionText.of(other)}")
+        case other => Left(s"the aggregated column is computed: ${ExpressionText.withoutValues(other)}")
       }
     } yield Wanted(column, x.ascending, x.tiesFree)
   }

@@ -6,37 +6,37 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 
-/** What is expected of the keys that a build side collects, which is what goes into its exchanges.
+/** Estimates the rows that enter a build side's first exchange, where the tap collects their keys. [[JoinPlanner]],
+  * [[JoinSides]] and [[WaitPlanner]] use it.
   *
-  * A condition that comes after them, as HAVING does after an aggregate, leaves fewer rows for the join, but not for the
-  * filter: TPC-H's query 18 once collected 1.5M order keys for a HAVING that leaves 57 of them.
+  * A condition above that exchange (HAVING) reduces the rows of the join, not the keys of the filter: TPC-H q18 has 1.5M keys
+  * below a HAVING that leaves 57.
   *
-  * Filters that come from joins above leave rows out of the build side as conditions do: of TPC-DS's query 95, three dimensions
-  * leave 147 of the 719,384 rows of `web_sales` whose order numbers filter the two other scans of that table.
+  * Filters of other joins reduce the build side as conditions do: in TPC-DS q95, three dimensions leave 147 of the 719,384
+  * rows of `web_sales` whose order numbers filter two other scans of that table.
   */
 object BuildEstimates {
 
   /** @return
     *   None if nothing is known of the side
     */
-  def of(build: SparkPlan): Option[Estimate] = below(build, build).orElse(planned(build))
+  def estimate(build: SparkPlan): Option[Estimate] = below(build, build).orElse(planned(build))
 
-  private def planned(side: SparkPlan): Option[Estimate] = JoinSides.logical(side).map(Estimates.of)
+  private def planned(side: SparkPlan): Option[Estimate] = JoinSides.logical(side).map(Estimates.estimate)
 
-  /** None without an exchange.
+  /** None if there is no exchange.
     *
     * @param whole
-    *   the build side: what joins within it leave out is known of these
+    *   the build side: the estimates of joins within it include their filters already
     */
   private def below(plan: SparkPlan, whole: SparkPlan): Option[Estimate] = plan match {
     case e: Exchange => planned(e.children.head).map(narrowed(_, e.children.head, whole))
     case q: ExchangeQueryStageExec =>
-      // What has run is known.
+      // A finished stage has exact statistics.
       planned(q).map(e => if (q.isMaterialized) e else narrowed(e, q.plan, whole))
     case _: SortExec | _: FilterExec | _: ProjectExec | _: AQEShuffleReadExec | _: BaseAggregateExec =>
       below(plan.children.head, whole)
     case j: BaseJoinExec =>
-      // Each side once: joins lie below joins.
       (below(j.left, whole), below(j.right, whole)) match {
         case (None, None) => None
         case (left, right) =>
@@ -51,7 +51,7 @@ object BuildEstimates {
     if (filters.isEmpty) estimate
     else {
       val within = BuildSides.taps(whole).map(_.ref.id).toSet
-      // The keys of one build side, and their tuples, leave out the same rows.
+      // Filters of one build side, by keys and by their tuples, exclude the same rows: they count once.
       val outside = filters
         .filterNot(f => within.contains(f.id))
         .distinctBy(_.build)

@@ -22,7 +22,9 @@ import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap}
 import org.dynamicfilters.state.JoinRef
 
-/** Finds the place under a join's build side where its keys are collected: the first exchange. */
+/** Finds the first exchange of a join's build side, and puts the tap below it that collects the keys. [[JoinPlanner]] uses it;
+  * the methods named record tell the filters of a plan what adaptive execution did to their build sides.
+  */
 object BuildSides {
 
   /** A build side with a tap.
@@ -34,21 +36,20 @@ object BuildSides {
     */
   final case class Tapped(side: SparkPlan, ref: JoinRef, passed: Seq[String])
 
-  /** Puts a tap under the build side, or finds the one that is there.
+  /** Puts a tap below the first exchange of the build side, or finds the existing one.
     *
-    * Below an aggregate, a filter or another join the tap sees more keys than reach the join, never fewer.
+    * Below an aggregate, a filter or another join, the tap sees more keys than reach the join, never fewer.
     *
     * @param keys
-    *   one, or several whose tuples are collected
+    *   one key, or several whose tuples are collected
     * @param nullsMatch
-    *   by key, whether the join takes NULLs for equal
+    *   by key, whether NULL equals NULL in the join
     * @param make
-    *   makes the filter of an exchange that has no tap for the keys yet: takes the exchange, the keys, bound to its output, and
-    *   what has been passed
+    *   makes the filter if the exchange has no tap for the keys, from the exchange, the keys bound to its output, and `passed`
     * @param passed
-    *   on the way from the join
+    *   see [[JoinRef.passed]]: operators between the join and `plan`
     * @return
-    *   the build side with the tap; or why there can be none
+    *   the build side with the tap, or why there is none
     */
   def tapped(plan: SparkPlan, keys: Seq[Expression], nullsMatch: Seq[Boolean], passed: Seq[String] = Nil)(
       make: (Exchange, Seq[Expression], Seq[String]) => JoinRef
@@ -57,21 +58,21 @@ object BuildSides {
       tapped(child, keys, nullsMatch, passed ++ passing)(make).map { t =>
         t.copy(side = parent.withNewChildren(parent.children.map(x => if (x eq child) t.side else x)))
       }
-    // It runs already, or has run.
-    def found(exchange: SparkPlan) =
+    // A stage: a tap can no longer be added.
+    def existing(exchange: SparkPlan) =
       tapOf(exchange, bind(keys, exchange.output), nullsMatch)
         .map(Tapped(exchange, _, passed))
         .toRight(BuildKeyTapExec.RanWithoutTap)
     plan match {
-      case r: ReusedExchangeExec => found(r)
-      // Spark gives a subquery's result to an operator's own expressions only, and a tap's keys are none.
+      case r: ReusedExchangeExec => existing(r)
+      // Spark sets a subquery's result in an operator's own expressions, and the keys of a tap are not among these.
       case _: Exchange if keys.exists(_.exists(_.isInstanceOf[PlanExpression[_]])) =>
         Left("the build key has a subquery in it")
       case e: Exchange =>
         val bound = bind(keys, e.output)
         val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound, passed))
         Right(Tapped(withTap(e, KeyTap(ref, bound)), ref, passed))
-      case q: ExchangeQueryStageExec => found(q)
+      case q: ExchangeQueryStageExec => existing(q)
       case r: AQEShuffleReadExec => tapped(r.child, keys, nullsMatch, passed)(make).map(_.copy(side = r))
       case s: SortExec => below(s, s.child, keys)
       case f: FilterExec => below(f, f.child, keys, Some("filter"))
@@ -87,7 +88,7 @@ object BuildSides {
       case j: joins.BaseJoinExec =>
         Traverse(keys)(attribute).flatMap { as =>
           val sides = Seq(true -> j.left, false -> j.right)
-          // A side that carries no filter may put out NULLs that its rows do not have.
+          // The other side of an outer join: its columns may be NULL for rows without a match.
           def carries(isLeft: Boolean) = JoinSemantics.of(j)(isLeft).carries
           sides.find { case (_, side) => as.forall(side.outputSet.contains) } match {
             case Some((isLeft, side)) =>
@@ -104,7 +105,8 @@ object BuildSides {
 
   private def attribute(e: Expression): Either[String, Attribute] = e match {
     case a: Attribute => Right(a)
-    case other => Left(s"the build key is computed above the build side's exchange: ${ExpressionText.of(other)}")
+    case other =>
+      Left(s"the build key is computed above the build side's exchange: ${ExpressionText.withoutValues(other)}")
   }
 
   private def source(list: Seq[NamedExpression], a: Attribute): Either[String, Expression] =
@@ -114,7 +116,7 @@ object BuildSides {
       case _ => Left(s"the build key ${a.name} is computed above the build side's exchange")
     }
 
-  /** By position: an exchange that is used again has other attributes. Whether the position may be null is not compared. */
+  /** Bound by position and nullable, so that the keys of equal exchanges are equal, whatever their attributes. */
   private def bind(keys: Seq[Expression], output: Seq[Attribute]): Seq[Expression] = keys.map { key =>
     BindReferences
       .bindReference(key, AttributeSeq(output))
@@ -122,15 +124,15 @@ object BuildSides {
   }
 
   private def withTap(e: Exchange, tap: KeyTap): Exchange = BuildKeyTapExec.under(e) match {
-    case Some(t) if t.taps.exists(_.isOf(tap.keys, tap.ref.nullsMatch)) => e
+    case Some(t) if t.taps.exists(_.collects(tap.keys, tap.ref.nullsMatch)) => e
     case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
     case None => BuildKeyTapExec.under(e, Seq(tap))
   }
 
   private def tapOf(p: SparkPlan, bound: Seq[Expression], nullsMatch: Seq[Boolean]): Option[JoinRef] =
-    BuildKeyTapExec.under(p).flatMap(_.taps.find(_.isOf(bound, nullsMatch))).map(_.ref)
+    BuildKeyTapExec.under(p).flatMap(_.taps.find(_.collects(bound, nullsMatch))).map(_.ref)
 
-  /** Whether the side runs already, or has run, with a tap for the key. */
+  /** Whether a stage of the side has a tap for the key. */
   def hasRunningTap(plan: SparkPlan, key: JoinKey): Boolean = plan match {
     case q: ExchangeQueryStageExec =>
       key.build.references.subsetOf(q.outputSet) &&
@@ -139,13 +141,13 @@ object BuildSides {
     case _ => false
   }
 
-  /** Whether a stage of the side, which runs or has run, has the tap of a filter. */
+  /** Whether a stage of the side has the tap of the filter. */
   def hasRunningTap(side: SparkPlan, ref: JoinRef): Boolean = side.exists {
     case q: adaptive.QueryStageExec => taps(q.plan).exists(_.ref eq ref)
     case _ => false
   }
 
-  /** All taps of a plan, those of running stages included. */
+  /** All taps of a plan, including those in stages. */
   def taps(plan: SparkPlan): Seq[KeyTap] = plan.flatMap {
     case q: adaptive.QueryStageExec => taps(q.plan)
     case t: BuildKeyTapExec => t.taps
@@ -153,29 +155,28 @@ object BuildSides {
     case _ => Nil
   }
 
-  /** The filters with taps in several places that other joins narrow differently, so that their keys are not the same: a filter
-    * of equal build sides is one, and joins within these are planned after it.
+  /** The filters whose taps in several places collect different keys, because filters of other joins reduce each place
+    * differently. Equal build sides share one filter, and the joins within them are planned after it.
     */
-  def narrowedApart(plan: SparkPlan): Seq[JoinRef] = {
+  def narrowedDifferently(plan: SparkPlan): Seq[JoinRef] = {
     def places(p: SparkPlan): Seq[(JoinRef, Exchange)] = p.flatMap {
       case q: adaptive.QueryStageExec => places(q.plan)
       case e: Exchange => BuildKeyTapExec.under(e).toSeq.flatMap(_.taps.map(_.ref -> e))
       case _ => Nil
     }
     def narrowing(e: Exchange) = filteredScans(e).map(_.map(_.joinFilters.map(_._1.id).toSet).filter(_.nonEmpty))
-    // Most filters have one place, and nothing is to be compared.
     val several = places(plan).groupBy(_._1.id).values.filter(_.size > 1)
     several.filter(_.distinctBy { case (_, e) => narrowing(e) }.size > 1).map(_.head._1).toSeq
   }
 
-  /** Tells the filters of a plan above which exchanges their taps are. */
-  def tellExchanges(plan: SparkPlan): Unit = plan.foreach {
+  /** Records in the filters of a plan the exchanges above their taps. */
+  def recordExchanges(plan: SparkPlan): Unit = plan.foreach {
     case e: Exchange => BuildKeyTapExec.under(e).foreach(_.taps.foreach(_.ref.exchange = e))
     case _ =>
   }
 
-  /** Tells the filters of a plan which other filters narrow what their taps see. */
-  def tellNarrowing(plan: SparkPlan): Unit = {
+  /** Records in the filters of a plan which other filters reduce the rows that their taps see. */
+  def recordNarrowing(plan: SparkPlan): Unit = {
     val places = for {
       e <- plan.collect { case e: Exchange => e }
       tap <- BuildKeyTapExec.under(e)
@@ -192,8 +193,8 @@ object BuildSides {
     }
   }
 
-  /** The filters that narrow a filter's build side, and those that narrow theirs: adaptive execution may change one of these
-    * alone.
+  /** The filters that reduce a filter's build side, and transitively those that reduce theirs: adaptive execution may change
+    * any of them alone.
     */
   private def narrowing(ref: JoinRef, direct: Map[Long, Seq[JoinRef]]): Set[Any] = {
     val seen = mutable.HashMap.empty[Long, JoinRef]
@@ -204,11 +205,11 @@ object BuildSides {
       }
     }
     visit(ref)
-    // Of what runs already, what has been told before.
+    // A filter whose tap runs is no longer in the plan. It knows from earlier plans what reduces it.
     seen.valuesIterator.flatMap(by => by.narrowers + by.source).toSet
   }
 
-  /** By leaf of the plan, whether it is under filters. */
+  /** By leaf of the plan, its filtered scan, if it has one. */
   private def filteredScans(plan: SparkPlan): Seq[Option[FilteredScan]] = plan match {
     case q: adaptive.QueryStageExec => filteredScans(q.plan)
     case f: FilteredScan => Seq(Some(f))
@@ -216,14 +217,13 @@ object BuildSides {
     case other => other.children.flatMap(filteredScans)
   }
 
-  /** Tells the filters of an exchange that adaptive execution makes a stage of it. */
-  def tellStage(plan: SparkPlan): Unit = plan match {
+  /** Records in the filters of an exchange that adaptive execution makes a stage of it now. */
+  def recordStage(plan: SparkPlan): Unit = plan match {
     case e: Exchange => BuildKeyTapExec.under(e).foreach(_.taps.foreach(_.ref.stageMade = System.nanoTime()))
     case _ =>
   }
 
-  /** Gives equal exchanges the same taps, those of subqueries included: Spark computes one of them, whichever it comes to first,
-    * for all.
+  /** Gives equal exchanges the same taps, also across subqueries: Spark runs only one of them, whichever comes first.
     *
     * Without adaptive execution Spark plans subqueries before the query. The broadcast of dynamic partition pruning does
     * not pass our rule (Spark 4.1 to 4.3: `PlanDynamicPruningFilters`). `ReuseExchangeAndSubquery` later keeps one of two
@@ -234,7 +234,6 @@ object BuildSides {
     val taps = new IdentityHashMap[SparkPlan, Seq[KeyTap]]
     for {
       alike <- shared.groups(plan.collectWithSubqueries { case e: Exchange => e })
-      // Some may have taps that others lack.
       if alike.exists(BuildKeyTapExec.under(_).isDefined)
       equal <- alike.groupBy(filteredScans(_).map(_.map(_.canonicalized))).values
       exchange <- equal

@@ -10,20 +10,20 @@ import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.operators.CachedScanExec
 import org.dynamicfilters.state.Producer
 
-/** Which filters a scan of cached data takes. */
+/** Decides which filters a scan of cached data can use. [[RowScans]] uses it. */
 object CachedScans {
 
-  /** Whether it is a scan of cached data, filtered or not. */
+  /** Matches scans of cached data, filtered or not. */
   def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
     case _: CachedScanExec => Some(plan)
     case p if CachedScanExec.isCached(p) => Some(p)
     case _ => None
   }
 
-  /** Whether a filter on the column is of any use in a scan without filters, or why not.
+  /** Whether a filter on the column helps an unfiltered scan, or why not.
     *
     * @param crossed
-    *   whether an exchange lies between the producer and the scan: then rows are dropped too
+    *   whether an exchange lies between the producer and the scan: then the scan drops single rows too
     */
   def accepts(scan: SparkPlan, column: Attribute, producer: Producer.Value, crossed: Boolean): Either[String, Unit] =
     for {
@@ -56,6 +56,6 @@ object CachedScans {
     s.isInstanceOf[SimpleMetricsCachedBatchSerializer] &&
       s.getClass.getPackageName == classOf[InMemoryTableScanExec].getPackageName
 
-  /** Whether cached data that is lost and computed again has the same rows in the same order. */
+  /** Whether a lost block has the same rows in the same order after Spark computes it again. */
   def isRepeatable(scan: InMemoryTableScanExec): Boolean = Repeatable.rows(scan.relation.cachedPlan).isEmpty
 }

@@ -26,30 +26,30 @@ import org.dynamicfilters.report.{QueryReports, Rejected, ReportRows}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Producer, TaskFilters}
 
-/** Makes producers of operators and puts their filters into scans.
+/** The planner rule: makes operators filter producers, and puts their filters into scans.
   *
-  * Runs in two places, in this order, and is idempotent, so that the places need not know of each other:
-  *   - adaptive execution: among the query stage preparation rules, on the whole plan, at the start and whenever it is planned
-  *     anew (nodes put in before are gone by then);
-  *   - otherwise, and for every adaptive stage: before Spark inserts columnar transitions.
+  * Runs in two places. It is idempotent, so a plan may pass both, in this order:
+  *   - with adaptive execution: as a query stage preparation rule, on the whole plan, at the start and at each re-planning
+  *     (which drops nodes that the rule inserted before);
+  *   - without adaptive execution, and for each adaptive stage: before Spark inserts columnar transitions.
   *
-  * A failure leaves the plan as it is.
+  * A failure leaves the plan unchanged.
   *
   * @param adaptive
-  *   which of the two places this is
+  *   true in the first of these places
   */
 final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Logging {
   import DynamicFilterRule.RejectedTag
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan) || readsReports(plan)) plan
-    else if (adaptive && NextStages.doesNotMatter(plan)) plan
-    // What is left to fail here has to do with joins.
+    else if (adaptive && NextStages.hasNoEffect(plan)) plan
+    // Failures of other producers are caught one by one inside.
     else orElseAsIs(Producer.join, plan)(planned)
 
   private def planned(plan: SparkPlan): SparkPlan = {
     val fresh = if (adaptive) withoutOurs(plan) else plan
-    // Filters in a plan change nothing about which of its exchanges are alike.
+    // Before filters go in: these do not change which exchanges are equal.
     val shared = new SharedExchanges(fresh, conf)
     val used = orElseAsIs(Producer.user, fresh)(new UserPlanner(_, conf)())
     val sorted = orElseAsIs(Producer.topk, used)(topKs(_, shared))
@@ -58,15 +58,15 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     })
     val joined = keepPartitions(orElseAsIs(Producer.join, aggregated)(joins(_, shared)))
     SharedSources.note(joined)
-    if (adaptive) BuildSides.tellExchanges(joined) else BuildSides.tellStage(joined)
+    if (adaptive) BuildSides.recordExchanges(joined) else BuildSides.recordStage(joined)
     joined
   }
 
-  /** What is planned anew comes without operators of ours, but for those that belong to a scan of cached data: adaptive
-    * execution makes a stage of it by itself, and keeps what stands directly above.
+  /** The plan without operators of ours. Re-planning drops most of them. It keeps those directly above a scan of cached data,
+    * of which adaptive execution makes a stage.
     *
-    * The planner links the top of what is kept to the logical plan. What becomes the top needs that link: adaptive execution
-    * finds the logical plan of a stage by it, and a stage that it does not find is planned again beside itself.
+    * Adaptive execution finds the logical plan of a stage by the link of the stage's top operator, so the operator that becomes
+    * the top gets that link. Otherwise the stage would be planned a second time.
     */
   private def withoutOurs(plan: SparkPlan): SparkPlan =
     if (!plan.exists(_.isInstanceOf[TableCacheQueryStageExec])) plan
@@ -77,13 +77,15 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
         below
       }
 
-  /** A random number goes by a row's partition and its place there. In stock Spark the two halves of a random split of a join
-    * have no row in common, because both see the same partitions; so scans keep them where numbers are drawn, and where a
-    * function is given whole partitions (mapInPandas). Not asked again of a stage of an adaptive plan, which does not show what
-    * becomes of a number.
+  /** Makes scans keep Spark's partitions if the plan has expressions that depend on a row's position in its partition (random
+    * numbers), or functions of whole partitions (mapInPandas). For example, the two parts of `randomSplit` over a join share no
+    * row in stock Spark, because both see the same partitions.
+    *
+    * Stages of an adaptive plan are skipped: the rule has decided for the whole plan, and a stage does not show how a number is
+    * used above it.
     */
   private def keepPartitions(plan: SparkPlan): SparkPlan =
-    if (!plan.exists(_.isInstanceOf[SpecScan]) || isStage(plan) || Repeatable.isFreeOfPlace(plan)) plan
+    if (!plan.exists(_.isInstanceOf[SpecScan]) || isStage(plan) || Repeatable.ignoresPositions(plan)) plan
     else
       plan.transform {
         case d: DynamicFilterScanExec if !d.keepsPartitions => d.copy(keepsPartitions = true)
@@ -97,14 +99,14 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def orElseAsIs(what: Producer.Value, plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan =
     try change(plan)
     catch {
-      // A deep plan of which Spark's own rules were not too deep.
+      // For example a stack overflow in a deep plan.
       case OwnFailure(e) =>
         logWarning(s"Dynamic filters: planning failed, the query runs without filters of producers of kind $what", e)
         noteFailure(what, plan, e)
         plan
     }
 
-  // What failed in planning for want of a class or a method of Spark may fail here, too.
+  // Guarded too: a missing class or method of Spark may cause both failures.
   private def noteFailure(what: Producer.Value, plan: SparkPlan, e: Throwable): Unit =
     try {
       ExchangeCounters.instance.add(ExchangeCounter.failures)
@@ -117,17 +119,17 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       case OwnFailure(other) => logWarning("Dynamic filters: a failure is not reported", other)
     }
 
-  // Batches of a stream share state that outlives a query.
+  // The state of a streaming query outlives the execution of one batch.
   private def isStreaming(plan: SparkPlan): Boolean = plan.exists(_.logicalLink.exists(_.isStreaming))
 
-  // Who looks at the newest query would else find the question before: `WHERE query_id = (SELECT max(query_id) ...)`.
+  // Queries of the report table do not appear in reports themselves: `SELECT max(query_id)` is then the user's last query.
   private def readsReports(plan: SparkPlan): Boolean = plan.exists {
     case s: RowDataSourceScanExec => s.relation.isInstanceOf[ReportRows]
     case q: QueryStageExec => readsReports(q.plan)
     case _ => false
   }
 
-  /** Without adaptive execution plans have no stages; a plan that has some is one of its stages, and was seen as a whole. */
+  /** Skips stages of an adaptive plan, which was planned as a whole. Plans without adaptive execution have no stages. */
   private def joins(plan: SparkPlan, shared: SharedExchanges): SparkPlan =
     if (!Settings.get(conf, Settings.JoinEnabled)) plan
     else if (!adaptive && plan.exists(_.isInstanceOf[QueryStageExec])) plan
@@ -137,7 +139,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def topKs(plan: SparkPlan, shared: SharedExchanges): SparkPlan =
     if (!Settings.get(conf, Settings.TopKEnabled)) plan
     else {
-      val groups = new GroupTopKPlanner(conf, PushDown.keepsWhole(plan, shared(_)))
+      val groups = new GroupTopKPlanner(conf, PushDown.whyKeep(plan, shared.isShared))
       plan.transformUp {
         case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
           topK(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))
@@ -146,7 +148,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       }
     }
 
-  /** A custom operator that needs the best rows of a child. */
+  /** Makes a custom operator that needs the best rows of a child a TopK producer. */
   private def best(p: SparkPlan, b: BestRows): SparkPlan = {
     val child = p.children.indexWhere(_.outputSet.contains(b.column))
     def wanted = TopKPlanner.Wanted(b.column, b.ascending, b.nullsFirst, b.limit, tiesFree = !b.ties, distinct = false)
@@ -194,10 +196,10 @@ object DynamicFilterRule {
   /** Why an operator produces no filter; read when the query has ended. */
   val RejectedTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejected")
 
-  /** Why a join makes no filter of the tuples of its keys, beside those of single keys. */
+  /** Why a join makes filters of its single keys, but none of their tuples. */
   val RejectedTupleTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejectedTuple")
 
-  /** Reasons that say only that planning comes too late. */
+  /** Reasons that do not replace an earlier one: at re-planning, the operator's input runs already. */
   private val TooLate = Set(PushDown.RunsAlready, BuildKeyTapExec.RanWithoutTap)
 
   /** Removes an earlier rejection of an operator from its tags and from the report, because the operator produces a filter
@@ -213,13 +215,13 @@ object DynamicFilterRule {
     }
   }
 
-  /** Notes on an operator why it produces no filter.
+  /** Tags an operator with the reason why it produces no filter.
     *
     * @return
-    *   what was noted: of an operator whose inputs run, of which nothing is left to plan, what was found before
+    *   the tag: the earlier one if the new reason is only that planning comes too late
     */
   private[plan] def reject(p: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): Rejected = {
-    // The logical operator is what stays when it is planned anew.
+    // Re-planning keeps the logical operator.
     val before = if (TooLate.contains(now.reason)) p.logicalLink.flatMap(_.getTagValue(tag)) else None
     val rejected = before.getOrElse(now)
     p.logicalLink.foreach(_.setTagValue(tag, rejected))
@@ -228,7 +230,7 @@ object DynamicFilterRule {
   }
 }
 
-/** Hooks the rule in where adaptive execution does not. */
+/** Runs [[DynamicFilterRule]] before columnar transitions, the second of its places. */
 final class DynamicFilterColumnarRule extends ColumnarRule {
   private val rule = new DynamicFilterRule(adaptive = false)
   override def preColumnarTransitions: Rule[SparkPlan] = rule

@@ -15,19 +15,17 @@ import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 
-/** How many rows a side of a join may have: only to compare the two, and to leave out filters that cannot pay.
+/** Estimated size of a join side. Serves to compare the two sides, and to leave out filters that cannot pay.
   *
-  * Spark's own statistics do not serve here: without collected column statistics a join's size is the product of its sides',
-  * and a filter counts for nothing.
+  * Spark's own estimates do not serve: without column statistics, a join has the product of its sides' sizes, and a filter
+  * does not reduce its input.
   *
-  * @param rows
-  *   rows expected
   * @param selectivity
-  *   share of the keys of its tables that is expected to be left, from 0 to 1
+  *   share of the keys of its tables that is left, from 0 to 1
   */
 final case class Estimate(rows: Double, selectivity: Double)
 
-/** Rows and bytes, by the statistics of tables. */
+/** Rows and bytes to be read, by table statistics. */
 final case class Reading(rows: Double, bytes: BigInt) {
   def +(other: Reading): Reading = Reading(rows + other.rows, bytes + other.bytes)
 }
@@ -37,48 +35,48 @@ object Reading {
 
 object Estimates {
 
-  // Shares of rows that a condition leaves, as rough as textbooks have them (Selinger et al., 1979).
+  // Share of rows that a condition leaves, as in Selinger et al., 1979.
   private[plan] val Equality = 0.1
   private[plan] val Comparison = 1.0 / 3
   private val Least = Equality * Equality
 
-  /** The least share that is expected of several conditions that know nothing of each other. */
+  /** Lower limit for the combined selectivity of independent conditions. */
   private[plan] val LeastOfTwo = Least * Least
 
   /** Groups, as a share of the rows grouped. */
   private val Groups = 0.5
 
-  /** As many keys leave next to nothing out without a condition; as many rows are worth measuring. */
+  /** A build side of more keys without a condition excludes hardly anything. Fewer rows are not worth measuring. */
   private[plan] val ManyRows = 100000L
 
-  def of(plan: LogicalPlan): Estimate = plan match {
+  def estimate(plan: LogicalPlan): Estimate = plan match {
     case s: LogicalQueryStage =>
-      val planned = of(s.logicalPlan)
-      // What has run is known.
+      val planned = estimate(s.logicalPlan)
+      // A finished stage has exact statistics.
       s.stats.rowCount.fold(planned)(n => planned.copy(rows = n.toDouble))
     case leaf: LeafNode =>
       val stats = leaf.stats
       Estimate(stats.rowCount.getOrElse(stats.sizeInBytes / width(leaf)).toDouble, 1)
     case f: Filter =>
-      val (below, kept) = (of(f.child), share(f.condition))
+      val (below, kept) = (estimate(f.child), share(f.condition))
       Estimate(below.rows * kept, below.selectivity * kept)
-    case j: Join => joined(j.joinType, of(j.left), of(j.right))
+    case j: Join => joined(j.joinType, estimate(j.left), estimate(j.right))
     case a: Aggregate =>
-      val below = of(a.child)
+      val below = estimate(a.child)
       if (a.groupingExpressions.isEmpty) Estimate(1, below.selectivity) else below.copy(rows = below.rows * Groups)
     case u: Union =>
-      val all = u.children.map(of)
+      val all = u.children.map(estimate)
       Estimate(all.map(_.rows).sum, all.map(_.selectivity).max)
     case l: GlobalLimit => atMost(l, l.maxRows)
-    case l: LocalLimit => of(l.child)
-    case other if other.children.size == 1 => of(other.children.head)
+    case l: LocalLimit => estimate(l.child)
+    case other if other.children.size == 1 => estimate(other.children.head)
     case other => Estimate((other.stats.sizeInBytes / width(other)).toDouble, 1)
   }
 
-  /** What a join of two sides is expected to give. */
+  /** The estimate of a join of two sides. */
   def joined(kind: JoinType, l: Estimate, r: Estimate): Estimate = kind match {
     case _: InnerLike =>
-      // Each row of the side with more finds its one partner, if that one is left.
+      // A foreign key join: each row of the larger side has one match, if the other side's conditions leave it.
       val (most, other) = if (l.rows / l.selectivity >= r.rows / r.selectivity) (l, r) else (r, l)
       Estimate(most.rows * other.selectivity, math.max(LeastOfTwo, l.selectivity * r.selectivity))
     case LeftSemi => Estimate(l.rows * r.selectivity, l.selectivity * r.selectivity)
@@ -87,15 +85,15 @@ object Estimates {
     case _ => Estimate(l.rows + r.rows, 1)
   }
 
-  /** What reading the tables of a plan takes that have not been read. */
+  /** Size of the tables of a plan, without those that finished or running stages read. */
   def reading(plan: LogicalPlan): Reading = plan match {
     case _: LogicalQueryStage => Reading.none
-    case leaf: LeafNode => Reading(of(leaf).rows, leaf.stats.sizeInBytes)
+    case leaf: LeafNode => Reading(estimate(leaf).rows, leaf.stats.sizeInBytes)
     case other => other.children.map(reading).foldLeft(Reading.none)(_ + _)
   }
 
   private def atMost(plan: UnaryNode, rows: Option[Long]): Estimate = {
-    val below = of(plan.child)
+    val below = estimate(plan.child)
     rows.filter(_ < below.rows).fold(below)(n => Estimate(n.toDouble, below.selectivity * n / math.max(1, below.rows)))
   }
 
@@ -105,7 +103,7 @@ object Estimates {
     Least,
     conjuncts(condition).map {
       case _: IsNotNull => 1.0
-      // A pattern leaves fewer rows than a comparison, too: PostgreSQL takes the same share for it as for an equality.
+      // As PostgreSQL, which estimates a pattern like an equality.
       case _: EqualTo | _: In | _: InSet | _: StringPredicate | _: Like | _: RLike => Equality
       case _ => Comparison
     }.product

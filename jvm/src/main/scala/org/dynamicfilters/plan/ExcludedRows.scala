@@ -17,16 +17,17 @@ import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitEx
 import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
 import org.dynamicfilters.scan.NeverFails
 
-/** Rows that a filter excludes and that go on all the same, up to its producer, which drops them: a filter is advice.
+/** Decides whether excluded rows that a scan returns nevertheless can make the query fail. [[PushDown]] asks it at joins,
+  * aggregates and windows.
   *
-  * Below the producer they may not be what they are in stock Spark. As others are gone, an outer join finds no match for them,
-  * and a group or a window has lost a part of its rows. An expression that fails for what they have become, and not for what
-  * they were (division by zero, overflow, a function of a user), would fail the query. So where they change, whatever is
-  * computed of the change on its way must have a value for everything ([[NeverFails]]).
+  * A filter may exclude a row in one scan and not in another. The producer drops excluded rows in the end, but below it they
+  * may differ from stock Spark's: an outer join finds no match for them, a group or window has lost some of its rows. An
+  * expression could then fail that does not fail in stock Spark (division by zero, overflow, a user's function). So each
+  * expression between the operator and the producer that uses changed columns must never fail ([[NeverFails]]).
   */
 private[plan] object ExcludedRows {
 
-  /** What is not as in stock Spark. */
+  /** How an operator's rows may differ from stock Spark's. */
   sealed trait Change {
     def touches(e: Expression): Boolean = this match {
       case Change.Rows => true
@@ -36,14 +37,14 @@ private[plan] object ExcludedRows {
   }
   object Change {
 
-    /** Columns of rows that are there in stock Spark, too.
+    /** The same rows with other values in these columns.
       *
       * @param nulls
-      *   those of them that are NULL where they are not as in stock Spark
+      *   those of the columns whose other value can only be NULL
       */
     final case class Columns(ids: Set[ExprId], nulls: Set[ExprId] = Set.empty) extends Change
 
-    /** There are rows that stock Spark has not. */
+    /** There may be rows that stock Spark does not have. */
     case object Rows extends Change
 
     val none: Change = Columns(Set.empty)
@@ -51,18 +52,18 @@ private[plan] object ExcludedRows {
     def nullsIn(columns: Seq[Attribute]): Change = Columns(columns.map(_.exprId).toSet, columns.map(_.exprId).toSet)
   }
 
-  /** Why the rows of one side of a join must not be left out where those of the other stay.
+  /** Why rows of one side of a join must not be excluded while rows of the other side remain.
     *
     * @param isLeft
-    *   whether the other side, whose rows lose their matches, is the left one
+    *   whether the remaining side, whose rows lose their matches, is the left one
     * @param isFiltered
-    *   whether the filter is for all rows of that side, too
+    *   whether all scans of the remaining side are filtered too
     * @param above
     *   operators above the join, up to the producer's child
     * @param producer
-    *   what the producer computes of each row
+    *   expressions that the producer evaluates for each row
     */
-  def ofMatches(
+  def withLostMatches(
       join: BaseJoinExec,
       isLeft: Boolean,
       isFiltered: Boolean,
@@ -75,7 +76,7 @@ private[plan] object ExcludedRows {
       case ExistenceJoin(exists) => Change.of(Seq(exists))
       case _ => Change.Rows
     }
-    // Where one match is enough, it may be the next one now that the condition is asked of.
+    // If one match is enough, the condition may now be evaluated for a later match.
     val condition = join.joinType match {
       case LeftExistence(_) => join.condition
       case _ => None
@@ -83,33 +84,32 @@ private[plan] object ExcludedRows {
     condition.filter(!NeverFails(_)).map(fails).orElse(failure(change, above, producer, isFiltered))
   }
 
-  /** Why an aggregate's groups must not lose a part of their rows. Of groups without functions nothing shows.
+  /** Why an aggregate's groups must not lose some of their rows. Without aggregate functions, partial groups look like whole
+    * ones.
     *
     * @param isFiltered
-    *   whether the filter is for all of their rows
+    *   whether all scans below are filtered
     */
-  def ofGroups(
+  def withPartialGroups(
       a: BaseAggregateExec,
       isFiltered: Boolean,
       above: List[SparkPlan],
       producer: Seq[Expression]
   ): Option[String] =
     if (a.aggregateExpressions.isEmpty && a.groupingExpressions.forall(isOfEachRow)) None
-    else ofParts(a, isFiltered, above, producer)
+    else withPartialInput(a, isFiltered, above, producer)
 
-  /** Why a window's partitions must not lose a part of their rows.
+  /** Why groups or window partitions of an operator must not lose some of their rows.
     *
     * @param isFiltered
-    *   whether the filter is for all of their rows
+    *   whether all scans below are filtered
     */
-  def ofWindow(
-      w: SparkPlan,
+  def withPartialInput(
+      p: SparkPlan,
       isFiltered: Boolean,
       above: List[SparkPlan],
       producer: Seq[Expression]
-  ): Option[String] = ofParts(w, isFiltered, above, producer)
-
-  private def ofParts(p: SparkPlan, isFiltered: Boolean, above: List[SparkPlan], producer: Seq[Expression]) =
+  ): Option[String] =
     through(p, Change.none, isFiltered).fold(Some(_), failure(_, above, producer, isFiltered))
 
   @tailrec
@@ -134,13 +134,13 @@ private[plan] object ExcludedRows {
     expressions.find(e => change.touches(e) && !NeverFails(e)).map(fails)
 
   private def fails(e: Expression): String =
-    s"${ExpressionText.of(e)} may fail for rows that nobody needs, which lack a part of what they are made of"
+    s"${ExpressionText.withoutValues(e)} may fail for rows that nobody needs, which lack a part of what they are made of"
 
-  /** What becomes of a change in an operator; or what may fail there. */
+  /** The change in an operator's output, or why an expression of the operator may fail. */
   private def through(p: SparkPlan, change: Change, isFiltered: Boolean): Either[String, Change] = p match {
     case a: BaseAggregateExec => groups(a, change)
     case w: WindowExecBase =>
-      // Rows of a window that has lost others.
+      // Window functions see partitions that have lost rows.
       w.windowExpression
         .find(!NeverFails(_))
         .map(fails)
@@ -156,17 +156,16 @@ private[plan] object ExcludedRows {
     case Change.Columns(ids, nulls) => Change.Columns(ids ++ more.map(_.exprId), nulls)
   }
 
-  /** In a join there may be very many more rows: a value in place of one that has no match, and the key of a join, may match a
-    * large part of the other side. NULL matches nothing. So may all rows that stock Spark would have dropped below, unless
-    * the filter is for these rows, too.
+  /** Stops the filter if a join could produce many more rows than in stock Spark: a changed key may match a large part of the
+    * other side (NULL matches nothing), and so may rows that stock Spark drops below, unless all scans there are filtered.
     */
   private def joined(j: BaseJoinExec, change: Change, isFiltered: Boolean): Either[String, Change] =
     if (change == Change.Rows && !isFiltered) Left(PushDown.stops(j))
     else if (!j.expressions.exists(change.touches)) Right(change)
-    // A row that stock Spark has not there may be a second match.
+    // Another row may be a second match, which is an error in a LeftSingle join.
     else if (j.joinType == LeftSingle || matchesMore(j, change)) Left(PushDown.stops(j))
     else
-      // The condition is asked of other pairs than in stock Spark.
+      // The condition is evaluated for other pairs of rows than in stock Spark.
       j.expressions
         .find(!NeverFails(_))
         .map(fails)
@@ -195,7 +194,7 @@ private[plan] object ExcludedRows {
   }
 
   private def into(p: SparkPlan, change: Change): Either[String, Change] = p match {
-    // What is too large for a broadcast fails.
+    // More rows may exceed the limit of a broadcast, which fails the query.
     case b: BroadcastExchangeLike if change == Change.Rows => Left(PushDown.stops(b))
     case _: ProjectExec | _: FilterExec | _: UnionExec | _: ExpandExec | _: GenerateExec | _: EvalPythonExec |
         _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec | _: InputAdapter |
@@ -228,25 +227,25 @@ private[plan] object ExcludedRows {
     val (same, others) = a.groupingExpressions.partition(k => isOfEachRow(k) && !change.touches(k))
     val keys = same.map(_.exprId).toSet
     val otherRows = change == Change.Rows || others.exists(k => isSession(k) || change.touches(k))
-    // Whatever is not of the keys alone.
+    // All results but those of unchanged keys alone.
     val changed =
       if (otherRows) a.resultExpressions
       else a.resultExpressions.filterNot(_.references.forall(r => keys(r.exprId)))
     firstFailing(change, a.groupingExpressions)
-      .orElse(a.aggregateExpressions.find(f => !failsNot(f, change, isOfPart = !otherRows)).map(fails))
+      .orElse(a.aggregateExpressions.find(f => !neverFails(f, change, isOfPart = !otherRows)).map(fails))
       .orElse(changed.find(!NeverFails(_, functions.get, neverZero(a))).map(fails))
       .toLeft(if (otherRows) Change.Rows else Change.of(changed))
   }
 
-  /** Whether the key of a group is what it is in each of its rows: else it is that of the first one. */
+  /** Whether all rows of a group have the same key in binary form: otherwise the group has the key of its first row. */
   private def isOfEachRow(key: NamedExpression): Boolean =
     UnsafeRowUtils.isBinaryStable(key.dataType) && !isSession(key)
 
-  /** Sessions begin and end with the rows that they have. */
+  /** A session window begins and ends with its rows. */
   private def isSession(key: NamedExpression): Boolean = key.metadata.contains(SessionWindow.marker)
 
-  /** Groups have rows: how many is not zero, unless only some are counted. Of that the final aggregate knows nothing: Spark takes
-    * the FILTER clause away there.
+  /** Counts that are never 0: those without a FILTER clause, in groups. Taken from partial aggregates, because Spark removes the
+    * FILTER clause from final ones.
     */
   private def neverZero(a: BaseAggregateExec): Seq[Expression] =
     if (a.groupingExpressions.isEmpty) Nil
@@ -259,12 +258,12 @@ private[plan] object ExcludedRows {
       }
     }
 
-  /** What a function is of fails only where it is not what it is in stock Spark, the function itself because there is less.
+  /** Whether an aggregate function never fails for changed groups.
     *
     * @param isOfPart
-    *   whether a group has no rows that it has not in stock Spark
+    *   whether each group has a subset of its rows in stock Spark, and no others
     */
-  private def failsNot(f: AggregateExpression, change: Change, isOfPart: Boolean): Boolean = {
+  private def neverFails(f: AggregateExpression, change: Change, isOfPart: Boolean): Boolean = {
     val touched = (f.aggregateFunction.children ++ f.filter).filter(change.touches)
     NeverFails.function(f.aggregateFunction, isOfPart && touched.isEmpty) && touched.forall(NeverFails(_))
   }

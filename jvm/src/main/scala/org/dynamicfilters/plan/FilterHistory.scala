@@ -9,53 +9,52 @@ import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.scan.{ScanCounter, ScanReport, ScanRun, Wait}
 import org.dynamicfilters.state.{Cost, JoinRef, StepTracker, Tested}
 
-/** What making filters of joins, and waiting for them, was good for in earlier executions. The planner asks it before it makes
-  * a filter, holds a scan back, or copies an exchange for one; a [[StepTracker]] decides for each filter, scan and step.
+/** Remembers whether join filters, and waiting for them, paid in earlier executions. [[JoinPlanner]] asks it before it makes a
+  * filter, holds a scan back, or copies an exchange for one. A [[StepTracker]] decides for each filter, scan and step.
   *
-  * A fact table joined to a whole dimension has a match for each of its keys. No planner can know that, but everybody who has
-  * run the query. If a fifth of a fact table's rows pass, in no order, tests of rows may take more than they save. What is left
-  * of such a filter is planning, the collection of keys and a test now and then: 3 % of TPC-DS q43.
+  * For example, a fact table joined to a whole dimension has a match for each row, which no statistics show before the query
+  * has run.
   *
-  * Only executions with the same build side, scan and predicates count, over tables that have not changed since. A hint that
-  * asks for the filter overrules it. What was learned excludes no data (contract 9): a filter that is not made costs a query
-  * what the filter could have saved.
+  * Only executions with the same build side, scan and predicates count, over unchanged tables. A hint that asks for the filter
+  * overrules the history. What was learned excludes no data (contract 9).
   */
 private[plan] final class FilterHistory {
   import FilterHistory._
 
-  // By filter and column, because each planning asks for each filter: the form of a scan takes longer to make.
+  // First by filter and column, which each planning asks for: the canonical form of a scan takes longer to compute.
   private val filters = new LinkedHashMap[(Int, String), mutable.HashMap[Use, Seen]](16, 0.75f, true) {
     override def removeEldestEntry(eldest: JMap.Entry[(Int, String), mutable.HashMap[Use, Seen]]): Boolean =
       size > MostFilters
   }
 
-  /** Whether anything is known of a filter in any scan. */
+  /** Whether a filter has a history in any scan. */
   def knows(filter: Int, column: String): Boolean = synchronized(filters.containsKey((filter, column)))
 
   /** Why a step is not taken.
     *
     * @param execution
-    *   has one answer, however often its plan is made anew; null if it is not known
+    *   gets one answer, however often it is planned; null if unknown
     * @param tables
-    *   what is known of the tables' files, without a look at them: it changes when they do
+    *   the state of the tables (see [[TableContents]])
     */
-  def why(execution: String, filter: Int, column: String, use: Use, tables: Seq[Any]): Option[String] = synchronized {
-    for {
-      uses <- Option(filters.get((filter, column)))
-      seen <- uses.get(use) if seen.tables == tables && !seen.isTaken(execution)
-    } yield seen.reason
-  }
+  def whySkipped(execution: String, filter: Int, column: String, use: Use, tables: Seq[Any]): Option[String] =
+    synchronized {
+      for {
+        uses <- Option(filters.get((filter, column)))
+        seen <- uses.get(use) if seen.tables == tables && !seen.isTaken(execution)
+      } yield seen.reason
+    }
 
   /** Records an execution.
     *
     * @param execution
-    *   counts once, however many of its scans are alike
+    *   counts once, even with several equal scans
     * @param tested
-    *   rows that the filter decided about, and rows that passed it
+    *   rows that the filter tested, and rows that passed it
     * @param reason
-    *   given if the step is not taken again
+    *   for reports, if the step is not taken next time
     */
-  def saw(
+  def record(
       execution: Long,
       filter: Int,
       column: String,
@@ -63,7 +62,7 @@ private[plan] final class FilterHistory {
       tables: Seq[Any],
       tested: Tested,
       giveUp: Double,
-      reason: String = ""
+      reason: String
   ): Unit = synchronized {
     val uses = filters.computeIfAbsent((filter, column), _ => mutable.HashMap.empty[Use, Seen])
     val before = uses.get(use).filter(_.tables == tables)
@@ -85,7 +84,7 @@ object FilterHistory {
   /** A step for a filter in a scan.
     *
     * @param scan
-    *   hash of its canonical form: that two are taken for one costs speed only
+    *   hash of its canonical form: a collision costs speed only
     */
   private[plan] final case class Use(step: String, scan: Int)
 
@@ -115,53 +114,52 @@ object FilterHistory {
 
   private val history = new FilterHistory
 
-  /** Why the filter of a join is not worth making for a scan, if it is not. */
-  def why(ref: JoinRef, scan: SparkPlan, column: String): Option[String] =
-    why(Make, ref, scan, column)
+  /** Why a join's filter is not made for a scan, if so. */
+  def whySkipped(ref: JoinRef, scan: SparkPlan, column: String): Option[String] =
+    whySkipped(Make, ref, scan, column)
 
-  /** Whether a scan was held back for the filter of a join, or an exchange copied, and most rows passed the filter. Of TPC-DS
-    * q65, a scan of `store_sales` was held back half a second for six stores that all sales are of.
-    */
-  def isNotWorthWaiting(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
-    why(Waits, ref, scan, column).isDefined
+  /** Whether a scan was held back, or an exchange copied, for a filter that most rows passed. */
+  def waitedInVain(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
+    whySkipped(Waits, ref, scan, column).isDefined
 
-  private def why(step: String, ref: JoinRef, scan: SparkPlan, column: String): Option[String] =
+  private def whySkipped(step: String, ref: JoinRef, scan: SparkPlan, column: String): Option[String] =
     if (!history.knows(hash(ref), column)) None
     else
       for {
         s <- plain(scan)
         t <- tables(ref, s)
         execution = s.session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)
-        reason <- history.why(execution, hash(ref), column, Use(step, s.canonicalized.hashCode), t)
+        reason <- history.whySkipped(execution, hash(ref), column, Use(step, s.canonicalized.hashCode), t)
       } yield reason
 
-  /** Records what the filters of a scan did in an execution that went well. */
-  def ended(scan: DynamicFilterScanExec, run: ScanRun, execution: Long): Unit = {
+  /** Records what the filters of a scan did in a successful execution. [[org.dynamicfilters.lifecycle.QueryListener]] calls it
+    * at the end.
+    */
+  def record(scan: DynamicFilterScanExec, run: ScanRun, execution: Long): Unit = {
     val giveUp = scan.spec.giveUpSelectivity
-    // Merged from all executors' reports, and most scans of TopKs have no filter of a join.
+    // Lazy: merging the executors' reports takes time, and scans without join filters do not need it.
     lazy val report = run.report(execution)
-    // Of what it did not come to, nothing is known.
-    lazy val cameToEnd = run.sawAllSplits(report) && report(ScanCounter.Fallbacks) == 0
+    lazy val sawAllSplits = run.sawAllSplits(report) && report(ScanCounter.Fallbacks) == 0
     val inTuples = scan.spec.tuples.flatMap(_.parts.map(_.name)).toSet
     lazy val plainScan = plain(scan)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
         case j: JoinRef =>
           val (tested, passed) = (report.rowsTested(i), report.rowsPassed(i))
-          // A filter of which nothing is known needs no entry for having been of use.
+          // A useful filter without a history needs no entry.
           def keep(step: String, rows: Long, passed: Long, reason: String): Unit =
             if (giveUp < 1 && (passed > rows * giveUp || history.knows(hash(j), c.name)))
               for (s <- plainScan; t <- tables(j, s)) {
                 val use = Use(step, s.canonicalized.hashCode)
-                history.saw(execution, hash(j), c.name, use, t, Tested(rows, passed, Cost.none), giveUp, reason)
+                history.record(execution, hash(j), c.name, use, t, Tested(rows, passed, Cost.none), giveUp, reason)
               }
           if (c.place.waits != Wait.No) keep(Waits, tested, if (leftOutUnread(report)) 0 else passed, "")
           if (!inTuples(c.name)) {
             val output = report(ScanCounter.RowsOutput)
-            val isKnown = report.isEvaluated(i) && (report.isSelective(i) || (cameToEnd && !report.isSkipped(i)))
-            // Disabled tests are tried now and then.
-            def testsDoNotPay = cameToEnd && !leftOutUnread(report) && tested < output * (1 - giveUp)
-            // One that came late may have tested few rows for that. Of few rows all are tested, which costs nothing.
+            val isKnown = report.isEvaluated(i) && (report.isSelective(i) || (sawAllSplits && !report.isSkipped(i)))
+            // A disabled test still tests some rows.
+            def testsDoNotPay = sawAllSplits && !leftOutUnread(report) && tested < output * (1 - giveUp)
+            // A late filter may have tested few rows because it was late. Few rows cost nothing to test.
             val isMeasured = output >= Estimates.ManyRows && run.fromStart(j.id)
             def made(reason: Option[String]): Unit = {
               val rows = math.max(output, StepTracker.FewRows)
@@ -175,7 +173,7 @@ object FilterHistory {
     }
   }
 
-  /** Whether row groups or pages were left out, by whatever filter. Splits in which no row group begins do not count. */
+  /** Whether any filter excluded row groups or pages. Splits without a row group do not count. */
   private def leftOutUnread(report: ScanReport): Boolean =
     report.unknown.nonEmpty || report(ScanCounter.RowsSkippedByPages) > 0 ||
       report(ScanCounter.RowGroupsPruned) > report(ScanCounter.ByRows)
@@ -189,5 +187,5 @@ object FilterHistory {
   private def hash(ref: JoinRef): Int = (ref.hash, ref.facts.sideHash).hashCode
 
   private def tables(ref: JoinRef, scan: FileSourceScanExec): Option[Seq[Any]] =
-    for (own <- TableContents.of(scan); build <- ref.facts.tables) yield own ++ build
+    for (own <- TableContents.state(scan); build <- ref.facts.tables) yield own ++ build
 }

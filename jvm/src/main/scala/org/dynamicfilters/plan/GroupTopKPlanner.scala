@@ -9,17 +9,16 @@ import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.operators.TopKTapExec
 
-/** `GROUP BY k ORDER BY k LIMIT n`, and `SELECT DISTINCT k ... ORDER BY k LIMIT n`: the groups with the n best different keys
-  * are the result, so rows with worse keys cannot matter.
+/** Makes `GROUP BY k ORDER BY k LIMIT n` and `SELECT DISTINCT k ... ORDER BY k LIMIT n` producers: the result has the n best
+  * distinct keys, so rows with worse keys are not needed. [[DynamicFilterRule]] calls it.
   *
-  * The tap goes under the lowest aggregate, where rows come from the scan. All of its rows' groups must reach the TopK: a
-  * condition on groups (HAVING) could drop some of those that were counted. Without ORDER BY there is no filter: Spark may
-  * return any groups, also those of which some rows were dropped before the bound was known.
+  * The tap goes below the lowest aggregate. All groups must reach the TopK: a HAVING could drop groups that were counted.
+  * Without ORDER BY there is no filter: Spark may return any groups, also groups that lost rows before the bound was known.
   */
-final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[String]) {
+final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[String]) {
 
   /** @return
-    *   the new child of the TopK, or why it produces no filter; None if it does not sort groups by their key
+    *   the new child of the TopK, or why it produces no filter; None if it does not sort groups by a grouping key
     */
   def plan(topK: TakeOrderedAndProjectExec): Option[Either[String, SparkPlan]] = topK.sortOrder.head.child match {
     case key: AttributeReference if sortsGroups(topK.child, key) =>
@@ -69,15 +68,14 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
           tapped <- into(a, groupedBy(a, key)) { (child, column) =>
             if (isAboveAggregate(child)) down(child, column, a :: above)(tap) else belowSort(child, column)(tap)
           }
-          // A group past the bound may have lost the rest of its rows. Last, because a stage hides what this asks for: adaptive
-          // execution plans the operator again above stages that run, and then only that is the reason.
-          _ <- ExcludedRows.ofGroups(a, isFiltered = true, above, Nil).toLeft(())
+          // Groups beyond the bound may be partial. Checked last: at re-planning, the reason is that the stage below runs.
+          _ <- ExcludedRows.withPartialGroups(a, isFiltered = true, above, Nil).toLeft(())
         } yield tapped
     case s: SortExec => into(s, Some(key))(down(_, _, s :: above)(tap))
-    // Only deterministic ones, see sortsGroups: they give one row for one.
+    // Deterministic (see sortsGroups), one output row for each input row.
     case e: EvalPythonExec => into(e, Some(key))(down(_, _, e :: above)(tap))
     case e: ShuffleExchangeLike =>
-      keepsWhole(e)
+      whyKeep(e)
         .toLeft(())
         .flatMap(_ => down(e.children.head, key, e :: above)(tap).map(c => e.withNewChildren(Seq(c))))
     case _: AQEShuffleReadExec | _: ExchangeQueryStageExec => Left(PushDown.RunsAlready)
@@ -96,8 +94,8 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
     case other => tap(other, column)
   }
 
-  /** Whether the tap is there, as it is in a stage that runs when adaptive execution plans the operator again. Another query's
-    * stage that Spark reuses has a tap for the same groups: exchanges below different filters are different.
+  /** Whether there is a tap already, in a stage that runs at re-planning. A reused exchange has a tap for the same groups,
+    * because exchanges over different filters are not equal.
     */
   private def isTapped(plan: SparkPlan): Boolean = plan match {
     case t: TopKTapExec => t.filters.forall(_.spec.distinct)
@@ -117,16 +115,16 @@ final class GroupTopKPlanner(conf: SQLConf, keepsWhole: SparkPlan => Option[Stri
   }
 
   private def renamed(list: Seq[NamedExpression], key: Attribute): Option[AttributeReference] =
-    list.find(_.exprId == key.exprId).flatMap(PushDown.handedOn)
+    list.find(_.exprId == key.exprId).flatMap(PushDown.passedOn)
 
-  /** The column below the aggregate that a column of its result is a grouping key of. */
+  /** The input column of the aggregate that is the grouping key of a result column. */
   private def groupedBy(a: BaseAggregateExec, key: Attribute): Option[AttributeReference] =
     for {
       result <- renamed(a.resultExpressions, key)
       group <- a.groupingExpressions.find(_.exprId == result.exprId)
       column <- group match {
         case x: AttributeReference => Some(x)
-        // Floats are normalized before they are grouped; a filter does so by itself.
+        // Spark normalizes floats before it groups by them. Filters do the same.
         case Alias(x, _) => Some(JoinKeys.plain(x)).collect { case c: AttributeReference => c }
         case _ => None
       }

@@ -14,29 +14,22 @@ import org.apache.spark.sql.types._
 
 /** One pair of keys of an equi-join.
   *
-  * @param probe
-  *   key of the side that is filtered
-  * @param build
-  *   key of the side that the filter is made of
   * @param nullsMatch
   *   whether NULL equals NULL (`<=>`)
   */
 final case class JoinKey(probe: Expression, build: Expression, nullsMatch: Boolean) {
 
-  /** The same for the same join after it was planned anew: attribute ids stay. */
+  /** The pair as text. Stays the same at re-planning, which keeps attribute ids. */
   def origin: String = s"$probe=$build"
 }
 
 object JoinKeys {
 
-  /** Pairs up the keys of a join; takes `<=>` together again, which Spark splits into two pairs of computed keys, coalesce(x,
-    * default) and isnull(x) (`ExtractEquiJoinKeys`).
-    *
-    * Only such two pairs are one: those of the same x on both sides, each at one position, with Spark's default. What looks
-    * like a part of them remains what it is, a pair of computed keys.
+  /** Pairs up the keys of a join. Restores `<=>`, which Spark splits into two pairs of computed keys, coalesce(x, default) and
+    * isnull(x) (`ExtractEquiJoinKeys`): two such pairs become one if they have the same x on both sides and Spark's default.
     */
-  def of(probe: Seq[Expression], build: Seq[Expression]): Seq[JoinKey] = {
-    // Spark normalizes floating point keys after it has split the pair, so around the coalesce.
+  def pairs(probe: Seq[Expression], build: Seq[Expression]): Seq[JoinKey] = {
+    // Spark normalizes floating point keys after the split, so the normalization is outside the coalesce.
     val pairs = probe.map(normalized).zip(build.map(normalized))
     val tests = pairs.collect { case (IsNull(p), IsNull(b)) => (p, b) }
     val values = pairs.collect { case (OrDefault(p), OrDefault(b)) => (p, b) }
@@ -50,7 +43,7 @@ object JoinKeys {
   private def has(pairs: Seq[(Expression, Expression)], p: Expression, b: Expression): Boolean =
     pairs.exists { case (x, y) => x.semanticEquals(p) && y.semanticEquals(b) }
 
-  /** `coalesce(x, default)`, as Spark makes it of x. */
+  /** Matches `coalesce(x, default)` as made by `ExtractEquiJoinKeys`. */
   private object OrDefault {
     def unapply(e: Expression): Option[Expression] = e match {
       case Coalesce(Seq(x, default: Literal)) if default == Literal.default(x.dataType) => Some(x)
@@ -58,8 +51,8 @@ object JoinKeys {
     }
   }
 
-  /** Without what does not change which keys are equal: casts to a wider integer, and the normalization of floating point
-    * keys, which filters do by themselves.
+  /** The key without casts to wider integers and without the normalization of floating point keys: filters compare across
+    * integer types, and normalize themselves.
     */
   def plain(e: Expression): Expression = e match {
     case c: Cast if widens(c.child.dataType, c.dataType) => plain(c.child)
@@ -83,6 +76,6 @@ object JoinKeys {
   /** The probe key as a column. */
   def column(key: JoinKey): Either[String, AttributeReference] = key.probe match {
     case a: AttributeReference => Right(a)
-    case other => Left(s"the join key is computed: ${ExpressionText.of(other)}")
+    case other => Left(s"the join key is computed: ${ExpressionText.withoutValues(other)}")
   }
 }

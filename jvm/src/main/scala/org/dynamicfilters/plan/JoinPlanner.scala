@@ -17,19 +17,20 @@ import org.dynamicfilters.scan.{ScanPlace, Wait}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{BuildSideFacts, JoinRef, Producer, TaskFilters}
 
-/** Makes joins producers: a tap under the exchange of the build side, and its filter in the scans that the probe key comes from.
+/** Makes joins filter producers: puts a tap under the exchange of the build side, and the tap's filter into the scans that
+  * the probe key comes from. [[DynamicFilterRule]] runs it on each plan.
   *
-  * Filters go from one side of a join to the other, never both ways, so scans that wait for filters never wait for each other.
+  * Filters go from one side of a join to the other, never both ways, so scans never wait for each other.
   *
-  * Stateless: adaptive execution plans again and again, and what it finds in the stages that run already says which filter
-  * belongs to which join (see [[JoinRef]]).
+  * Keeps no state between runs of the rule: when adaptive execution plans a join again, the filters in running stages say
+  * which one belongs to the join (see [[JoinRef]]).
   *
   * @param plan
   *   the whole plan, as far as it is known
   * @param adaptive
   *   whether stages are submitted one by one, so that one can be held back
   * @param mayCopy
-  *   whether an exchange that is used in several places may be narrowed in each of them, see [[ExchangeCopies]]
+  *   whether an exchange that is used in several places may be filtered for each of them, see [[ExchangeCopies]]
   */
 final class JoinPlanner(
     plan: SparkPlan,
@@ -42,25 +43,25 @@ final class JoinPlanner(
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
 
-  /** Whether what filters did in earlier executions counts. */
+  /** Whether earlier executions may decide against a filter. */
   private val learns = Settings.get(conf, Settings.GiveUp) < 1
   private val used = mutable.HashSet.empty[Long]
   private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean], Seq[Any]), JoinRef]
 
   def apply(): SparkPlan = {
     val visited = visit(plan)
-    val apart = BuildSides.narrowedApart(visited)
+    val apart = BuildSides.narrowedDifferently(visited)
     if (apart.nonEmpty && copied) new JoinPlanner(plan, conf, adaptive, shared, mayCopy = false)()
     else {
       apart.foreach(_.state.disable(NarrowedApart))
-      shareAndTell(visited)
+      finished(visited)
     }
   }
 
-  private def shareAndTell(visited: SparkPlan): SparkPlan = {
+  private def finished(visited: SparkPlan): SparkPlan = {
     val planned = if (conf.exchangeReuseEnabled) BuildSides.share(visited, shared) else visited
-    BuildSides.tellNarrowing(planned)
-    if (adaptive) PlannedFilters.dropOrphans(planned)
+    BuildSides.recordNarrowing(planned)
+    if (adaptive) PlannedFilters.disableOrphans(planned)
     planned
   }
 
@@ -72,20 +73,21 @@ final class JoinPlanner(
           case Left(reason) => reject(j, j.leftKeys ++ j.rightKeys, reason)
         }
       case j: BaseJoinExec => reject(j, j.condition.toSeq, "the join has no equal keys")
-      case p: FilterProducer => p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(matching)
+      case p: FilterProducer =>
+        p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(filteredOperator)
       case other => other
     }
-    val above = showsPlace
-    showsPlace ||= Repeatable.seesPlace(p, rowValues)
+    val above = showsPosition
+    showsPosition ||= Repeatable.seesPosition(p, rowValues)
     try here.mapChildren(visit)
-    finally showsPlace = above
+    finally showsPosition = above
   }
 
-  // Whether an operator above the one that is visited shows the place of a row among others.
-  private var showsPlace = false
+  // Whether the result of an operator above the visited one depends on the position of a row in its partition.
+  private var showsPosition = false
 
-  /** Filters one child of a custom operator by the keys of another. */
-  private def matching(p: SparkPlan, m: MatchingRows): SparkPlan = {
+  /** Filters one child of a custom operator by the keys of another child. */
+  private def filteredOperator(p: SparkPlan, m: MatchingRows): SparkPlan = {
     val probe = p.children.indexWhere(_.outputSet.contains(m.column))
     val build = p.children.indices.indexWhere(i => i != probe && m.key.references.subsetOf(p.children(i).outputSet))
     val done =
@@ -117,10 +119,10 @@ final class JoinPlanner(
 
   private def filteredJoin(j: BaseJoinExec): Either[String, SparkPlan] =
     for {
-      filterLeft <- decided(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf, wanted(j)))
+      filterLeft <- runningSide(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf, isHinted(j)))
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       (probeKeys, buildKeys) = if (filterLeft) (j.leftKeys, j.rightKeys) else (j.rightKeys, j.leftKeys)
-      keys = JoinKeys.of(probeKeys, buildKeys)
+      keys = JoinKeys.pairs(probeKeys, buildKeys)
       done <- filteredByEach(probe, build, keys, probeKeys)
       (sides, noTuples) = done
     } yield {
@@ -133,23 +135,23 @@ final class JoinPlanner(
       j.withNewChildren(if (filterLeft) Seq(sides.probe, sides.build) else Seq(sides.build, sides.probe))
     }
 
-  /** Which side is filtered, if that has been decided: once one side runs with a filter or a tap, sizes that turn out otherwise
-    * must not turn the filter round. Both sides would wait for each other.
+  /** Whether the left side is filtered, if a running stage of either side has a filter or a tap already. New sizes must not
+    * reverse that: both sides would wait for each other.
     */
-  private def decided(j: BaseJoinExec): Option[Boolean] =
+  private def runningSide(j: BaseJoinExec): Option[Boolean] =
     Seq(true, false).find { filterLeft =>
       val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
-      val keys = if (filterLeft) JoinKeys.of(j.leftKeys, j.rightKeys) else JoinKeys.of(j.rightKeys, j.leftKeys)
+      val keys = if (filterLeft) JoinKeys.pairs(j.leftKeys, j.rightKeys) else JoinKeys.pairs(j.rightKeys, j.leftKeys)
       JoinSides.permits(j, filterLeft) &&
-      keys.exists(k => PlannedFilters.carried(probe, k.origin).isDefined || BuildSides.hasRunningTap(build, k))
+      keys.exists(k => PlannedFilters.running(probe, k.origin).isDefined || BuildSides.hasRunningTap(build, k))
     }
 
-  /** Filters the probe side by each of the keys, and by the tuples of all.
+  /** Filters the probe side by each key, and by tuples of all keys.
     *
     * @param computed
-    *   what the join computes of each row of the probe side
+    *   expressions that the join evaluates for each probe row
     * @return
-    *   both sides, and why tuples of several keys give no filter if they do not; or why no key gives a filter
+    *   both sides, and why there is no filter by tuples, if so; or why no key gives a filter
     */
   private def filteredByEach(
       probe: SparkPlan,
@@ -158,36 +160,34 @@ final class JoinPlanner(
       computed: Seq[Expression]
   ): Either[String, (Sides, Option[String])] = {
     var sides = Sides(probe, build)
-    // The same for all keys.
     val waits = new WaitPlanner(probe, build)
-    // Tuples need the filter of each of their keys.
-    val alone = keys.size == 1 && learns
-    def add(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
-      filtered(sides, keys, columns, computed, waits, alone).map { case (done, ref) =>
+    // A filter by tuples needs the filter of each key, whatever that one did before.
+    val usesHistory = keys.size == 1 && learns
+    def filterBy(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
+      filtered(sides, keys, columns, computed, waits, usesHistory).map { case (done, ref) =>
         sides = done
         ref
       }
-    // A fixed order, because Spark may reorder the keys when it plans anew.
+    // Sorted, because adaptive execution may reorder the keys.
     val ordered = keys.sortBy(_.origin)
-    val columns = keys.map(k => k -> add(Seq(k), Nil)).toMap
+    val columns = keys.map(k => k -> filterBy(Seq(k), Nil)).toMap
     if (columns.values.exists(_.isRight)) {
       val noTuples =
         if (keys.size < 2) None
-        else Traverse(ordered)(columns(_)).flatMap(add(ordered, _)).left.toOption
+        else Traverse(ordered)(columns(_)).flatMap(filterBy(ordered, _)).left.toOption
       Right((sides, noTuples))
     } else Left(keys.headOption.flatMap(columns(_).left.toOption).getOrElse("the join has no equal keys"))
   }
 
-  /** Filters the probe side by one key, or by the tuples of several.
+  /** Filters the probe side by one key, or by tuples of several.
+    *
+    * If a running stage of the probe side has the filter of this join already, the tap is needed in any case: a reason why no
+    * other scan can be filtered does not count then.
     *
     * @param columns
-    *   by key of several, the filter of that key alone
-    * @param computed
-    *   see [[filteredByEach]]
-    * @param waits
-    *   of scans without a hint
-    * @param alone
-    *   whether the filter of a single key is not made where it was useless before
+    *   for tuples, the filter of each single key
+    * @param usesHistory
+    *   whether a filter that did not help a scan in earlier executions is left out
     */
   private def filtered(
       sides: Sides,
@@ -195,54 +195,66 @@ final class JoinPlanner(
       columns: Seq[JoinRef],
       computed: Seq[Expression],
       waits: WaitPlanner,
-      alone: Boolean
+      usesHistory: Boolean
   ): Either[String, (Sides, JoinRef)] = {
-    val running = PlannedFilters.carried(sides.probe, originOf(keys))
+    val running = PlannedFilters.running(sides.probe, originOf(keys))
     val copies = new ExchangeCopies(sides.build, shared)
+    val probeColumns = Traverse(keys)(JoinKeys.column)
+    def unlessRunning(check: => Either[String, Any]): Either[String, Any] =
+      if (running.isDefined) Right(()) else check
+    def push(ref: JoinRef): Either[String, SparkPlan] =
+      probeColumns.flatMap(
+        pushDown(sides.probe, _, computed, ref, waits, copies, checksHistory = usesHistory && running.isEmpty)
+      ) match {
+        case Left(_) if running.isDefined => Right(sides.probe)
+        case pushed => pushed
+      }
     val result = for {
-      attributes <- Traverse(keys)(JoinKeys.column)
-        .map(Some(_))
-        .left
-        .flatMap(reason => if (running.isDefined) Right(None) else Left(reason))
-      parts <- Traverse(keys)(part)
-      // First of all, so that a filter that no scan can use costs nothing.
-      _ <- attributes.filter(_ => running.isEmpty).map(reachable(sides.probe, _, computed, copies)).getOrElse(Right(()))
-      _ <- Repeatable
-        .keys(sides.build, AttributeSet.fromAttributeSets(keys.map(_.build.references)))
-        .toLeft(())
-        .left
-        .map(r => s"the build side: $r")
-      tapped <- running
-        // With a second tap, above the stage's, the keys would be those of both.
-        .filter(BuildSides.hasRunningTap(sides.build, _))
-        .map(r => Right(BuildSides.Tapped(sides.build, r, r.passed)))
-        .getOrElse(
-          BuildSides.tapped(sides.build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound, passed) =>
-            running.filter(_.isOf(bound)).getOrElse(make(sides.build, e, bound, keys, parts, columns, passed))
-          )
-        )
-      BuildSides.Tapped(newBuild, ref, passed) = tapped
-      _ = running.foreach(takes(_, ref, passed))
+      _ <- unlessRunning(probeColumns)
+      parts <- Traverse(keys)(tuplePart)
+      // Before a tap is planned: a filter that no scan can use must cost nothing.
+      _ <- unlessRunning(probeColumns.flatMap(reachable(sides.probe, _, computed, copies)))
+      _ <- repeatableKeys(sides.build, keys)
+      tapped <- tap(sides.build, keys, parts, columns, running)
+      ref = tapped.ref
+      _ = running.foreach(takeKeysFrom(_, ref, tapped.passed))
       _ = if (!used.add(ref.id) || ref.origin != originOf(keys)) ref.usedByOthers()
-      newProbe <- attributes
-        .map(push(sides.probe, _, computed, ref, waits, copies, mayBeUseless = alone && running.isEmpty))
-        .getOrElse(Right(sides.probe))
-        .left
-        .flatMap { reason =>
-          if (running.isDefined) Right(sides.probe) else Left(reason)
-        }
-    } yield (Sides(newProbe, newBuild), ref)
+      newProbe <- push(ref)
+    } yield (Sides(newProbe, tapped.side), ref)
     if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
     result
   }
 
-  /** A filter that a scan has already gets the keys of this tap. */
-  private def takes(running: JoinRef, tapped: JoinRef, passed: Seq[String]): Unit =
+  private def repeatableKeys(build: SparkPlan, keys: Seq[JoinKey]): Either[String, Unit] =
+    Repeatable
+      .keys(build, AttributeSet.fromAttributeSets(keys.map(_.build.references)))
+      .map(reason => s"the build side: $reason")
+      .toLeft(())
+
+  /** The build side with a tap for the keys. */
+  private def tap(
+      build: SparkPlan,
+      keys: Seq[JoinKey],
+      parts: Seq[TuplePart],
+      columns: Seq[JoinRef],
+      running: Option[JoinRef]
+  ): Either[String, BuildSides.Tapped] =
+    // A second tap above a running one would report its keys to the same filter.
+    running.filter(BuildSides.hasRunningTap(build, _)) match {
+      case Some(ref) => Right(BuildSides.Tapped(build, ref, ref.passed))
+      case None =>
+        BuildSides.tapped(build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound, passed) =>
+          running.filter(_.hasTypesOf(bound)).getOrElse(make(build, e, bound, keys, parts, columns, passed))
+        )
+    }
+
+  /** Gives the filter of a running scan the keys of the tap that is planned now. */
+  private def takeKeysFrom(running: JoinRef, tapped: JoinRef, passed: Seq[String]): Unit =
     if (running eq tapped) running.tappedAfter(passed)
     else if (running == tapped) running.state.follow(tapped.state)
     else running.state.disable(JoinRef.MovedLater)
 
-  private def part(key: JoinKey): Either[String, TuplePart] =
+  private def tuplePart(key: JoinKey): Either[String, TuplePart] =
     for {
       _ <- Either.cond(key.build.deterministic, (), "the build key is not deterministic")
       domain <- KeyDomain.of(key.build.dataType)
@@ -266,10 +278,10 @@ final class JoinPlanner(
     val build = e.canonicalized
     val parts = joined.zip(bound).map { case (p, key) => p.copy(domain = collected(key)) }.toIndexedSeq
     val facts = new PlannedBuildSide(side, e)
-    val expected = BuildEstimates.of(e)
+    val expected = BuildEstimates.estimate(e)
     val limits = BuildKeyTapExec.limits(conf)
     made.getOrElseUpdate(
-      // Where Spark runs equal exchanges each by itself, they may know other files of a folder, or draw other numbers.
+      // If Spark runs each of several equal exchanges, their file listings and random numbers may differ.
       (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
       JoinRef(
         parts,
@@ -288,25 +300,25 @@ final class JoinPlanner(
   private def contents(e: Exchange, facts: BuildSideFacts): Seq[Any] =
     if (facts.repeats) facts.listed else Seq(System.identityHashCode(e))
 
-  /** The type of a key where it is collected: an integer may be widened between that and the join. */
+  /** The type of a key at the tap: between tap and join, an integer may be widened. */
   private def collected(key: Expression): KeyDomain =
     KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
 
-  // Whether a filter goes into an exchange that is used elsewhere.
+  // Whether a filter was put below an exchange that other places use too, so that Spark computes a copy.
   private var copied = false
 
-  private val rowValues = new RowValues.Of(plan)
-  private val showsPartitions = PushDown.keepsWhole(plan, _ => false)
+  private val rowValues = new RowValues.InPlan(plan)
+  private val showsPartitions = PushDown.whyKeep(plan, _ => false)
 
   private def reach(copies: ExchangeCopies): PushDown.Reach =
     PushDown.Reach(
       beyondExchange = true,
       (e, columns) =>
-        if (!shared(e)) showsPartitions(e)
+        if (!shared.isShared(e)) showsPartitions(e)
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
         else Some(PushDown.UsedTwice),
-      () => showsPlace,
-      rowValues.mayBelow
+      () => showsPosition,
+      rowValues.maySeeFewerRows
     )
 
   private def reachable(
@@ -322,10 +334,11 @@ final class JoinPlanner(
       (scan, cs, crossed) => Traverse(cs)(ScanPlanner.accepts(scan, _, crossed)).map(_ => scan)
     )(probe, columns).map(_ => ())
 
-  /** Whether a side has a scan for which a hint asks for filters, and one of the keys comes from it. */
-  private def wanted(j: BaseJoinExec)(left: Boolean): Boolean = {
+  /** Whether a hint asks for filters on a scan of that side, and one of the keys comes from the scan. */
+  private def isHinted(j: BaseJoinExec)(left: Boolean): Boolean = {
     val (probe, keys) =
-      if (left) (j.left, JoinKeys.of(j.leftKeys, j.rightKeys)) else (j.right, JoinKeys.of(j.rightKeys, j.leftKeys))
+      if (left) (j.left, JoinKeys.pairs(j.leftKeys, j.rightKeys))
+      else (j.right, JoinKeys.pairs(j.rightKeys, j.leftKeys))
     val hinted = new PushDown(
       "the join key",
       if (left) j.leftKeys else j.rightKeys,
@@ -335,24 +348,24 @@ final class JoinPlanner(
     probe.exists(asksForFilters) && keys.exists(k => JoinKeys.column(k).exists(c => hinted(probe, Seq(c)).isRight))
   }
 
-  private def push(
+  private def pushDown(
       probe: SparkPlan,
       columns: Seq[Attribute],
       computed: Seq[Expression],
       ref: JoinRef,
       waits: WaitPlanner,
       copies: ExchangeCopies,
-      mayBeUseless: Boolean
+      checksHistory: Boolean
   ): Either[String, SparkPlan] = {
     def whyUseless(scan: SparkPlan, c: Attribute) =
-      if (mayBeUseless && !asksForFilters(scan)) FilterHistory.why(ref, scan, c.name) else None
+      if (checksHistory && !asksForFilters(scan)) FilterHistory.whySkipped(ref, scan, c.name) else None
     new PushDown(
       "the join key",
       computed,
       reach(copies),
       (scan, cs, crossed) => {
-        // Asked once: each question may be the one after which the filter is tried again.
-        lazy val waitedInVain = learns && FilterHistory.isNotWorthWaiting(ref, scan, cs.head.name)
+        // Asked once a scan: the history tries a rejected step again now and then, so a second answer may differ.
+        lazy val waitedInVain = learns && FilterHistory.waitedInVain(ref, scan, cs.head.name)
         val wait =
           if (!crossed || !mayWait) Wait.No
           else if (asksForFilters(scan)) Wait.UntilReady

@@ -3,11 +3,11 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.execution.joins.{BaseJoinExec, BroadcastHashJoinExec}
 
-/** What a join's type lets filters do at its left and its right side. The only place that knows.
+/** The rules for filters at the left and right side of a join, by join type (contract 10). Used for producers
+  * ([[JoinSides]]) and for push-down ([[PushDown]]).
   *
-  * A filter is advice: a scan may drop any of the rows that it excludes, each by itself, at any time, or none. So a rule holds
-  * only if the join's result stays right whatever subset of them is gone. Rules hold for any filter, also one that lets NULL
-  * pass, for any condition beside the keys, and for keys that are compared by `=` and by `<=>`.
+  * A scan may drop any subset of the rows that a filter excludes. A rule holds only if the join's result is right for each
+  * such subset, for any filter (also one that passes NULL), any join condition, and keys compared by `=` or `<=>`.
   */
 final case class JoinSemantics(left: JoinSemantics.Side, right: JoinSemantics.Side) {
   def apply(isLeft: Boolean): JoinSemantics.Side = if (isLeft) left else right
@@ -18,13 +18,13 @@ object JoinSemantics {
   /** Rules for one side.
     *
     * @param mayLose
-    *   its rows that equal no key of the other side do not matter: the result is the same without them
+    *   whether the side can be filtered by the other side's keys: its rows without a match do not change the result
     * @param carries
-    *   a filter on one of its columns, whose excluded rows nobody above the join needs, may go down into it. Also says that
-    *   what the join puts out in its columns are values of its rows. False where its columns are not put out
+    *   whether a filter from above the join, on a column of the side, can go down into the side. Implies that the join outputs
+    *   the side's own values in its columns, without added NULLs
     * @param carriesAcross
-    *   if such a filter is on a key, it may go down into the other side too, by the equal key there; with or without going
-    *   into this one, for rows that it excludes may be there in any number above the join
+    *   whether such a filter on a key can also go down into the other side, on the equal key there, even if it does not go into
+    *   this side: excluded rows may appear in any number above the join
     */
   final case class Side(mayLose: Boolean, carries: Boolean, carriesAcross: Boolean) {
     require(carries || !carriesAcross, "a filter that stops above the join cannot go across it")
@@ -32,22 +32,20 @@ object JoinSemantics {
 
   private val nothing = Side(mayLose = false, carries = false, carriesAcross = false)
 
-  /** Only its rows with a match are put out. */
+  /** The join outputs only rows of this side that have a match. */
   private val matched = Side(mayLose = true, carries = true, carriesAcross = true)
 
-  /** All of its rows decide by themselves what is put out of them, with and without a match. */
+  /** The join outputs, or tests, each row of this side on its own, with or without a match. */
   private val preserved = Side(mayLose = false, carries = true, carriesAcross = true)
 
-  /** Its rows are looked up: of those that nobody looks up nothing is seen. Its columns are not put out, or NULL may stand in
-    * for a row that was dropped.
-    */
+  /** The other side looks rows of this side up. The join outputs no columns of this side, or NULL if there is no match. */
   private val lookedUp = Side(mayLose = true, carries = false, carriesAcross = false)
 
   private val allNeeded = JoinSemantics(nothing, nothing)
 
   /** @param nullAware
-    *   a single-key `NOT IN`: a NULL on the right decides over every row of the left, and so does whether there is a row at
-    *   all. So the right side is needed as it is. Only a left anti join can be that; any other is not known
+    *   whether the join is a single-key `NOT IN`, always a left anti join in Spark. A NULL on the right, or an empty right side,
+    *   decides over every row of the left, so the right side must stay complete
     */
   def of(joinType: JoinType, nullAware: Boolean): JoinSemantics =
     if (nullAware)
@@ -59,10 +57,10 @@ object JoinSemantics {
       joinType match {
         case _: InnerLike => JoinSemantics(matched, matched)
         case LeftSemi => JoinSemantics(matched, lookedUp)
-        // A second match is an error: one of a row that nobody needs may go unnoticed, as below Spark's own filters.
+        // A second match is an error in LeftSingle. For excluded rows it may go unnoticed, as below Spark's own filters.
         case LeftOuter | LeftSingle | LeftAnti | ExistenceJoin(_) => JoinSemantics(preserved, lookedUp)
         case RightOuter => JoinSemantics(lookedUp, preserved)
-        case FullOuter => allNeeded
+        // A full outer join, or an unknown one.
         case _ => allNeeded
       }
 
@@ -76,9 +74,7 @@ object JoinSemantics {
       s"${if ("aeiou".contains(words.head)) "an" else "a"} $words join"
   }
 
-  /** Whether the join is planned as a `NOT IN` by its key. Where Spark plans it with a condition instead (several columns), it
-    * has no key for it.
-    */
+  /** Whether the join is a single-key `NOT IN`. Spark plans one of several columns with a condition, without keys. */
   def isNullAware(join: BaseJoinExec): Boolean = join match {
     case b: BroadcastHashJoinExec => b.isNullAwareAntiJoin
     case _ => false

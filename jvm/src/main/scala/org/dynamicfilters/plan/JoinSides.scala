@@ -8,31 +8,31 @@ import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.settings.Settings
 
-/** Which side of a join is filtered by the keys of the other. */
+/** Decides which side of a join is filtered by the keys of the other side. [[JoinPlanner]] uses it. */
 object JoinSides {
 
   /** Whether the left side is filtered (else the right one), or why neither is.
     *
-    * @param wanted
-    *   whether a hint asks for filters on the left (else the right) side: then what is expected of them does not count
+    * @param isHinted
+    *   whether a hint asks for filters on the left (else the right) side. A hint overrules estimates
     */
-  def filterLeft(j: BaseJoinExec, conf: SQLConf, wanted: Boolean => Boolean): Either[String, Boolean] =
+  def filterLeft(j: BaseJoinExec, conf: SQLConf, isHinted: Boolean => Boolean): Either[String, Boolean] =
     j match {
       case b: BroadcastHashJoinExec =>
         val streamsLeft = b.buildSide == BuildRight
         if (!permits(j, streamsLeft)) Left(needsAll(j, streamsLeft))
-        else if (wanted(streamsLeft)) Right(streamsLeft)
+        else if (isHinted(streamsLeft)) Right(streamsLeft)
         else
           BuildEstimates
-            .of(if (streamsLeft) j.right else j.left)
+            .estimate(if (streamsLeft) j.right else j.left)
             .flatMap(notSelective(_, conf))
             .toLeft(streamsLeft)
       case _: SortMergeJoinExec | _: ShuffledHashJoinExec =>
         val candidates = Seq(true, false).filter(permits(j, _))
         if (candidates.isEmpty) Left(needsAll(j, streamsLeft = true))
         else {
-          val asked = candidates.filter(wanted)
-          val refused = (if (asked.isEmpty) candidates else asked).map(side => side -> notWorth(j, side, conf))
+          val asked = candidates.filter(isHinted)
+          val refused = (if (asked.isEmpty) candidates else asked).map(side => side -> whyNotSelective(j, side, conf))
           refused.collectFirst { case (side, None) => side }.orElse(asked.headOption).toRight(refused.head._2.get)
         }
       case other => Left(s"the operator ${other.nodeName.trim} is not known")
@@ -41,7 +41,7 @@ object JoinSides {
   /** Whether a side may be filtered without changing the answer. */
   def permits(j: BaseJoinExec, filterLeft: Boolean): Boolean =
     JoinSemantics.of(j)(filterLeft).mayLose && (j match {
-      // Its other side is made before this one starts.
+      // Spark runs the broadcast side first.
       case b: BroadcastHashJoinExec => filterLeft == (b.buildSide == BuildRight)
       case _ => true
     })
@@ -55,17 +55,17 @@ object JoinSides {
           s"${JoinSemantics.withArticle(other)} needs every row of its ${if (streamsLeft) "left side" else "right side"}"
       }
 
-  /** Why filtering one side of a shuffled join by the other is not expected to pay; None if it is. */
-  private def notWorth(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[String] = {
+  /** Why filtering one side of a shuffled join is not expected to pay, if so. */
+  private def whyNotSelective(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[String] = {
     val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
-    (logical(probe).map(Estimates.of), BuildEstimates.of(build)) match {
+    (logical(probe).map(Estimates.estimate), BuildEstimates.estimate(build)) match {
       case (Some(p), Some(b)) =>
         if (b.rows > p.rows) Some("the build side is not expected to be smaller") else notSelective(b, conf)
       case _ => None
     }
   }
 
-  /** A build side without any condition has its keys for other reasons than to leave some out, unless it is a short list. */
+  /** Rejects a build side without any condition: it has most keys of the probe side, unless it is a short list. */
   private def notSelective(build: Estimate, conf: SQLConf): Option[String] = {
     val limit = math.min(Settings.get(conf, Settings.JoinMaxBuildRows), Estimates.ManyRows)
     if (build.selectivity >= 1 && build.rows > limit)
@@ -73,6 +73,6 @@ object JoinSides {
     else None
   }
 
-  /** The logical plan of a side, if Spark has kept it. */
+  /** The logical plan of a side, if Spark has linked one. */
   def logical(plan: SparkPlan): Option[LogicalPlan] = plan.find(_.logicalLink.isDefined).flatMap(_.logicalLink)
 }

@@ -5,37 +5,36 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanLike
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 
-/** What adaptive execution does with a plan that it has just made: it starts every stage whose inputs are there.
+/** Predicts whether adaptive execution starts a stage of a plan, so that [[DynamicFilterRule]] can skip plans without effect.
   *
-  * It makes a new plan whenever a stage ends, as long as others run. A join of four small tables with a large one is planned
-  * four times before the scan of the large table can start, and three of these plans are thrown away as they are.
+  * Adaptive execution re-plans whenever a stage ends. A join of four small tables with a large one is planned four times before
+  * the scan of the large table can start, and three of these plans start nothing.
   */
 private[plan] object NextStages {
 
-  /** Whether nothing that the rules do to this plan has an effect: it starts no stage, and none that runs waits for a filter,
-    * which the plan may no longer have.
+  /** Whether the plan starts no stage, and no running stage waits for a filter (which the plan may have lost).
     *
-    * Adaptive execution makes another plan before it starts a stage later. It might keep this one instead, where the other would
-    * shuffle more, or start a stage of it whose like a subquery has made meanwhile; then that stage runs without filters.
+    * Adaptive execution re-plans before it starts a later stage. In rare cases it keeps this plan (if the new one shuffles more,
+    * or a subquery has materialized an equal exchange): then the next stage runs without filters.
     */
-  def doesNotMatter(plan: SparkPlan): Boolean =
-    !startsSome(plan) && PlannedFilters.waitedFor(plan).forall(_.state.isSettled)
+  def hasNoEffect(plan: SparkPlan): Boolean =
+    !startsStage(plan) && PlannedFilters.waitedFor(plan).forall(_.state.isSettled)
 
-  /** As `AdaptiveSparkPlanExec.createQueryStages` has it, of Spark 4.1 to 4.3. */
-  private def startsSome(plan: SparkPlan): Boolean = {
-    var some = false
-    // Whether all inputs of the stage that the operator belongs to are there.
+  /** As `AdaptiveSparkPlanExec.createQueryStages` of Spark 4.1 to 4.3. */
+  private def startsStage(plan: SparkPlan): Boolean = {
+    var starts = false
+    // Whether all exchanges below the operator are materialized.
     def isReady(p: SparkPlan): Boolean = p match {
       case q: QueryStageExec => q.isMaterialized
       case e: Exchange =>
-        if (isReady(e.child)) some = true
+        if (isReady(e.child)) starts = true
         false
       case _: ReusedExchangeExec | _: InMemoryTableScanLike =>
-        some = true
+        starts = true
         false
-      // Of all children, to see what is below each.
+      // Visits all children, also after one that is not ready.
       case other => other.children.map(isReady).forall(identity)
     }
-    isReady(plan) || some
+    isReady(plan) || starts
   }
 }

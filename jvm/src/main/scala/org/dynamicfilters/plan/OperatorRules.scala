@@ -3,9 +3,9 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.python.EvalPythonExec
 
-/** Operators of Spark that stop filters, in the words of reasons.
+/** Text for reasons of the Spark operators that stop filters.
   *
-  * [[PushDown]] says which operators let filters pass. What is in neither list stops a filter too, as "the operator X".
+  * [[PushDown]] lists the operators that let filters pass. An operator in neither list also stops a filter, as "the operator X".
   * docs/operators.md lists all operators; tests compare it with this list and with the classes of each Spark line.
   */
 private[plan] object OperatorRules {
@@ -13,14 +13,14 @@ private[plan] object OperatorRules {
   /** @param inTheWay
     *   as in "a sample is in the way"
     * @param seesPartition
-    *   whether what the operator makes of a row depends on the other rows of the row's partition
+    *   whether the operator's output for a row depends on the other rows of its partition
     */
   private[plan] final case class Stop(inTheWay: String, seesPartition: Boolean)
 
   private def stop(inTheWay: String, seesPartition: Boolean = false)(names: String*): Seq[(String, Stop)] =
     names.map(_ -> Stop(inTheWay, seesPartition))
 
-  /** By the simple name of the class without `Exec`, because not every Spark line has all of them. */
+  /** By the simple class name without `Exec`: not every Spark line has all classes. */
   private[plan] val stops: Map[String, Stop] = Seq(
     stop("a sample")("Sample"),
     stop("a limit")("LocalLimit", "GlobalLimit", "CollectLimit", "CollectTail", "TakeOrderedAndProject"),
@@ -61,15 +61,15 @@ private[plan] object OperatorRules {
 
   private def stopOf(plan: SparkPlan): Option[Stop] = stops.get(plan.getClass.getSimpleName.stripSuffix("Exec"))
 
-  /** What is in the way where an operator stops a filter; None for "the operator X". */
+  /** The reason's subject; None for "the operator X". */
   def inTheWay(plan: SparkPlan): Option[String] = stopOf(plan).map(_.inTheWay)
 
-  /** Whether what the operator makes of a row depends on the other rows of the row's partition. */
+  /** Whether the operator's output for a row depends on the other rows of its partition. */
   def seesPartition(plan: SparkPlan): Boolean = plan match {
     case e: EvalPythonExec => e.udfs.exists(f => IteratorFunctions(f.evalType))
     case other => stopOf(other).exists(_.seesPartition)
   }
 
-  // Not by name: those of Arrow came with Spark 4.1.
+  // By number: the constant for Arrow is new in Spark 4.1.
   private val IteratorFunctions = Set(204, 251) // SQL_SCALAR_PANDAS_ITER_UDF, SQL_SCALAR_ARROW_ITER_UDF
 }

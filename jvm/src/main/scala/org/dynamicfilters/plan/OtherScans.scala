@@ -10,10 +10,10 @@ import org.dynamicfilters.operators.ConsumerScanExec
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 import org.dynamicfilters.state.{FilterRef, Producer}
 
-/** Puts filters into scans that are not Spark's scan of Parquet files: custom ones, and all those of [[RowScans]]. */
+/** Puts filters into scans other than Spark's Parquet scan: custom scans, and those of [[RowScans]]. [[ScanPlanner]] uses it. */
 object OtherScans {
 
-  /** Whether it is such a scan, filtered or not. */
+  /** Matches such scans, filtered or not. */
   def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
     case _: FilterConsumer | _: ConsumerScanExec => Some(plan)
     case RowScans(_) => Some(plan)
@@ -29,7 +29,7 @@ object OtherScans {
       conf: SQLConf
   ): Either[String, SparkPlan] = scan match {
     case RowScans(s) => RowScans.filtered(s, columns, refs, place, conf)
-    // A source that takes filters takes conditions that all hold.
+    // Custom scans cannot join filters by OR.
     case _ if columns.size > 1 => Left(ScanPlanner.noFileScan(scan))
     case _ =>
       for {

@@ -9,21 +9,21 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.tables.{DeltaTable, FormatName}
 
-/** The file formats whose Parquet files are read by Spark's reader: Spark's own, and Delta's, which adds columns to what that
-  * reader returns. Known by name, because Delta need not be there.
+/** The file formats that read Parquet with Spark's reader: Spark's own, and Delta's, which adds columns to the reader's output.
+  * Delta's classes are compared by name, because they may be missing. [[ScanPlanner]] uses it.
   */
 object ParquetFormats {
 
-  /** Delta's columns that are no columns of the files: whether a row is deleted, and its number in the file. */
+  /** Columns that Delta's format computes: whether a row is deleted, and its number in the file. */
   private val internal = "__delta_internal_"
   private val isDeleted = internal + "is_row_deleted"
   private val rowNumber = internal + "row_index"
   private val usesNumbers = "spark.databricks.delta.deletionVectors.useMetadataRowIndex"
 
   /** The scan's format, or why it is not filtered. */
-  def of(scan: FileSourceScanExec): Either[String, ParquetFileFormat] = scan.relation.fileFormat match {
+  def supported(scan: FileSourceScanExec): Either[String, ParquetFileFormat] = scan.relation.fileFormat match {
     case p: ParquetFileFormat if p.getClass == classOf[ParquetFileFormat] =>
-      // Checkpoints: what a table is, comes from there.
+      // Checkpoints, from which Delta reads the state of its tables.
       Either.cond(
         !scan.relation.location.getClass.getName.startsWith(DeltaTable.Package),
         p,
@@ -33,16 +33,16 @@ object ParquetFormats {
     case other => Left(s"files of format ${FormatName(other)} are not filtered yet")
   }
 
-  /** What Delta's format notes of a column: a scan's schema has nothing of it. Empty for Spark's own. */
+  /** Delta's description of how a column is stored (see [[DeltaTable.notes]]); empty for Spark's own format. */
   def stored(format: FileFormat, column: String): String =
     if (format.getClass == classOf[ParquetFileFormat]) "" else DeltaTable.notes(format, column)
 
-  /** Whether a column of the scan's required schema is made by the format, and not read from files. */
+  /** Whether the format computes the column instead of reading it from files. */
   def isInternal(column: String): Boolean =
     column == ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME || column.startsWith(internal)
 
-  /** Whether the format counts rows to find deleted ones: it does where it was not told to use the numbers of Parquet's reader,
-    * when it was made or by now, even if the query itself reads those.
+  /** Whether Delta's format counts rows to find deleted ones, so that no row may be skipped. It does unless it uses the row
+    * numbers of Parquet's reader, which needs both the session's setting and the format's.
     */
   def countsRows(format: ParquetFileFormat, session: SparkSession, required: StructType): Boolean = {
     def isOn(setting: => Any) = Try(setting.toString.toBoolean).getOrElse(false)

@@ -7,10 +7,10 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.user.{DynamicFilterPredicate, Generation, UserFilterException, UserFilters}
 
-/** Pins the generations of users' filters that a query uses: once a query, for all of it, subqueries included.
+/** Pins one generation of each user filter for the whole query, including subqueries.
   *
-  * A rule of plan normalization: that comes after analysis, which a DataFrame goes through once for all its queries, and
-  * before Spark looks for cached data and optimizes. So data cached under one generation is not used under another.
+  * A rule of plan normalization. That phase comes after analysis, which runs once for all executions of a DataFrame, and before
+  * Spark looks for cached data: data cached under one generation is not used under another.
   */
 object PinUserFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -37,9 +37,9 @@ object PinUserFilters extends Rule[LogicalPlan] {
       }
     }
 
-  /** Delta's MERGE has source and target beside its children, and runs several queries over them: one finds the files, another
-    * one writes. With two generations it would write rows twice. Other commands have plans that must stay as they are, as the
-    * one of a view.
+  /** Whether the command is one of Delta's that has plans beside its children. Delta's MERGE runs several queries over its source
+    * and target, one to find files and one to write: with two generations it would write rows twice. Plans of other commands
+    * must not change (the query of a view).
     */
   private def readsItsPlansItself(plan: LogicalPlan): Boolean =
     plan.isInstanceOf[Command] && plan.getClass.getName.startsWith(DeltaCommands) &&
@@ -47,7 +47,7 @@ object PinUserFilters extends Rule[LogicalPlan] {
 
   private val DeltaCommands = "org.apache.spark.sql.delta.commands."
 
-  /** The filter may have been closed since the query was analyzed, and another one made under its name. */
+  /** The current generation. Since analysis, the filter may have been closed, and another one made under its name. */
   private def pin(p: DynamicFilterPredicate): Generation = {
     val f = UserFilters.open(p.sessionId, p.name)
     if (f.domain.dataType != p.filterType)

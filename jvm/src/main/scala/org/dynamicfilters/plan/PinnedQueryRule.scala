@@ -12,10 +12,9 @@ import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.operators.PinnedQueryExec
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
 
-/** Puts a [[PinnedQueryExec]] on top of queries that use users' filters.
+/** Puts a [[PinnedQueryExec]] on top of queries with user filters.
   *
-  * With adaptive execution the whole query is one leaf here, and the plans of its stages come by too; those are left alone, as
-  * are commands, which Spark runs once.
+  * Skips plans of adaptive stages (the whole query is one leaf here), and commands, which Spark runs once.
   */
 final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
   override def preColumnarTransitions: Rule[SparkPlan] = rooted
@@ -37,8 +36,8 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
     p.isInstanceOf[PinnedQueryExec] || p.expressions.exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
   }
 
-  /** Where no trace of a filter need be left: the optimizer evaluates conditions on rows that stand in the query itself, Spark's
-    * file sources of DataSource V2 keep conditions on partitions, a recursion has logical plans.
+  /** Whether the plan may have had a user filter that it does not show: the optimizer evaluates conditions on literal rows,
+    * Spark's file sources of DataSource V2 take over partition conditions, and a recursion contains logical plans.
     */
   private def mayHaveUsed(plan: SparkPlan): Boolean =
     UserFilters.forSession(SparkAccess.sessionId(session)).nonEmpty && anywhere(plan) {
@@ -47,7 +46,7 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
       case _ => false
     }
 
-  /** Whether an operator is one of those, in subqueries and cached plans, too. */
+  /** Whether the condition holds for any operator, also in subqueries and cached plans. */
   private def anywhere(plan: SparkPlan)(isOne: SparkPlan => Boolean): Boolean = plan.exists { p =>
     isOne(p) || p.expressions.exists(_.exists {
       case s: ExecSubqueryExpression => anywhere(s.plan)(isOne)

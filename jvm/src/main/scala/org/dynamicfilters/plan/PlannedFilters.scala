@@ -6,21 +6,21 @@ import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan}
 import org.dynamicfilters.scan.Wait
 import org.dynamicfilters.state.JoinRef
 
-/** The filters of joins that the scans of a plan have already. */
+/** Finds the join filters that scans of a plan have already. */
 private[plan] object PlannedFilters {
 
-  /** The filter of this join's keys in a scan of the probe side that runs already. */
-  def carried(probe: SparkPlan, origin: String): Option[JoinRef] =
-    scans(probe, running = false).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
+  /** The filter of the join's keys in a running stage of the probe side. */
+  def running(probe: SparkPlan, origin: String): Option[JoinRef] =
+    scans(probe).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
 
-  /** Filtered scans in stages that run or have run. */
-  private def scans(plan: SparkPlan, running: Boolean): Seq[FilteredScan] = plan match {
-    case q: QueryStageExec => scans(q.plan, running = true)
-    case d: FilteredScan if running => Seq(d)
-    case other => other.children.flatMap(scans(_, running))
+  /** Filtered scans in stages. */
+  private def scans(plan: SparkPlan, inStage: Boolean = false): Seq[FilteredScan] = plan match {
+    case q: QueryStageExec => scans(q.plan, inStage = true)
+    case d: FilteredScan if inStage => Seq(d)
+    case other => other.children.flatMap(scans(_, inStage))
   }
 
-  /** Filters of joins in the scans of a plan, stages that run included. */
+  /** Join filters in the scans of a plan, including its stages. */
   def filters(plan: SparkPlan): Seq[JoinRef] = plan
     .flatMap {
       case q: QueryStageExec => filters(q.plan)
@@ -29,14 +29,14 @@ private[plan] object PlannedFilters {
     }
     .distinctBy(_.id)
 
-  /** Filters for which stages that run were held back, or are. */
+  /** Filters that scans in stages wait for, or waited for. */
   def waitedFor(plan: SparkPlan): Seq[JoinRef] =
-    scans(plan, running = false).flatMap(_.joinFilters).collect {
+    scans(plan).flatMap(_.joinFilters).collect {
       case (ref, place) if place.waits != Wait.No => ref
     }
 
-  /** Gives up filters that scans wait for and whose build side adaptive execution has planned away. */
-  def dropOrphans(plan: SparkPlan): Unit = {
+  /** Disables filters that scans wait for, if adaptive execution has removed the build side from the plan. */
+  def disableOrphans(plan: SparkPlan): Unit = {
     val refs = waitedFor(plan)
     if (refs.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet

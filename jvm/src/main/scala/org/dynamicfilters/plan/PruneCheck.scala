@@ -6,11 +6,10 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilterException, UserFilters}
 
-/** Refuses `dynamic_filter_prune` wherever it is not one of the conditions that all rows have to pass.
+/** Refuses `dynamic_filter_prune` unless it is a conjunct of WHERE or of an inner join.
   *
-  * It may let rows pass that do not match: under NOT, OR or CASE, in an outer join or as a column that would be a wrong answer.
-  *
-  * A rule that changes nothing, as [[SettingsCheck]].
+  * The function may pass rows that do not match. Under NOT, OR or CASE, in an outer join or as a column, the answer would be
+  * wrong. Like [[SettingsCheck]], an analyzer rule that changes nothing.
   */
 object PruneCheck extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {

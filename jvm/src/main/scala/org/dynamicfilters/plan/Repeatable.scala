@@ -17,43 +17,43 @@ import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
 import org.dynamicfilters.operators._
 import org.dynamicfilters.state.Producer
 
-/** Whether a task that is retried sees the same again (contract 5). Only operators that are known to be repeatable are.
+/** Decides whether retried tasks see the same input as their first attempts (contract 5). The planners of TopKs and joins ask
+  * it. Operators that are not listed count as not repeatable.
   *
-  * Broadcast sides are computed once, so what is below them does not matter.
+  * Spark computes a broadcast once, so the plan below it does not matter.
   */
 object Repeatable {
 
-  /** Why a retried task might see other rows, or the same in another order; None if it sees the same.
+  /** Why a retried task might see other rows, or the same rows in another order; None if it sees the same.
     *
-    * A TopK counts rows by their place in the input, so nothing that shuffles is accepted.
+    * For TopKs without ties, which count rows by position. Shuffles change the order.
     */
   def rows(plan: SparkPlan): Option[String] = check(plan, Order.Same)
 
-  /** As [[rows]], but cached data that is lost may come in another order when it is computed again: for a TopK that keeps
-    * every row that is as good as its bound, place does not matter.
+  /** As [[rows]], but lost blocks of cached data may come back in another order. For TopKs that keep every row that equals the
+    * bound, so that positions do not matter.
     */
   def rowsOfCacheInAnyOrder(plan: SparkPlan): Option[String] = check(plan, Order.SameButOfCache)
 
   /** Why a retried task might see another set of rows; None if it sees the same. */
   def set(plan: SparkPlan): Option[String] = check(plan, Order.Any)
 
-  /** As [[set]], of a plan whose result is collected once, as that of a broadcast: there result and keys come from the same
-    * attempt of each task, so only what the query itself leaves to chance counts.
+  /** As [[set]], for the plan of a broadcast, which Spark collects once: rows and collected keys come from the same attempt of
+    * each task, so only non-deterministic expressions and samples count.
     */
   def once(plan: SparkPlan): Option[String] = plan.collectFirst {
-    case p if !p.expressions.forall(RowValues.areRepeatable) => notDeterministic(p)
+    case p if !p.expressions.forall(RowValues.isRepeatable) => notDeterministic(p)
     case _: SampleExec => "the input is not deterministic (a sample)"
   }
 
-  /** Whether the plan gives the same rows wherever it is run: beside itself in another query, too, and not only where Spark runs
-    * it once.
+  /** Whether a second execution of the plan gives the same rows, also in another query.
     *
-    * What is below a broadcast counts, and so do subqueries: a cached plan has its own of both.
+    * Includes broadcasts and subqueries, which each query (and each cached plan) computes again.
     */
   def elsewhere(plan: SparkPlan): Boolean =
     set(plan).isEmpty && !ValuesByOrder.anywhere(plan) && runOnce(plan).forall(elsewhere)
 
-  /** The plans that [[set]] does not look into, because Spark runs each of them once. */
+  /** The plans of broadcasts and subqueries, which [[set]] skips because Spark runs each of them once. */
   private def runOnce(plan: SparkPlan): Seq[SparkPlan] = {
     val here = plan match {
       case b: BroadcastExchangeLike => b.children
@@ -68,16 +68,16 @@ object Repeatable {
     }
   }
 
-  /** Whether each row gets the same values wherever it is read, and whatever is read before it. */
-  def isFreeOfPlace(plan: SparkPlan): Boolean = {
-    val values = new RowValues.Of(plan)
-    !plan.exists(seesPlace(_, values))
+  /** Whether no expression depends on the partition of a row, or on its position there. */
+  def ignoresPositions(plan: SparkPlan): Boolean = {
+    val values = new RowValues.InPlan(plan)
+    !plan.exists(seesPosition(_, values))
   }
 
-  /** Whether an operator shows in which partition a row is that has come through a shuffle. */
+  /** Whether an operator above a shuffle depends on the partition of a row. */
   def showsPartitions(plan: SparkPlan): Boolean = {
-    val values = new RowValues.Of(plan)
-    plan.exists(p => seesPlace(p, values) && readsShuffle(p))
+    val values = new RowValues.InPlan(plan)
+    plan.exists(p => seesPosition(p, values) && readsShuffle(p))
   }
 
   private def readsShuffle(plan: SparkPlan): Boolean = plan.exists {
@@ -86,27 +86,27 @@ object Repeatable {
     case _ => false
   }
 
-  /** Whether an operator shows in which partition a row is, or where in it.
+  /** Whether an operator depends on the partition of a row, or on its position there.
     *
     * @param values
     *   of the whole plan
     */
-  def seesPlace(p: SparkPlan, values: RowValues.Of): Boolean =
-    p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.areFreeOfPlace(p)
+  def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
+    p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.ignoresPosition(p)
 
   private def notDeterministic(p: SparkPlan) = s"the input is not deterministic (${p.nodeName.trim})"
 
-  /** Why a task that is retried might put other keys into a build side's exchange; None if it puts the same.
+  /** Why a retried task might write other keys into a build side's exchange; None if it writes the same.
     *
     * @param columns
-    *   that the keys are made of
+    *   columns of the keys
     */
   def keys(build: SparkPlan, columns: AttributeSet): Option[String] = build match {
     case b: BroadcastExchangeLike => once(b.children.head)
     case other => set(other).orElse(Option.when(ValuesByOrder.decide(other, columns))(ValuesByOrder.Reason))
   }
 
-  /** Which order of rows is asked for. */
+  /** Required order of rows: the same, the same except for cached data, or any. */
   private object Order extends Enumeration {
     val Same, SameButOfCache, Any = Value
   }
@@ -116,18 +116,18 @@ object Repeatable {
     plan match {
       case _: BroadcastExchangeLike | _: BroadcastQueryStageExec => None
       case r: ReusedExchangeExec => check(r.child, order)
-      case p if !p.expressions.forall(RowValues.areRepeatable) => Some(notDeterministic(p))
+      case p if !p.expressions.forall(RowValues.isRepeatable) => Some(notDeterministic(p))
       case _: SampleExec => Some("the input is not deterministic (a sample)")
       case d: SpecScan if d.spec.followsUpdates =>
         Some("the scan follows updates of a filter of the user's own")
-      // Python functions that are not deterministic have been found above; others give one row for one, in order.
+      // EvalPythonExec is deterministic here, and outputs one row for each input row, in order.
       case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
           _: GenerateExec | _: EvalPythonExec | _: ExpandExec | _: CoalesceExec | _: FileSourceScanExec |
           _: LocalTableScanExec | _: RangeExec | _: DynamicFilterScanExec | _: OneRowRelationExec |
           _: FilterPassThrough | _: FilterConsumer | _: ConsumerScanExec | _: WholeStageCodegenExec | _: InputAdapter |
           _: ColumnarToRowTransition =>
         below
-      // Cached blocks that are lost are computed anew.
+      // Spark computes lost blocks of cached data again.
       case CachedScans(scan) =>
         CachedScanExec.scanOf(unfiltered(scan)) match {
           case Some(c) => cached(c.relation.cachedPlan, order)
@@ -135,7 +135,7 @@ object Repeatable {
         }
       case RowScans(scan) if order != Order.Any => RowScans.reordered(scan)
       case other if order != Order.Any => Some(PushDown.stops(other))
-      // What it drops depends on time, but not what its aggregate makes of the rest.
+      // It drops other rows in each attempt, but the result of its aggregate is the same.
       case t: TopKTapExec if t.filters.forall(_.producer == Producer.aggregate) => below
       case s: QueryStageExec => check(s.plan, order)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
@@ -157,7 +157,6 @@ object Repeatable {
   private def cached(plan: SparkPlan, order: Order.Value): Option[String] = order match {
     case Order.Same => check(plan, Order.Same).map(why => s"cached data that is lost may come in another order: $why")
     case Order.SameButOfCache =>
-      // A value that depends on the order of rows, as a sum of floating point numbers does, is not the same again.
       check(plan, Order.Any)
         .orElse(Option.when(ValuesByOrder.anywhere(plan))(ValuesByOrder.Reason))
         .map(why => s"cached data that is lost may come with other rows: $why")

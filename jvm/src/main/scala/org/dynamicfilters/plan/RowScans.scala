@@ -16,14 +16,14 @@ import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
 import org.dynamicfilters.tables.FormatName
 
-/** Puts filters into scans whose reader knows nothing of them: files of formats other than Parquet, DataSource V2, JDBC.
+/** Puts filters into scans whose reader does not evaluate them: file formats other than Parquet, DataSource V2, JDBC, cached
+  * data. [[OtherScans]] uses it.
   *
-  * Where no split can be left out, a filter is of use only below an exchange: in the same stage the operator that makes it
-  * drops the same rows itself.
+  * If no split can be skipped, a filter helps only below an exchange: in the same stage, its producer drops the same rows.
   */
 object RowScans {
 
-  /** Whether it is such a scan, filtered or not. */
+  /** Matches such scans, filtered or not. */
   def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
     case f: FileSourceScanExec if !f.relation.fileFormat.isInstanceOf[ParquetFileFormat] => Some(plan)
     case _: RowDataSourceScanExec | _: BatchScanExec | _: RowFilteredScanExec => Some(plan)
@@ -31,7 +31,7 @@ object RowScans {
     case _ => None
   }
 
-  /** Whether a filter on the column is of any use in the scan, or why not.
+  /** Whether a filter on the column helps the scan, or why not.
     *
     * @param crossed
     *   whether an exchange lies between the producer and the scan
@@ -49,17 +49,15 @@ object RowScans {
       _ <- readable(plain)
       _ <- plain match {
         case CachedScans(s) => CachedScans.accepts(s, column, producer, crossed)
-        case s if hasBounds(s, column) || isTested(producer, crossed) => Right(())
-        case s if isBest(producer) => Left(noBounds(s))
-        case s => Either.cond(takes(s, column), (), rowsOnly(s, producer))
+        case s if hasBounds(s, column) || testsRows(producer, crossed) => Right(())
+        case s if producer == Producer.topk || producer == Producer.aggregate => Left(noBounds(s))
+        case s => Either.cond(sourceUses(s, column), (), rowsOnly(s, producer))
       }
     } yield ()
   }
 
-  /** A user's filter is a condition above the scan, so it is tested there. */
-  private def isTested(producer: Producer.Value, crossed: Boolean): Boolean = producer == Producer.join && crossed
-
-  private def isBest(producer: Producer.Value): Boolean = producer == Producer.topk || producer == Producer.aggregate
+  /** Whether the scan tests single rows. It does not for a user filter, which is a condition above the scan. */
+  private def testsRows(producer: Producer.Value, crossed: Boolean): Boolean = producer == Producer.join && crossed
 
   private def rowsOnly(scan: SparkPlan, producer: Producer.Value): String = {
     val by = if (producer == Producer.user) "the condition above it" else "the join"
@@ -69,7 +67,7 @@ object RowScans {
   private def noBounds(scan: SparkPlan): String =
     s"${nameOf(scan)} can be filtered by rows only, which is of no use to a TopK, min or max"
 
-  /** Whether splits may be left out by the column at any time, for what is known of them. */
+  /** Whether bounds or partition values of the column are known for splits, so that splits can be skipped at any time. */
   private def hasBounds(scan: SparkPlan, column: Attribute): Boolean = scan match {
     case b: BatchScanExec =>
       SourceScan.mayChoose(b) && SplitBounds.has(b.scan, StructField(column.name, column.dataType))
@@ -77,9 +75,9 @@ object RowScans {
     case _ => false
   }
 
-  /** Whether the source leaves out data by a filter on the column that is complete before the scan starts. */
-  private def takes(scan: SparkPlan, column: Attribute): Boolean = scan match {
-    case b: BatchScanExec => SourceScan.taken(b).exists(b.conf.resolver(_, column.name))
+  /** Whether the source itself evaluates a filter on the column that is complete before the scan starts. */
+  private def sourceUses(scan: SparkPlan, column: Attribute): Boolean = scan match {
+    case b: BatchScanExec => SourceScan.runtimeFilterColumns(b).exists(b.conf.resolver(_, column.name))
     case f: FileSourceScanExec =>
       OrcPredicates.usesPredicates(formatOf(f), f.relation.sparkSession.sparkContext.hadoopConfiguration) &&
       place(f, column).exists { case (at, _) => at >= 0 && OrcPredicates.supports(f.requiredSchema.fields(at)) }
@@ -99,7 +97,7 @@ object RowScans {
     case other => other.output(c.ordinal)
   }
 
-  /** Spark's own formats; what others do with their files besides reading them is not known. */
+  /** Spark's own formats. Other formats may do more with their files than read them. */
   private def isKnown(scan: FileSourceScanExec): Boolean = KnownFormats.contains(formatOf(scan).getClass.getName)
 
   private val KnownFormats = {
@@ -118,7 +116,7 @@ object RowScans {
     case other => other
   }
 
-  /** Why the rows of a scan may come in another order when its task is retried; None where they do not. */
+  /** Why a retried task of the scan may read its rows in another order, if so. */
   def reordered(scan: SparkPlan): Option[String] = scan match {
     case b: BatchScanExec if b.output.exists(hasBounds(b, _)) => None
     case r: RowFilteredScanExec => reordered(r.child)
@@ -135,7 +133,7 @@ object RowScans {
     }
   }
 
-  /** As reasons name it. */
+  /** The scan's name in reasons. */
   def nameOf(scan: SparkPlan): String = scan match {
     case f: FileSourceScanExec => s"a table of format ${FormatName(f.relation.fileFormat)}"
     case r: RowDataSourceScanExec => s"a relation of ${r.relation.getClass.getSimpleName.stripSuffix("$")}"
@@ -217,7 +215,7 @@ object RowScans {
       tagged(RowFilteredScanExec(spec, marked(plain, spec)), plain)
   }
 
-  /** The scan with a reader that knows of the filters, where that is of use. */
+  /** The scan with an [[OtherFileFormat]], if its own is a known one. */
   private def marked(scan: SparkPlan, spec: ScanSpec): SparkPlan = scan match {
     case f: FileSourceScanExec if isKnown(f) =>
       ScanPlanner.withFormat(f, new OtherFileFormat(formatOf(f), spec), f.relation.options + ScanPlanner.Marker)

@@ -11,19 +11,21 @@ import org.apache.spark.sql.execution.joins._
 import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
 import org.dynamicfilters.tables.DeltaTable
 
-/** Expressions that Spark calls non-deterministic, and whose value in a row does not depend on which other rows are there. */
+/** Classifies non-deterministic expressions: some of them depend only on the row (the name of its file), others on the other
+  * rows of its partition (random and row numbers).
+  */
 object RowValues {
 
-  /** The file that a row comes from, and where in it: a function of the row. */
-  private def isOfFile(e: Expression): Boolean = e match {
+  /** The file and position in the file of a row, which depend only on the row. */
+  private def isFileInfo(e: Expression): Boolean = e match {
     case _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
     case _ => false
   }
 
-  /** Counts rows for a command's metrics, or notes their files, and gives back what it was given. Where it is evaluated it has to
-    * see all rows that it sees in stock Spark, but what it returns is a function of the row.
+  /** Functions of Delta that count rows for metrics, or record their files. Their value depends only on the row, but they must
+    * see all rows that they see in stock Spark.
     */
-  private def isWatched(e: Expression): Boolean = e match {
+  private def isDeltaMetric(e: Expression): Boolean = e match {
     case u: ScalaUDF => u.function.getClass.getName.startsWith(DeltaTable.Package)
     case other => other.getClass.getName == DeltaTable.Package + "metric.IncrementMetric"
   }
@@ -35,22 +37,23 @@ object RowValues {
       case x => x.children.exists(!_.deterministic) && x.children.forall(all(_)(allowed))
     })
 
-  /** Whether a retried task has the same values in the same rows. */
-  def areRepeatable(e: Expression): Boolean = all(e)(x => isOfFile(x) || isWatched(x))
+  /** Whether a retried task computes the same value for the same row. */
+  def isRepeatable(e: Expression): Boolean = all(e)(x => isFileInfo(x) || isDeltaMetric(x))
 
-  /** Whether nothing is lost if it is evaluated in fewer rows. */
-  def areOfRow(e: Expression): Boolean = all(e)(isOfFile)
+  /** Whether the expression may be evaluated for fewer rows. */
+  def dependsOnRowOnly(e: Expression): Boolean = all(e)(isFileInfo)
 
-  /** Whether the result stays right if a projection above a scan sees fewer rows, always the same ones. */
-  final class Of(root: SparkPlan) {
+  /** The same for expressions of a plan, whose other operators show how the plan uses row numbers. */
+  final class InPlan(root: SparkPlan) {
 
-    def mayBelow(e: NamedExpression): Boolean = areOfRow(e) || isNumber(e)
+    /** Whether a projection may evaluate the expression for fewer rows, always the same ones. */
+    def maySeeFewerRows(e: NamedExpression): Boolean = dependsOnRowOnly(e) || isNumber(e)
 
-    /** Whether nothing in the plan depends on the place of a row, as random numbers do. */
-    def areFreeOfPlace(p: SparkPlan): Boolean = p.expressions.forall {
+    /** Whether no expression of the operator depends on the position of a row in its partition, as random numbers do. */
+    def ignoresPosition(p: SparkPlan): Boolean = p.expressions.forall {
       case n: NamedExpression if isNumber(n) => true
-      // What a method of Java returns may be another value each time, but has nothing to do with the place of the row.
-      case e => all(e)(x => isOfFile(x) || isWatched(x) || x.isInstanceOf[CallMethodViaReflection])
+      // A method of Java may return another value each time, but does not know the position of the row.
+      case e => all(e)(x => isFileInfo(x) || isDeltaMetric(x) || x.isInstanceOf[CallMethodViaReflection])
     }
 
     private def isNumber(e: NamedExpression): Boolean = e match {
@@ -66,10 +69,10 @@ object RowValues {
       case other => p +: other.children.flatMap(below)
     }
 
-    /** Row numbers of which the query only asks whether two are equal: other numbers for the same rows, unique as before, give the
-      * same result. So they group, go through exchanges by hash and on to the next operator, and nothing else; they are not in
-      * the result. Delta's MERGE finds target rows that match twice this way. Spark's own MERGE does too, in
-      * `MergeRowsExec`; it finds the column by name, so the column is not in its expressions.
+    /** Row numbers (`monotonically_increasing_id`) that the query only compares for equality: other unique numbers for the same
+      * rows give the same result. They may be grouping keys, hash keys of exchanges and passed on, but not be in the result.
+      * Delta's MERGE finds target rows with two matches this way. Spark's own MERGE does too, in `MergeRowsExec`; it finds the
+      * column by name, so the column is not in its expressions.
       */
     private lazy val comparedOnly: Set[ExprId] = {
       val made = nodes.flatMap {
@@ -77,21 +80,21 @@ object RowValues {
         case _ => Nil
       }.toSet
       made.filter { id =>
-        val names = handedOn(Set(id))
+        val names = withAliases(Set(id))
         !root.output.exists(a => names(a.exprId)) && nodes.forall(n => onlyCompares(n, names))
       }
     }
 
-    /** The ids under which a column goes on through projections and aggregates. */
-    private def handedOn(ids: Set[ExprId]): Set[ExprId] = {
+    /** The ids, and those of their aliases in projections and aggregates. */
+    private def withAliases(ids: Set[ExprId]): Set[ExprId] = {
       val more = ids ++ nodes.flatMap(_.expressions.collect {
         case x @ Alias(a: Attribute, _) if ids(a.exprId) => x.exprId
       })
-      if (more == ids) ids else handedOn(more)
+      if (more == ids) ids else withAliases(more)
     }
 
-    /** Operators that are not listed may do anything with their input: write it, hand it on under other ids, as a reused exchange
-      * does, or beside other numbers under the same id, as a union.
+    /** Operators that are not listed may do anything with their input: write it, output it under other ids (a reused exchange),
+      * or mix it with other numbers under the same id (a union).
       */
     private def onlyCompares(n: SparkPlan, ids: Set[ExprId]): Boolean = {
       val input = n match {

@@ -1,10 +1,20 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeReference,
+  BoundReference,
+  Expression,
+  Like,
+  PlanExpression,
+  Unevaluable,
+  UserDefinedExpression
+}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{DynamicFilterScanExec, SpecScan}
@@ -12,20 +22,20 @@ import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
 
-/** Puts a filter into a file scan. */
+/** Puts filters into scans: Parquet scans here, all others through [[OtherScans]]. The planners of all producers use it. */
 object ScanPlanner {
 
-  /** Option of a relation whose format knows filters. That format equals Spark's own, and Spark's tree transformations drop a
-    * change to something equal. Which filters a scan has, its node says.
+  /** Option that makes a filtered scan's relation differ from the original. Without it they are equal, because all Parquet formats
+    * are, and Spark's tree transformations drop changes between equal nodes.
     */
   private[plan] val Marker = "dynamicfilters.marker" -> "true"
 
-  /** Filters a scan by one column, or by several of which a row has to pass only one.
+  /** Filters a scan by one column, or by several filters joined by OR.
     *
     * @param scan
     *   may be filtered already
     * @param refs
-    *   by column; several are filters of one producer
+    *   by column; several filters have one producer
     * @return
     *   the filtered scan, or why the scan cannot be filtered
     */
@@ -49,12 +59,12 @@ object ScanPlanner {
     case other => Left(noFileScan(other))
   }
 
-  /** What a scan is filtered by, with another producer's filters beside those that it has.
+  /** The filters of a scan, with those of another producer added.
     *
     * @param columnOf
-    *   the scan's column that a filter is on
+    *   the attribute of a filtered column
     * @return
-    *   `before` itself if the scan has these filters already, or why it cannot have them
+    *   `before` itself if the scan has these filters already; or why they cannot be added
     */
   private[plan] def withColumns(before: IndexedSeq[ScanColumn], columns: Seq[Attribute], refs: Seq[FilterRef])(
       columnOf: ScanColumn => Attribute
@@ -76,10 +86,10 @@ object ScanPlanner {
 
   private[plan] def noFileScan(plan: SparkPlan): String = s"the operator ${plan.nodeName.trim} is no file scan"
 
-  /** @param scan
-    *   filtered by each of the columns already: so nothing is read for the tuples alone
-    * @return
-    *   the scan filtered by the tuples of the columns too, or why it cannot be
+  /** Filters a scan by tuples of columns too, or says why not.
+    *
+    * @param scan
+    *   filtered by each single column already, so that the tuples need no other columns
     */
   def filteredByTuples(
       scan: SparkPlan,
@@ -104,7 +114,7 @@ object ScanPlanner {
     case _ => Left("the scan is not filtered by each of the keys alone")
   }
 
-  /** Whether a join's filter on the column can go into the scan, or why not.
+  /** Whether the scan can be filtered by a join on the column, or why not.
     *
     * @param crossed
     *   whether an exchange lies between the join and the scan
@@ -121,7 +131,7 @@ object ScanPlanner {
 
   private def readable(scan: FileSourceScanExec): Either[String, Unit] =
     ScanHint.refusal(scan).flatMap { _ =>
-      ParquetFormats.of(scan).flatMap { _ =>
+      ParquetFormats.supported(scan).flatMap { _ =>
         Either.cond(!CorruptFiles.areIgnored(scan.relation.options), (), CorruptFiles.Ignored)
       }
     }
@@ -135,7 +145,7 @@ object ScanPlanner {
       scan.requiredSchema,
       columns,
       IndexedSeq.empty,
-      EarlyPredicates.of(scan),
+      EarlyPredicates.inScan(scan),
       optionsOf(scan.relation),
       Settings.get(conf, Settings.LateMaterialization),
       if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
@@ -147,7 +157,7 @@ object ScanPlanner {
       ref: FilterRef,
       place: ScanPlace
   ): Either[String, ScanColumn] =
-    // Under a TopK row groups and rows are read best first, so an order that somebody above relies on would be lost.
+    // For a TopK, row groups and rows are read best first, which changes their order.
     if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left("the order of the scan's rows is in use")
     else
       for {
@@ -228,4 +238,34 @@ object ScanPlanner {
 
   private def optionsOf(relation: HadoopFsRelation): String =
     relation.options.filterNot(o => ownOptions.contains(o._1)).toSeq.sorted.map(_.toString).mkString(";")
+}
+
+/** The query's own predicates that late materialization may evaluate with the filters: deterministic, without subqueries, on
+  * flat columns of the files, and never failing ([[NeverFails]]).
+  *
+  * Predicates that may fail, or take very long (regular expressions, LIKE), are left out: in stock Spark, other predicates may
+  * drop the rows before.
+  */
+private[plan] object EarlyPredicates {
+
+  /** Bound to the scan's required schema, in Spark's order. */
+  def inScan(scan: FileSourceScanExec): Seq[Expression] = {
+    val position = scan.output.take(scan.requiredSchema.length).map(_.exprId).zipWithIndex.toMap
+    def isEarly(p: Expression): Boolean =
+      p.deterministic && p.references.nonEmpty && !UserPlanner.isInScan(p) && NeverFails(p) &&
+        p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
+        !p.exists {
+          case _: AttributeReference => false
+          case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable | _: Like => true
+          case _ => false
+        }
+    scan.dataFilters
+      .filter(isEarly)
+      .map(_.transform { case a: AttributeReference => BoundReference(position(a.exprId), a.dataType, a.nullable) })
+  }
+
+  private def isFlat(a: Attribute): Boolean = a.dataType match {
+    case _: StructType | _: ArrayType | _: MapType => false
+    case _ => true
+  }
 }

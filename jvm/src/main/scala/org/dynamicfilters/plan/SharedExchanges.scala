@@ -17,11 +17,11 @@ import org.dynamicfilters.operators.{
   TopKTapExec
 }
 
-/** Which exchanges of a plan Spark computes once for several places: narrowed for one of them, they could not be used for the
-  * others.
+/** Finds the exchanges of a plan that Spark computes once for several places (exchange reuse). A filter for one place would
+  * drop rows that the others need. [[DynamicFilterRule]] makes one for each run, for the planners.
   *
-  * Places in subqueries count too, scalar ones and those of dynamic partition pruning. When a subquery itself is planned, the
-  * query around it is not known: an exchange that is narrowed there is computed once more for the query.
+  * Includes scalar subqueries and those of dynamic partition pruning. A subquery is planned without the query around it: an
+  * exchange that is filtered there is computed again for the query.
   *
   * @param plan
   *   the whole plan, as far as it is known
@@ -32,7 +32,7 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
   private val id = ids.incrementAndGet()
   private lazy val all: Seq[SparkPlan] = withSubqueries(plan)
   private lazy val pruning: Set[SparkPlan] = all.collect { case s: SubqueryAdaptiveBroadcastExec =>
-    unfiltered(running(s.child)).canonicalized
+    unfiltered(executed(s.child)).canonicalized
   }.toSet
 
   // Canonical forms of the plans below broadcasts: a pruning subquery is used if its plan is among them.
@@ -41,8 +41,8 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     case q: BroadcastQueryStageExec => unfiltered(q.broadcast.children.head).canonicalized
   }.toSet
 
-  /** The canonical form by which Spark will compare the plan when it makes a stage of it. An exchange whose scans are
-    * filtered never equals an unfiltered one.
+  /** The canonical form by which Spark compares the plan when it makes a stage of it. A filtered exchange never equals an
+    * unfiltered one.
     */
   private[plan] def canonical(p: SparkPlan): SparkPlan = p match {
     case q: QueryStageExec => q.canonicalized
@@ -64,50 +64,50 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     case in: InSubqueryExec =>
       in.plan match {
         case s: SubqueryAdaptiveBroadcastExec =>
-          s.onlyInBroadcast && !broadcastPlans(unfiltered(running(s.child)).canonicalized)
+          s.onlyInBroadcast && !broadcastPlans(unfiltered(executed(s.child)).canonicalized)
         case _ => false
       }
     case _ => false
   }
 
-  // Before there are filters, and as a tag, which copies of a node keep: an exchange above filtered scans has no like.
+  // Marked before filters go in, because an exchange over filtered scans equals no other. Copies of a node keep its tags.
   if (conf.exchangeReuseEnabled) {
     val own = plan.collect { case e: Exchange => e }
     own.filter(isOfPruning).foreach(_.setTagValue(Mark, Shared(id, None)))
-    // Without adaptive execution subqueries have been planned, and two of them may have equal exchanges, too.
+    // Without adaptive execution subqueries are planned already, and exchanges of two of them may be equal.
     if (own.nonEmpty || all.exists(_.isInstanceOf[BuildKeyTapExec])) {
-      // Canonical forms of whole subtrees cost more than all else that is planned here, and most exchanges have no like.
-      val equal = several(all.filter(isExchange))(likeness).flatMap(several(_)(canonical))
+      // Canonical forms are the most expensive part of planning, and most exchanges have a unique signature.
+      val equal = several(all.filter(isExchange))(signature).flatMap(several(_)(canonical))
       for ((group, i) <- equal.zipWithIndex; exchange <- group) exchange.setTagValue(Mark, Shared(id, Some(i)))
     }
   }
 
   /** Whether Spark computes an exchange of the plan for several places. */
-  def apply(exchange: SparkPlan): Boolean = mark(exchange).isDefined
+  def isShared(exchange: SparkPlan): Boolean = mark(exchange).isDefined
 
   private def mark(exchange: SparkPlan): Option[Shared] = exchange.getTagValue(Mark).filter(_.by == id)
 
-  /** Those of the exchanges that were equal before there were filters, in groups of two and more. */
+  /** The exchanges that were equal without filters, in groups of at least two. */
   def groups[E <: SparkPlan](exchanges: Seq[E]): Seq[Seq[E]] =
     several(exchanges.filter(mark(_).exists(_.group.isDefined)))(mark)
 
-  /** Adaptive execution makes the exchange of a pruning subquery late, if it finds its like in the query. */
+  /** Whether adaptive execution will use the broadcast for a pruning subquery too, which it plans later. */
   private def isOfPruning(exchange: Exchange): Boolean = exchange match {
     case b: BroadcastExchangeLike => pruning.nonEmpty && pruning(unfiltered(b.children.head).canonicalized)
     case _ => false
   }
 
-  /** Whether a stage computes it already: then a narrowed copy would come on top of it. */
-  def isMade(exchange: SparkPlan): Boolean = isAmong(exchange, all.filter(_.isInstanceOf[QueryStageExec]))
+  /** Whether a stage computes the exchange already, so that a filtered copy would be additional work. */
+  def hasStage(exchange: SparkPlan): Boolean = isAmong(exchange, all.filter(_.isInstanceOf[QueryStageExec]))
 
-  /** Whether a plan has the exchange, too, with the same filters. */
+  /** Whether a plan contains an equal exchange with the same filters. */
   def isIn(exchange: SparkPlan, plan: SparkPlan): Boolean =
     isAmong(exchange, plan.collect { case e if isExchange(e) => e })
 
   private def isAmong(exchange: SparkPlan, others: Seq[SparkPlan]): Boolean = {
-    val kind = likeness(exchange)
+    val kind = signature(exchange)
     lazy val form = canonical(exchange)
-    others.exists(e => likeness(e) == kind && canonical(e) == form)
+    others.exists(e => signature(e) == kind && canonical(e) == form)
   }
 }
 
@@ -117,7 +117,7 @@ private[plan] object SharedExchanges {
   /** @param by
     *   the id of the [[SharedExchanges]] that found the exchange shared
     * @param group
-    *   of equal exchanges; None if another one comes when the query runs
+    *   number of the group of equal exchanges; None if an equal one is planned only when the query runs
     */
   private final case class Shared(by: Long, group: Option[Int])
   private val Mark: TreeNodeTag[Shared] = TreeNodeTag[Shared]("dynamicfilters.shared")
@@ -126,34 +126,33 @@ private[plan] object SharedExchanges {
 
   private def isExchange(p: SparkPlan): Boolean = p.isInstanceOf[Exchange] || p.isInstanceOf[QueryStageExec]
 
-  /** Types of what a plan puts out, what it reads, and the constants in it. */
-  private[plan] type Likeness = (Seq[DataType], Int)
+  /** Types of a plan's output, and a hash of its leaves and literals. */
+  private[plan] type Signature = (Seq[DataType], Int)
 
-  /** Equal for plans with equal canonical forms, and much cheaper: to make and compare those took a third of the time that the
-    * rule takes, of TPC-DS queries that join five tables and more.
+  /** Equal for plans with equal canonical forms, and much cheaper: canonical forms took a third of the rule's time for TPC-DS
+    * queries that join five or more tables.
     */
-  private[plan] def likeness(p: SparkPlan): Likeness = (p.output.map(_.dataType), read(p))
+  private[plan] def signature(p: SparkPlan): Signature = (p.output.map(_.dataType), hash(p))
 
-  // In any order: a canonical form may have another one. Scans are equal if their sets of paths are, and leaves that stand for
-  // another plan if that is.
-  private def read(p: SparkPlan): Int = p match {
-    case q: QueryStageExec => read(q.plan)
-    case r: ReusedExchangeExec => read(r.child)
-    case a: AdaptiveSparkPlanExec => read(a.initialPlan)
+  // Independent of order, which canonical forms may change. File scans can only be equal if their sets of paths are.
+  private def hash(p: SparkPlan): Int = p match {
+    case q: QueryStageExec => hash(q.plan)
+    case r: ReusedExchangeExec => hash(r.child)
+    case a: AdaptiveSparkPlanExec => hash(a.initialPlan)
     case f: FileSourceScanExec => f.relation.location.rootPaths.iterator.map(_.hashCode).minOption.getOrElse(0)
     case leaf if leaf.children.isEmpty => leaf.getClass.hashCode
-    case f: FilterExec => constants(f.condition) + read(f.child)
-    case other => other.children.iterator.map(read).sum
+    case f: FilterExec => literals(f.condition) + hash(f.child)
+    case other => other.children.iterator.map(hash).sum
   }
 
-  private def constants(e: Expression): Int = e match {
-    // One that is not used becomes a constant.
+  private def literals(e: Expression): Int = e match {
+    // Adaptive execution may replace it by a literal.
     case _: DynamicPruningExpression => 0
     case l: Literal if l.dataType != BooleanType => l.hashCode
-    case other => other.children.iterator.map(constants).sum
+    case other => other.children.iterator.map(literals).sum
   }
 
-  /** All operators, those of subqueries and of stages that run included; a stage stands for its exchange. */
+  /** All operators, including those of subqueries and stages; a stage stands for its exchange. */
   private def withSubqueries(p: SparkPlan): Seq[SparkPlan] = {
     val below = p match {
       case q: QueryStageExec => q.plan.children
@@ -163,22 +162,22 @@ private[plan] object SharedExchanges {
     p +: (below ++ p.subqueries).flatMap(withSubqueries)
   }
 
-  private def running(p: SparkPlan): SparkPlan = p match {
+  private def executed(p: SparkPlan): SparkPlan = p match {
     case a: AdaptiveSparkPlanExec => a.executedPlan
     case other => other
   }
 
-  /** The plan without what Spark puts between operators last of all: subqueries are planned before the query. */
+  /** The plan without codegen nodes and taps: subqueries are prepared for execution before the query is planned. */
   private def asPlanned(p: SparkPlan): SparkPlan = p match {
     case _: WholeStageCodegenExec | _: InputAdapter | _: ColumnarToRowExec | _: TopKTapExec | _: BuildKeyTapExec =>
       asPlanned(p.children.head)
     case other =>
-      // By identity: a plan and its copy are equal, and a copy has to be made canonical anew.
+      // Copies only if a child changed, because a copy loses the cached canonical form.
       val below = other.children.map(asPlanned)
       if (below.zip(other.children).forall { case (x, y) => x eq y }) other else other.withNewChildren(below)
   }
 
-  /** The plan without dynamic filters, too. */
+  /** The plan also without dynamic filters. */
   private def unfiltered(p: SparkPlan): SparkPlan = asPlanned(p).transformUp {
     case d: DynamicFilterScanExec => ScanPlanner.unfiltered(d)
     case r: RowFilteredScanExec => RowScans.asPlanned(r)

@@ -6,11 +6,15 @@ import org.apache.spark.sql.catalyst.expressions.{
   Ascending,
   Attribute,
   AttributeReference,
+  DenseRank,
   Expression,
   NullsFirst,
   SortOrder
 }
-import org.apache.spark.sql.execution.{SparkPlan, TakeOrderedAndProjectExec}
+import org.apache.spark.sql.execution.{SortExec, SparkPlan, TakeOrderedAndProjectExec}
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
+import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.operators.TopKTapExec
@@ -18,15 +22,15 @@ import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{TopKRef, TopKSpec}
 
-/** Makes a TopK a producer: a tap under it, and its bound in the scans that its first sort key comes from. */
+/** Makes TopKs producers: puts a tap below a TopK, and the tap's bound into the scans of the first sort key.
+  * [[DynamicFilterRule]] calls it; planners of other producers that have a bound use [[TopKPlanner.tapped]] and `withTap`.
+  */
 object TopKPlanner {
 
-  /** What is wanted of an operator's input: the rows with the first `limit` keys.
+  /** The rows that an operator needs of its input: those with the first `limit` keys. [[TopKSpec]] describes the other fields.
     *
     * @param key
-    *   the first sort key: only this one makes a filter
-    * @param tiesFree
-    *   see [[TopKSpec]], as `distinct` and `keepsOrder`
+    *   the first sort key, the only one with a filter
     */
   final case class Wanted(
       key: Expression,
@@ -54,7 +58,7 @@ object TopKPlanner {
     )
 
   /** @param input
-    *   each of its rows is a candidate of the TopK
+    *   an operator all of whose rows reach the TopK
     * @param producer
     *   the TopK
     * @return
@@ -67,7 +71,7 @@ object TopKPlanner {
       _ <- Either.cond(wanted.limit <= max, (), s"the limit ${wanted.limit} is above ${Settings.TopKMaxLimit.key}=$max")
       key <- wanted.key match {
         case a: AttributeReference => Right(a)
-        case other => Left(s"the sort key is computed: ${ExpressionText.of(other)}")
+        case other => Left(s"the sort key is computed: ${ExpressionText.withoutValues(other)}")
       }
       domain <- KeyDomain.of(key.dataType)
       inOrder <- isInOrder(input)
@@ -85,11 +89,11 @@ object TopKPlanner {
   }
 
   /** @param refs
-    *   by column; of several filters a row has to pass only one
+    *   by column; several filters are joined by OR
     * @param what
-    *   the columns are to the producer, for reasons
+    *   role of the columns for the producer, for reasons
     * @param computed
-    *   by the producer, of each row
+    *   expressions that the producer evaluates for each row
     * @return
     *   the input with a tap on it and the filters in its scans, or why there is none
     */
@@ -101,9 +105,9 @@ object TopKPlanner {
       computed: Seq[Expression],
       conf: SQLConf
   ): Either[String, SparkPlan] = {
-    // By scan.
+    // Column names in each scan.
     val names = mutable.LinkedHashSet.empty[Seq[String]]
-    def toScan(scan: SparkPlan, columns: Seq[Attribute], crossed: Boolean) = {
+    def filter(scan: SparkPlan, columns: Seq[Attribute]) = {
       val done = ScanPlanner.filtered(scan, columns, refs, ScanPlace.near, conf)
       if (done.isRight) names += columns.map(_.name)
       done
@@ -113,7 +117,10 @@ object TopKPlanner {
         val at = input.output.indexWhere(_.exprId == c.exprId)
         Either.cond(at >= 0, at, s"the column ${c.name} is not in the input")
       }
-      pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, toScan)(input, columns)
+      pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, (scan, cs, _) => filter(scan, cs))(
+        input,
+        columns
+      )
     } yield {
       val shown = if (refs.size == 1) names.flatten.toSeq else names.head
       val node = TopKTapExec(refs, ordinals, shown, pushed)
@@ -122,11 +129,44 @@ object TopKPlanner {
     }
   }
 
-  /** Whether a retried task sees the same rows in the same order, so that ties are told apart by their place; or why they are
-    * not even the same rows.
+  /** Whether a retried task sees the same rows in the same order, so that ties can be decided by position; or why it may see
+    * other rows.
     */
   def isInOrder(input: SparkPlan): Either[String, Boolean] = Repeatable.rows(input) match {
     case None => Right(true)
     case Some(_) => Repeatable.rowsOfCacheInAnyOrder(input).toLeft(false)
+  }
+}
+
+/** Makes `rank() OVER (ORDER BY x) <= k` and `dense_rank()` without a partition key producers: Spark puts a limit by rank below
+  * the sort's exchange, which is a TopK with ties. (Spark makes a TopK of `row_number() <= k` itself.)
+  *
+  * With a partition key, each group would need its own bound, and a row group has rows of most groups, so only single rows could
+  * be skipped.
+  */
+object WindowLimitPlanner {
+
+  /** @return
+    *   the operator's new child, or why it produces no filter; None for the second limit, above the exchange
+    */
+  def plan(w: WindowGroupLimitExec, conf: SQLConf): Option[Either[String, SparkPlan]] = {
+    // The tap goes below the sort, which reads all rows before it returns the first.
+    val (input, sorted) = w.child match {
+      case s: SortExec => (s.child, (tapped: SparkPlan) => s.withNewChildren(Seq(tapped)))
+      case other => (other, (tapped: SparkPlan) => tapped)
+    }
+    input match {
+      case _: TopKTapExec | _: WindowGroupLimitExec | _: Exchange | _: ExchangeQueryStageExec | _: AQEShuffleReadExec =>
+        None
+      case _ if w.partitionSpec.nonEmpty => Some(Left("a limit in each group needs a bound for each group"))
+      case _ =>
+        val wanted = TopKPlanner.Wanted(
+          w.orderSpec.head,
+          w.limit,
+          tiesFree = false,
+          distinct = w.rankLikeFunction.isInstanceOf[DenseRank]
+        )
+        Some(TopKPlanner.tapped(input, wanted, w, conf).map(sorted))
+    }
   }
 }

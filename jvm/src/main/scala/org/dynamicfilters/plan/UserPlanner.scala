@@ -13,18 +13,16 @@ import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.state.UserRef
 import org.dynamicfilters.user.DynamicFilterPredicate
 
-/** Puts users' filters into the scans below the conditions that use them. The conditions stay where they are: what a scan
-  * lets pass is looked at again, so a scan need not be exact.
-  *
-  * Spark's optimizer has brought the conditions as near to the scans as they may come.
+/** Puts user filters into the scans below their conditions, which Spark's optimizer has pushed down. The conditions stay in the
+  * plan, so a scan need not be exact. [[DynamicFilterRule]] calls it.
   */
 final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
   import UserPlanner._
 
-  /** Rows that are dealt out in turn go to other partitions if rows before them are missing. A retried task that sees a newer
-    * generation than its first attempt would so lose rows that match.
+  /** Whether scans may follow newer generations. Not below a round-robin exchange: if a retried task dropped other rows than its
+    * first attempt, the remaining rows would go to other partitions, and matching rows would be lost.
     */
-  private lazy val mayFollow: Boolean = !dealsInTurn(plan)
+  private lazy val mayFollow: Boolean = !hasRoundRobin(plan)
 
   def apply(): SparkPlan = if (plan.exists(uses)) visit(plan) else plan
 
@@ -33,10 +31,10 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     case s @ (_: FileSourceScanExec | _: BatchScanExec) => byPartition(s, partitionFilters(s))
     case f: FilterExec =>
       val below = visit(f.child)
-      val drawn = if (f.condition.deterministic) None else Some(DrawsBeside)
+      val random = if (f.condition.deterministic) None else Some(NonDeterministic)
       conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
         case (child, (u, column)) =>
-          drawn.toLeft(()).flatMap(_ => pushed(child, f.condition, u, column)) match {
+          random.toLeft(()).flatMap(_ => pushed(child, f.condition, u, column)) match {
             case Right(filtered) => filtered
             case Left(reason) =>
               note(f, u, column, reason)
@@ -65,11 +63,11 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
   private def filtered(scan: SparkPlan, u: DynamicFilterPredicate, column: Attribute): Either[String, SparkPlan] =
     ScanPlanner.filtered(scan, Seq(column), Seq(UserRef(u.generation, u.follows && mayFollow)), ScanPlace.near, conf)
 
-  /** Conditions on partition columns alone end in the scan: Spark lists its files by them. */
+  /** Handles conditions on partition columns alone, which Spark moves into the scan. */
   private def byPartition(scan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
     conditions.flatMap(conjuncts).foldLeft(scan) {
       case (s, (u, Some(column))) =>
-        // Sources of DataSource V2 have attributes of their own.
+        // By name, because sources of DataSource V2 have other attribute ids.
         filtered(s, u, scan.output.find(_.name == column.name).getOrElse(column)) match {
           case Right(done) => done
           case Left(reason) =>
@@ -88,16 +86,16 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
 
 object UserPlanner {
 
-  /** A random number is drawn for each row that the scan puts out: without some of them the others get other numbers. */
-  private val DrawsBeside = "a condition beside it is non-deterministic"
+  /** Reason: random numbers depend on the position of a row, so the scan must not drop rows. */
+  private val NonDeterministic = "a condition beside it is non-deterministic"
 
-  /** A filter that reached no scan. */
+  /** A user filter that is evaluated only in its condition, and why no scan uses it. */
   final case class RowsOnly(ref: UserRef, column: String, reason: String)
 
-  /** On the condition that uses it; read when the query has ended. */
+  /** On the operator with the condition. Reports read it when the query has ended. */
   val RowsOnlyTag: TreeNodeTag[Seq[RowsOnly]] = TreeNodeTag[Seq[RowsOnly]]("dynamicfilters.rowsOnly")
 
-  /** Whether a condition is a user's filter on a column, which a scan evaluates by itself. */
+  /** Whether a condition is a user filter on a column, which scans evaluate themselves. */
   def isInScan(condition: Expression): Boolean = condition match {
     case DynamicFilterPredicate(_, _, _, _, Some(_), _: Attribute) => true
     case _ => false
@@ -116,7 +114,7 @@ object UserPlanner {
     case _ => Nil
   }
 
-  /** The users' filters that all rows have to pass, with the column if it is one. */
+  /** The user filters among the conjuncts, each with its column, unless its argument is computed. */
   private def conjuncts(e: Expression): Seq[(DynamicFilterPredicate, Option[Attribute])] = e match {
     case And(a, b) => conjuncts(a) ++ conjuncts(b)
     case u: DynamicFilterPredicate if u.pin.isDefined =>
@@ -124,14 +122,14 @@ object UserPlanner {
     case _ => Nil
   }
 
-  private def dealsInTurn(plan: SparkPlan): Boolean = plan.exists {
+  private def hasRoundRobin(plan: SparkPlan): Boolean = plan.exists {
     case e: ShuffleExchangeLike =>
       e.outputPartitioning match {
         case _: HashPartitioning | _: RangePartitioning | SinglePartition => false
-        // Of Spark 4.3 also one that deals rows out by keys, but NULLs in turn.
+        // Round-robin. Spark 4.3 has another one that hashes keys, but distributes NULLs round-robin.
         case _ => true
       }
-    case q: QueryStageExec => dealsInTurn(q.plan)
+    case q: QueryStageExec => hasRoundRobin(q.plan)
     case _ => false
   }
 }

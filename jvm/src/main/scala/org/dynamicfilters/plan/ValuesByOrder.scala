@@ -10,16 +10,16 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.types._
 
-/** Aggregates whose values depend on the order of their rows, as a sum of floating point numbers does in its last digit. Rows come
-  * out of a shuffle in an order of chance, so a task that is retried may have other values.
+/** Finds aggregates whose values depend on the order of their rows. That order is random after a shuffle, so a retried task may
+  * have other values. [[Repeatable]] and [[GroupTopKPlanner]] use it.
   *
-  * So do sums that overflow on the way to a value that fits, and whatever takes one of several values that are equal but not the
-  * same: zeros of either sign, strings of a collation.
+  * Examples are sums of floating point numbers (in the last digit), sums that may overflow in between, and functions that return
+  * one of several equal values that differ in binary form: -0.0 and 0.0, strings of a collation.
   */
 private[plan] object ValuesByOrder {
   val Reason = "an aggregate's values depend on the order of its rows"
 
-  /** Whether what an aggregate puts out depends on the order of its input, if only in the last digit. */
+  /** Whether an aggregate has such values. */
   def in(a: BaseAggregateExec): Boolean =
     a.aggregateExpressions.exists(isByOrder) || a.groupingExpressions.exists(isOfCollation)
 
@@ -30,13 +30,11 @@ private[plan] object ValuesByOrder {
     case _ => false
   }
 
-  /** Whether which rows a plan has, or what is in some of its columns, depends on such values. Where they are only handed on,
-    * beside these columns, they do not matter.
-    */
+  /** Whether the set of a plan's rows, or a value in one of the columns, depends on such values. They may be in other columns. */
   def decide(plan: SparkPlan, columns: AttributeSet): Boolean = anywhere(plan) && {
-    val found = new Found
-    found.visit(plan)
-    found.decides || columns.exists(c => found.columns(c.exprId))
+    val lineage = new Lineage
+    lineage.visit(plan)
+    lineage.decides || columns.exists(c => lineage.columns(c.exprId))
   }
 
   private def isByOrder(e: AggregateExpression): Boolean = e.aggregateFunction match {
@@ -47,13 +45,13 @@ private[plan] object ValuesByOrder {
       s.child.dataType match {
         case d: DecimalType => mayOverflow(d)
         case FloatType | DoubleType => true
-        // It wraps around, or fails; `try_sum`, which has a second buffer for that, becomes NULL.
+        // Integer sums wrap around, or fail, in any order. `try_sum` returns NULL on overflow; it has a second buffer.
         case _ => s.aggBufferAttributes.size > 1
       }
     case v: Average =>
       v.child match {
-        // Integers are summed up as DOUBLE, and these stay below 2^53 for more rows than a group has: as whole numbers, exact.
-        // Spark makes such integers of short decimals (`DecimalAggregates`).
+        // Sums of small integers as DOUBLE are exact below 2^53. Spark makes such integers of short decimals
+        // (`DecimalAggregates`).
         case UnscaledValue(x) => isLongerThan(ExactDigits, x)
         case x =>
           x.dataType match {
@@ -65,7 +63,7 @@ private[plan] object ValuesByOrder {
     case _ => true
   }
 
-  /** Whether some values are equal and not the same. */
+  /** Whether the type has equal values that differ in binary form. */
   private def hasEqualValues(e: Expression): Boolean = hasFloats(e.dataType) || isOfCollation(e)
 
   private def hasFloats(t: DataType): Boolean = t match {
@@ -77,10 +75,10 @@ private[plan] object ValuesByOrder {
     case _ => false
   }
 
-  // Zeros and NaN that are grouped by Spark makes one before (`NormalizeFloatingNumbers`).
+  // Not for floats as grouping keys: Spark normalizes these (`NormalizeFloatingNumbers`).
   private def isOfCollation(e: Expression): Boolean = !UnsafeRowUtils.isBinaryStable(e.dataType)
 
-  /** 2^53 is 9 * 10^8 times as much. */
+  /** 2^53 is 9 * 10^8 times as large as such a number. */
   private val ExactDigits = 7
 
   private def isLongerThan(digits: Int, e: Expression): Boolean = e.dataType match {
@@ -88,10 +86,10 @@ private[plan] object ValuesByOrder {
     case _ => true
   }
 
-  /** Sums have ten digits more than what is summed up, but no more than there are. */
+  /** The type of a sum has ten more digits than its input, up to the maximal precision. */
   private def mayOverflow(d: DecimalType): Boolean = d.precision + 10 > DecimalType.MAX_PRECISION
 
-  /** A plan that is not among an operator's children. */
+  /** Matches operators with a plan that is not among their children. */
   private object Hidden {
     def unapply(p: SparkPlan): Option[SparkPlan] = p match {
       case r: ReusedExchangeExec => Some(r.child)
@@ -102,8 +100,8 @@ private[plan] object ValuesByOrder {
     }
   }
 
-  /** The columns with such values, from below, under all names that they have on the way. */
-  private final class Found {
+  /** Follows columns with such values up the plan, through aliases. */
+  private final class Lineage {
     var columns: Set[ExprId] = Set.empty
     var decides: Boolean = false
 
@@ -112,38 +110,38 @@ private[plan] object ValuesByOrder {
     private def name(list: Seq[NamedExpression]): Unit =
       columns ++= list.filter(x => !x.isInstanceOf[Attribute] && uses(x)).map(_.exprId)
 
-    /** Columns by place. */
-    private def handOn(from: Seq[Attribute], to: Seq[Attribute]): Unit =
+    /** Columns of the output that take such values by position. */
+    private def passOn(from: Seq[Attribute], to: Seq[Attribute]): Unit =
       columns ++= from.zip(to).collect { case (f, t) if columns(f.exprId) => t.exprId }
 
-    // A broadcast is made once, and what is below it with it.
+    // Spark runs the plan below a broadcast once.
     def visit(p: SparkPlan): Unit = if (!p.isInstanceOf[BroadcastExchangeLike]) {
       p.children.foreach(visit)
       p match {
         case c: InMemoryTableScanExec =>
           visit(c.relation.cachedPlan)
-          handOn(c.relation.cachedPlan.output, c.relation.output)
+          passOn(c.relation.cachedPlan.output, c.relation.output)
           decides ||= c.predicates.exists(uses)
         case Hidden(below) =>
           visit(below)
-          handOn(below.output, p.output)
+          passOn(below.output, p.output)
         case x: ProjectExec => name(x.projectList)
         case a: BaseAggregateExec =>
-          // By its values rows are told apart, and not only described.
+          // Such values as grouping keys decide which rows there are.
           decides ||= a.groupingExpressions.exists(uses)
           columns ++= a.groupingExpressions.filter(isOfCollation).map(_.exprId)
-          // A function's own arguments: what a final aggregate refers to is the buffer of the partial one, which alone has the
-          // FILTER clause. The result has one id in both.
+          // Partial and final aggregate have one result id. Only the partial one has the arguments and the FILTER clause; the final
+          // one refers to its buffer.
           columns ++= a.aggregateExpressions
             .filter(e => isByOrder(e) || uses(e.aggregateFunction) || e.filter.exists(uses))
             .map(_.resultId)
           name(a.resultExpressions)
         case u: UnionExec =>
           val output = u.output
-          u.children.foreach(c => handOn(c.output, output))
-        // Neither where a row goes nor in which order changes which rows there are.
+          u.children.foreach(c => passOn(c.output, output))
+        // These change neither the set of rows nor their values.
         case _: Exchange | _: SortExec =>
-        // Filters and joins by such values, and all of which that is not known.
+        // Filters, joins and unknown operators.
         case other => decides ||= other.expressions.exists(uses)
       }
     }

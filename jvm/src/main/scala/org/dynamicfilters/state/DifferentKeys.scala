@@ -2,29 +2,28 @@ package org.dynamicfilters.state
 
 import scala.collection.mutable
 
-/** The best different keys of a TopK that looks for keys and not for rows.
+/** The best distinct keys of a TopK that needs keys instead of rows. [[TopKState]] uses it.
   *
-  * All partitions have one list: a key that two of them have, or two attempts of one, is the same key, so nothing is ever
-  * replaced. With a list for each partition a thousand tasks that knew the same thousand keys were a million keys, merged anew
-  * for each of them.
+  * All partitions and attempts share one list, because a key exists if any of them has seen it. With one list for each
+  * partition, a thousand tasks with the same thousand keys would hold a million.
   *
   * @param limit
-  *   keys that are kept
+  *   number of keys to keep
   */
 private[state] final class DifferentKeys(spec: TopKSpec, limit: Int) {
   private var keys = TaskTopK.none
 
   def size: Int = keys.length
 
-  /** The worst of those that are kept. */
+  /** The worst of the kept keys. */
   def worst: AnyRef = keys(keys.length - 1)
 
   /** Adds keys.
     *
     * @param more
-    *   best first, as often as they come
+    *   *   best first, may have duplicates
     * @return
-    *   whether some are new and among the best
+    *   whether a new key is among the best
     */
   def add(more: Array[AnyRef]): Boolean = {
     val merged = new Array[AnyRef](math.min(limit.toLong, keys.length.toLong + more.length).toInt)
@@ -53,14 +52,13 @@ private[state] final class DifferentKeys(spec: TopKSpec, limit: Int) {
 
 private[state] object DifferentKeys {
 
-  /** Of keys that are sent together; a message takes 4 MiB. */
+  /** Limit for keys in one part; a message takes 4 MiB. */
   private val PartBytes = 256 * 1024L
 
-  /** The keys in parts that can be sent by themselves, in their order. */
+  /** Splits the keys into parts that fit into a message, in order. */
   def inParts(keys: Array[AnyRef]): Seq[Array[AnyRef]] =
     if (keys.isEmpty) Nil
     else {
-      // Where each part begins.
       val starts = mutable.ArrayBuffer(0)
       var bytes = 0L
       keys.indices.foreach { i =>

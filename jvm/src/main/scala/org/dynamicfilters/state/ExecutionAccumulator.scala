@@ -4,19 +4,19 @@ import java.io.{ObjectInputStream, ObjectOutputStream}
 
 import org.apache.spark.util.AccumulatorV2
 
-/** Carries what tasks saw to the driver with their results: of successful attempts only, one entry an execution and executor.
+/** Carries reports of successful attempts to the driver, merged by execution and executor.
   *
-  * By execution, because Spark keeps the RDD of a plan that is executed again, and its accumulators with it.
+  * By execution, because Spark keeps the RDD of a plan, with its accumulators, for the plan's next execution.
   */
 abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
   @transient private var entries = Map.empty[(Long, String), A]
   @transient private var executions: Set[Long] = _
 
-  // Null for a moment where a task is being decoded; the heartbeat's thread asks then, and an exception would end it.
+  // Null for a moment while a task is deserialized. The heartbeat thread may read it then, and must not fail.
   protected final def kept: Map[(Long, String), A] = Option(entries).getOrElse(Map.empty)
 
-  // An array, because the classes of a map take more bytes in a task's result than what it holds. Heartbeats send it too, while
-  // the task may add to it.
+  // As an array, because the classes of a map take more bytes than its contents. Synchronized, because heartbeats send it while
+  // the task adds to it.
   private def writeObject(out: ObjectOutputStream): Unit = synchronized {
     out.defaultWriteObject()
     out.writeObject(kept.values.toArray[Any])
@@ -37,7 +37,7 @@ abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
     executions = null
   }
 
-  // Spark's scheduler merges each task's, of thousands of executors: only a new execution is looked for among them.
+  // Fast, because Spark's scheduler merges each task's accumulator: looks for old executions only if there is a new one.
   override def add(a: A): Unit = synchronized {
     val key = keyOf(a)
     entries = kept + (key -> merged(kept.get(key), a))
@@ -51,11 +51,7 @@ abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
     }
   }
 
-  /** An execution has ended: of its entries only some are kept, the others as one.
-    *
-    * @param most
-    *   as many, with the one of the others
-    */
+  /** Merges entries of an ended execution into one, so that at most `most` remain. */
   protected final def together(execution: Long, most: Int)(one: Seq[A] => A): Unit = synchronized {
     val others = kept.filter(_._1._1 == execution).toSeq.sortBy(_._1._2).drop(most - 1)
     if (others.size > 1) {
@@ -72,6 +68,6 @@ abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
 
 private object ExecutionAccumulator {
 
-  /** Executions of one plan; older ones' figures are forgotten. */
+  /** Number of executions of one plan whose entries are kept. */
   val Kept = 16
 }

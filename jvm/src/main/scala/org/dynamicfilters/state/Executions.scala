@@ -10,15 +10,15 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.SQLExecution
 import org.dynamicfilters.filter.{SoftCached, ValueFilter}
 
-/** The executions of this process, and the memory of those that have ended: nothing opens again for them.
+/** The executions of this process (contract 6). Remembers the ids of ended ones, so that nothing opens them again.
   *
-  * The driver closes an execution when Spark says that it ended, and tells executors. Either may miss that (Spark drops events
-  * when listeners are slow), so what nothing has used for `idleNanos` is swept.
+  * The driver closes an execution at Spark's end event, and tells executors. Both may miss that (Spark drops events when
+  * listeners are slow), so executions without use for `idleNanos` are swept.
   *
   * @param clock
   *   nanoseconds
   * @param isRunning
-  *   whether an execution is known to run: then it is not swept, however old
+  *   whether an execution is known to run, and must not be swept
   */
 final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Boolean = _ => false) extends Logging {
   import Execution._
@@ -27,16 +27,12 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
   private val ended = new RecentIds()
   @volatile private var link: Option[ClusterLink] = None
 
-  /** From now on what is new here is shared with the cluster; None: no longer. */
+  /** Sets the link by which new executions are shared with the cluster. */
   def connect(to: Option[ClusterLink]): Unit = link = to
 
   def hasEnded(id: Long): Boolean = ended.synchronized(ended.contains(id))
 
-  /** The execution, made by whoever asks first.
-    *
-    * @return
-    *   None if it has ended
-    */
+  /** The execution, made at the first call; None if it has ended. */
   def open(id: Long): Option[Execution] = {
     val known = executions.get(id)
     val e =
@@ -47,7 +43,7 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
         var isNew = false
         val made = executions.computeIfAbsent(id, _ => { isNew = true; new Execution(id, link, clock()) })
         if (isNew) link.foreach(_.joined(id))
-        // It may have ended in between; then nobody else would drop the entry.
+        // It may have ended since the check; then nothing else drops the entry.
         if (hasEnded(id)) drop(made)
         made
       }
@@ -55,16 +51,16 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
     Option.when(e.isOpen)(e)
   }
 
-  /** Whether anything is held, or None. */
+  /** The execution, if there is one. */
   def find(id: Long): Option[Execution] = Option(executions.get(id))
 
   /** See [[Holder.attach]]. */
   def attach[A <: AnyRef](id: Long, key: AnyRef)(make: => A): Option[A] = open(id).flatMap(_.attach(key)(make))
 
-  /** What is held by this key already. */
+  /** The object that the execution holds under the key, if any. */
   def find[A <: AnyRef](id: Long, key: AnyRef): Option[A] = find(id).flatMap(_.find[A](key))
 
-  /** What the driver knows of a join's filter; None in any other process, and before the build side has started. */
+  /** The state of a join filter, on the driver; None in other processes, and before the build side has started. */
   def joinFilter(id: Long, filterId: Long): Option[JoinState] = find[JoinState](id, Announced(filterId))
 
   /** The contents of a filter, made once in an execution, whichever way they come.
@@ -81,10 +77,10 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
   /** A TopK that tasks here have asked for. */
   def topK(id: Long, name: FilterName): Option[TopKState] = find[TopKState](id, name)
 
-  /** All of a class that executions hold now. */
+  /** All objects of a class that executions hold. */
   def all[A <: AnyRef: ClassTag]: Iterator[A] = executions.values.asScala.iterator.flatMap(_.all[A])
 
-  /** Ends what is held by this key, whichever execution has it. */
+  /** Removes the object under a key from whichever execution holds it. */
   def detach[A <: AnyRef](key: AnyRef): Option[A] =
     executions.values.asScala.iterator.flatMap(_.detach[A](key)).nextOption()
 
@@ -96,7 +92,7 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
     if (e.tasks.decrementAndGet() <= 0 && !e.isOpen) drop(e)
   }
 
-  /** The execution ended, well or not; all that is held for it goes now. Tasks that still run see no filter. Idempotent. */
+  /** The execution ended, with or without success: frees all that it holds. Tasks that still run see no filter. Idempotent. */
   def close(id: Long): Unit = {
     ended.synchronized(ended.add(id))
     find(id).foreach { e =>
@@ -111,7 +107,7 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
     try e.close()
     catch { case NonFatal(x) => logWarning(s"Dynamic filters: execution ${e.id} was closed with an error", x) }
 
-  /** Drops what nobody has used for a while. */
+  /** Drops executions without tasks that were not used for `idleNanos`. */
   def sweep(): Unit = {
     val now = clock()
     executions.values.forEach { e =>
@@ -119,7 +115,7 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
     }
   }
 
-  /** Executions for which anything is held. */
+  /** Number of open executions. */
   def live: Int = executions.size
 
   /** The application has ended. */
@@ -128,9 +124,18 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
 
 object Executions {
 
-  /** Those of this process. Idle ones are kept a minute on executors: long enough for the next wave of tasks. Only the driver
+  /** The executions of this process. Executors keep idle ones for a minute, long enough for the next wave of tasks; the driver
     * knows which ones run.
     */
   val instance: Executions =
     new Executions(60L * 1000 * 1000 * 1000, () => System.nanoTime(), SQLExecution.getQueryExecution(_) != null)
+}
+
+/** A set of the newest `most` ids. Not thread-safe. */
+final class RecentIds(most: Int = 10000) {
+  private val ids = new java.util.LinkedHashMap[Long, java.lang.Boolean]() {
+    override def removeEldestEntry(e: java.util.Map.Entry[Long, java.lang.Boolean]): Boolean = size > most
+  }
+  def add(id: Long): Unit = ids.put(id, true)
+  def contains(id: Long): Boolean = ids.containsKey(id)
 }

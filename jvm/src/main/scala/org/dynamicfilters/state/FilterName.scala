@@ -2,11 +2,11 @@ package org.dynamicfilters.state
 
 import org.dynamicfilters.filter.ValueFilter
 
-/** A filter within an execution, or the contents that one generation of it has.
+/** Identifies a filter within an execution, or the contents that one generation of it has.
   *
   * @param run
-  *   of a TopK the producer's run, see [[TopKRef.nextRun]]. Of a join's or a user's filter the generation of its contents,
-  *   see [[JoinState.named]]; 0 in a subscription, and for the range alone of a join's filter
+  *   for a TopK, its producer's run (see [[TopKRef.nextRun]]); for a join's or a user's filter, the generation of its
+  *   contents (see [[JoinState.named]]); 0 in a subscription, and for the range alone of a join's filter
   */
 final case class FilterName(filterId: Long, run: Long)
 

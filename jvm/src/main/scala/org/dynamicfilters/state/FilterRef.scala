@@ -7,11 +7,12 @@ import java.util.concurrent.atomic.AtomicLong
 import org.apache.spark.sql.execution.SparkPlan
 import org.dynamicfilters.filter.KeyDomain
 
-/** The filter that a plan's producer and scans share.
+/** The filter that a producer and its scans share in a plan.
   *
-  * The id is new for every planned producer and never enters a comparison of plans: two plans that are equal but for it are
-  * equal, so that Spark reuses exchanges and subqueries as before. What subclasses compare instead says which rows the
-  * producer sees. State is kept by (SQL execution, id): a plan may be executed twice.
+  * Each planned producer gets a new id, which comparisons of plans ignore, so that Spark reuses exchanges and subqueries as
+  * before. Subclasses compare the rows that their producers see. State is kept by (SQL execution, id), because a plan may be
+  * executed twice (contract 4).
+  *
   *
   * @param id
   *   unique in the application, shown to users as `DynamicFilter#<id>`
@@ -21,30 +22,30 @@ abstract class FilterRef(val id: Long, val producer: Producer.Value) extends Ser
   /** Type of the values that the producer collects. */
   def domain: KeyDomain
 
-  /** What it looks for, if it is a TopK. */
+  /** The rows that a TopK needs; None for other producers. */
   def topK: Option[TopKSpec] = None
 
   /** Text that is equal for equal filters, and seldom for others. */
   def marker: String
 
-  /** The run of the producer that a scan belongs to which starts now; see [[TopKRef.nextRun]]. */
+  /** The producer's run to which a scan that starts now belongs; see [[TopKRef.nextRun]]. */
   def currentRun: Long = 0L
 
   /** The filter in force as in a SQL text. */
   protected def inForce(column: String): String
 
-  /** As plans show it: `DynamicFilter#3 [k: true]` before execution, the filter in force after it. */
+  /** Text in plans: `DynamicFilter#3 [k: true]` before execution, the filter in force after it. */
   final def describe(column: String): String = s"$this [$column: ${inForce(column)}]"
 
   override def toString: String = s"DynamicFilter#$id"
 }
 
-/** What the driver knows of filters by their ids. */
+/** Finds filters by id on the driver, for the exchange between processes. */
 trait FilterSource {
   def topK(filterId: Long): Option[TopKSpec]
   def join(filterId: Long): Option[JoinState]
 
-  /** A user's filter, in an execution whose scans follow its updates. */
+  /** A user filter in an execution whose scans follow its updates. */
   def user(executionId: Long, filterId: Long): Option[UserState] = None
 }
 
@@ -52,7 +53,7 @@ object FilterRef extends FilterSource {
   private val ids = new AtomicLong
   private[state] def nextId(): Long = ids.incrementAndGet()
 
-  // On the driver only; as long as a plan holds the filter.
+  // On the driver only, while a plan holds the filter.
   private val planned = new ConcurrentHashMap[Long, WeakReference[FilterRef]]()
   private val gone = new ReferenceQueue[FilterRef]
 
@@ -60,7 +61,7 @@ object FilterRef extends FilterSource {
     val id: Long = ref.id
   }
 
-  /** Makes a filter that was just planned known to the driver's part of the exchange. */
+  /** Registers a planned filter, so that the driver finds it by id. */
   private[state] def register[R <: FilterRef](ref: R): R = {
     Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case p: Planned => planned.remove(p.id) }
     planned.put(ref.id, new Planned(ref))
@@ -75,22 +76,22 @@ object FilterRef extends FilterSource {
     UserState.ifRunning(executionId, filterId, find(filterId).collect { case u: UserRef => u })
 }
 
-/** A producer's own record of a plan's executions, from which plans show the filter. */
+/** A producer's record of an execution, from which plans show the filter. */
 trait PlanRun {
 
-  /** The filter in force in the newest execution, as in a SQL text. */
+  /** The filter in force as SQL text. */
   def shown(column: String): String
 }
 
 /** The filter of a TopK, or of a min or max, which is a TopK of one row.
   *
-  * Two of them are equal if equal operators look for the same in it. The plans are compared, not their hashes: Spark reuses an
-  * exchange or a subquery for another that is equal, and what is left for one limit is too little for a larger one.
+  * Two are equal if equal operators have equal specs. Compares plans, not their hashes: Spark reuses an exchange or a subquery
+  * for an equal one, and the rows for one limit are too few for a larger one.
   *
   * @param producing
-  *   the operator that it is for, with all that is below; null on executors
+  *   the producer's plan; null on executors
   * @param ordinal
-  *   which of the operator's filters it is
+  *   position among the producer's filters
   */
 final class TopKRef private (
     id: Long,
@@ -99,8 +100,8 @@ final class TopKRef private (
     val spec: TopKSpec,
     producer: Producer.Value
 ) extends FilterRef(id, producer) {
-  // To make it costs much of a large plan, and only a comparison asks for it: that of an equal operator.
-  @transient private lazy val of: SparkPlan = if (producing == null) null else producing.canonicalized
+  // Lazy, because the canonical form of a large plan is expensive, and only comparisons with equal specs need it.
+  @transient private lazy val canonical: SparkPlan = if (producing == null) null else producing.canonicalized
 
   override def marker: String = f"$producer-${(ordinal, spec).hashCode}%08x"
 
@@ -110,15 +111,15 @@ final class TopKRef private (
   override def domain: KeyDomain = spec.domain
   override def topK: Option[TopKSpec] = Some(spec)
 
-  /** Starts a run of the plan, on the driver: the producer calls this before the scans below it start.
+  /** Starts a run of the plan. The producer calls this on the driver before the scans below it start.
     *
-    * Partitions are numbered within a run. A plan that is run again, even within one SQL execution, may put other files into
-    * a partition, so rows counted in one run say nothing in another.
+    * Partition numbers are valid within a run: a plan that runs again, even within one SQL execution, may put other files into
+    * a partition, so contributions of different runs must not be merged.
     */
   def nextRun(): Long = synchronized { runs += 1; runs }
   override def currentRun: Long = synchronized(runs)
 
-  /** The producer's record of the execution that was started last, on the driver; null before, and on executors. */
+  /** The producer's record of the newest execution, on the driver; null before, and on executors. */
   def driverRun: PlanRun = lastRun
   def started(run: PlanRun): Unit = lastRun = run
   override protected def inForce(column: String): String = if (lastRun == null) "true" else lastRun.shown(column)
@@ -127,7 +128,7 @@ final class TopKRef private (
     case that: TopKRef =>
       (that eq this) ||
       (that.ordinal == ordinal && that.spec == spec && that.producer == producer &&
-        of != null && that.of == of)
+        canonical != null && that.canonical == canonical)
     case _ => false
   }
   override def hashCode: Int = marker.hashCode
@@ -135,13 +136,16 @@ final class TopKRef private (
 
 object TopKRef {
 
-  /** @param of
-    *   the operator that it is for, as planned before it has any filter
+  /** @param producing
+    *   the TopK or aggregate, as planned without filters
     * @param ordinal
-    *   which of the operator's filters it is
-    * @param producer
-    *   a TopK or an aggregate
+    *   position among the producer's filters
     */
-  def apply(of: SparkPlan, spec: TopKSpec, ordinal: Int = 0, producer: Producer.Value = Producer.topk): TopKRef =
-    FilterRef.register(new TopKRef(FilterRef.nextId(), of, ordinal, spec, producer))
+  def apply(producing: SparkPlan, spec: TopKSpec, ordinal: Int = 0, producer: Producer.Value = Producer.topk): TopKRef =
+    FilterRef.register(new TopKRef(FilterRef.nextId(), producing, ordinal, spec, producer))
+}
+
+/** The kinds of filter producers, by their names in reports. */
+object Producer extends Enumeration {
+  val topk, join, aggregate, user = Value
 }

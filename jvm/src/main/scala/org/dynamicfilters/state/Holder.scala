@@ -5,8 +5,8 @@ import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedDeque}
 import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
 
-/** What is held until an end, by keys that each room chooses for itself. Whatever has a `close` is closed then, the newest
-  * first. Thread-safe; nothing is closed under a lock.
+/** Holds objects by key until it is closed, and then closes those that are AutoCloseable, newest first. [[Execution]] is one, and
+  * each task has one ([[RunningTasks]]). Thread-safe; closes nothing under a lock.
   */
 class Holder extends AutoCloseable {
   private val held = new ConcurrentHashMap[AnyRef, AnyRef]()
@@ -15,11 +15,7 @@ class Holder extends AutoCloseable {
 
   final def isOpen: Boolean = !ended
 
-  /** What is held by this key, made by whoever asks first; `make` attaches nothing itself.
-    *
-    * @return
-    *   None after the end: then there is nothing to hold it for
-    */
+  /** The object under the key, made at the first call; None after the end. `make` must not attach anything. */
   final def attach[A <: AnyRef](key: AnyRef)(make: => A): Option[A] =
     if (ended) None
     else {
@@ -35,7 +31,7 @@ class Holder extends AutoCloseable {
               made
             }
           )
-      // Either this sees that the end came in between, or the end sees what was attached.
+      // Either this sees `ended`, or `close` sees the new object.
       if (!ended) Some(a.asInstanceOf[A])
       else {
         detach(key)
@@ -45,10 +41,10 @@ class Holder extends AutoCloseable {
 
   final def find[A <: AnyRef](key: AnyRef): Option[A] = Option(held.get(key)).map(_.asInstanceOf[A])
 
-  /** All of a class that are held now. */
+  /** All objects of a class. */
   final def all[A <: AnyRef: ClassTag]: Iterator[A] = held.values.asScala.iterator.collect { case a: A => a }
 
-  /** Ends one of them before the others; what it was. */
+  /** Removes and closes one object, and returns it. */
   final def detach[A <: AnyRef](key: AnyRef): Option[A] = Option(held.remove(key)).map { a =>
     a match {
       case c: AutoCloseable =>
@@ -59,7 +55,7 @@ class Holder extends AutoCloseable {
     a.asInstanceOf[A]
   }
 
-  /** Idempotent. A failure keeps nothing else open; the first is thrown when all are closed. */
+  /** Idempotent. Closes all objects, also after a failure, and then throws the first one. */
   override def close(): Unit = {
     ended = true
     var failure: Throwable = null
@@ -71,7 +67,7 @@ class Holder extends AutoCloseable {
       }
       key = toClose.pollLast()
     }
-    // Not what comes just now: whoever attaches that closes it.
+    // Not objects that are attached right now: `attach` closes them.
     held.values.removeIf(!_.isInstanceOf[AutoCloseable])
     if (failure != null) throw failure
   }

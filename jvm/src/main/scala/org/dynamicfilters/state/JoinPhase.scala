@@ -2,18 +2,18 @@ package org.dynamicfilters.state
 
 import org.dynamicfilters.filter.ValueFilter
 
-/** Where the filter of a join's build side stands. Every way out of `Building` that is not `Ready` says why. */
+/** The phases of a [[JoinState]]: Registered, Building, then Ready or Disabled. */
 sealed trait JoinPhase
 object JoinPhase {
 
-  /** Planned; the build side has not started, and may never do so. */
+  /** Planned; the build side has not started, and may never start. */
   case object Registered extends JoinPhase
 
-  /** The build side runs, or has run, in this many partitions. */
+  /** The build side has started, with this many partitions. */
   final case class Building(partitions: Int, reports: Reports.Value = Reports.Coming) extends JoinPhase
 
-  /** What its partitions report: `Missing` are some of a build side that has ended; once they are `All` there, whoever asks for
-    * the filter builds it.
+  /** Reports of the partitions: more to come, some missing although the build side has ended, or all there. With all reports, the
+    * next reader builds the filter.
     */
   object Reports extends Enumeration {
     val Coming, Missing, All = Value
@@ -22,9 +22,24 @@ object JoinPhase {
   /** @param reduced
     *   why the filter is less exact than it could be
     * @param distinct
-    *   how many keys pass; see [[org.dynamicfilters.filter.BuiltFilter.distinct]]
+    *   number of keys that pass; see [[org.dynamicfilters.filter.BuiltFilter.distinct]]
     */
   final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[String], distinct: Option[Long])
       extends JoinPhase
   final case class Disabled(reason: String) extends JoinPhase
+}
+
+/** Times of a filter for reports, in milliseconds since 1970; 0 if it has not happened, or is unknown.
+  *
+  * @param registered
+  *   the filter was planned, or its producer started
+  * @param ready
+  *   a join's filter was complete, a TopK had its first bound
+  * @param used
+  *   the first scan started with the filter
+  */
+final case class FilterTimes(registered: Long = 0, ready: Long = 0, used: Long = 0)
+
+object FilterTimes {
+  val unknown: FilterTimes = FilterTimes()
 }

@@ -4,26 +4,24 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.SparkPlan
 import org.dynamicfilters.filter.{KeyDomain, KeyLimits, OwnFailure, TupleHash, TuplePart}
 
-/** The filter that a join's build side makes of one of its keys, or of the tuples of all its keys.
+/** The filter of a join in a plan, made from one key of the build side, or from tuples of all keys.
   *
-  * Two of them are equal if equal build sides make them of equal keys. The plans are compared, not their hashes: Spark reuses
-  * the exchange over a filtered scan for another that is equal, so taking two different filters for one would give wrong rows.
+  * Two are equal if they are made from equal keys of equal build sides. Compares plans, not their hashes: Spark reuses an
+  * exchange over a filtered scan for an equal one, so a wrong match of two filters would give wrong rows.
   *
   * @param parts
-  *   types of the build keys where they are collected, and by which of them the join is by `<=>`, so that NULL is a key like
-  *   any other
+  *   by key, the type at the tap, and whether the join compares the key by `<=>`, so that NULL is a key like any other
   * @param origin
-  *   the keys of both sides of the join as text, attribute ids included: by it a join that adaptive execution plans anew finds
-  *   its filter in a probe side that is running already
+  *   the keys of both sides of the join as text, with attribute ids. At re-planning, a join finds its filter in a running probe
+  *   side by it
   * @param columns
   *   of a tuple, the filters of its single keys
   * @param expectedShare
-  *   of the rows of a probe side, the share that the planner expects to pass, from 0 to 1; of no use on executors
+  *   estimated share of probe rows that pass, from 0 to 1; for the planner only
   * @param facts
-  *   of no use on executors
+  *   for the driver only
   * @param passed
-  *   what stood between the join and the tap when the filter was made, from above, and leaves out rows whose keys are
-  *   collected nevertheless: "filter", "join"
+  *   operators between the join and the tap that drop rows after their keys were collected, from above: "filter", "join"
   */
 final class JoinRef private (
     id: Long,
@@ -39,8 +37,8 @@ final class JoinRef private (
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
-  /** Whether it is collected from columns of these types. */
-  def isOf(keys: Seq[Expression]): Boolean = parts.map(_.domain.dataType) == keys.map(_.dataType)
+  /** Whether the keys have the types of its own at the tap. */
+  def hasTypesOf(keys: Seq[Expression]): Boolean = parts.map(_.domain.dataType) == keys.map(_.dataType)
 
   def isTuple: Boolean = parts.size > 1
   override def domain: KeyDomain = if (isTuple) TupleHash.domain else parts.head.domain
@@ -50,30 +48,29 @@ final class JoinRef private (
   @transient val state: JoinState =
     new JoinState(id, !isTuple && parts.head.nullsMatch, limits, columns.map(_.state))
 
-  /** The exchange above the tap, as it was planned last; null on executors, and of stages that are planned one by one.
+  /** The exchange above the tap in the newest plan; null on executors, and without adaptive execution.
     *
-    * Not `build`: other filters may have narrowed what is below since; see `narrowedBy`.
+    * May differ from `build` by filters that other joins have put below; see `narrowedBy`.
     */
   @transient @volatile var exchange: SparkPlan = _
 
-  // The filtered scans below the exchange, which narrow what the tap sees.
+  // The filtered scans below the exchange, which reduce the rows that the tap sees.
   @transient @volatile private var narrowing: Option[Narrowing] = None
 
-  // Whether there are other joins with an equal build side, which may have this filter, or take it for theirs.
+  // Whether the filter was compared with another, which may have been taken for equal: joins with equal build sides share one.
   @transient @volatile private var compared = false
 
-  /** Tells which filters are below the exchange.
+  /** Records the filters below the exchange.
     *
-    * They may belong to joins above the tap, as where the tap is under one side of a join that makes the build side: the keys
-    * of an equal exchange that is filtered otherwise are others. So what was planned first takes part in comparisons. When
-    * adaptive execution plans anew and finds other filters than then, somebody who uses an equal scan may know nothing of their
-    * joins.
+    * Filters of other joins reduce the collected keys, so two filters are equal only if these are equal. Comparisons use the
+    * filters of the first plan. If re-planning adds others after a comparison, the filter is disabled: a scan of another join
+    * may use it, whose rows the added filters do not cover.
     *
     * @param scans
-    *   by leaf of the plan, the canonical form if it is a filtered scan: which of two equal scans is filtered makes a
-    *   difference. None at all where no scan is filtered
+    *   by leaf of the plan, the canonical form if it is a filtered scan: it matters which of two equal scans is filtered. Empty
+    *   if no scan is filtered
     * @param filters
-    *   the joins' filters that these have, told apart by their `source`
+    *   `source` of the join filters of these scans
     */
   def narrowedBy(scans: Seq[Option[SparkPlan]], filters: Set[Any]): Unit =
     if (narrowing.forall(n => !filters.subsetOf(n.filters))) {
@@ -82,31 +79,29 @@ final class JoinRef private (
       if (!isFirst && compared) state.disable(NarrowedLater)
     }
 
-  /** The filters that narrow what the tap sees; see `narrowedBy`. */
+  /** The filters recorded by `narrowedBy`. */
   private[dynamicfilters] def narrowers: Set[Any] = narrowing.fold(Set.empty[Any])(_.filters)
 
-  /** What its keys come from: the same for filters of one join that collect the same keys. Planned anew, a join may get a filter
-    * of the same origin with other keys, from above a HAVING for one.
+  /** Identifies the collected keys: equal for filters of one join that collect the same keys. At re-planning, a join may get a
+    * filter of the same origin with other keys, for example from above a HAVING.
     */
   private[dynamicfilters] def source: Any = if (isOther) id else (origin, hash, keys, nullsMatch, build)
 
-  // Whether its keys come from elsewhere than `build` says.
+  // Whether re-planning has moved the tap, so that `build` no longer describes its keys.
   @transient @volatile private var isOther = false
 
-  /** Its tap is where it was planned anew. A scan of another join may have this filter too, taken for its own: above an
-    * aggregate's HAVING, for one, there are fewer keys than that join has. From then on it is equal to itself only.
+  /** Records where re-planning puts the tap. If it moved (above a HAVING there are fewer keys), the filter equals no other from
+    * then on, and is disabled if a scan of another join may use it already.
     *
     * @param now
-    *   what `passed` would be there
+    *   `passed` in the new plan
     */
   def tappedAfter(now: Seq[String]): Unit = if (now != passed) {
     isOther = true
     if (compared) state.disable(MovedLater)
   }
 
-  /** Another join of the plan has this filter too, because their build sides are equal: what counts after a comparison counts for
-    * them.
-    */
+  /** Another join of the plan uses this filter too, because the build sides are equal: the same as after a comparison. */
   def usedByOthers(): Unit = {
     compared = true
     if (isOther) state.disable(MovedLater)
@@ -129,18 +124,18 @@ final class JoinRef private (
   }
   override def hashCode: Int = marker.hashCode
 
-  // If they cannot be told, those of no other filter.
+  // On failure, unlike those of any other filter.
   @transient private lazy val contents: Any =
     try facts.listed
     catch { case OwnFailure(_) => id }
 
-  // A broadcast of rows that are drawn at random is made once for a query, and once more for a cached plan that it reads.
+  // For example, a broadcast of random rows is made once for a query, and again for a cached plan that the query reads.
   @transient private lazy val isRepeatable: Boolean =
     try facts.repeats
     catch { case OwnFailure(_) => false }
 
   private def isNarrowedAs(that: JoinRef): Boolean = {
-    // Before the comparison, as `narrowedBy` and `tappedAfter` look after the change: one of the two sees the other.
+    // Set before the comparison. `narrowedBy` and `tappedAfter` read it after their change, so no race goes unnoticed.
     compared = true
     that.compared = true
     !isOther && !that.isOther && that.narrowed == narrowed
@@ -191,4 +186,33 @@ object JoinRef {
         passed
       )
     )
+}
+
+/** Facts about the build side of a [[JoinRef]], computed on demand because each takes a walk through plans. On the driver. */
+trait BuildSideFacts {
+
+  /** Hash of the canonical form of the whole build side, including joins above the exchange. */
+  def sideHash: Int
+
+  /** The state of all tables that the keys come from, which changes when the tables do; None if unknown for one of them. */
+  def tables: Option[Seq[Any]]
+
+  /** The session, and the known state of the tables below the tap. Equal plans may differ in both: a cached plan may have listed
+    * a folder earlier than the query that reads the cache, and its session may have another time zone for text files.
+    */
+  def listed: Seq[Any]
+
+  /** Whether a second execution of the build side has the same keys. */
+  def repeats: Boolean
+}
+
+object BuildSideFacts {
+
+  /** Facts of a build side without tables. */
+  object WithoutTables extends BuildSideFacts {
+    override def sideHash: Int = 0
+    override def tables: Option[Seq[Any]] = Some(Nil)
+    override def listed: Seq[Any] = Nil
+    override def repeats: Boolean = true
+  }
 }

@@ -8,17 +8,16 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyLimits, KeyPartial, TupleBuilder, TupleText, ValueFilter}
 
-/** What the driver knows of one join filter, from planning to the end of the query.
+/** The state of one join filter on the driver, from planning to the end of the query.
   *
-  * All or nothing (contract 2): there is no filter before every partition of the build side has reported. A partition that
-  * reports again, after a retry, replaces what it reported before.
+  * All or nothing (contract 2): there is no filter before every partition of the build side has reported. A second report of a
+  * partition, after a retry, replaces the first.
   *
-  * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread; whoever asks first after
-  * the last partition has reported builds the filter.
+  * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread. The first reader after the
+  * last report builds the filter.
   *
   * @param columns
-  *   of a filter of tuples, the states of its single keys: it is complete after them, because they decide whether it is of
-  *   any use. None for a filter of one key
+  *   of a filter by tuples, the states of its single keys. They complete first, because their sizes decide whether tuples help
   */
 final class JoinState(
     val filterId: Long,
@@ -41,14 +40,14 @@ final class JoinState(
   @volatile private var names = Vector.empty[String]
   private val followers = new java.util.concurrent.CopyOnWriteArrayList[JoinState]()
 
-  /** Takes over what another filter of equal keys finds: Spark uses that one's exchange for this join too.
+  /** Uses the keys of another filter, because Spark reuses its exchange for this join.
     *
-    * Never in a circle, and none whose build side has started follows one whose has not: then that one follows. What has been
-    * given up stays so.
+    * Never in a cycle. If only this one's build side has started, the other one follows instead. A disabled filter stays
+    * disabled.
     */
   def follow(other: JoinState): Unit = {
     val joined = JoinState.Following.synchronized {
-      // What the other follows may have other keys than it would have, if it was given up for that.
+      // Its root, not its top: a filter may have been disabled because the keys of its top differ.
       val (mine, its) = (top, other.root)
       if ((mine eq other.top) || isDisabled || mine.isDisabled || (leader != null && !mine.isRegistered)) None
       else if (its.isRegistered && !mine.isRegistered) Some(its.under(mine))
@@ -57,10 +56,10 @@ final class JoinState(
     joined.foreach(_.catchUp())
   }
 
-  /** The one whose keys count: that which it follows, or itself. It may change at any moment.
+  /** The filter whose keys count: the one it follows, or itself. May change at any moment.
     *
-    * What it follows may be given up, or never have all keys, as where a subquery's stages are cancelled, while its own build
-    * side runs. And where planning finds that this one must not be used, it is not used, whatever becomes of the other.
+    * Itself if it is disabled, if its own build side has reported all keys, or if the followed one is disabled while its own
+    * build side runs (the stages of a subquery may be cancelled).
     */
   private def root: JoinState = {
     val l = leader
@@ -71,17 +70,17 @@ final class JoinState(
     }
   }
 
-  /** The first of those that follow each other, whatever became of them. There are no circles, as only it comes to follow. */
+  /** The first in the chain of followed filters, in any state. Only a top begins to follow, so there are no cycles. */
   private def top: JoinState = Option(leader).fold(this)(_.top)
 
-  /** Whether its own build side has told all keys. */
+  /** Whether its own build side has reported all keys. */
   private def hasAllKeys: Boolean = is { case Building(_, Reports.All) | Ready(_, _, _, _) => true }
 
   private def is(p: PartialFunction[JoinPhase, Boolean]): Boolean = p.applyOrElse(phaseNow.get, (_: JoinPhase) => false)
 
   private def isRegistered: Boolean = phaseNow.get == Registered
 
-  /** Whether it is given up, and not only what it follows: then it may have keys of its own. */
+  /** Whether this filter is disabled, in contrast to the one that it follows. */
   def isDisabled: Boolean = is { case Disabled(_) => true }
 
   private def under(other: JoinState): JoinState = {
@@ -96,7 +95,7 @@ final class JoinState(
     if (of.isSettled) settle()
   }
 
-  /** Its own build side starts: what it followed may never do so. */
+  /** Its own build side starts before the one that it follows, which may never start: swaps the two. */
   private def lead(): Unit = JoinState.Following.synchronized {
     val last = top
     if ((last ne this) && last.isRegistered) {
@@ -108,11 +107,11 @@ final class JoinState(
 
   def isFollower: Boolean = leader != null
 
-  /** Of how many keys' tuples it is the filter. */
+  /** Number of key columns. */
   def keys: Int = math.max(columns.size, 1)
   private def isTuple: Boolean = keys > 1
 
-  /** Columns of scans that it filters, for reports. */
+  /** Scan columns that the filter is used on, for reports. */
   def columnNames: Seq[String] = names
   def addColumn(name: String): Unit = synchronized(if (!names.contains(name)) names :+= name)
 
@@ -126,7 +125,7 @@ final class JoinState(
     followers.forEach(_.begin())
   }
 
-  /** Whoever waits goes on, for this filter or for one that follows it. */
+  /** Releases everything that waits for this filter, or for one that follows it. */
   private def settle(): Unit = {
     begun.countDown()
     settled.countDown()
@@ -134,24 +133,24 @@ final class JoinState(
     followers.forEach(_.settle())
   }
 
-  /** Calls `f` whenever the filter is ready or given up, or whoever waits is let go; at least once after that. It must be short
-    * and not fail: it may be Spark's scheduler that calls.
+  /** Calls `f` each time the filter settles, and at least once after that. `f` must be short and not fail: Spark's scheduler may
+    * call it.
     */
   def onSettled(f: () => Unit): Unit = {
     listeners.add(f)
     if (isSettled) f()
   }
 
-  // Of the operator that collects the keys; what it does with them must not fail.
-  @volatile private var shows: JoinState.Shows = _
+  // Set by the tap; must not fail.
+  @volatile private var metrics: JoinState.Metrics = _
 
-  /** Tells of the filter once it is complete, and of each wait for it: that of the first start, whose keys count. */
-  def showWith(s: JoinState.Shows): Unit = synchronized(if (shows == null) shows = s)
+  /** Sets the receiver of metrics. The first call counts, as do the keys of the first start. */
+  def setMetrics(s: JoinState.Metrics): Unit = synchronized(if (metrics == null) metrics = s)
 
-  /** What the exchange between processes did not do with it, for reports. */
+  /** Why the filter was not sent to executors, for reports. */
   @volatile var sending: Option[String] = None
 
-  // Scans in stages that have not ended, by their RDD. Spark's stages tell.
+  // RDD ids of filtered scans in running stages, by Spark's stage events.
   private val running = ConcurrentHashMap.newKeySet[Int]()
   @volatile private var scansStarted = false
 
@@ -161,7 +160,7 @@ final class JoinState(
   }
   def scanEnded(rdd: Int): Unit = running.remove(rdd)
 
-  /** Whether every scan that it is for has ended. */
+  /** Whether all of its scans have ended. */
   def scansEnded: Boolean = scansStarted && running.isEmpty
 
   /** Whether plans and reports may show values. */
@@ -169,7 +168,7 @@ final class JoinState(
 
   def phase: JoinPhase = { val of = root; of.own; of.phaseNow.get }
 
-  /** The phase, without a large filter that nobody has asked for: to build it takes long. */
+  /** The phase, without building a large filter that no scan has used. */
   def phaseAtEnd: JoinPhase = if (root.buildsLarge || root.isLarge) root.phaseNow.get else phase
   private def isLarge = partials.values.stream.mapToLong(_.length.toLong).sum > JoinState.BuiltAtEnd
   @volatile private var buildsLarge = false
@@ -194,8 +193,7 @@ final class JoinState(
   /** The build side starts.
     *
     * @return
-    *   whether its keys are wanted: not those of a second start, as of a plan that is executed again. It may have other
-    *   partitions than the first, and what both report would be mixed
+    *   whether to collect its keys: false at a second start (a plan that is executed again), whose partitions may differ
     */
   def started(partitions: Int): Boolean = synchronized {
     val isFirst = phaseNow.get == Registered && {
@@ -212,16 +210,16 @@ final class JoinState(
 
   override def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit = if (!isDone) {
     partials.put(partition, encoded)
-    // Without a lock, because building takes one for long: what came while it ended is dropped by whoever sees that.
+    // No lock, because building holds it for long. If the filter was done meanwhile, this report is dropped here.
     if (isDone) partials.clear()
     if (outgrown) settle()
     checkComplete()
   }
 
-  /** Whether nothing that partitions report can matter any more: a stage that runs again reports once more. */
+  /** Whether further reports do not matter: a stage that runs again reports again. */
   private def isDone: Boolean = is { case Ready(_, _, _, _) | Disabled(_) => true }
 
-  /** Of how many partitions it keeps the keys. */
+  /** Number of partitions whose keys are held. */
   private[state] def kept: Int = partials.size
 
   private def checkComplete(): Unit = phaseNow.get match {
@@ -231,7 +229,7 @@ final class JoinState(
         readyAt = System.nanoTime()
         seen.updateAndGet(_.copy(ready = System.currentTimeMillis()))
       }
-      // Meanwhile it may have been given up, or have ended.
+      // The phase may have changed meanwhile.
       if (phaseNow.compareAndSet(now, now.copy(reports = Reports.All))) settle() else checkComplete()
     case _ =>
   }
@@ -239,12 +237,12 @@ final class JoinState(
   private def isComplete: Boolean = is { case Building(_, reports) => reports == Reports.All }
 
   private def build(): Unit = if (built()) phaseNow.get match {
-    case Ready(_, bytes, _, distinct) if shows != null => shows.complete(bytes, distinct)
+    case Ready(_, bytes, _, distinct) if metrics != null => metrics.complete(bytes, distinct)
     case _ =>
   }
 
   /** @return
-    *   whether it was built now
+    *   whether this call built the filter
     */
   private def built(): Boolean = synchronized {
     val mine = isComplete
@@ -252,7 +250,7 @@ final class JoinState(
       buildsLarge = isLarge
       phaseNow.set(
         try {
-          // One by one, so that bytes and keys of all of them are not held at a time.
+          // One by one, to free the bytes of each as its keys are decoded.
           val decoded =
             partials.keySet.toArray(Array.empty[Integer]).toSeq.map(i => KeyPartial.decode(partials.remove(i)))
           decoded.collectFirst { case Left(reason) => reason } match {
@@ -280,13 +278,13 @@ final class JoinState(
     if (isTuple) TupleBuilder.build(parts, limits, columns.map(_.distinct))
     else Right(KeyPartial.build(parts, limits, nullsMatch))
 
-  /** How many keys pass; None if that is not known, or not yet. */
+  /** Number of keys that pass; None if unknown. */
   private def distinct: Option[Long] = phase match {
     case Ready(_, _, _, n) => n
     case _ => None
   }
 
-  /** Gives the filter up, if it is not ready, and lets everybody go on who waits for it. */
+  /** Disables the filter, unless it has all keys, and releases waiting scans. */
   def disable(reason: String): Unit =
     phaseNow.get match {
       case Building(_, Reports.All) | Ready(_, _, _, _) | Disabled(_) => settle()
@@ -298,7 +296,7 @@ final class JoinState(
         } else disable(reason)
     }
 
-  /** The build side has ended, whether or not each of its partitions has reported. */
+  /** The build side's stage has ended, with or without reports of all partitions. */
   def buildEnded(): Unit = {
     phaseNow.updateAndGet {
       case Building(n, Reports.Coming) => Building(n, Reports.Missing)
@@ -307,23 +305,23 @@ final class JoinState(
     settle()
   }
 
-  /** Whether the build side ended before each of its partitions had reported. */
+  /** Whether the build side's stage ended before all partitions had reported. */
   def isIncomplete: Boolean = is { case Building(_, reports) => reports == Reports.Missing }
 
-  /** Lets everybody go on who waits; the filter may still become ready. */
+  /** Releases waiting scans. The filter may still complete later. */
   def release(): Unit = settle()
 
   def isSettled: Boolean = settled.getCount == 0
 
-  /** Blocks until the filter is ready, can no longer come, or the time is over.
+  /** Blocks until the filter settles, or the time is over.
     *
     * @param deadline
     *   as `System.nanoTime`
     * @param endsAtStart
-    *   whether the time is also over when the build side's job has been submitted
+    *   whether the time is also over once the build side's job is submitted
     * @param look
-    *   called now and then as long as the build side has not begun: it may find that this will never be, and says whether to
-    *   wait on. It must be short and not fail
+    *   called periodically until the build side starts, says whether to wait on: it may find that the build side will never
+    *   start. It must be short and not fail
     */
   def await(deadline: Long, endsAtStart: Boolean = false, look: () => Boolean = () => true): Unit = {
     val from = System.nanoTime()
@@ -340,20 +338,20 @@ final class JoinState(
     val millis = (System.nanoTime() - from) / 1000000
     waited.accumulateAndGet(millis, (a: Long, b: Long) => math.max(a, b))
     val of = root
-    if (of.shows != null) of.shows.waited(millis)
+    if (of.metrics != null) of.metrics.waited(millis)
   }
 
-  /** The longest time that a scan was held back for it. */
+  /** The longest wait of a scan for it. */
   def waitedMillis: Long = waited.get
 
-  /** From the start of the build side to its last partition; None before. */
+  /** Time from the start of the build side to its last report; None before. */
   def readyMillis: Option[Long] =
     if (readyAt == 0L || startedAt == 0L) None else Some(math.max(0L, (readyAt - startedAt) / 1000000))
 
-  /** When it came to be; of a follower, when the other one's keys were complete. */
+  /** Times for reports; of a follower, `ready` is that of the followed filter. */
   def times: FilterTimes = seen.get.copy(ready = root.seen.get.ready)
 
-  /** A scan starts that has the filter from its first row on. */
+  /** A scan starts with the complete filter. */
   def usedFromStart(): Unit =
     seen.updateAndGet(t => if (t.used > 0) t else t.copy(used = System.currentTimeMillis()))
 
@@ -363,34 +361,34 @@ final class JoinState(
     case Some(f) => f.shown(column, showValues)
   }
 
-  // Last, when everything else of this object is there.
+  // Last, after all fields are initialized.
   columns.foreach(_.onSettled(() => checkComplete()))
 }
 
 object JoinState {
 
-  /** Held while one filter begins to follow another. */
+  /** Lock for changes of `leader`. */
   private object Following
 
-  /** What an operator shows of the filter that it makes, on the driver. */
-  trait Shows {
+  /** Receives what a tap shows of its filter as metrics, on the driver. */
+  trait Metrics {
 
     /** @param distinct
-      *   how many keys pass, if that is known
+      *   number of keys that pass, if known
       */
     def complete(bytes: Int, distinct: Option[Long]): Unit
 
-    /** A scan was held back for so long. */
+    /** A scan waited this long. */
     def waited(millis: Long): Unit
   }
 
-  /** Bytes of keys. */
+  /** `phaseAtEnd` builds filters of up to this many bytes of keys. */
   private val BuiltAtEnd = 256 * 1024L
 
-  /** From the moment when a tap is asked for its rows until the job that wants them has been submitted. */
+  /** Upper limit for the time between the tap's `doExecute` and the submission of its job. */
   private val SubmissionNanos = TimeUnit.MILLISECONDS.toNanos(10)
 
-  /** How often whoever waits looks whether the build side will begin at all. */
+  /** Time between two calls of `look` during a wait. */
   private val LookNanos = TimeUnit.MILLISECONDS.toNanos(20)
 
   val Incomplete = "not every partition of the build side has reported"

@@ -9,53 +9,53 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.OwnFailure
 
-/** How long a scan is held back for a filter.
+/** A scan's wait for a filter.
   *
   * @param millis
-  *   from the start of the wait, at most
+  *   the longest time
   * @param endsAtStart
-  *   whether that is over when the job of the build side has been submitted
+  *   whether the wait also ends once the build side's job is submitted
   */
 final case class JoinWait(ref: JoinRef, millis: Long, endsAtStart: Boolean = false)
 
-/** Probe stages that are held back on the driver until their filters are ready.
+/** Holds probe stages back on the driver until their filters are ready (contract 7).
   *
-  * Waiting happens where Spark itself waits for subqueries: in `prepare`, on the thread that submits the stage's shuffle, of
-  * which there are many. No task slot is held, and the adaptive loop goes on. On any other thread nothing waits: it could be
-  * the very thread that has to submit the build side.
+  * A scan waits in `prepare`, where Spark itself waits for subqueries, on one of the many threads that submit exchanges. No task
+  * slot is held, and the adaptive loop goes on. Nothing waits on other threads, because the build side may need that thread.
   */
 object JoinWaits extends Logging {
 
-  /** Threads that submit one exchange each (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1 on).
+  /** A thread pool that submits exchanges (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1 on).
     *
     * @param name
-    *   with which the names of its threads begin
+    *   prefix of its threads' names
     * @param size
-    *   the setting that says how many there are, and its default
-    * @param ofOne
-    *   how many threads one exchange takes
+    *   the setting for the number of threads, and its default
+    * @param threadsEach
+    *   threads that one exchange takes
     */
-  private final case class Pool(name: String, size: (String, Int), ofOne: Int) {
+  private final case class Pool(name: String, size: (String, Int), threadsEach: Int) {
     val waiting = new AtomicInteger
 
-    /** How many of its threads may wait: a quarter at most. Waiting ones must not keep a build side from being submitted. */
-    def most(sizeOf: (String, Int) => Int): Int = sizeOf(size._1, size._2) / (4 * ofOne)
+    /** Number of threads that may wait: a quarter, so that build sides can always be submitted. */
+    def mostWaiting(sizeOf: (String, Int) => Int): Int = sizeOf(size._1, size._2) / (4 * threadsEach)
   }
 
-  private val shuffles = Pool("shuffle-exchange", "spark.sql.shuffleExchange.maxThreadThreshold" -> 1024, ofOne = 1)
+  private val shuffles =
+    Pool("shuffle-exchange", "spark.sql.shuffleExchange.maxThreadThreshold" -> 1024, threadsEach = 1)
   private val broadcasts =
-    Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, ofOne = 2)
+    Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, threadsEach = 2)
   private val pools = Seq(shuffles, broadcasts)
 
-  /** Filters of an execution's scans that have started, those that scans wait for, and the build sides that have started. */
+  /** Of one execution: filters of started scans, filters that scans wait for, and filters of started build sides. */
   private final class Waits extends AutoCloseable {
     val scanned, waiting = new ConcurrentHashMap[Long, JoinRef]()
     val started = new ConcurrentHashMap[JoinRef, JoinRef]()
     @volatile var ended = false
     private val held = new ConcurrentHashMap[Thread, Held]()
 
-    /** When this thread began to hold its stage back: scans below one exchange are prepared one right after the other, and
-      * all of them together wait no longer than one may.
+    /** When this thread began to hold its stage back. Spark prepares the scans below one exchange one after the other, and all of
+      * them together wait no longer than one may.
       */
     def heldSince(): Long = {
       val now = System.nanoTime()
@@ -64,7 +64,7 @@ object JoinWaits extends Logging {
 
     def heldUntilNow(since: Long): Unit = held.put(Thread.currentThread, Held(since, System.nanoTime()))
 
-    /** The execution ended. Whoever still waits stops, and learns why. */
+    /** The execution ended: ends all waits. */
     override def close(): Unit = {
       ended = true
       waiting.values.asScala.foreach(_.state.disable("the query ended"))
@@ -76,35 +76,35 @@ object JoinWaits extends Logging {
   /** As `System.nanoTime`. */
   private final case class Held(since: Long, until: Long)
 
-  /** From the wait of one scan to that of the next below the same exchange. Another exchange may come to the same thread, but
-    * not before a stage has run in between.
+  /** Upper limit for the time between two waits below the same exchange. Before the thread gets another exchange, a stage has
+    * run.
     */
   private val SameStageNanos = TimeUnit.MILLISECONDS.toNanos(10)
 
   private def waitsOf(executionId: Long): Option[Waits] = Executions.instance.attach(executionId, Waits)(new Waits)
 
-  /** What became of a wait. */
+  /** How a wait ended. */
   sealed trait Outcome
   object Outcome {
     case object NotAllowedHere extends Outcome
     case object TooManyWaiting extends Outcome
     case object Over extends Outcome
 
-    /** The query ended meanwhile; nothing must be submitted for it, unless it is others' too. */
+    /** The query ended meanwhile: its stage must not be submitted, unless other queries need it too. */
     case object QueryEnded extends Outcome
   }
 
   private def pool: Option[Pool] = pools.find(p => Thread.currentThread.getName.startsWith(p.name))
 
-  /** Whether this thread is one of those pools', and submits an exchange. */
+  /** Whether this thread submits an exchange. */
   def isSubmitting: Boolean = pool.isDefined
 
   /** Waits for filters, one after the other.
     *
     * @param look
-    *   called now and then with a filter whose build side has not begun; see [[JoinState.await]]
+    *   called periodically with a filter whose build side has not started; see [[JoinState.await]]
     * @param inBroadcast
-    *   the longest wait below a broadcast, in milliseconds: it is a part of the time that Spark gives a broadcast
+    *   the longest wait below a broadcast in milliseconds; it counts towards Spark's broadcast timeout
     */
   def await(
       executionId: Long,
@@ -116,14 +116,14 @@ object JoinWaits extends Logging {
       case None => Outcome.NotAllowedHere
       case Some(pool) =>
         try
-          if (pool.waiting.incrementAndGet() > pool.most(configured)) Outcome.TooManyWaiting
+          if (pool.waiting.incrementAndGet() > pool.mostWaiting(configured)) Outcome.TooManyWaiting
           else wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
         finally pool.waiting.decrementAndGet()
     }
 
   private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, atMost: Long): Outcome =
     waitsOf(executionId) match {
-      // Its id says nothing of whose scan this is: threads inherit it, and what fills a cached table goes on with it.
+      // The execution has ended. Not QueryEnded: threads inherit its id, and the scan may fill a cached table for others.
       case None => Outcome.Over
       case Some(waits) =>
         val from = waits.heldSince()
@@ -136,22 +136,22 @@ object JoinWaits extends Logging {
         if (waits.ended) Outcome.QueryEnded else Outcome.Over
     }
 
-  // Static settings: those that the pools were made with.
+  // From SparkConf, because these settings are static.
   private def configured(key: String, default: Int): Int =
     Option(SparkEnv.get).flatMap(_.conf.getOption(key)).flatMap(_.trim.toIntOption).getOrElse(default)
 
-  /** A day: more does not fit into the clock's nanoseconds. */
+  /** A day, so that sums of nanoseconds do not overflow. */
   private val Longest = TimeUnit.DAYS.toMillis(1)
 
-  /** A scan starts that has these filters, whether or not it will wait for them.
+  /** A scan with these filters starts. If an equal build side has started, its filter is followed.
     *
-    * Main query and subqueries are planned apart, and share exchanges: the tap that runs may be that of an equal build side,
-    * with a filter of its own, which nobody plans again once the scan has started.
+    * Main query and subqueries are planned separately, and share exchanges: the tap that runs may be that of an equal build side
+    * with another filter.
     */
   def scanStarted(executionId: Long, refs: Seq[JoinRef]): Unit = guarded {
     if (refs.nonEmpty) waitsOf(executionId).foreach { waits =>
       refs.foreach { ref =>
-        // Noted first: of two that start side by side one sees the other.
+        // Before the look at `started`, as buildStarted does in reverse: one of the two sees the other.
         waits.scanned.put(ref.id, ref)
         Option(waits.started.get(ref)).foreach(follow(executionId, ref, _))
       }
@@ -166,7 +166,7 @@ object JoinWaits extends Logging {
     }
   }
 
-  // Filters are told apart by their plans, and whatever these do, the query goes on.
+  // Comparing filters compares plans, which may fail. The query must go on.
   private def guarded(f: => Unit): Unit =
     try f
     catch {
@@ -174,7 +174,7 @@ object JoinWaits extends Logging {
         logWarning("Dynamic filters: equal build sides are not looked for", e)
     }
 
-  // Announced, because its own tap, which would do that, may never run, and its scan may run already.
+  // Announces the filter to executors, because its own tap, which does that otherwise, may never run.
   private def follow(executionId: Long, ref: JoinRef, other: JoinRef): Unit = if (
     (ref ne other) && !other.state.isDisabled
   ) {
@@ -182,10 +182,10 @@ object JoinWaits extends Logging {
     Executions.instance.open(executionId).foreach(_.announce(ref.state))
   }
 
-  /** A job of the execution failed: what it was to build will not come. */
+  /** A job of the execution failed, and with it perhaps a build side: releases all waits. */
   def jobFailed(executionId: Long): Unit =
     Executions.instance.find[Waits](executionId, Waits).foreach(_.waiting.values.asScala.foreach(_.state.release()))
 
-  /** Threads that wait now; for tests. */
+  /** Number of waiting threads, for tests. */
   def waitingNow: Int = pools.map(_.waiting.get).sum
 }

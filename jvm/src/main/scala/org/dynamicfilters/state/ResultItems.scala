@@ -2,13 +2,13 @@ package org.dynamicfilters.state
 
 import org.apache.spark.util.AccumulatorV2
 
-/** Carries what tasks have to say to the driver, with their results.
+/** Carries items from tasks to the driver with their results.
   *
-  * An accumulator rather than a message: it comes from successful attempts only, and has come before Spark registers their map
-  * outputs. Its bytes count as part of task results, so they have to be few.
+  * An accumulator instead of a message, because it comes from successful attempts only, and arrives before Spark registers their
+  * map outputs. Its bytes count towards Spark's limit for task results.
   *
   * @param take
-  *   takes the items of one task, on the scheduler's thread: it only stores. Of the driver alone; null in a task
+  *   takes the items of one task on the driver. Must only store, because Spark's scheduler calls it. Null in tasks
   */
 final class ResultItems[A](@transient private val take: A => Unit) extends AccumulatorV2[A, Seq[A]] {
   private var items = Vector.empty[A]
@@ -19,12 +19,12 @@ final class ResultItems[A](@transient private val take: A => Unit) extends Accum
     c.items = items
     c
   }
-  // What a task gets: without what is the driver's.
+  // The copy for tasks.
   override def copyAndReset(): ResultItems[A] = new ResultItems[A](null)
   override def reset(): Unit = items = Vector.empty
   override def add(item: A): Unit = items :+= item
   override def merge(other: AccumulatorV2[A, Seq[A]]): Unit =
     if (take == null) items ++= other.value else other.value.foreach(take)
-  // Null for a moment where a task is being decoded; the heartbeat's thread asks then, and an exception would end it.
+  // Null for a moment while a task is deserialized. The heartbeat thread may read it then, and must not fail.
   override def value: Seq[A] = Option(items).getOrElse(Vector.empty)
 }

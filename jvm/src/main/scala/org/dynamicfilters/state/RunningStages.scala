@@ -1,16 +1,18 @@
 package org.dynamicfilters.state
 
-/** Stages with scans or build sides of joins' filters, by their RDDs. Held by their executions, on the driver. */
+/** Tells join filters of the end of stages with their scans and build sides, by RDD id. On the driver. Operators register their
+  * RDDs, [[org.dynamicfilters.lifecycle.QueryListener]] reports ended stages.
+  */
 object RunningStages {
   private final case class ScanKey(rdd: Int)
   private final case class BuildKey(rdd: Int)
 
-  /** Scans of these filters start: a filter that comes after all of its scans is of no use to anybody. */
+  /** A scan of these filters starts. A filter is not sent any more once all of its scans have ended. */
   def scanStarted(executionId: Long, rdd: Int, filters: Seq[JoinState]): Unit =
     if (filters.nonEmpty) Executions.instance.attach(executionId, ScanKey(rdd))(new RunningScan(rdd, filters))
 
-  /** A build side starts: when it has ended well, Spark has merged the accumulators of all its tasks. If not every partition
-    * has reported by then, nobody needs to wait any longer.
+  /** A build side starts. At the successful end of its stage, Spark has merged the accumulators of all tasks, so reports that are
+    * missing then will not come.
     */
   def buildStarted(executionId: Long, rdd: Int, filters: Seq[JoinState]): Unit =
     if (filters.nonEmpty) Executions.instance.attach(executionId, BuildKey(rdd))(new RunningBuild(filters))
@@ -18,7 +20,7 @@ object RunningStages {
   /** A stage with this RDD has ended.
     *
     * @param well
-    *   one that failed is tried again, or its job fails
+    *   false if the stage failed, and will be tried again, unless its job fails
     */
   def ended(rdd: Int, well: Boolean): Unit = {
     Executions.instance.detach(ScanKey(rdd))

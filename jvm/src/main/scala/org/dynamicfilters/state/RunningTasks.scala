@@ -9,14 +9,14 @@ import org.apache.spark.TaskContext
 /** A filtered scan in one task. */
 trait ScanInTask extends AutoCloseable
 
-/** What the tasks of this process hold, each from its first filter to its completion: the parts of its operators find each
-  * other here, for nothing of an execution is in the closures that Spark keeps between executions of a plan.
+/** A [[Holder]] for each task of this process, from its first filter to its completion. The operators of a task find each other
+  * here, because the closures that Spark keeps between executions of a plan must not hold state of one (contract 4).
   */
 object RunningTasks {
-  // By the task itself: ids begin anew with each context, and tasks of one that was stopped may still run.
+  // Not by task id: each SparkContext starts with 0, and tasks of a stopped one may still run.
   private val tasks = new ConcurrentHashMap[TaskContext, Holder]()
 
-  /** Of a task, made by whoever asks first. */
+  /** The task's holder, made at the first call. */
   def of(context: TaskContext): Holder = {
     val known = tasks.get(context)
     if (known != null) known
@@ -25,7 +25,7 @@ object RunningTasks {
       val task = tasks.computeIfAbsent(context, _ => { isNew = true; new Holder })
       if (isNew) {
         val execution = TaskFilters.executionId(context)
-        // First, so that faults happen when everything else of the task has completed: Spark calls the last listener first.
+        // First, so that injected faults happen after all other completion listeners: Spark calls the last one first.
         execution.foreach(TestHooks.current.taskStarts(context, _))
         execution.foreach(Executions.instance.enter)
         context.addTaskCompletionListener[Unit] { _ =>
@@ -40,7 +40,7 @@ object RunningTasks {
 
   def find(context: TaskContext): Option[Holder] = Option(tasks.get(context))
 
-  /** Tasks that hold something. */
+  /** Number of tasks with a holder. */
   def live: Int = tasks.size
 
   def liveScans: Int = tasks.values.asScala.map(_.all[ScanInTask].size).sum

@@ -4,10 +4,8 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.settings.Settings
 
-/** The filters of the tasks that run in this process: what links a producer and the scans below it in one task.
-  *
-  * The producer enters its part when it starts; the scans below it, which it drives, find it there. Entries live from then to
-  * the task's completion.
+/** Links a TopK's tap with the scans below it in the same task. The tap registers a [[TaskTopK]] when it starts, and the scans,
+  * whose rows it pulls, find it until the task completes.
   */
 object TaskFilters {
 
@@ -16,11 +14,11 @@ object TaskFilters {
 
   /** A producer's part in a task. */
   private final class Part {
-    // Asked for by the scan's thread, which need not be the one that counts; null until it has begun.
+    // Read by the scan's thread, which may differ from the counting one; null before the start.
     @volatile var current: TaskTopK = _
 
-    /** How often the task has started to compute the producer. A plan of one partition is computed anew for each partner
-      * partition of a cartesian product, even in one task; then only what is shared is sure to be meant for the asking scan.
+    /** Number of computations of the producer in the task. A cartesian product computes one partition several times in a task. Then
+      * a scan can use the shared bound only, because the newest attempt's own bound may belong to another computation.
       */
     @volatile var computations = 0
   }
@@ -36,10 +34,10 @@ object TaskFilters {
   def executionId(sc: SparkContext): Option[Long] =
     Option(sc.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
 
-  /** Whether the task may tell other executors what it learns, and hear of them: Spark puts the session's settings into tasks. */
+  /** Whether the task may exchange bounds with other executors, by its session's setting. */
   def shares(context: TaskContext): Boolean = shares(context.getLocalProperty(Settings.ExchangeEnabled.key))
 
-  /** The same of the queries of this thread of the driver. */
+  /** The same for queries of this thread of the driver. */
   def shares(sc: SparkContext): Boolean = shares(sc.getLocalProperty(Settings.ExchangeEnabled.key))
 
   private def shares(value: String): Boolean = !"false".equalsIgnoreCase(value)
@@ -49,12 +47,12 @@ object TaskFilters {
     * @param run
     *   see [[TopKRef.nextRun]]
     * @param partition
-    *   of the producer's own input, which need not be the task's: a cartesian product computes one partition in many tasks
+    *   of the producer's input, which may differ from the task's: a cartesian product computes one partition in many tasks
     * @param pinned
     *   see [[TaskTopK.pin]]
     * @return
-    *   None where the task has no execution id or the execution has ended, unless the bound is pinned: a partition that is
-    *   computed again drops the same rows
+    *   None if the task has no execution id or the execution has ended, unless the bound is pinned: then a recomputed partition
+    *   must drop the same rows
     */
   def start(
       context: TaskContext,
@@ -72,7 +70,7 @@ object TaskFilters {
       val attempt = context.taskAttemptId() * MaxComputations + part.computations
       val sink = execution.fold[ContributionSink](shared)(TestHooks.current.contributions(_, shared))
       val task = TaskTopK(shared, partition, attempt, sink)
-      // Before anybody finds it.
+      // Before the scan can find it.
       pinned.foreach(task.pin)
       part.current = task
       part.computations += 1
@@ -84,11 +82,7 @@ object TaskFilters {
   def late(context: TaskContext, filterId: Long): Option[ValueFilter] =
     executionId(context).filter(_ => shares(context)).flatMap(Executions.instance.open).flatMap(_.lateFilter(filterId))
 
-  /** What the running task still needs of a producer's column.
-    *
-    * @return
-    *   None where the producer has not started in this task
-    */
+  /** The filter by which the running task still needs rows; None if the producer has not started in this task. */
   def filter(context: TaskContext, ref: TopKRef, run: Long): Option[ValueFilter] =
     for {
       part <- RunningTasks.find(context).flatMap(_.find[Part](FilterName(ref.id, run)))

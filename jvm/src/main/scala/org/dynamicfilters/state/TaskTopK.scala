@@ -3,18 +3,18 @@ package org.dynamicfilters.state
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
 
-/** One task attempt's part in a TopK: it counts the rows that the attempt hands on and knows which rows it still needs.
+/** One task attempt's part in a TopK: counts the rows that the attempt outputs, and knows which rows it still needs. Used by
+  * [[org.dynamicfilters.operators.TopKTap]] for rows, and by the task's scan for the filter.
   *
-  * Rows are counted in a buffer that is sorted when it is full or when the scan of the same task asks for the filter. The best
-  * keys are shared now and then, so the lock of [[TopKState]] is taken once for many rows.
+  * Rows are counted in a buffer, which is sorted when it is full or when the task's scan asks for the filter. The best keys are
+  * shared periodically, so that the lock of [[TopKState]] is taken once for many rows.
   *
-  * Beside the shared bound an attempt has one of its own, strict where ties are free: once it has handed on `limit` rows that are not worse
-  * than L, it needs no further row with key L, because those rows come from the same attempt, however often it is retried.
-  * That is what makes a key with few distinct values skip whole row groups.
+  * Beside the shared bound, an attempt has its own. If ties are free, it is strict: after `limit` output rows that are not worse
+  * than L, the attempt needs no more rows with key L, in any retry. So a key with few distinct values skips whole row groups.
   *
-  * Rows are counted in one thread. Another one that asks for the filter gets it as of the last time that what was counted was
-  * sorted: Spark 4.3 may let one read what a Python function is given (`spark.python.udf.pipelined.enabled`). `keys` of SQL NULL
-  * are counted only where nulls sort first; else they are the worst rows and not counting them only leaves the bound looser.
+  * One thread counts. Another thread gets the filter as of the last sort of the buffer: Spark 4.3 may read the input of a Python
+  * function in another thread (`spark.python.udf.pipelined.enabled`). NULLs are counted only if they sort first; otherwise they
+  * are the worst rows, and leaving them out only makes the bound looser.
   */
 abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: Long, sink: ContributionSink) {
   protected val spec: TopKSpec = shared.spec
@@ -28,48 +28,48 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
   private var published = System.nanoTime() - TaskTopK.ShareEveryNanos
   private var pause = TaskTopK.ShareEveryNanos
 
-  // The thread that counts. Another one that sees an old value takes itself for none that counts, which it is.
+  // The thread that counts. Not volatile: another thread never sees itself here.
   private var counting: Thread = _
   private val startedIn = Thread.currentThread
 
-  // For other threads: whether one has asked, and the attempt's own bound.
+  // For other threads: whether one has asked for the filter, and the attempt's own bound.
   @volatile private var askedElsewhere = false
   @volatile private var ownForOthers: Option[AnyRef] = None
 
-  /** Rows that were offered and not needed. */
+  /** Number of rows that were not needed. */
   var dropped = 0L
 
-  // What passes, beside values within the subclass's bound.
+  // Which rows pass, beside values within the subclass's bound.
   protected var bounded = false
   protected var valuesPass = true
   protected var nullsPass = true
 
-  // There may be fewer different keys than `limit` in all. Then counting leads nowhere, and costs more than the row is
-  // worth: while nothing new is found, few rows are counted. A row that is not counted only leaves the bound looser.
+  // There may be fewer distinct keys than `limit`, so that counting never gives a bound. Few rows are counted while no new key
+  // is found. A row that is not counted only makes the bound looser.
   private var leftOut, between = 0
 
-  /** Whether a row that is needed is handed on without being counted. */
+  /** Whether a needed row passes without being counted. */
   final protected def passesUncounted(): Boolean = between > 0 && {
     leftOut += 1
     if (leftOut > between) leftOut = 0
     leftOut != 0
   }
 
-  /** Tells, where different keys are looked for, whether the rows that were counted last held one that was not known. */
-  final protected def found(news: Boolean): Unit =
-    between = if (news) 0 else StepTracker.FirstPause - 1
+  /** Records, for distinct keys, whether the last counted rows had a new key. */
+  final protected def recordNewKey(isNew: Boolean): Unit =
+    between = if (isNew) 0 else StepTracker.FirstPause - 1
 
-  /** The bound of this attempt: the key of its `limit`-th best row, if it has handed on as many. */
+  /** The attempt's own bound: the key of its `limit`-th best row, if it has output that many. */
   protected def ownWorst: Option[AnyRef]
 
-  /** Sorts the buffer into the attempt's best keys; whether there was anything in it. */
+  /** Merges the buffer into the attempt's best keys. Returns whether the buffer had any. */
   protected def drainBuffer(): Boolean
 
   /** The attempt's at most n best keys, best first, without NULL; a fresh array. */
   protected def bestKeys(n: Int): Array[AnyRef]
   protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit
 
-  /** Whether a row whose key is NULL is needed; counts it if so. */
+  /** Whether a row with a NULL key is needed. Counts the row if so. */
   final def acceptNull(): Boolean = {
     nullsOffered += 1
     if ((nullsOffered & (TaskTopK.RefreshRows - 1)) == 1) look()
@@ -84,8 +84,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
   }
   private var nullsOffered = 0
 
-  /** Sorts what was counted into the attempt's best, shares them unless that was done a moment ago, and takes over the newest
-    * bound.
+  /** Merges counted rows into the attempt's best keys, shares these if the last time is long enough ago, and takes over the
+    * newest bound.
     */
   final def flush(): Unit = {
     changed |= drainBuffer() | pendingNulls > 0
@@ -108,19 +108,19 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     sink.contribute(partition, attempt, keys)
     changed = false
     published = System.nanoTime()
-    // However large the limit, sharing takes a small part of the task's time.
+    // Limits sharing to a small part of the task's time, for any limit.
     pause = math.max(TaskTopK.ShareEveryNanos, ((published - start) / StepTracker.ShareOfWork).toLong)
   }
 
-  /** From now on this bound stands in place of the shared one: where every attempt of the partition must drop the same rows. The
-    * attempt's own bound is a matter of its rows only.
+  /** Uses this bound instead of the shared one from now on, so that every attempt of the partition drops the same rows
+    * (contract 8). The attempt's own bound depends only on its rows.
     */
   final def pin(bound: TopKBound): Unit = {
     pinned = Some(bound)
     refresh()
   }
 
-  /** Done for the first row and now and then, in the thread that counts. */
+  /** Called for the first row, and then every [[TaskTopK.RefreshRows]] rows, by the thread that counts. */
   final protected def look(): Unit = {
     if (counting == null) counting = Thread.currentThread
     if (askedElsewhere) flush() else refresh()
@@ -141,17 +141,17 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
       val inclusive = !spec.tiesFree || partition <= newest.partition
       val sharedNull = !newest.isNone && newest.key == null
       val ownNull = own.exists(_ == null)
-      // A bound that is NULL: with nulls first no value is needed; with nulls last it cannot arise, nulls are not counted.
+      // With a NULL bound no value is needed. It arises only with nulls first, because nulls are not counted otherwise.
       valuesPass = !sharedNull && !ownNull
       nullsPass = spec.nullsFirst && !(ownNull && spec.tiesFree) && !(sharedNull && !inclusive)
       setValueBound(if (newest.isNone || sharedNull) None else Some((newest.key, inclusive)), own.filter(_ != null))
     }
   }
 
-  /** What this task still needs, after everything it handed on so far.
+  /** The rows that this task still needs, after all rows that it has output.
     *
     * @param own
-    *   whether the attempt's own bound counts: only for a scan that is sure to feed this very computation
+    *   whether to use the attempt's own bound, which is right only for a scan whose rows all reach this tap
     */
   final def filter(own: Boolean = true): ValueFilter =
     if (counting eq Thread.currentThread) {
@@ -161,8 +161,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
       askedElsewhere = true
       within(newestShared(), if (own) ownForOthers else None)
     }
-    // Where all attempts must hand on the same rows, in the same order, it must not matter when another thread asks. It may
-    // have begun before there was a bound to be pinned.
+    // With a pinned bound, the answer must not depend on the time at which another thread asks. Such a thread may have started
+    // before the bound was pinned.
     else if (startedIn eq Thread.currentThread) within(newestShared(), None)
     else ValueFilter.All
 
@@ -181,7 +181,7 @@ object TaskTopK {
   /** Rows counted before the lock is taken. */
   private[state] val BufferRows = 1024
 
-  /** The same of long keys: a thousand texts of 2 MB are 2 GB, where stock Spark keeps the one that is the maximum. */
+  /** Limit of the buffer for long keys: a thousand strings of 2 MB are 2 GB. */
   private[state] val BufferBytes = 1024 * 1024L
 
   private[state] def bytesOf(key: AnyRef): Long = key match {
@@ -190,16 +190,16 @@ object TaskTopK {
     case _ => 32L
   }
 
-  /** An attempt shares its keys at most this often, and spends a small share of its time on it. */
+  /** Least time between two contributions of an attempt. */
   private[state] val ShareEveryNanos = 5L * 1000 * 1000
 
-  /** How often, in rows offered, an attempt looks at the shared bound. A power of two. */
+  /** Number of rows between two looks at the shared bound. A power of two. */
   private[state] val RefreshRows = 256
 
   def apply(shared: TopKState, partition: Int, attempt: Long): TaskTopK = apply(shared, partition, attempt, shared)
 
   /** @param sink
-    *   what leads to `shared`
+    *   passes contributions on to `shared`
     */
   def apply(shared: TopKState, partition: Int, attempt: Long, sink: ContributionSink): TaskTopK =
     shared.spec.domain match {
@@ -208,7 +208,7 @@ object TaskTopK {
     }
 }
 
-/** Keys of at most eight bytes: compared as longs, smaller is better (descending order flips the bits). */
+/** For keys of at most eight bytes, compared as longs. Smaller is better: descending order flips the bits. */
 final class LongTaskTopK(
     shared: TopKState,
     val domain: LongDomain,
@@ -225,13 +225,13 @@ final class LongTaskTopK(
   private var tiesPass = false
   private var offered = 0
 
-  /** Whether a row with this key is needed; counts it if so. */
+  /** Whether a row with this key is needed. Counts the row if so. */
   def accept(key: Long): Boolean = {
     offered += 1
     if ((offered & (TaskTopK.RefreshRows - 1)) == 1) look()
     val encoded = key ^ flip
     if (bounded && (!valuesPass || encoded > maxEncoded)) { dropped += 1; false }
-    // Where ties pass, one row more with the bound's own key makes no better bound, and often there are many.
+    // If ties pass, counting another row with the bound's key does not tighten the bound.
     else if (tiesPass && encoded == maxEncoded) true
     else if (passesUncounted()) true
     else {
@@ -259,7 +259,7 @@ final class LongTaskTopK(
           else { n += 1; buffer(n - 1) }
         if (!spec.distinct || m == 0 || merged(m - 1) != next) { merged(m) = next; m += 1 }
       }
-      if (spec.distinct) found(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
+      if (spec.distinct) recordNewKey(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
       best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
       buffered = 0
     }
@@ -284,7 +284,7 @@ final class LongTaskTopK(
   }
 }
 
-/** Strings, binaries and wide decimals. */
+/** For strings, binaries and wide decimals. */
 final class ObjectTaskTopK(
     shared: TopKState,
     val domain: ObjectDomain,
@@ -299,8 +299,8 @@ final class ObjectTaskTopK(
   private var limits: List[(AnyRef, Boolean)] = Nil
   private var offered = 0
 
-  /** Whether the row that [[wants]] was last asked for has to be counted: where ties pass, one more with the bound's own key
-    * makes no better bound.
+  /** Whether the row of the last call of [[wants]] must be counted. If ties pass, another row with the bound's key does not
+    * tighten the bound.
     */
   var counts = true
 
@@ -319,12 +319,12 @@ final class ObjectTaskTopK(
     needed
   }
 
-  /** Counts a row that is handed on. The key is kept, so it must not be changed any more. */
+  /** Counts an output row. Keeps the key, which must not be changed afterwards. */
   def count(key: AnyRef): Unit = {
     buffer(buffered) = key
     buffered += 1
     bytes += TaskTopK.bytesOf(key)
-    // At most as many as the best ones have, so that these are not merged again and again for a few new ones.
+    // The buffer may be as large as the best keys, so that these are not merged for every few new keys.
     if (buffered == buffer.length || bytes > math.max(TaskTopK.BufferBytes, bestBytes)) flush()
   }
   private var bytes, bestBytes = 0L
@@ -346,7 +346,7 @@ final class ObjectTaskTopK(
           else { n += 1; buffer(n - 1) }
         if (!spec.distinct || m == 0 || order.compare(merged(m - 1), next) != 0) { merged(m) = next; m += 1 }
       }
-      if (spec.distinct) found(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
+      if (spec.distinct) recordNewKey(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
       best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
       java.util.Arrays.fill(buffer, 0, buffered, null)
       buffered = 0

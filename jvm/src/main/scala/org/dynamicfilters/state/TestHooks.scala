@@ -5,7 +5,9 @@ import org.apache.spark.sql.execution.dynamicfilters.{Setting, SettingsRegistry}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.settings.Settings
 
-/** Where tests may interfere with a running query. Each method here is the plain hand-over; the jar of faults overrides them. */
+/** Hooks for tests that inject faults into running queries. The methods here do nothing special; the jar of faults overrides
+  * them.
+  */
 trait TestHooks {
 
   /** On the driver: an execution starts a scan. */
@@ -14,22 +16,22 @@ trait TestHooks {
   /** In a task, before its first row. */
   def taskStarts(context: TaskContext, executionId: Long): Unit = ()
 
-  /** Where a task's best keys go. */
+  /** Receives a task's best keys. */
   def contributions(executionId: Long, shared: TopKState): ContributionSink = shared
 
-  /** On the driver, where the keys of a build side's partitions go. */
+  /** On the driver, receives the keys of a build side's partitions. */
   def keys(executionId: Long, conf: SQLConf, to: KeyOffers): KeyOffers = to
 
-  /** An executor took over a bound of the cluster's. */
+  /** An executor took over a bound from the cluster. */
   def adopted(executionId: Long, bound: TopKBound): Unit = ()
 
-  /** An executor tells the driver. */
+  /** An executor sends a message to the driver. */
   def tells(message: Array[Byte])(send: Array[Byte] => Unit): Unit = send(message)
 
-  /** An executor asks the driver. */
+  /** An executor sends a request to the driver. */
   def asks[A](message: Array[Byte])(ask: Array[Byte] => A): A = ask(message)
 
-  /** The driver tells an executor.
+  /** The driver sends a message to an executor.
     *
     * @param send
     *   whether it could be sent
@@ -38,17 +40,17 @@ trait TestHooks {
     */
   def pushes(peer: String, message: Array[Byte])(send: => Boolean)(instead: Array[Byte] => Boolean): Boolean = send
 
-  /** The driver's work for one message. */
+  /** The driver handles a message. */
   def handles(message: Array[Byte])(work: => Unit): Unit = work
 
-  /** On the driver: what was injected and what came of it, for `dynamic_filter_counters()`. */
+  /** On the driver: counts of injected faults and of their effects, for `dynamic_filter_counters()`. */
   def counters: Seq[(String, Long)] = Nil
 
   /** The application ends. */
   def stop(): Unit = ()
 }
 
-/** Makes hooks that inject faults. Its implementation is in a jar of its own, which Java's ServiceLoader finds. */
+/** Makes hooks that inject faults. Implemented in a separate jar, which Java's ServiceLoader finds. */
 trait TestHooksProvider {
 
   /** On the driver, when it starts. */
@@ -70,7 +72,7 @@ object TestHooks {
   private object Plain extends TestHooks
   @volatile private var installed: TestHooks = Plain
 
-  /** Of this process. */
+  /** The hooks of this process. */
   def current: TestHooks = installed
 
   /** @param hooks

@@ -1,13 +1,13 @@
 package org.dynamicfilters.state
 
-/** The state of one filter as the tasks of one executor last saw it.
+/** The bound of a TopK that the tasks of one executor saw last.
   *
   * @param executionId
-  *   Spark's SQL execution, -1 where there is none
+  *   Spark's SQL execution, -1 if there is none
   * @param generation
-  *   how often the bound was tightened there
+  *   number of times that the bound was tightened there
   * @param bound
-  *   the bound as an encoded filter, null where there is none
+  *   the bound as an encoded filter, null if there is none
   * @param firstMillis
   *   see [[TopKState.firstBoundMillis]]
   */

@@ -4,23 +4,23 @@ import java.util.Comparator
 
 import org.dynamicfilters.filter.{End, KeyDomain, ValueFilter}
 
-/** What a TopK looks for in one column: the rows with the `limit` best values of the first sort key.
+/** The rows that a TopK needs: those with the `limit` best values of the first sort key.
   *
   * @param domain
-  *   order and representation of the first sort key
+  *   type of the first sort key
   * @param limit
-  *   rows the query needs, its offset included; at least 1
+  *   rows the query needs, including its offset; at least 1
   * @param ascending
   *   direction of the first sort key
   * @param nullsFirst
-  *   whether SQL NULL sorts before every value, whatever the direction
+  *   whether NULL sorts before every value, in either direction
   * @param tiesFree
-  *   true if rows with equal first keys are interchangeable, that is, if there is no second sort key
+  *   whether rows with equal first keys are interchangeable, because there is no second sort key
   * @param distinct
-  *   true if the `limit` best different keys are looked for, not rows: the groups of a GROUP BY, the ranks of a dense_rank.
-  *   Then ties are not free: every row of a key is needed
+  *   whether the `limit` best distinct keys are needed instead of rows: groups of a GROUP BY, ranks of a dense_rank. Then every
+  *   row of a key is needed, so ties are not free
   * @param keepsOrder
-  *   whether rows are read in the files' order: a sum of floating point numbers depends on it
+  *   whether scans keep the order of rows in files, on which a sum of floating point numbers depends
   */
 final case class TopKSpec(
     domain: KeyDomain,
@@ -41,7 +41,7 @@ final case class TopKSpec(
       else if (ascending) domain.compare(a, b)
       else domain.compare(b, a)
 
-  /** The values that are not worse than `key`; without `inclusive` those that are better.
+  /** The values that are better than `key`; with `inclusive`, also the equal ones.
     *
     * @param key
     *   the bound, null for SQL NULL
@@ -58,21 +58,20 @@ final case class TopKSpec(
     }
 }
 
-/** The k-th best row that is known to exist.
+/** The bound of a TopK: the `limit`-th best row that is known to exist.
   *
-  * Rows are ordered by (key, partition): that makes ties decidable without asking whose row was counted. At least `limit`
-  * rows that are not worse than (key, partition) exist, so a row that is worse than it cannot be needed, in any attempt
-  * of any task.
+  * Rows are ordered by (key, partition), which decides ties without knowing the attempt. At least `limit` rows exist that are
+  * not worse than (key, partition), so no attempt of any task needs a worse row.
   *
   * @param generation
-  *   1 for the first bound of an execution, then growing; 0 means that there is no bound yet
+  *   1 for the first bound of an execution, then growing; 0 if there is no bound yet
   * @param key
   *   null for SQL NULL
   */
 final case class TopKBound(generation: Long, key: AnyRef, partition: Int) {
   def isNone: Boolean = generation == 0
 
-  /** What a task of `forPartition` may still need. Equal keys of later partitions are worse, hence dropped. */
+  /** The values that a task of `forPartition` may still need. Equal keys of later partitions are worse. */
   def filterFor(forPartition: Int, spec: TopKSpec): ValueFilter =
     if (isNone) ValueFilter.All
     else spec.atLeastAsGoodAs(key, inclusive = !spec.tiesFree || forPartition <= partition)

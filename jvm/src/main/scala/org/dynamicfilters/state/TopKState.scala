@@ -4,41 +4,37 @@ import java.util.PriorityQueue
 
 import scala.collection.mutable
 
-/** The best keys of the rows that one attempt of a partition has handed on so far.
+/** The best keys of the rows that one attempt of a partition has output so far.
   *
   * @param attempt
-  *   of several attempts of a partition the greatest number is the newest, in the whole application
+  *   greater for newer attempts, in the whole application
   * @param keys
-  *   at most as many as the TopK's limit, best first, null for SQL NULL; never changed
+  *   at most `limit` keys, best first, null for SQL NULL; never changed
   */
 final case class Contribution(partition: Int, attempt: Long, keys: Array[AnyRef])
 
-/** Where an attempt leaves the best keys of the rows that it has handed on so far. */
+/** Receives the best keys of an attempt: [[TopKState]], or on executors the way to the driver. */
 trait ContributionSink {
 
-  /** @param keys
-    *   at most as many as the TopK's limit, best first, null for SQL NULL; not changed afterwards
-    */
+  /** See [[Contribution]]. */
   def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit
 }
 
-/** The bound of one TopK that all tasks of a process share. On the driver of a cluster the same merges what executors know.
+/** The bound of one TopK that all tasks of a process share. The driver of a cluster merges the executors' contributions in one.
   *
   * Invariants:
-  *   - a partition contributes through one attempt, its newest: a contribution replaces the one before, it is never added to
-  *     it (contract 5). So every row is counted once;
-  *   - the bound only tightens. After a replacement fewer rows may be known; the bound stays, because the rows that made it
-  *     exist all the same;
-  *   - contributions are cut to the rows that are among the best `limit` of all, so what is forgotten can only make later
-  *     bounds looser, never wrong.
+  *   - a partition contributes through its newest attempt only: a contribution replaces the previous one (contract 5). So every
+  *     row is counted once;
+  *   - the bound only tightens. It stays after a replacement that knows fewer rows, because the counted rows exist;
+  *   - contributions are cut to the best `limit` rows of all. That can make later bounds looser, never wrong.
+  *
+  * For distinct keys, all partitions share one list ([[DifferentKeys]]).
+  *
+  * Memory: at most `limit` keys for each running partition, and `limit` for all ended ones. Thread-safe; readers of `bound` take
+  * no lock.
   *
   * @param onChange
-  *   called, by the thread that brought it, when there may be something new for the rest of the cluster
-  *
-  * Where different keys are looked for and not rows, all partitions have one list ([[DifferentKeys]]).
-  *
-  * Memory: at most `limit` keys a running partition, and `limit` in all for those that have ended. Thread-safe; readers of
-  * `bound` take no lock.
+  *   called after each contribution, by its thread, to send news to the rest of the cluster
   */
 final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = None) extends ContributionSink {
   import TopKState._
@@ -51,12 +47,12 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   private val different = Option.when(spec.distinct)(new DifferentKeys(spec, spec.limit))
   private var hasNews = false
   private var contributor = (0, 0L)
-  // Partitions whose contribution the rest of the cluster does not know yet.
+  // Partitions with a contribution that was not sent to the cluster yet.
   private val unsent = mutable.HashSet.empty[Int]
 
   def bound: TopKBound = current
 
-  /** When there was a bound first, in milliseconds since 1970; 0 while there is none. */
+  /** Time of the first bound, in milliseconds since 1970; 0 before. */
   def firstBoundMillis: Long = first
 
   private def replace(bound: TopKBound): Unit = {
@@ -66,11 +62,11 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
 
   override def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit = put(partition, attempt, keys)
 
-  /** Takes the best keys of the rows that `attempt` of `partition` has handed on so far, as [[contribute]]. */
+  /** As [[contribute]], and returns the effect. */
   def put(partition: Int, attempt: Long, keys: Array[AnyRef]): Outcome =
     putAll(Seq(Contribution(partition, attempt, keys)))
 
-  /** As [[put]], of several partitions at once. */
+  /** As [[put]], for several partitions at once. */
   def putAll(parts: Seq[Contribution]): Outcome = {
     val outcome = synchronized {
       if (different.isDefined) addDifferent(different.get, parts)
@@ -85,7 +81,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     outcome
   }
 
-  // Keys that any attempt has seen exist.
+  // Distinct keys are added instead of replaced: a key exists if any attempt has seen it.
   private def addDifferent(known: DifferentKeys, parts: Seq[Contribution]): Outcome = {
     parts.foreach { c =>
       hasNews |= known.add(c.keys)
@@ -112,11 +108,11 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     held += keys.length - before.fold(0)(_.length)
   }
 
-  /** What the rest of the cluster does not know yet and could need: contributions with keys that are not beyond the bound. */
+  /** Contributions that were not sent to the cluster yet, without keys beyond the bound. */
   def takeUnsent(): Seq[Contribution] = synchronized {
     val ofPartitions = unsent.iterator.flatMap(p => lists.get(p).map(Contribution(p, owners(p), _))).toVector
     unsent.clear()
-    // All of them: what was lost on the way before comes with it.
+    // All distinct keys again, because messages may be lost.
     val news = different.filter(_ => hasNews).toSeq.flatMap(d => DifferentKeys.inParts(d.all))
     hasNews = false
     val ofAll = news.map(Contribution(contributor._1, contributor._2, _))
@@ -128,7 +124,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     java.util.Arrays.copyOf(keys, if (worse < 0) keys.length else worse)
   }
 
-  /** Takes over a bound that others found, if it is tighter. */
+  /** Takes over a bound from the cluster, if it is tighter. */
   def adopt(bound: TopKBound): Outcome = synchronized {
     if (bound.isNone || !isTighter(bound.key, bound.partition)) Outcome.NotTighter
     else {
@@ -142,7 +138,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     c < 0 || (c == 0 && !spec.distinct && partition < current.partition)
   }
 
-  /** Merges the sorted contributions up to the `limit`-th row. */
+  /** Merges the sorted contributions up to the `limit`-th row, which is the new bound. */
   private def tighten(): Outcome = {
     val heads = new PriorityQueue[Cursor](
       lists.size,
@@ -180,7 +176,7 @@ object TopKState {
     def key: AnyRef = keys(at)
   }
 
-  /** What became of a contribution. */
+  /** The effect of a contribution. */
   sealed trait Outcome
   object Outcome {
     case object Tightened extends Outcome

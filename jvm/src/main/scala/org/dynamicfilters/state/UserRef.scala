@@ -6,10 +6,10 @@ import java.util.concurrent.ConcurrentHashMap
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.user.Generation
 
-/** A user's filter in plans: the generation that was in force when the query started.
+/** A user filter in plans, with the generation that is pinned for the query.
   *
   * @param follows
-  *   whether scans go on to later generations that tighten it, while they run
+  *   whether running scans go on to newer generations that are tighter
   */
 final class UserRef private (id: Long, val generation: Generation, val follows: Boolean)
     extends FilterRef(id, Producer.user) {
@@ -37,7 +37,7 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
 object UserRef {
   private val refs = new ConcurrentHashMap[(Long, Long, Boolean), WeakReference[UserRef]]()
 
-  /** The same one for the same generation, as long as some plan holds it: a plan that is planned anew keeps its filters. */
+  /** One object for each generation while a plan holds it, so that re-planning keeps the filters. */
   def apply(generation: Generation, follows: Boolean): UserRef = synchronized {
     refs.values.removeIf(_.get == null)
     val key = (generation.filterId, generation.number, follows)

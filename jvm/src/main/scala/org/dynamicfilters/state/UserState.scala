@@ -8,7 +8,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.SQLExecution
 import org.dynamicfilters.user.{Follower, Generation}
 
-/** A user's filter in one execution, on the driver. Thread-safe. */
+/** The state of a user filter in one execution, on the driver. Thread-safe. */
 final class UserState(val executionId: Long, val ref: UserRef) extends Follower with AutoCloseable with Logging {
   @volatile private var adopted: Generation = ref.generation
   @volatile private var columns = Vector.empty[String]
@@ -18,7 +18,7 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
   val sinceMillis: Long = System.currentTimeMillis()
   private val listeners = new CopyOnWriteArrayList[() => Unit]()
 
-  /** The tightest generation that scans may use: each one implies the one before, whatever the user does. */
+  /** The tightest generation that scans may use. Each adopted generation implies the previous one (contract 3). */
   def newest: Generation = adopted
 
   override def offer(g: Generation): Unit = adopting.synchronized {
@@ -43,17 +43,17 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
     ref.generation.owner.foreach(_.unfollow(this))
   }
 
-  /** Calls `f` after each generation that is adopted; it must be short and not fail. */
+  /** Calls `f` after each adopted generation. `f` must be short and not fail. */
   def onTightened(f: () => Unit): Unit = listeners.add(f)
 
-  /** Columns of scans or rows that it filters, for reports. */
+  /** Columns that the filter is used on, for reports. */
   def columnNames: Seq[String] = columns
   def addColumn(name: String): Unit = synchronized(if (!columns.contains(name)) columns :+= name)
 
   /** Whether plans and reports may show values. */
   @volatile var showValues: Boolean = true
 
-  /** Why rows are only looked at above a scan. */
+  /** Why no scan uses the filter, which is then tested above the scan only. */
   def reason: Option[String] = notInScan
   def addReason(why: String): Unit = synchronized(if (notInScan.isEmpty) notInScan = Some(why))
 }
@@ -61,8 +61,8 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
 object UserState {
   private final case class Key(filterId: Long)
 
-  /** The filter's state in an execution, made by whoever asks first. From then on it hears of updates, until the execution
-    * ends; one of an execution that has ended stays as it is.
+  /** The filter's state in an execution, made at the first call. Follows updates until the execution ends; not if it has ended
+    * already.
     */
   def of(executionId: Long, ref: UserRef): UserState =
     Executions.instance
@@ -73,8 +73,8 @@ object UserState {
       }
       .getOrElse(new UserState(executionId, ref))
 
-  /** The same where somebody has asked before, or where Spark runs the execution: a plan that is executed again keeps its RDD,
-    * so its scans are not started again.
+  /** The existing state, or a new one if Spark runs the execution: scans of a plan that is executed again do not start again,
+    * because Spark keeps their RDDs.
     */
   def ifRunning(executionId: Long, filterId: Long, ref: => Option[UserRef]): Option[UserState] =
     Executions.instance

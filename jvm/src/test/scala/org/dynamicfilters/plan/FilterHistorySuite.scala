@@ -15,11 +15,11 @@ class FilterHistorySuite extends AnyFunSuite {
 
     def saw(passed: Long, tables: Seq[Any] = Seq(10), filter: Int = 1, use: Use = use, again: Boolean = false): Unit = {
       if (!again) executions += 1
-      history.saw(executions, filter, "k", use, tables, Tested(rows, passed, Cost.none), 0.6, AllPassed)
+      history.record(executions, filter, "k", use, tables, Tested(rows, passed, Cost.none), 0.6, AllPassed)
     }
 
     def isMade(tables: Seq[Any] = Seq(10), filter: Int = 1, use: Use = use): Boolean =
-      history.why(null, filter, "k", use, tables).isEmpty
+      history.whySkipped(null, filter, "k", use, tables).isEmpty
   }
 
   test("a filter is not made after two executions in which all rows passed it") {
@@ -29,7 +29,7 @@ class FilterHistorySuite extends AnyFunSuite {
     (1 to 3).foreach(_ => f.saw(rows, again = true))
     assert(f.isMade(), "one execution counts once")
     f.saw(rows)
-    assert(!f.isMade() && f.history.why(null, 1, "k", use, Seq(10)).contains(AllPassed))
+    assert(!f.isMade() && f.history.whySkipped(null, 1, "k", use, Seq(10)).contains(AllPassed))
     assert(f.history.knows(1, "k") && !f.history.knows(1, "j"))
     assert(f.isMade(filter = 3) && f.isMade(use = use.copy(step = Waits)))
   }
@@ -49,7 +49,7 @@ class FilterHistorySuite extends AnyFunSuite {
   test("it is tried again after 16 executions, each of which has one answer") {
     val f = new Fixture
     (1 to 2).foreach(_ => f.saw(rows))
-    def isMade(execution: Int) = f.history.why(execution.toString, 1, "k", use, Seq(10)).isEmpty
+    def isMade(execution: Int) = f.history.whySkipped(execution.toString, 1, "k", use, Seq(10)).isEmpty
     (1 to 15).foreach(e => (1 to 20).foreach(_ => assert(!isMade(e))))
     (1 to 20).foreach(_ => assert(isMade(16)))
     assert(!isMade(17))

@@ -13,7 +13,7 @@ class JoinKeysSuite extends AnyFunSuite {
   private def column(name: String, t: DataType = IntegerType) = AttributeReference(name, t)()
   private val (a, b, c, d) = (column("a"), column("b"), column("c"), column("d"))
   private def or(e: Expression, default: Any = 0): Expression = Coalesce(Seq(e, Literal(default)))
-  private def of(pairs: (Expression, Expression)*): Seq[JoinKey] = JoinKeys.of(pairs.map(_._1), pairs.map(_._2))
+  private def of(pairs: (Expression, Expression)*): Seq[JoinKey] = JoinKeys.pairs(pairs.map(_._1), pairs.map(_._2))
   private def isComputed(keys: Seq[JoinKey]): Boolean =
     keys.forall(k => !k.nullsMatch && JoinKeys.column(k).isLeft)
 
@@ -44,13 +44,13 @@ class JoinKeysSuite extends AnyFunSuite {
         val join = Join(LocalRelation(l, x), LocalRelation(r, y), Inner, condition, JoinHint.NONE)
         val (_, left, right, _, _, _, _, _) = ExtractEquiJoinKeys.unapply(join).get
         val expected = Set(JoinKey(x, y, nullsMatch = false), JoinKey(l, r, nullsMatch = true))
-        assert(JoinKeys.of(left, right).toSet == expected, t)
-        assert(JoinKeys.of(left.reverse, right.reverse).toSet == expected, t)
+        assert(JoinKeys.pairs(left, right).toSet == expected, t)
+        assert(JoinKeys.pairs(left.reverse, right.reverse).toSet == expected, t)
         def normalize(e: Expression) = e.dataType match {
           case FloatType | DoubleType => KnownFloatingPointNormalized(NormalizeNaNAndZero(e))
           case _ => e
         }
-        assert(JoinKeys.of(left.map(normalize), right.map(normalize)).toSet == expected, t)
+        assert(JoinKeys.pairs(left.map(normalize), right.map(normalize)).toSet == expected, t)
       }
     }
   }

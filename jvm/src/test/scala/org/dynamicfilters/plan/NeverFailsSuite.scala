@@ -98,7 +98,7 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       case a: BaseAggregateExec => a
     }
     assert(aggregates.nonEmpty)
-    aggregates.forall(ExcludedRows.ofGroups(_, isFiltered = true, Nil, Nil).isEmpty)
+    aggregates.forall(ExcludedRows.withPartialGroups(_, isFiltered = true, Nil, Nil).isEmpty)
   }
 
   test("functions of groups that lose a part") {

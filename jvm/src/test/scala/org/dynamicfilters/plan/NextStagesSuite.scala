@@ -49,27 +49,27 @@ class NextStagesSuite extends AnyFunSuite with SparkTests {
 
   test("while one of two small tables is read nothing starts") {
     val plan = without(initial(star))
-    assert(!NextStages.doesNotMatter(plan))
-    assert(NextStages.doesNotMatter(started(plan, { case n => n == 0 })))
-    assert(NextStages.doesNotMatter(started(plan, { case n => n == 1 })))
-    assert(!NextStages.doesNotMatter(started(plan, { case _ => true })))
+    assert(!NextStages.hasNoEffect(plan))
+    assert(NextStages.hasNoEffect(started(plan, { case n => n == 0 })))
+    assert(NextStages.hasNoEffect(started(plan, { case n => n == 1 })))
+    assert(!NextStages.hasNoEffect(started(plan, { case _ => true })))
   }
 
   test("what has not been started yet matters, beside a stage that runs") {
     val plan = without(initial(star))
     Seq(0, 1).foreach { n =>
-      assert(!NextStages.doesNotMatter(started(plan, { case `n` => false })))
-      assert(!NextStages.doesNotMatter(started(plan, { case `n` => true })))
+      assert(!NextStages.hasNoEffect(started(plan, { case `n` => false })))
+      assert(!NextStages.hasNoEffect(started(plan, { case `n` => true })))
     }
   }
 
   test("a plan matters as long as a stage that runs waits for a filter that it might have lost") {
-    assert(NextStages.doesNotMatter(started(without(initial(shuffled)), { case _ => false })))
+    assert(NextStages.hasNoEffect(started(without(initial(shuffled)), { case _ => false })))
     val running = started(initial(shuffled), { case _ => false })
     val waiting = PlannedFilters.waitedFor(running)
     assert(waiting.nonEmpty)
-    assert(!NextStages.doesNotMatter(running))
+    assert(!NextStages.hasNoEffect(running))
     waiting.foreach(_.state.disable("given up"))
-    assert(NextStages.doesNotMatter(running))
+    assert(NextStages.hasNoEffect(running))
   }
 }

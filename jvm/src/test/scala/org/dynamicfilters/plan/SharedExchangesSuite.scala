@@ -16,7 +16,7 @@ class SharedExchangesSuite extends AnyFunSuite with SparkTests with AdaptiveSpar
   private lazy val b = write(spark.range(0, 1000).selectExpr("id AS k", "id AS v"))
 
   private def isLike(one: Exchange, other: Exchange): Boolean =
-    SharedExchanges.likeness(one) == SharedExchanges.likeness(other)
+    SharedExchanges.signature(one) == SharedExchanges.signature(other)
 
   test("equal plans are alike, and those of another table, type or constant are not") {
     val one = exchange(spark.read.parquet(a).where("v > 3"))
@@ -45,10 +45,10 @@ class SharedExchangesSuite extends AnyFunSuite with SparkTests with AdaptiveSpar
     val made = collect(plan) { case e: ShuffleExchangeExec => e }
     val reused = collect(plan) { case r: ReusedExchangeExec => r }
     assert(made.size == 1 && reused.size == 1)
-    assert(SharedExchanges.likeness(reused.head) == SharedExchanges.likeness(made.head))
+    assert(SharedExchanges.signature(reused.head) == SharedExchanges.signature(made.head))
     val stages = collect(plan) { case s: ShuffleQueryStageExec => s }
     assert(stages.nonEmpty)
-    stages.foreach(s => assert(SharedExchanges.likeness(s) == SharedExchanges.likeness(made.head)))
+    stages.foreach(s => assert(SharedExchanges.signature(s) == SharedExchanges.signature(made.head)))
   }
 
   private lazy val groups =

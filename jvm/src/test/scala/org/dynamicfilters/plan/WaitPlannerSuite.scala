@@ -14,7 +14,7 @@ class WaitPlannerSuite extends AnyFunSuite with SparkTests {
 
   private def waits(probe: DataFrame, build: DataFrame): Wait = {
     val plan = build.queryExecution.optimizedPlan
-    WaitPlanner.forPlans(probe.queryExecution.optimizedPlan, plan, Estimates.of(plan).selectivity)
+    WaitPlanner.forPlans(probe.queryExecution.optimizedPlan, plan, Estimates.estimate(plan).selectivity)
   }
 
   test("a large probe side waits for a build side that is read in no time") {
@@ -57,7 +57,7 @@ class WaitPlannerSuite extends AnyFunSuite with SparkTests {
   }
 
   test("a small scan beside large ones does not wait for a build side that reads much more") {
-    def of(scan: Long, build: Long) = WaitPlanner.ofSmallScan(Reading(scan / 8.0, scan), Reading(build / 8.0, build))
+    def of(scan: Long, build: Long) = WaitPlanner.forSmallScan(Reading(scan / 8.0, scan), Reading(build / 8.0, build))
     assert(of(10000, 100000).contains(No) && of(20000, 100000).contains(Briefly))
     assert(of(2L << 20, 100L << 20).contains(Briefly))
     assert(of(20000, 30000).isEmpty && of(100L << 20, 1L << 40).isEmpty)

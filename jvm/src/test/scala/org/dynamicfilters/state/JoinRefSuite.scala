@@ -74,7 +74,7 @@ class JoinRefSuite extends AnyFunSuite {
 
   test("a filter is collected from columns of its own type") {
     def key(t: DataType) = Seq(BoundReference(0, t, nullable = true))
-    assert(ref("d").isOf(key(LongType)) && !ref("d").isOf(key(IntegerType)))
+    assert(ref("d").hasTypesOf(key(LongType)) && !ref("d").hasTypesOf(key(IntegerType)))
   }
 
   test("filters of equal build sides are different if these know other files of their tables") {
