@@ -11,7 +11,8 @@ import org.dynamicfilters.state.StepTracker
   *
   * While the tasks of the build side run, idle slots could read the probe side. Waiting loses that time. Not waiting loses the
   * work on rows, and on splits, that the filter would have excluded. So waiting pays unless most rows pass, and costs little if
-  * the build side is read quickly.
+  * the build side is read quickly. Measured for 10M rows and 1M keys on two cores: 4.54 and 5.19 s with the wait, 4.30 and
+  * 4.73 s without if all rows match; 0.70 s with it and 1.15 s without if one row group has matches.
   */
 final class WaitPlanner(probe: SparkPlan, build: SparkPlan) {
   private lazy val logical = for (p <- JoinSides.logical(probe); b <- JoinSides.logical(build)) yield (p, b)
