@@ -10,7 +10,7 @@ import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{JoinRef, NamedFilter, RunningStages, TaskFilters, TestHooks, UserRef, UserState}
 
-/** A scan whose tasks get the filters and report what they skipped. */
+/** A scan whose tasks get the filters and report what they skipped. Makes its text in EXPLAIN too ([[ScanSpec.describe]]). */
 trait SpecScan extends FilteredScan {
   def spec: ScanSpec
 

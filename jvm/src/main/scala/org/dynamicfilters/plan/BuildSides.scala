@@ -22,8 +22,8 @@ import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap}
 import org.dynamicfilters.state.JoinRef
 
-/** Finds the first exchange of a join's build side, and puts the tap below it that collects the keys. [[JoinPlanner]] uses it;
-  * the methods named record tell the filters of a plan what adaptive execution did to their build sides.
+/** Finds the first exchange of a join's build side, and puts the tap below it that collects the keys (`tapped`). Equal
+  * exchanges, of which Spark computes one, get the same taps (`share`). [[JoinPlanner]] uses it; the methods named record tell the filters of a plan what adaptive execution did to their build sides.
   */
 object BuildSides {
 

@@ -18,7 +18,8 @@ import org.dynamicfilters.operators.{
 }
 
 /** Finds the exchanges of a plan that Spark computes once for several places (exchange reuse). A filter for one place would
-  * drop rows that the others need. [[DynamicFilterRule]] makes one for each run, for the planners.
+  * drop rows that the others need. [[DynamicFilterRule]] makes one for each run, for the planners; [[BuildSides.share]] puts
+  * taps by its groups.
   *
   * Includes scalar subqueries and those of dynamic partition pruning. A subquery is planned without the query around it: an
   * exchange that is filtered there is computed again for the query.
