@@ -153,8 +153,7 @@ final class Coordinator(
       case Left(refusal) => counters.refused(refusal); None
       case Right(m: Message.SnapshotRequest) =>
         table(m.table).map { t =>
-          val execution = Option.when(m.executionId >= 0)(m.executionId)
-          val schedule = t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, execution)
+          val schedule = t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, m.execution)
           val encoded = SnapshotCodec.encode(schedule, t.topKs)
           (MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, encoded)), None)
         }

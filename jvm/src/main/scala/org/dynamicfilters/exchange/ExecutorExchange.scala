@@ -162,7 +162,7 @@ object ExecutorExchange extends Logging {
 
   /** What a snapshot names: asked for if it has not come to this process yet. */
   private def contents(request: Message.SnapshotRequest, name: FilterName, deadline: Long): Option[ValueFilter] =
-    Executions.instance.contents(Option.when(request.executionId >= 0)(request.executionId), name) {
+    Executions.instance.contents(request.execution, name) {
       ask(Message.FilterRequest(request.executionId, request.table, name), deadline) match {
         case Answer.Given((m: Message.JoinFilter, payload)) if m.filter == name =>
           LiveFilterMessage.read(m, payload, counters)

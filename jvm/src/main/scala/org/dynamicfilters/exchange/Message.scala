@@ -8,8 +8,9 @@ import org.dynamicfilters.state.{FilterName, ReadPlace}
   */
 sealed trait Message {
 
-  /** Spark's SQL execution. */
+  /** Spark's SQL execution; -1 where there is none. */
   def executionId: Long
+  final def execution: Option[Long] = Option.when(executionId >= 0)(executionId)
 }
 
 object Message {

@@ -163,7 +163,7 @@ private[filter] object DistinctLongs {
   /** Fits into the L2 cache, however few members the bits have. */
   private val alwaysBytes: Long = 1L << 20
 
-  /** Bits get at least this much memory, whatever the limit, and at most what an array can hold. */
+  /** Bits get at least this much memory, even if the limit is lower, and at most what an array can hold. */
   private val leastMemory: Long = 1L << 15
   private val mostMemory: Long = 1L << 33
 

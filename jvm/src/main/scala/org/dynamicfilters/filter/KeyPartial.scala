@@ -55,10 +55,10 @@ final case class KeyLimits(
 
 object KeyLimits {
 
-  /** Number of keys that are kept whatever the limits are. */
+  /** Number of keys that are kept even if a limit is lower. */
   private val alwaysKeys = 1024L
 
-  /** Bytes that are sent whatever the limits are: Spark's own part of a task result is larger. */
+  /** Bytes that are sent even if a limit is lower: Spark's own part of a task result is larger. */
   private val alwaysSent = 1024L
 
   /** Twice as many fit into an array. */

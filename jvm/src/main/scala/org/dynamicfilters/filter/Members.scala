@@ -119,7 +119,7 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
   def implies(other: ValueFilter): Boolean = other match {
     case All => true
     case r: Range => range.implies(r)
-    // The other set may contain our whole range, whatever our set is.
+    // If the other set contains our whole range, it contains our set.
     case m: Members => range.implies(m) || (range.implies(m.range) && MemberAlgebra.isSubset(this, m.keys))
     case b: Both => b.isImpliedBy(this)
     case _ => false

@@ -37,7 +37,7 @@ object TupleBuilder {
     */
   private def redundant(tuples: Long, limits: KeyLimits, distinct: Seq[Option[Long]]): Option[String] = {
     val combinations = if (distinct.forall(_.isDefined)) distinct.flatten.map(_.toDouble).product else Double.MaxValue
-    // All combinations: the filter would certainly drop nothing, whatever the limit is.
+    // All combinations: the filter would drop nothing.
     Option.when(tuples >= combinations || tuples > combinations * limits.tupleShare)(
       f"the keys of each column alone leave out as much: the $tuples tuples are most of the $combinations%.0f combinations"
     )

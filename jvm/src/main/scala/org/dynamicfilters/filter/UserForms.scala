@@ -9,7 +9,7 @@ object UserForms {
   /** Bloom filters are sized for at least this many values, which takes one or two KiB. */
   private val fewest = 1024
 
-  /** The domain of a bitmap's numbers, whatever the filter's type. */
+  /** The domain of a bitmap's numbers, for filters of all types. */
   private val numbers = new LongDomain(LongType)
 
   /** Why a form cannot be a filter. */

@@ -116,7 +116,7 @@ object BuildSides {
       case _ => Left(s"the build key ${a.name} is computed above the build side's exchange")
     }
 
-  /** Bound by position and nullable, so that the keys of equal exchanges are equal, whatever their attributes. */
+  /** Bound by position and nullable, so that equal exchanges, whose attributes differ, have equal keys. */
   private def bind(keys: Seq[Expression], output: Seq[Attribute]): Seq[Expression] = keys.map { key =>
     BindReferences
       .bindReference(key, AttributeSeq(output))

@@ -161,7 +161,7 @@ final class JoinPlanner(
   ): Either[String, (Sides, Option[String])] = {
     var sides = Sides(probe, build)
     val waits = new WaitPlanner(probe, build)
-    // A filter by tuples needs the filter of each key, whatever that one did before.
+    // A filter by tuples needs the filter of each key, even one that excluded nothing before.
     val usesHistory = keys.size == 1 && learns
     def filterBy(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
       filtered(sides, keys, columns, computed, waits, usesHistory).map { case (done, ref) =>

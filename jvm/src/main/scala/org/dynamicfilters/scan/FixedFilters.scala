@@ -14,7 +14,7 @@ import org.dynamicfilters.state._
   * @param domains
   *   by filter, the type of the scan's column; None for tuples
   * @param ready
-  *   what travelled with the scan: the filters of snapshot 0
+  *   the filters that travelled with the scan
   * @param tests
   *   by filter, what tests of rows did in the tasks of this process; may be empty where `snapshots` never give up
   */
@@ -23,11 +23,9 @@ private[scan] final class FixedFilters(
     domains: IndexedSeq[Option[KeyDomain]],
     ready: ReadyFilters,
     snapshots: ScanSnapshots,
-    tests: => IndexedSeq[StepTracker],
+    tests: IndexedSeq[StepTracker],
     context: TaskContext
 ) {
-  // Not before the task has its filters: what tasks share depends on whether they are fixed.
-  private lazy val trackers = tests
   private var partition = -1
   private var schedule: Vector[ScheduleEntry] = _
   // The driver may not know what this attempt uses.
@@ -86,7 +84,7 @@ private[scan] final class FixedFilters(
   }
 
   /** All filters that there will be have travelled with the task. What the driver could say is that one is not worth testing. */
-  private def hasToAsk = trackers.exists(_.isDisabled) || !TaskSnapshots.isFirst(context, snapshots.table)
+  private def hasToAsk = tests.exists(_.isDisabled) || !TaskSnapshots.isFirst(context, snapshots.table)
 
   private def ask(newFrom: Option[ReadPlace]): Unit =
     TaskSnapshots.ask(context, snapshots.table, partition, newFrom) match {
@@ -137,7 +135,7 @@ private[scan] final class FixedFilters(
     // Not with each batch: the driver, who decides, hears of it no earlier. Costs do not count: a row that is dropped is not
     // shuffled, and times tell little while other processes run.
     val did = rows.indices.map(i => Tested(rows(i), passed(i), Cost.none))
-    if (snapshots.givesUp) did.zip(trackers).foreach { case (t, tracker) => if (t.rows > 0) tracker.add(t) }
+    if (snapshots.givesUp) did.zip(tests).foreach { case (t, tracker) => if (t.rows > 0) tracker.add(t) }
     if (isUntold || rows.exists(_ > 0)) snapshots.uses.add(SnapshotUse(partition, used, did))
     rows = new Array[Long](refs.size)
     passed = new Array[Long](refs.size)

@@ -65,8 +65,7 @@ final class TaskScan(
         spec.columns.map(c => Some(c.domain)) ++ spec.tuples.map(_ => None),
         ready,
         _,
-        spec.filterRefs.indices
-          .map(i => steps.shared(s"fixed-${spec.scanId}-$i")(new StepTracker(spec.giveUpSelectivity))),
+        steps.snapshots,
         context
       )
     )

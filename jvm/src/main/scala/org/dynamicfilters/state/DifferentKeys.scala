@@ -21,7 +21,7 @@ private[state] final class DifferentKeys(spec: TopKSpec, limit: Int) {
   /** Adds keys.
     *
     * @param more
-    *   *   best first, may have duplicates
+    *   best first, may have duplicates
     * @return
     *   whether a new key is among the best
     */
