@@ -38,7 +38,7 @@ final class TaskScan(
   )
 
   /** Whether filters hold for whole partitions, by the rule of [[Snapshots]]. */
-  val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.areNeeded
+  val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.outputMustBeFixed
 
   // A TopK takes the first of equal rows, so the rows' order must not depend on measured times either.
   private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
