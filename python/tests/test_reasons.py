@@ -21,7 +21,7 @@ _PLACES = (
     "state/JoinState.scala",
     "state/JoinWaits.scala",
     "lifecycle/ReportReader.scala",
-    "exchange/LiveJoin.scala",
+    "exchange/LiveFilters.scala",
     "filter/KeyCost.scala",
     "filter/KeyDomain.scala",
     "filter/KeyPartial.scala",

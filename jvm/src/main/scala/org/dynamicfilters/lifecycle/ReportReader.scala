@@ -144,7 +144,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     for {
       exchange <- DriverExchange.current.toSeq
       (executor, text) <- exchange.live()
-      count <- LiveCounts.read(text)
+      count <- LiveCounts.decode(text)
     } yield executor -> count
 
   def live: Seq[Row] = {
