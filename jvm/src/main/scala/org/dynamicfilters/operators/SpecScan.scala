@@ -14,17 +14,7 @@ import org.dynamicfilters.state.{JoinRef, NamedFilter, RunningStages, TaskFilter
 trait SpecScan extends FilteredScan {
   def spec: ScanSpec
 
-  /** Name of the table in reports. */
-  protected def tableName: String
-
-  /** Name of the table's format in lower case: `parquet`, `delta`, `jdbc`. */
-  protected def format: String
-
-  /** Number of files that the scan would read without filters; 0 if unknown. */
-  protected def filesTotal: Long
-
-  /** Number of splits that the scan would read without filters, if known. */
-  protected def splitsTotal: Option[Long] = None
+  protected def table: ScannedTable
 
   /** The counters of task reports that become metrics of the operator. */
   protected def counted: Seq[SpecScan.Counted]
@@ -115,17 +105,15 @@ trait SpecScan extends FilteredScan {
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
-      val run = new ScanRun(
-        spec.scanId,
-        tableName,
-        format,
-        spec.filterIds,
-        filesTotal,
-        accumulator,
-        splitsTotal,
-        Some(countUnopened),
-        complete.map(_.id).toSet
-      )
+      val run =
+        new ScanRun(
+          spec.scanId,
+          table,
+          spec.filterIds,
+          accumulator,
+          Some(countUnopened),
+          complete.map(_.id).toSet
+        )
       spec.driverRun = run
       report.scans += run
     }
