@@ -138,7 +138,7 @@ private[exchange] final class LiveJoin(executionId: Long, state: JoinState, sche
 
   private def withhold(why: ExchangeCounter.Value, reason: String): Unit = {
     outbox.counters.add(why)
-    state.sending = Some(s"not sent to running scans: $reason")
+    state.record.withhold(s"not sent to running scans: $reason")
   }
 
   private def rangeOf(filter: ValueFilter): ValueFilter = filter match {

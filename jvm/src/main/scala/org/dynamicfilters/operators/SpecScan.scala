@@ -101,7 +101,7 @@ trait SpecScan extends FilteredScan {
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     val complete = spec.joins.map(_._1).filter(_.state.current.isDefined)
-    complete.foreach(_.state.usedFromStart())
+    complete.foreach(_.state.record.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
