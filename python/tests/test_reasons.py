@@ -19,6 +19,7 @@ _PLACES = (
     "tables",
     "hints/ScanHint.scala",
     "state/JoinState.scala",
+    "state/KeyReports.scala",
     "state/JoinWaits.scala",
     "lifecycle/ReportReader.scala",
     "exchange/LiveFilters.scala",

@@ -128,7 +128,7 @@ trait SpecScan extends FilteredScan {
       case u: UserRef =>
         val state = UserState.of(execution, u)
         state.addColumn(c.name)
-        state.showValues = Settings.showsValues(conf)
+        state.showValues(Settings.showsValues(conf))
         u.started(state)
         QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
       case _ =>
