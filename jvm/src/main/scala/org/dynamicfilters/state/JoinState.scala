@@ -216,7 +216,7 @@ final class JoinState(
   def times: FilterTimes = record.times.copy(ready = root.record.times.ready)
 
   def expression(column: String): String = current match {
-    case None => "true"
+    case None => if (isDisabled) "true" else FilterRef.NotKnownYet
     case Some(f) if isTuple && record.showsValues => TupleText.expression(f, column)
     case Some(f) => f.shown(column, record.showsValues)
   }
