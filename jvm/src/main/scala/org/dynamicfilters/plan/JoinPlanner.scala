@@ -378,7 +378,7 @@ final class JoinPlanner(
           else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs, Seq(ref), place, conf)
         }
-        result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))
+        result.foreach(_ => cs.foreach(c => ref.state.record.addColumn(c.name)))
         result
       }
     )(probe, columns)
