@@ -26,7 +26,6 @@ _PLACES = (
     "filter/KeyDomain.scala",
     "filter/KeyPartial.scala",
     "filter/FilterBuilder.scala",
-    "filter/TupleBuilder.scala",
 )
 _NO_REASONS = frozenset(
     {
@@ -71,8 +70,6 @@ _PARTS = frozenset(
         ", limit=…",
         "… IN (…)",
         "bloom filter of …",
-        "… tuples",
-        "1 tuple",
         "… OR …",
         "an existence join",
         "… … join",

@@ -69,8 +69,8 @@ final class ScanReport(
     */
   var unknown = mutable.HashSet.empty[UnopenedSplit]
 
-  /** The tested rows by filter, then the passed rows by filter; filters of columns come before tuples. A filter tests
-    * only rows that passed the filters before it.
+  /** The tested rows by filter, then the passed rows by filter. A filter tests only rows that
+    * passed the filters before it.
     */
   var tested: Array[Long] = Array.empty
 

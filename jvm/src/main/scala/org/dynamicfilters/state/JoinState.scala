@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
-import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyLimits, KeyPartial, TupleBuilder, TupleText, ValueFilter}
+import org.dynamicfilters.filter.{FilterCodec, KeyLimits, KeyPartial, ValueFilter}
 
 /** The state of one join filter on the driver, from planning to the end of the query.
   *
@@ -15,17 +15,8 @@ import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyLimits, KeyPartia
   *
   * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread. The first reader after the
   * last report builds the filter.
-  *
-  * @param columns
-  *   of a filter by tuples, the states of its single keys. They complete first, because their sizes decide whether tuples help
   */
-final class JoinState(
-    val filterId: Long,
-    nullsMatch: Boolean,
-    limits: KeyLimits,
-    columns: Seq[JoinState] = Nil
-) extends KeyOffers
-    with Logging {
+final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends KeyOffers with Logging {
   import JoinPhase._
 
   private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
@@ -106,10 +97,6 @@ final class JoinState(
   }
 
   def isFollower: Boolean = leader != null
-
-  /** Number of key columns. */
-  def keys: Int = math.max(columns.size, 1)
-  private def isTuple: Boolean = keys > 1
 
   /** Scan columns that the filter is used on, for reports. */
   def columnNames: Seq[String] = names
@@ -223,8 +210,7 @@ final class JoinState(
   private[state] def kept: Int = partials.size
 
   private def checkComplete(): Unit = phaseNow.get match {
-    case now @ Building(partitions, reports)
-        if reports != Reports.All && partials.size >= partitions && columns.forall(_.isSettled) =>
+    case now @ Building(partitions, reports) if reports != Reports.All && partials.size >= partitions =>
       if (readyAt == 0L) {
         readyAt = System.nanoTime()
         seen.updateAndGet(_.copy(ready = System.currentTimeMillis()))
@@ -256,11 +242,8 @@ final class JoinState(
           decoded.collectFirst { case Left(reason) => reason } match {
             case Some(reason) => Disabled(reason)
             case None =>
-              union(decoded.collect { case Right(p) => p }) match {
-                case Left(reason) => Disabled(reason)
-                case Right(built) =>
-                  Ready(built.filter, FilterCodec.sizeOf(built.filter).toInt, built.reduced, built.distinct)
-              }
+              val built = KeyPartial.build(decoded.collect { case Right(p) => p }, limits, nullsMatch)
+              Ready(built.filter, FilterCodec.sizeOf(built.filter).toInt, built.reduced, built.distinct)
           }
         } catch {
           case NonFatal(e) =>
@@ -272,16 +255,6 @@ final class JoinState(
       partials.clear()
     }
     mine
-  }
-
-  private def union(parts: Seq[KeyPartial]): Either[String, BuiltFilter] =
-    if (isTuple) TupleBuilder.build(parts, limits, columns.map(_.distinct))
-    else Right(KeyPartial.build(parts, limits, nullsMatch))
-
-  /** Number of keys that pass; None if unknown. */
-  private def distinct: Option[Long] = phase match {
-    case Ready(_, _, _, n) => n
-    case _ => None
   }
 
   /** Disables the filter, unless it has all keys, and releases waiting scans. */
@@ -355,14 +328,7 @@ final class JoinState(
   def usedFromStart(): Unit =
     seen.updateAndGet(t => if (t.used > 0) t else t.copy(used = System.currentTimeMillis()))
 
-  def expression(column: String): String = current match {
-    case None => "true"
-    case Some(f) if isTuple && showValues => TupleText.expression(f, column)
-    case Some(f) => f.shown(column, showValues)
-  }
-
-  // Last, after all fields are initialized.
-  columns.foreach(_.onSettled(() => checkComplete()))
+  def expression(column: String): String = current.fold("true")(_.shown(column, showValues))
 }
 
 object JoinState {
