@@ -328,7 +328,10 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
   def usedFromStart(): Unit =
     seen.updateAndGet(t => if (t.used > 0) t else t.copy(used = System.currentTimeMillis()))
 
-  def expression(column: String): String = current.fold("true")(_.shown(column, showValues))
+  def expression(column: String): String = current match {
+    case None => if (isDisabled) "true" else FilterRef.NotKnownYet
+    case Some(f) => f.shown(column, showValues)
+  }
 }
 
 object JoinState {
