@@ -32,9 +32,6 @@ trait SpecScan extends FilteredScan {
   /** Whether the operator counts the child's output rows, because the reader does not. */
   protected def countsRows: Boolean = false
 
-  /** Counts the contents of files that were never opened. Called after the execution, when a report is read. */
-  def countUnopened(executionId: Long): Unit = ()
-
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
 
   /** Whether filters may drop rows of a batch. */
@@ -123,7 +120,6 @@ trait SpecScan extends FilteredScan {
         filesTotal,
         accumulator,
         splitsTotal,
-        Some(countUnopened),
         complete.map(_.id).toSet
       )
       spec.driverRun = run

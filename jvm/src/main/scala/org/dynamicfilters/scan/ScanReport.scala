@@ -52,7 +52,7 @@ object ScanCounter extends Enumeration {
   * @param reasons
   *   reasons of fall-backs with their numbers; at most [[ScanReport.MaxReasons]]
   * @param room
-  *   limits the bytes of `learned` and `unknown`
+  *   limits the bytes of `learned`
   */
 final class ScanReport(
     val executionId: Long,
@@ -63,11 +63,6 @@ final class ScanReport(
   var filesRead, filesOpened, filesLeft = mutable.HashSet.empty[Long]
   val reasons = mutable.LinkedHashMap.empty[String, Long]
   val learned = mutable.ArrayBuffer.empty[LearnedSplit]
-
-  /** Splits that were never opened and whose row groups are unknown, or of which it is unknown which row groups the
-    * query's own predicates exclude; at most [[UnopenedFiles.MaxSplits]].
-    */
-  var unknown = mutable.HashSet.empty[UnopenedSplit]
 
   /** The tested rows by filter, then the passed rows by filter. A filter tests only rows that
     * passed the filters before it.
@@ -118,25 +113,13 @@ final class ScanReport(
     *   its row groups, if known
     * @param bytes
     *   bytes of the requested columns, if known
-    * @param isNarrowed
-    *   whether the query's own predicates may exclude row groups
     */
-  def addUnopened(
-      file: PartitionedFile,
-      known: Option[Array[LearnedRowGroup]],
-      bytes: Option[Long],
-      isNarrowed: Boolean
-  ): Unit = {
+  def addUnopened(file: PartitionedFile, known: Option[Array[LearnedRowGroup]], bytes: Option[Long]): Unit = {
     leftUnopened(PathHash(file.urlEncodedPath))
-    val end = file.start + file.length
-    val groups = known.getOrElse(Array.empty[LearnedRowGroup]).filter(_.countsIn(file.start, end))
-    val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, bytes.getOrElse(0L))
-    addRowGroups(counted.rowGroups, counted.rows)
-    add(ScanCounter.BytesTotal, counted.bytes)
-    if ((known.isEmpty || isNarrowed) && unknown.size < UnopenedFiles.MaxSplits) {
-      val split = UnopenedSplit(file.urlEncodedPath, file.start, end, counted)
-      if (room.take(ReportRoom.bytesOf(split))) unknown += split
-    }
+    val groups =
+      known.fold(Seq.empty[LearnedRowGroup])(_.filter(_.countsIn(file.start, file.start + file.length)).toSeq)
+    addRowGroups(groups.size.toLong, groups.iterator.map(_.rows).sum)
+    add(ScanCounter.BytesTotal, bytes.getOrElse(0L))
   }
 
   /** Counts a split that is not opened, without its row groups. */
@@ -180,12 +163,11 @@ final class ScanReport(
   private var lastCounts: Option[FileCounts] = None
   private[scan] def countedAs(counts: FileCounts): Unit = lastCounts = Some(counts)
 
-  /** Drops the sets of files and splits. */
+  /** Drops the sets of files. */
   private[scan] def forgetFiles(): Unit = {
     filesRead = mutable.HashSet.empty
     filesOpened = mutable.HashSet.empty
     filesLeft = mutable.HashSet.empty
-    unknown = mutable.HashSet.empty
   }
 
   def addReason(reason: String, n: Long = 1): Unit =
@@ -210,7 +192,6 @@ final class ScanReport(
     filesLeft ++= other.filesLeft
     other.reasons.foreach { case (r, n) => addReason(r, n) }
     learned ++= other.learned
-    unknown ++= other.unknown.iterator.take(UnopenedFiles.MaxSplits - unknown.size)
   }
 
   private def writeReplace(): AnyRef = new PackedReport(
@@ -220,8 +201,7 @@ final class ScanReport(
     Array(filesRead, filesOpened, filesLeft).map(_.toArray),
     reasons.keys.toArray,
     reasons.values.toArray,
-    learned.toArray,
-    unknown.toArray
+    learned.toArray
   )
 }
 
@@ -238,8 +218,7 @@ private final class PackedReport(
     files: Array[Array[Long]],
     reasons: Array[String],
     times: Array[Long],
-    learned: Array[LearnedSplit],
-    unknown: Array[UnopenedSplit]
+    learned: Array[LearnedSplit]
 ) extends Serializable {
   private def readResolve(): AnyRef = {
     val report = new ScanReport(executionId, executorId)
@@ -250,7 +229,6 @@ private final class PackedReport(
     report.tested = counts.drop(report.counts.length + 3)
     report.reasons ++= reasons.zip(times)
     report.learned ++= learned
-    report.unknown ++= unknown
     report
   }
 }
@@ -336,8 +314,6 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
   *
   * @param splitsTotal
   *   number of splits without filters, if known
-  * @param recount
-  *   counts the unopened files of an ended execution. Dropped after that, because it holds the plan
   * @param fromStart
   *   ids of filters that were complete when the scan started
   */
@@ -349,14 +325,9 @@ final class ScanRun(
     val filesTotal: Long,
     val accumulator: ScanAccumulator,
     splitsTotal: Option[Long] = None,
-    private var recount: Option[Long => Unit] = None,
     val fromStart: Set[Long] = Set.empty
 ) {
-  def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
-  def ended(executionId: Long): Unit = {
-    recount = None
-    accumulator.endedExecution(executionId)
-  }
+  def ended(executionId: Long): Unit = accumulator.endedExecution(executionId)
 
   /** Whether the scan reached all of its splits in an execution; a LIMIT may end it earlier. */
   def sawAllSplits(report: ScanReport): Boolean = splitsTotal.exists(_ <= report(ScanCounter.Splits))

@@ -64,8 +64,7 @@ class ScanReportSuite extends AnyFunSuite {
       r.addUnopened(
         PartitionedFile(InternalRow.empty, SparkPath.fromPathString("f"), start, length),
         known,
-        Some(1),
-        isNarrowed = false
+        Some(1)
       )
     assert((r(ScanCounter.RowGroups), r(ScanCounter.RowGroupsPruned), r(ScanCounter.Rows)) == (3, 3, 21))
   }
@@ -92,12 +91,11 @@ class ScanReportSuite extends AnyFunSuite {
       10,
       Array(LearnedRowGroup(5, 6, 7, ColumnBounds.unknown))
     )
-    r.unknown += UnopenedSplit("g", 1, 2, CountedSplit(1, 2, 3))
     val s = sent(r)
     assert(s.executionId == 1 && s.executorId == "1")
     assert(s.counts.toSeq == r.counts.toSeq)
     assert(s.filesRead == r.filesRead && s.filesOpened == r.filesOpened && s.filesLeft == r.filesLeft)
-    assert(s.reasons == r.reasons && s.unknown == r.unknown)
+    assert(s.reasons == r.reasons)
     assert(s.learned.map(l => (l.path, l.rowGroups.toSeq)) == r.learned.map(l => (l.path, l.rowGroups.toSeq)))
     s.add(ScanCounter.Rows, 1) // and may be changed
     assert(s(ScanCounter.Rows) == r(ScanCounter.Rows) + 1)
@@ -116,7 +114,7 @@ class ScanReportSuite extends AnyFunSuite {
     val before = all.value(1)
     all.endedExecution(1)
     val after = all.value(1)
-    assert(after.filesLeft.isEmpty && after.filesOpened.isEmpty && after.filesRead.isEmpty && after.unknown.isEmpty)
+    assert(after.filesLeft.isEmpty && after.filesOpened.isEmpty && after.filesRead.isEmpty)
     for (toEnd <- Seq(true, false)) {
       assert(after.filesPruned(total = 5, toEnd) == before.filesPruned(total = 5, toEnd))
       assert(after.filesUnopened(total = 5, toEnd) == before.filesUnopened(total = 5, toEnd))
