@@ -79,9 +79,9 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
     val execution = TaskFilters.executionId(sparkContext)
     val show = Settings.showsValues(conf)
     taps.foreach { t =>
-      t.ref.state.showValues = show
+      t.ref.state.record.showValues(show)
       // Before the state starts, because without partitions it is complete at once.
-      t.ref.state.setMetrics(new TapMetrics(sparkContext, executionId, metrics))
+      t.ref.state.record.setMetrics(new TapMetrics(sparkContext, executionId, metrics))
       QueryReports.instance.noteFilter(executionId, session, t.ref.state)
       execution.foreach { id =>
         Executions.instance.open(id).foreach(_.announce(t.ref.state))
@@ -162,7 +162,7 @@ object BuildKeyTapExec {
 
 /** The state of a tap's filters as metrics of its operator, summed over the operator's taps. */
 private final class TapMetrics(sc: SparkContext, executionId: String, metrics: Map[String, SQLMetric])
-    extends JoinState.Metrics
+    extends JoinRecord.Metrics
     with Logging {
   override def complete(bytes: Int, distinct: Option[Long]): Unit =
     show(Seq(metrics("filterBytes") -> bytes.toLong) ++ distinct.map(metrics("keys") -> _))

@@ -180,13 +180,12 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
     }
 
-  override protected def tableName: String = RowFilteredScanExec.nameOf(scan)
-  override protected def format: String = RowFilteredScanExec.formatOf(scan)
-
-  override protected def filesTotal: Long = FilteredScan.fileCount(scan)
-  override protected def splitsTotal: Option[Long] = scan.inputRDD match {
-    case files: FileScanRDD => Some(files.filePartitions.iterator.map(_.files.length.toLong).sum)
-    case _ => None
+  override protected def table: ScannedTable = {
+    val splits = scan.inputRDD match {
+      case files: FileScanRDD => Some(files.filePartitions.iterator.map(_.files.length.toLong).sum)
+      case _ => None
+    }
+    RowFilteredScanExec.tableOf(scan).copy(files = FilteredScan.fileCount(scan), splits = splits)
   }
 
   override protected def counted: Seq[Counted] = Seq(

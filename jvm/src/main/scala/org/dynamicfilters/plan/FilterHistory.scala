@@ -146,7 +146,7 @@ object FilterHistory {
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
         case j: JoinRef =>
-          val (tested, passed) = (report.rowsTested(i), report.rowsPassed(i))
+          val (tested, passed) = (report.effects.rowsTested(i), report.effects.rowsPassed(i))
           // A useful filter without a history needs no entry.
           def keep(step: String, rows: Long, passed: Long, reason: String): Unit =
             if (giveUp < 1 && (passed > rows * giveUp || history.knows(hash(j), c.name)))
@@ -156,7 +156,8 @@ object FilterHistory {
               }
           if (c.place.waits != Wait.No) keep(Waits, tested, if (leftOutUnread(report)) 0 else passed, "")
           val output = report(ScanCounter.RowsOutput)
-          val isKnown = report.isEvaluated(i) && (report.isSelective(i) || (sawAllSplits && !report.isSkipped(i)))
+          val effects = report.effects
+          val isKnown = effects.isEvaluated(i) && (effects.isSelective(i) || (sawAllSplits && !effects.isSkipped(i)))
           // A disabled test still tests some rows.
           def testsDoNotPay = sawAllSplits && !leftOutUnread(report) && tested < output * (1 - giveUp)
           // A late filter may have tested few rows because it was late. Few rows cost nothing to test.
@@ -165,7 +166,7 @@ object FilterHistory {
             val rows = math.max(output, StepTracker.FewRows)
             keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(""))
           }
-          if (isKnown && !report.isSelective(i)) made(Some(AllPassed))
+          if (isKnown && !effects.isSelective(i)) made(Some(AllPassed))
           else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(DoesNotPay))
         case _ =>
       }

@@ -344,7 +344,7 @@ final class JoinPlanner(
           if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
           else ScanPlanner.filtered(scan, cs, Seq(ref), place, conf)
         }
-        result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))
+        result.foreach(_ => cs.foreach(c => ref.state.record.addColumn(c.name)))
         result
       }
     )(probe, Seq(column))

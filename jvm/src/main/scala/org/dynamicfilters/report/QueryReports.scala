@@ -95,14 +95,14 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
       FilterView(
         state.filterId,
         Producer.join,
-        state.columnNames,
+        state.record.columnNames,
         s,
         reason,
         generation,
-        FilterText.forFilter(f, state.columnNames),
+        FilterText.forFilter(f, state.record.columnNames),
         bytes,
-        state.waitedMillis,
-        state.readyMillis,
+        state.record.waitedMillis,
+        state.record.readyMillis,
         state.times
       )
     // Called on the thread of Spark's listeners.
@@ -119,7 +119,7 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
         val now = if (running) FilterState.building else FilterState.registered
         shown(now, reason, 0, ValueFilter.All, 0)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
-        shown(FilterState.ready, reduced.orElse(state.sending).orNull, 1, f, bytes)
+        shown(FilterState.ready, reduced.orElse(state.record.withheld).orNull, 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)
     }
   }

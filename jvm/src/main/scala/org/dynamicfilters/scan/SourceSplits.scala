@@ -124,8 +124,8 @@ private final class PartsReader[T](
     else {
       t.report.add(ScanCounter.Splits, 1)
       if (part.file != 0) {
-        t.report.filesOpened += part.file
-        t.report.filesRead += part.file
+        t.report.files.opened += part.file
+        t.report.files.read += part.file
       }
     }
     excluded

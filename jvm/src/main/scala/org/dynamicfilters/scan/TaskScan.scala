@@ -38,7 +38,7 @@ final class TaskScan(
   )
 
   /** Whether filters hold for whole partitions, by the rule of [[Snapshots]]. */
-  val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.areNeeded
+  val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.outputMustBeFixed
 
   // A TopK takes the first of equal rows, so the rows' order must not depend on measured times either.
   private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
@@ -170,12 +170,12 @@ final class TaskScan(
       f.finish()
       if (f.gaveUp) report.addReason(RowTests.Disabled)
     }
-    report.tested = rowTests.counts
+    report.effects.recordTests(rowTests.counts)
     finish(report)
   }
 
   /** Rows are left out, or not reached, that no filter of a single column was asked about. */
-  def overlookAll(): Unit = spec.columns.indices.foreach(report.recordSkipped)
+  def overlookAll(): Unit = spec.columns.indices.foreach(report.effects.recordSkipped)
 
   /** Whether a filter excludes the split before its file is opened: by partition values, by what the table's format says of the
     * file, or by learned statistics if the file is still the one that they were learned of.
