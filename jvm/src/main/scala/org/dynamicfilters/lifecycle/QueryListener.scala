@@ -2,6 +2,8 @@ package org.dynamicfilters.lifecycle
 
 import java.util.IdentityHashMap
 
+import scala.collection.mutable
+
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler._
@@ -23,6 +25,7 @@ import org.dynamicfilters.operators.{
 }
 import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
+import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserRef, UserState}
 import org.dynamicfilters.ui.DynamicFiltersTab
@@ -90,6 +93,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           Plans.foreach(plan)(note(report, _))
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
+            countUnopened(report, plan)
           }
         }
       }
@@ -151,6 +155,19 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
     state.addColumn(column)
     reason.foreach(state.addReason)
     report.add(UserRun(state))
+  }
+
+  /** Counts files that were never opened. Includes scans that adaptive execution removed from the plan after they started, as it
+    * does for a join with an empty build side.
+    */
+  private def countUnopened(report: QueryReport, plan: SparkPlan): Unit = {
+    val counted = mutable.HashSet.empty[ScanRun]
+    Plans.foreach(plan) {
+      case s: SpecScan if counted.add(s.spec.driverRun) =>
+        s.countUnopened(report.executionId)
+      case _ =>
+    }
+    report.synchronized(report.scans.toSeq).filterNot(counted).foreach(_.countUnopened(report.executionId))
   }
 
   private def planText(query: QueryExecution): String =

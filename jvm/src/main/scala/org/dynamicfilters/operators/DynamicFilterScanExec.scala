@@ -4,8 +4,9 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
-import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess}
+import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.OwnFailure
@@ -164,7 +165,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
       choice.left.foreach { s =>
-        report.addUnopened(s.file, s.rowGroups, s.bytes)
+        report.addUnopened(s.file, s.rowGroups, s.bytes, spec.isNarrowed)
         pruner.recordSkippedFile(report, s.bounds)
       }
       if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
@@ -179,6 +180,16 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
       set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
       MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
     }
+
+  override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
+    val unknown = run.report(executionId).files.unknown.toSet
+    if (unknown.nonEmpty) {
+      val report = new ScanReport(executionId, "driver")
+      val own = ParquetPredicates.of(scan.relation, spec.reader.fold(Seq.empty[Filter])(_.pushedDown))
+      UnopenedFiles.count(unknown, hadoopConf, ChunkSizes.wanted(scan.requiredSchema), own, report)
+      run.accumulator.add(report)
+    }
+  }
 
   override protected def table: ScannedTable = {
     val splits = scan.inputRDD match {

@@ -22,6 +22,9 @@ trait SpecScan extends FilteredScan {
   /** Whether the operator counts the child's output rows, because the reader does not. */
   protected def countsRows: Boolean = false
 
+  /** Counts the contents of files that were never opened. Called after the execution, when a report is read. */
+  def countUnopened(executionId: Long): Unit = ()
+
   override def joinFilters: Seq[(JoinRef, ScanPlace)] = spec.joins
 
   /** Whether filters may drop rows of a batch. */
@@ -102,7 +105,15 @@ trait SpecScan extends FilteredScan {
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
-      val run = new ScanRun(spec.scanId, table, spec.filterIds, accumulator, complete.map(_.id).toSet)
+      val run =
+        new ScanRun(
+          spec.scanId,
+          table,
+          spec.filterIds,
+          accumulator,
+          Some(countUnopened),
+          complete.map(_.id).toSet
+        )
       spec.driverRun = run
       report.scans += run
     }

@@ -173,9 +173,9 @@ object FilterHistory {
     }
   }
 
-  /** Whether any filter excluded files, row groups or pages. */
+  /** Whether any filter excluded row groups or pages. Splits without a row group do not count. */
   private def leftOutUnread(report: ScanReport): Boolean =
-    report(ScanCounter.SplitsUnopened) > 0 || report(ScanCounter.RowsSkippedByPages) > 0 ||
+    report.unknown.nonEmpty || report(ScanCounter.RowsSkippedByPages) > 0 ||
       report(ScanCounter.RowGroupsPruned) > report(ScanCounter.ByRows)
 
   private def plain(scan: SparkPlan): Option[FileSourceScanExec] = scan match {

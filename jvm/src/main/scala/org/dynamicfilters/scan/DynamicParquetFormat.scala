@@ -106,7 +106,7 @@ final class DynamicFileReader(
   private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
     task.reachesFile()
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
-      task.report.addUnopened(file, task.files.rowGroups(file), task.files.bytes(file))
+      task.report.addUnopened(file, task.files.rowGroups(file), task.files.bytes(file), spec.isNarrowed)
       Iterator.empty
     } else {
       task.report.opened(file.urlEncodedPath)

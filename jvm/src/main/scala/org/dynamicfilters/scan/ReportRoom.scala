@@ -3,7 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.ColumnBounds
 
-/** The bytes left for statistics of row groups in a task's report, which may be many.
+/** The bytes left for statistics of row groups and names of files in a task's report, which may be many.
   *
   * A report is part of the task's result. Spark fails a query if a task's result, or all results above a mebibyte
   * together (`spark.task.maxDirectResultSize`), exceed `spark.driver.maxResultSize`.
@@ -51,6 +51,8 @@ object ReportRoom {
       split.sizes.fold(0L)(s =>
         s.columns.iterator.map(2L * _.length).sum + 8L * s.middles.length * (s.columns.length + 1)
       )
+
+  def bytesOf(split: UnopenedSplit): Long = OfSplit + 2L * split.path.length
 
   private[scan] def bytesOf(bounds: ColumnBounds): Long = bytesOf(bounds.min) + bytesOf(bounds.max)
 

@@ -41,7 +41,7 @@ object ScanCounter extends Enumeration {
   * @param executorId
   *   the executor of the tasks; the driver's id for splits that got no task
   * @param room
-  *   limits the bytes of learned statistics
+  *   limits the bytes of learned statistics and of splits with unknown row groups
   */
 final class ScanReport(
     val executionId: Long,
@@ -83,13 +83,25 @@ final class ScanReport(
     *   its row groups, if known
     * @param bytes
     *   bytes of the requested columns, if known
+    * @param isNarrowed
+    *   whether the query's own predicates may exclude row groups
     */
-  def addUnopened(file: PartitionedFile, known: Option[Array[LearnedRowGroup]], bytes: Option[Long]): Unit = {
+  def addUnopened(
+      file: PartitionedFile,
+      known: Option[Array[LearnedRowGroup]],
+      bytes: Option[Long],
+      isNarrowed: Boolean
+  ): Unit = {
     leftUnopened(PathHash(file.urlEncodedPath))
-    val groups =
-      known.fold(Seq.empty[LearnedRowGroup])(_.filter(_.countsIn(file.start, file.start + file.length)).toSeq)
-    addRowGroups(groups.size.toLong, groups.iterator.map(_.rows).sum)
-    add(ScanCounter.BytesTotal, bytes.getOrElse(0L))
+    val end = file.start + file.length
+    val groups = known.getOrElse(Array.empty[LearnedRowGroup]).filter(_.countsIn(file.start, end))
+    val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, bytes.getOrElse(0L))
+    addRowGroups(counted.rowGroups, counted.rows)
+    add(ScanCounter.BytesTotal, counted.bytes)
+    if ((known.isEmpty || isNarrowed) && files.unknown.size < UnopenedFiles.MaxSplits) {
+      val split = UnopenedSplit(file.urlEncodedPath, file.start, end, counted)
+      if (room.take(ReportRoom.bytesOf(split))) files.unknown += split
+    }
   }
 
   /** Counts a split that is not opened, without its row groups. */
@@ -116,7 +128,7 @@ final class ScanReport(
     learned ++= other.learned
   }
 
-  /** Drops the sets of files.
+  /** Drops the sets of files and splits.
     *
     * @param counts
     *   the numbers of files that stay
@@ -128,7 +140,8 @@ final class ScanReport(
     (executionId +: counts) ++ reasons.values ++ effects.packed,
     Array(files.read, files.opened, files.left).map(_.toArray),
     reasons.keys.toArray,
-    learned.toArray
+    learned.toArray,
+    files.unknown.toArray
   )
 }
 
@@ -143,7 +156,8 @@ private final class PackedReport(
     numbers: Array[Long],
     files: Array[Array[Long]],
     reasons: Array[String],
-    learned: Array[LearnedSplit]
+    learned: Array[LearnedSplit],
+    unknown: Array[UnopenedSplit]
 ) extends Serializable {
   private def readResolve(): AnyRef = {
     val report = new ScanReport(numbers.head, executorId)
@@ -156,6 +170,7 @@ private final class PackedReport(
       to ++= from
     }
     report.learned ++= learned
+    report.files.unknown ++= unknown
     report
   }
 }
@@ -167,7 +182,7 @@ object ScanReport {
   private[scan] val MostExecutors = 200
 }
 
-/** The files of a scan by path hash.
+/** The files of a scan by path hash, and the splits whose row groups are not counted.
   *
   * @param ended
   *   the numbers of files of an execution that has ended, whose sets were dropped
@@ -177,6 +192,11 @@ final class ScanFiles(ended: Option[FileCounts] = None) {
   /** Files from which rows were returned, opened files, and files with a split that was not opened. */
   val read, opened, left = mutable.HashSet.empty[Long]
 
+  /** Splits that were never opened and whose row groups are unknown, or of which it is unknown which row groups the
+    * query's own predicates exclude; at most [[UnopenedFiles.MaxSplits]].
+    */
+  val unknown = mutable.HashSet.empty[UnopenedSplit]
+
   def counts: FileCounts = ended.getOrElse(
     FileCounts(read.size.toLong, opened.size.toLong, left.iterator.filterNot(opened).size.toLong)
   )
@@ -185,6 +205,7 @@ final class ScanFiles(ended: Option[FileCounts] = None) {
     read ++= other.read
     opened ++= other.opened
     left ++= other.left
+    unknown ++= other.unknown.iterator.take(UnopenedFiles.MaxSplits - unknown.size)
   }
 }
 

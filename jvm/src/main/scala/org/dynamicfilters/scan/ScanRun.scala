@@ -81,6 +81,8 @@ final case class ScannedTable(name: String, format: String, files: Long = 0, spl
 
 /** One scan in all executions of one plan, as reports show it.
   *
+  * @param recount
+  *   counts the unopened files of an ended execution. Dropped after that, because it holds the plan
   * @param fromStart
   *   ids of filters that were complete when the scan started
   */
@@ -89,9 +91,14 @@ final class ScanRun(
     val table: ScannedTable,
     val filterIds: Seq[Long],
     val accumulator: ScanAccumulator,
+    private var recount: Option[Long => Unit] = None,
     val fromStart: Set[Long] = Set.empty
 ) {
-  def ended(executionId: Long): Unit = accumulator.endedExecution(executionId)
+  def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
+  def ended(executionId: Long): Unit = {
+    recount = None
+    accumulator.endedExecution(executionId)
+  }
 
   /** Whether the scan reached all of its splits in an execution; a LIMIT may end it earlier. */
   def sawAllSplits(report: ScanReport): Boolean = table.splits.exists(_ <= report(ScanCounter.Splits))

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicLong
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
@@ -115,6 +115,9 @@ final class ScanSpec(
   def orders: Seq[(Int, TopKSpec)] =
     if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get)).filterNot(_._2.keepsOrder)
     else either.flatMap(i => columns(i).ref.topK.map((i, _)))
+
+  /** Whether the query's own predicates may exclude row groups. */
+  val isNarrowed: Boolean = predicates.exists(!_.isInstanceOf[IsNotNull])
 
   /** On the driver, the setup of Spark's Parquet reader once the scan has started. */
   @transient @volatile var reader: Option[ReaderSetup] = None

@@ -64,7 +64,8 @@ class ScanReportSuite extends AnyFunSuite {
       r.addUnopened(
         PartitionedFile(InternalRow.empty, SparkPath.fromPathString("f"), start, length),
         known,
-        Some(1)
+        Some(1),
+        isNarrowed = false
       )
     assert((r(ScanCounter.RowGroups), r(ScanCounter.RowGroupsPruned), r(ScanCounter.Rows)) == (3, 3, 21))
   }
@@ -91,11 +92,12 @@ class ScanReportSuite extends AnyFunSuite {
       10,
       Array(LearnedRowGroup(5, 6, 7, ColumnBounds.unknown))
     )
+    r.files.unknown += UnopenedSplit("g", 1, 2, CountedSplit(1, 2, 3))
     val s = sent(r)
     assert(s.executionId == 1 && s.executorId == "1")
     assert(s.counts.toSeq == r.counts.toSeq)
     assert(s.files.read == r.files.read && s.files.opened == r.files.opened && s.files.left == r.files.left)
-    assert(s.reasons == r.reasons)
+    assert(s.reasons == r.reasons && s.files.unknown == r.files.unknown)
     assert(s.learned.map(l => (l.path, l.rowGroups.toSeq)) == r.learned.map(l => (l.path, l.rowGroups.toSeq)))
     s.add(ScanCounter.Rows, 1) // and may be changed
     assert(s(ScanCounter.Rows) == r(ScanCounter.Rows) + 1)
@@ -115,7 +117,7 @@ class ScanReportSuite extends AnyFunSuite {
     all.endedExecution(1)
     val after = all.value(1)
     val files = after.files
-    assert(files.left.isEmpty && files.opened.isEmpty && files.read.isEmpty)
+    assert(files.left.isEmpty && files.opened.isEmpty && files.read.isEmpty && files.unknown.isEmpty)
     for (toEnd <- Seq(true, false)) {
       assert(after.files.counts.pruned(total = 5, toEnd) == before.files.counts.pruned(total = 5, toEnd))
       assert(after.files.counts.unopened(total = 5, toEnd) == before.files.counts.unopened(total = 5, toEnd))
