@@ -27,7 +27,6 @@ _PLACES = (
     "filter/KeyDomain.scala",
     "filter/KeyPartial.scala",
     "filter/FilterBuilder.scala",
-    "filter/TupleBuilder.scala",
 )
 _NO_REASONS = frozenset(
     {
@@ -72,8 +71,6 @@ _PARTS = frozenset(
         ", limit=…",
         "… IN (…)",
         "bloom filter of …",
-        "… tuples",
-        "1 tuple",
         "… OR …",
         "an existence join",
         "… … join",

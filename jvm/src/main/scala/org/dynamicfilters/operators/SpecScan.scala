@@ -41,8 +41,8 @@ trait SpecScan extends FilteredScan {
        |Filters: ${spec.describe}
        |""".stripMargin
 
-  /** Join filters that are complete now, by column, then by tuple of columns. In the types of their build sides, so that one
-    * filter on columns of several types is sent once.
+  /** Join filters that are complete now, by column. In the types of their build sides, so that one filter on columns of several
+    * types is sent once.
     */
   @transient private lazy val ready: IndexedSeq[Option[NamedFilter]] = FilteredScan.complete(spec.filterRefs)
 

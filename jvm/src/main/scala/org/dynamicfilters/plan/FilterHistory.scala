@@ -142,7 +142,6 @@ object FilterHistory {
     // Lazy: merging the executors' reports takes time, and scans without join filters do not need it.
     lazy val report = run.report(execution)
     lazy val sawAllSplits = run.sawAllSplits(report) && report(ScanCounter.Fallbacks) == 0
-    val inTuples = scan.spec.tuples.flatMap(_.parts.map(_.name)).toSet
     lazy val plainScan = plain(scan)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
@@ -156,21 +155,19 @@ object FilterHistory {
                 history.record(execution, hash(j), c.name, use, t, Tested(rows, passed, Cost.none), giveUp, reason)
               }
           if (c.place.waits != Wait.No) keep(Waits, tested, if (leftOutUnread(report)) 0 else passed, "")
-          if (!inTuples(c.name)) {
-            val output = report(ScanCounter.RowsOutput)
-            val effects = report.effects
-            val isKnown = effects.isEvaluated(i) && (effects.isSelective(i) || (sawAllSplits && !effects.isSkipped(i)))
-            // A disabled test still tests some rows.
-            def testsDoNotPay = sawAllSplits && !leftOutUnread(report) && tested < output * (1 - giveUp)
-            // A late filter may have tested few rows because it was late. Few rows cost nothing to test.
-            val isMeasured = output >= Estimates.ManyRows && run.fromStart(j.id)
-            def made(reason: Option[String]): Unit = {
-              val rows = math.max(output, StepTracker.FewRows)
-              keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(""))
-            }
-            if (isKnown && !effects.isSelective(i)) made(Some(AllPassed))
-            else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(DoesNotPay))
+          val output = report(ScanCounter.RowsOutput)
+          val effects = report.effects
+          val isKnown = effects.isEvaluated(i) && (effects.isSelective(i) || (sawAllSplits && !effects.isSkipped(i)))
+          // A disabled test still tests some rows.
+          def testsDoNotPay = sawAllSplits && !leftOutUnread(report) && tested < output * (1 - giveUp)
+          // A late filter may have tested few rows because it was late. Few rows cost nothing to test.
+          val isMeasured = output >= Estimates.ManyRows && run.fromStart(j.id)
+          def made(reason: Option[String]): Unit = {
+            val rows = math.max(output, StepTracker.FewRows)
+            keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(""))
           }
+          if (isKnown && !effects.isSelective(i)) made(Some(AllPassed))
+          else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(DoesNotPay))
         case _ =>
       }
     }

@@ -24,14 +24,7 @@ private final class ConsumerTask(
   private val fixed = snapshots
     .filter(_ => TaskSnapshots.outputMustBeFixed)
     .map(
-      new FixedFilters(
-        filters.map(_.ref),
-        filters.map(f => Some(f.domain)),
-        ready,
-        _,
-        IndexedSeq.empty,
-        context
-      )
+      new FixedFilters(filters.map(_.ref), filters.map(_.domain), ready, _, IndexedSeq.empty, context)
     )
 
   def current(filter: ApiFilter): Option[ValueFilter] = {

@@ -181,8 +181,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val pruner = task.pruner(task.filters())
     val now = pruner.filters
     if (firstPart.isEmpty) record(group)
-    if (task.tuples().contains(ValueFilter.Nothing) || pruner.excludes(boundsOf(group, _)))
-      return Decision.prune(ByStatistics)
+    if (pruner.excludes(boundsOf(group, _))) return Decision.prune(ByStatistics)
     val columns = dataColumns.indices
     val either = Disjunction.from(spec.either.map(i => Disjunct(i, now(i), pruner.effect(i, boundsOf(group, i)))))
     // If the best rows were returned before, only worse rows are left.

@@ -4,7 +4,7 @@ package org.dynamicfilters.scan
 final class FilterEffects {
   // Bit sets of columns of the spec.
   private var evaluated, selective, skipped = 0L
-  // The tested rows by filter, then the passed rows by filter; filters of columns come before tuples.
+  // The tested rows by filter, then the passed rows by filter. A filter tests only rows that passed those before it.
   private var tests = Array.empty[Long]
 
   /** Records that the filter of a column was applied to the statistics of a file or row group.

@@ -50,8 +50,6 @@ final class LateMaterialization(
     case _ => true
   }
 
-  private val tuples = new TupleTests(task, file, filterFields.contains)
-
   /** Tests rows that are read without a first pass, by all filters that the reader tests. */
   lazy val byAll: BatchSelector = testing(_ => true)
 
@@ -65,7 +63,6 @@ final class LateMaterialization(
     new BatchSelector(
       () => task.filters(),
       columns.collect { case (i, c) if !c.either && isUsed(i) => (i, c.ordinal) },
-      () => tuples.forRowGroup(i => isUsed(i) && task.rowTests.isTaken(i)),
       task.rowTests,
       report
     )
@@ -97,7 +94,7 @@ final class LateMaterialization(
       group: RowGroup,
       firstPart: Option[FirstPart],
       filters: IndexedSeq[ValueFilter],
-      either: Option[MultiColumnTest],
+      either: Option[DisjunctionTest],
       pages: Option[RowRanges],
       learner: StatisticsLearner
   ): Decision = {
@@ -107,8 +104,7 @@ final class LateMaterialization(
         case Some(rows) => if (rows.isEmpty) GroupRead.Prune(ByRows) else GroupRead.Rows(rows, isChosen = false)
       }
     def readPlainly = Decision(plain)
-    val multiColumn: Seq[MultiColumnTest] = either.toSeq ++ tuples.forRowGroup()
-    val bound = filters.exists(f => f != ValueFilter.All) || multiColumn.nonEmpty
+    val bound = filters.exists(f => f != ValueFilter.All) || either.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
     val splittable =
       topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && (!k.distinct || mayHaveKeys(group, k))) &&
@@ -123,7 +119,7 @@ final class LateMaterialization(
     val choice = firstPart.fold(Choice.make(task.firstPass()))(p => Choice(p.firstPass, isTaken = true))
     if (!choice.isTaken) return Decision(plain, Some(choice))
     val candidates = pages.fold(group.rowCount)(_.count)
-    val found = run(group, filters, multiColumn, pages, splittable, learner)
+    val found = run(group, filters, either, pages, splittable, learner)
     // A pass before the first bound of a TopK does not predict the cost of the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
       choice.tracker.leaves(bytes)
@@ -189,7 +185,7 @@ final class LateMaterialization(
   private def run(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
-      multiColumn: Seq[MultiColumnTest],
+      either: Option[DisjunctionTest],
       pages: Option[RowRanges],
       splittable: Boolean,
       learner: StatisticsLearner
@@ -211,24 +207,22 @@ final class LateMaterialization(
       // Counts with the page indexes of the main reader, which the narrow reader shares.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
       val offer = best.map(b => b.offer _).orNull
-      val passing = open(p).run(
+      open(p).run(
         group.index,
         group.rowCount,
         rows,
         indexed,
         byField,
-        multiColumn,
+        either,
         filterFields.headOption.getOrElse(-1),
         offer,
         observe,
         giveUpAbove,
         giveUpAboveAll
       )
-      multiColumn.foreach(_.finish())
-      passing
     }
     val second = costly.nonEmpty
-    val bound = byField.exists(_.filter != ValueFilter.All) || multiColumn.nonEmpty
+    val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
     val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
     // Whether the pass over predicates is the first pass.
     val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)

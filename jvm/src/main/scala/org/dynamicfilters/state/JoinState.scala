@@ -2,26 +2,18 @@ package org.dynamicfilters.state
 
 import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
 
-import org.dynamicfilters.filter.{BuiltFilter, KeyLimits, KeyPartial, TupleBuilder, TupleText, ValueFilter}
+import org.dynamicfilters.filter.{KeyLimits, KeyPartial, ValueFilter}
 
 /** The state of one join filter on the driver, from planning to the end of the query: which build side its keys come from.
   * [[KeyReports]] collects the keys, [[FilterLatch]] holds scans back, [[JoinRecord]] keeps what reports show.
   *
   * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread. The first reader after the
   * last report builds the filter.
-  *
-  * @param columns
-  *   of a filter by tuples, the states of its single keys. They complete first, because their sizes decide whether tuples help
   */
-final class JoinState(
-    val filterId: Long,
-    nullsMatch: Boolean,
-    limits: KeyLimits,
-    columns: Seq[JoinState] = Nil
-) extends KeyOffers {
+final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends KeyOffers {
   import JoinPhase._
 
-  private val own = new KeyReports(filterId, union)
+  private val own = new KeyReports(filterId, KeyPartial.build(_, limits, nullsMatch))
   private val latch = new FilterLatch
   val record = new JoinRecord
 
@@ -90,10 +82,6 @@ final class JoinState(
 
   def isFollower: Boolean = leader != null
 
-  /** Number of key columns. */
-  def keys: Int = math.max(columns.size, 1)
-  private def isTuple: Boolean = keys > 1
-
   def hasBegun: Boolean = latch.hasBegun
   def isSettled: Boolean = latch.isSettled
 
@@ -155,16 +143,6 @@ final class JoinState(
     own.phase
   }
 
-  private def union(parts: Seq[KeyPartial]): Either[String, BuiltFilter] =
-    if (isTuple) TupleBuilder.build(parts, limits, columns.map(_.distinct))
-    else Right(KeyPartial.build(parts, limits, nullsMatch))
-
-  /** Number of keys that pass; None if unknown. */
-  private def distinct: Option[Long] = phase match {
-    case Ready(_, _, _, n) => n
-    case _ => None
-  }
-
   /** The build side starts.
     *
     * @return
@@ -186,7 +164,7 @@ final class JoinState(
     checkComplete()
   }
 
-  private def checkComplete(): Unit = if (columns.forall(_.isSettled) && own.complete()) {
+  private def checkComplete(): Unit = if (own.complete()) {
     record.ready()
     release()
   }
@@ -217,12 +195,8 @@ final class JoinState(
 
   def expression(column: String): String = current match {
     case None => if (isDisabled) "true" else FilterRef.NotKnownYet
-    case Some(f) if isTuple && record.showsValues => TupleText.expression(f, column)
     case Some(f) => f.shown(column, record.showsValues)
   }
-
-  // Last, after all fields are initialized.
-  columns.foreach(_.onSettled(() => checkComplete()))
 }
 
 object JoinState {

@@ -15,9 +15,9 @@ import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyPartial}
   * retry, replaces the first.
   *
   * @param union
-  *   makes the filter, or says why there is none
+  *   makes the filter of the keys of all partitions
   */
-private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => Either[String, BuiltFilter])
+private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => BuiltFilter)
     extends Logging {
   import JoinPhase._
 
@@ -95,9 +95,11 @@ private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => 
       val decoded =
         partials.keySet.toArray(Array.empty[Integer]).toSeq.map(i => KeyPartial.decode(partials.remove(i)))
       val (undecodable, parts) = decoded.partitionMap(identity)
-      undecodable.headOption.toLeft(parts).flatMap(union) match {
-        case Left(reason) => Disabled(reason)
-        case Right(b) => Ready(b.filter, FilterCodec.sizeOf(b.filter).toInt, b.reduced, b.distinct)
+      undecodable.headOption match {
+        case Some(reason) => Disabled(reason)
+        case None =>
+          val b = union(parts)
+          Ready(b.filter, FilterCodec.sizeOf(b.filter).toInt, b.reduced, b.distinct)
       }
     } catch {
       case NonFatal(e) =>
