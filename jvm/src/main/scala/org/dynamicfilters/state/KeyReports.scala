@@ -17,8 +17,7 @@ import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyPartial}
   * @param union
   *   makes the filter of the keys of all partitions
   */
-private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => BuiltFilter)
-    extends Logging {
+private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => BuiltFilter) extends Logging {
   import JoinPhase._
 
   private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
