@@ -175,7 +175,7 @@ object FilterHistory {
 
   /** Whether any filter excluded row groups or pages. Splits without a row group do not count. */
   private def leftOutUnread(report: ScanReport): Boolean =
-    report.unknown.nonEmpty || report(ScanCounter.RowsSkippedByPages) > 0 ||
+    report.files.unknown.nonEmpty || report(ScanCounter.RowsSkippedByPages) > 0 ||
       report(ScanCounter.RowGroupsPruned) > report(ScanCounter.ByRows)
 
   private def plain(scan: SparkPlan): Option[FileSourceScanExec] = scan match {
