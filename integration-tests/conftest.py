@@ -45,7 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     own = {case for item, case in cases.items() if not core and _is_own(item, reason)}
     chosen = own if _EVERY and not reason else _chosen(own, mode, axes=None)
     others = CORE_AXES if core else AXES
-    chosen |= _chosen(set(cases.values()) - own, "core" if core else mode, None if _EVERY else others)
+    rest = set(cases.values()) - own
+    chosen |= _chosen(rest, "core" if core else mode, None if _EVERY else others, given=frozenset(chosen))
     sizes = Counter(item.path.stem for item in items if cases.get(item) in chosen)
     number, parts = map(int, config.getoption("--part").split("/"))
     modules = choice.parts(sizes, parts)[number - 1]
@@ -58,9 +59,11 @@ def _is_own(item: pytest.Item, reason: str | None) -> bool:
     return reason is None or item.get_closest_marker(reason) is not None
 
 
-def _chosen(cases: set[choice.Case], salt: str, axes: choice.Axes) -> set[choice.Case]:
-    chosen = choice.choose(list(cases), salt, axes)
-    lost = choice.not_covered(cases, chosen, axes)
+def _chosen(
+    cases: set[choice.Case], salt: str, axes: choice.Axes, given: frozenset[choice.Case] = frozenset()
+) -> set[choice.Case]:
+    chosen = choice.choose(list(cases), salt, axes, given)
+    lost = choice.not_covered(cases, chosen | given, axes)
     if lost:
         raise pytest.UsageError(
             "no test of this mode has "
