@@ -306,7 +306,7 @@ queries = [
 def rows(q): return sorted(map(str, spark.sql(q).collect()))
 with sdf.conf(spark).override(enabled=False):
     expected = [rows(q) for q in queries]
-with faults(spark, seed=5, slow_tasks=0.4, slow=4.0) as happened:
+with faults(spark, seed=5, slow_tasks=0.4, slow=1.5) as happened:
     print("SAME", [rows(q) for q in queries] == expected)
     print("SLOW", happened.injected["task_slow"])
     print("COPIES", happened.seen["speculative_tasks"])
