@@ -275,18 +275,6 @@ def test_topk_and_join_on_one_scan(compare: Comparer, spark: SparkSession) -> No
     assert {producers[i] for i in scan["filter_ids"]} == {"join", "topk"}, str(run)
 
 
-@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_same_dataframe_again(
-    spark: SparkSession, compare: Comparer, strategy: str, adaptive: str
-) -> None:
-    with joins.settings(spark, STRATEGIES[strategy], joins.ADAPTIVE[adaptive]):
-        frame = spark.sql("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j")
-        first = sorted(frame.collect())
-        assert [sorted(frame.collect()) for _ in range(2)] == [first] * 2
-        assert frame.count() == len(first)
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_explain_runs_nothing(spark: SparkSession, compare: Comparer, strategy: str) -> None:
     query = "SELECT p.id, b.n FROM p JOIN b ON p.k = b.j"

@@ -97,20 +97,3 @@ def test_observed_metrics_are_not_changed(spark: SparkSession, compare: Comparer
         rows = frame.collect()
     assert len(rows) > 0
     assert observation.get["rows"] == tables.ROWS
-
-
-def test_python_functions(spark: SparkSession, compare: Comparer) -> None:
-    spark.udf.register("plus_one", lambda v: None if v is None else v + 1, "bigint")
-    spark.udf.register("anything", F.udf(lambda v: v, "bigint").asNondeterministic())
-    for settings in STRATEGIES.values():
-        # The hint holds `p` back: functions may take any time, so a scan would not wait for them by itself.
-        on_build = (
-            "SELECT /*+ DYNAMIC_FILTER(p) */ p.id FROM p JOIN (SELECT plus_one(j) AS j FROM b) x ON p.k = x.j"
-        )
-        joins.assert_row_groups_pruned(compare(on_build, settings).on, "k")
-        on_probe = "SELECT x.id FROM (SELECT plus_one(k) AS k, id, payload FROM p) x JOIN b ON x.k = b.j"
-        joins.assert_not_pruned(compare(on_probe, settings, fires=False).on, "k")
-    not_deterministic = "SELECT p.id FROM p JOIN (SELECT anything(j) AS j FROM b) x ON p.k = x.j"
-    run = compare(not_deterministic, joins.SHUFFLED, fires=False).on
-    joins.assert_not_pruned(run, "k")
-    joins.assert_reason(run, "not deterministic")
