@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.{FilterName, JoinPhase, JoinState, NamedFilter}
 
 /** A join's filter for executors whose scans run already, in one execution. Guarded by the coordinator's lock.
@@ -40,7 +41,7 @@ private[exchange] final class LiveJoin(
   /** Whoever asked gets what there is. A state may settle before its filter is complete: then they go on waiting. */
   def settled(): Unit = state.phase match {
     case JoinPhase.Ready(_, bytes, _, _) =>
-      if (state.scansEnded) withhold(withheldLate, "it was complete after every scan that it is for had ended")
+      if (state.scansEnded) withhold(withheldLate, Reasons.TooLate)
       else {
         if (message.isEmpty) message = state.named.map(encoded(_, bytes))
         message.foreach { case (m, payload) => serve(m, payload) }
@@ -57,18 +58,15 @@ private[exchange] final class LiveJoin(
     waiting.clear()
   }
 
-  private def withhold(why: ExchangeCounter.Value, reason: String): Unit = {
+  private def withhold(why: ExchangeCounter.Value, reason: Reason): Unit = {
     counters.add(why)
-    state.sending = Some(s"not sent to running scans: $reason")
+    state.sending = Some(reason)
   }
 
   private def encoded(complete: NamedFilter, bytes: Int): (Array[Byte], Option[Payload]) = {
     val fits = bytes.toLong * subscribers.size <= pace.fanOutBytes
     if (!fits)
-      withhold(
-        withheldBytes,
-        s"$bytes bytes to ${subscribers.size} executors are more than ${pace.fanOutBytes}; they get its range"
-      )
+      withhold(withheldBytes, Reasons.TooManyBytes(bytes, subscribers.size, pace.fanOutBytes))
     val sent = if (fits) complete else NamedFilter(FilterName(state.filterId, 0), rangeOf(complete.filter))
     LiveFilterMessage(executionId, sent.name, FilterCodec.encode(sent.filter), peers.payload, counters)
   }

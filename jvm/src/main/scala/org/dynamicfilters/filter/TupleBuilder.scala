@@ -1,5 +1,7 @@
 package org.dynamicfilters.filter
 
+import org.dynamicfilters.reasons.{Reason, Reasons}
+
 /** Builds the filter of a join's tuples of keys from what [[TupleCollector]]s have collected in all partitions.
   *
   * It pays if the probe side is shuffled and no key is selective alone, for example if customers are numbered by
@@ -19,14 +21,14 @@ object TupleBuilder {
     *   a filter of hashes ([[TupleHash]]), or why it is not made, for example because it would drop no more rows than
     *   the filters of the single keys do
     */
-  def build(parts: Seq[KeyPartial], limits: KeyLimits, distinct: Seq[Option[Long]]): Either[String, BuiltFilter] = {
+  def build(parts: Seq[KeyPartial], limits: KeyLimits, distinct: Seq[Option[Long]]): Either[Reason, BuiltFilter] = {
     parts.foreach(p => sameDomain(TupleHash.domain, p.domain))
     val outgrown = parts.map(_.keys).collect { case KeyPartial.Outgrown(limit) => limit }
-    if (outgrown.nonEmpty) Left(s"a partition of the build side has more than ${outgrown.max} tuples of keys")
+    if (outgrown.nonEmpty) Left(Reasons.ManyTuplesInPartition(outgrown.max))
     else {
       val hashes = FilterBuilder.union(TupleHash.domain, parts.map(_.keys))
       if (hashes.size == 0) Right(BuiltFilter(ValueFilter.Nothing, 0, None))
-      else if (hashes.size > limits.maxRows) Left(s"the build side has more than ${limits.maxRows} tuples of keys")
+      else if (hashes.size > limits.maxRows) Left(Reasons.ManyTuples(limits.maxRows))
       else redundant(hashes.size, limits, distinct).toLeft(()).flatMap(_ => form(hashes, limits))
     }
   }
@@ -35,15 +37,15 @@ object TupleBuilder {
     * filters of the single keys, the filter of tuples passes about this share, assuming that the probe side has all
     * combinations. Only the scan can measure whether it has.
     */
-  private def redundant(tuples: Long, limits: KeyLimits, distinct: Seq[Option[Long]]): Option[String] = {
+  private def redundant(tuples: Long, limits: KeyLimits, distinct: Seq[Option[Long]]): Option[Reason] = {
     val combinations = if (distinct.forall(_.isDefined)) distinct.flatten.map(_.toDouble).product else Double.MaxValue
     // All combinations: the filter would drop nothing.
     Option.when(tuples >= combinations || tuples > combinations * limits.tupleShare)(
-      f"the keys of each column alone leave out as much: the $tuples tuples are most of the $combinations%.0f combinations"
+      Reasons.NoFewer(tuples, f"$combinations%.0f")
     )
   }
 
-  private def form(hashes: LongSet, limits: KeyLimits): Either[String, BuiltFilter] = {
+  private def form(hashes: LongSet, limits: KeyLimits): Either[Reason, BuiltFilter] = {
     val n = hashes.size
     // Not simplified: a range of hashes means nothing to a reader.
     val range = Range(TupleHash.domain, Some(end(hashes.least)), Some(end(hashes.greatest)), nulls = false)
@@ -54,7 +56,7 @@ object TupleBuilder {
       Right(
         BuiltFilter(Members(range, Bloom.build(TupleHash.domain, n, hashes.foreach(_), limits.bloomFpp, 1)), n, None)
       )
-    else Left(s"a bloom filter takes more than ${limits.maxFilterBytes} bytes")
+    else Left(Reasons.LargeBloom(limits.maxFilterBytes))
   }
 
   private def end(hash: Long): End = End(Long.box(hash), inclusive = true)

@@ -66,7 +66,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   private def filterRows(q: QueryReport): Seq[Row] =
     filtersOf(q).map(f => filterRow(q, f)) ++ q.synchronized(q.rejected.toVector).map { r =>
-      Row(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
+      Row(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason.text, 0L, "true", 0L, 0L, null)
     }
 
   private def filterRow(q: QueryReport, record: FilterRecord): Row = {
@@ -79,7 +79,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       f.columns,
       f.filter.form,
       f.state.toString,
-      f.reason,
+      f.reason.map(_.text).orNull,
       f.generation,
       if (shows || !f.filter.hasValues) f.filter.expression else ValueFilter.Hidden,
       f.bytes,

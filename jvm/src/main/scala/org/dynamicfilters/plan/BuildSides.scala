@@ -20,6 +20,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.JoinRef
 
 /** Finds the first exchange of a join's build side, and puts the tap below it that collects the keys (`tapped`). Equal
@@ -53,7 +54,7 @@ object BuildSides {
     */
   def tapped(plan: SparkPlan, keys: Seq[Expression], nullsMatch: Seq[Boolean], passed: Seq[String] = Nil)(
       make: (Exchange, Seq[Expression], Seq[String]) => JoinRef
-  ): Either[String, Tapped] = {
+  ): Either[Reason, Tapped] = {
     def below(parent: SparkPlan, child: SparkPlan, keys: Seq[Expression], passing: Option[String] = None) =
       tapped(child, keys, nullsMatch, passed ++ passing)(make).map { t =>
         t.copy(side = parent.withNewChildren(parent.children.map(x => if (x eq child) t.side else x)))
@@ -62,12 +63,11 @@ object BuildSides {
     def existing(exchange: SparkPlan) =
       tapOf(exchange, bind(keys, exchange.output), nullsMatch)
         .map(Tapped(exchange, _, passed))
-        .toRight(BuildKeyTapExec.RanWithoutTap)
+        .toRight(Reasons.RanWithoutTap)
     plan match {
       case r: ReusedExchangeExec => existing(r)
       // Spark sets a subquery's result in an operator's own expressions, and the keys of a tap are not among these.
-      case _: Exchange if keys.exists(_.exists(_.isInstanceOf[PlanExpression[_]])) =>
-        Left("the build key has a subquery in it")
+      case _: Exchange if keys.exists(_.exists(_.isInstanceOf[PlanExpression[_]])) => Left(Reasons.KeyHasSubquery)
       case e: Exchange =>
         val bound = bind(keys, e.output)
         val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound, passed))
@@ -93,27 +93,26 @@ object BuildSides {
           sides.find { case (_, side) => as.forall(side.outputSet.contains) } match {
             case Some((isLeft, side)) =>
               if (carries(isLeft)) below(j, side, as, Some("join")) else Left(noExchange(j))
-            case None if as.forall(j.outputSet.contains) => Left("the build keys come from both sides of a join")
-            case None => Left("the build key is made by a join")
+            case None if as.forall(j.outputSet.contains) => Left(Reasons.KeysOfBothSides)
+            case None => Left(Reasons.KeyOfJoin)
           }
         }
       case other => Left(noExchange(other))
     }
   }
 
-  private def noExchange(plan: SparkPlan): String = s"the build side has no exchange of its own (${plan.nodeName.trim})"
+  private def noExchange(plan: SparkPlan): Reason = Reasons.NoExchange(plan.nodeName.trim)
 
-  private def attribute(e: Expression): Either[String, Attribute] = e match {
+  private def attribute(e: Expression): Either[Reason, Attribute] = e match {
     case a: Attribute => Right(a)
-    case other =>
-      Left(s"the build key is computed above the build side's exchange: ${ExpressionText.withoutValues(other)}")
+    case other => Left(Reasons.KeyComputed(ExpressionText.withoutValues(other)))
   }
 
-  private def source(list: Seq[NamedExpression], a: Attribute): Either[String, Expression] =
+  private def source(list: Seq[NamedExpression], a: Attribute): Either[Reason, Expression] =
     list.find(_.exprId == a.exprId) match {
       case Some(x: Attribute) => Right(x)
       case Some(Alias(x, _)) if x.deterministic => Right(JoinKeys.plain(x))
-      case _ => Left(s"the build key ${a.name} is computed above the build side's exchange")
+      case _ => Left(Reasons.KeyComputed(a.name))
     }
 
   /** Bound by position and nullable, so that equal exchanges, whose attributes differ, have equal keys. */

@@ -12,6 +12,7 @@ import org.dynamicfilters.api.{FilterProducer, MatchingRows}
 import org.dynamicfilters.filter.{KeyDomain, Traverse, TuplePart}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.BuildKeyTapExec
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{QueryReports, Rejected}
 import org.dynamicfilters.scan.{ScanPlace, Wait}
 import org.dynamicfilters.settings.Settings
@@ -53,7 +54,7 @@ final class JoinPlanner(
     val apart = BuildSides.narrowedDifferently(visited)
     if (apart.nonEmpty && copied) new JoinPlanner(plan, conf, adaptive, shared, mayCopy = false)()
     else {
-      apart.foreach(_.state.disable(NarrowedApart))
+      apart.foreach(_.state.disable(Reasons.NarrowedApart))
       finished(visited)
     }
   }
@@ -72,7 +73,7 @@ final class JoinPlanner(
           case Right(done) => done
           case Left(reason) => reject(j, j.leftKeys ++ j.rightKeys, reason)
         }
-      case j: BaseJoinExec => reject(j, j.condition.toSeq, "the join has no equal keys")
+      case j: BaseJoinExec => reject(j, j.condition.toSeq, Reasons.NoEqualKeys)
       case p: FilterProducer =>
         p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(filteredOperator)
       case other => other
@@ -91,7 +92,7 @@ final class JoinPlanner(
     val probe = p.children.indexWhere(_.outputSet.contains(m.column))
     val build = p.children.indices.indexWhere(i => i != probe && m.key.references.subsetOf(p.children(i).outputSet))
     val done =
-      if (probe < 0 || build < 0) Left("the operator's column and key do not come from two of its children")
+      if (probe < 0 || build < 0) Left(Reasons.ColumnAndKey)
       else
         filteredByEach(
           p.children(probe),
@@ -107,7 +108,7 @@ final class JoinPlanner(
     }
   }
 
-  private def reject(j: SparkPlan, keys: Seq[Expression], reason: String): SparkPlan =
+  private def reject(j: SparkPlan, keys: Seq[Expression], reason: Reason): SparkPlan =
     reject(j, Rejected(Producer.join, names(keys).take(1), reason), DynamicFilterRule.RejectedTag)
 
   private def reject(j: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): SparkPlan = {
@@ -117,7 +118,7 @@ final class JoinPlanner(
     j
   }
 
-  private def filteredJoin(j: BaseJoinExec): Either[String, SparkPlan] =
+  private def filteredJoin(j: BaseJoinExec): Either[Reason, SparkPlan] =
     for {
       filterLeft <- runningSide(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf, isHinted(j)))
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
@@ -158,12 +159,12 @@ final class JoinPlanner(
       build: SparkPlan,
       keys: Seq[JoinKey],
       computed: Seq[Expression]
-  ): Either[String, (Sides, Option[String])] = {
+  ): Either[Reason, (Sides, Option[Reason])] = {
     var sides = Sides(probe, build)
     val waits = new WaitPlanner(probe, build)
     // A filter by tuples needs the filter of each key, even one that excluded nothing before.
     val usesHistory = keys.size == 1 && learns
-    def filterBy(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
+    def filterBy(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[Reason, JoinRef] =
       filtered(sides, keys, columns, computed, waits, usesHistory).map { case (done, ref) =>
         sides = done
         ref
@@ -176,7 +177,7 @@ final class JoinPlanner(
         if (keys.size < 2) None
         else Traverse(ordered)(columns(_)).flatMap(filterBy(ordered, _)).left.toOption
       Right((sides, noTuples))
-    } else Left(keys.headOption.flatMap(columns(_).left.toOption).getOrElse("the join has no equal keys"))
+    } else Left(keys.headOption.flatMap(columns(_).left.toOption).getOrElse(Reasons.NoEqualKeys))
   }
 
   /** Filters the probe side by one key, or by tuples of several.
@@ -196,13 +197,13 @@ final class JoinPlanner(
       computed: Seq[Expression],
       waits: WaitPlanner,
       usesHistory: Boolean
-  ): Either[String, (Sides, JoinRef)] = {
+  ): Either[Reason, (Sides, JoinRef)] = {
     val running = PlannedFilters.running(sides.probe, originOf(keys))
     val copies = new ExchangeCopies(sides.build, shared)
     val probeColumns = Traverse(keys)(JoinKeys.column)
-    def unlessRunning(check: => Either[String, Any]): Either[String, Any] =
+    def unlessRunning(check: => Either[Reason, Any]): Either[Reason, Any] =
       if (running.isDefined) Right(()) else check
-    def push(ref: JoinRef): Either[String, SparkPlan] =
+    def push(ref: JoinRef): Either[Reason, SparkPlan] =
       probeColumns.flatMap(
         pushDown(sides.probe, _, computed, ref, waits, copies, checksHistory = usesHistory && running.isEmpty)
       ) match {
@@ -221,14 +222,14 @@ final class JoinPlanner(
       _ = if (!used.add(ref.id) || ref.origin != originOf(keys)) ref.usedByOthers()
       newProbe <- push(ref)
     } yield (Sides(newProbe, tapped.side), ref)
-    if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
+    result.left.foreach(reason => running.foreach(_.state.disable(Reasons.PlannedAnew(reason))))
     result
   }
 
-  private def repeatableKeys(build: SparkPlan, keys: Seq[JoinKey]): Either[String, Unit] =
+  private def repeatableKeys(build: SparkPlan, keys: Seq[JoinKey]): Either[Reason, Unit] =
     Repeatable
       .keys(build, AttributeSet.fromAttributeSets(keys.map(_.build.references)))
-      .map(reason => s"the build side: $reason")
+      .map(Reasons.BuildSide)
       .toLeft(())
 
   /** The build side with a tap for the keys. */
@@ -238,7 +239,7 @@ final class JoinPlanner(
       parts: Seq[TuplePart],
       columns: Seq[JoinRef],
       running: Option[JoinRef]
-  ): Either[String, BuildSides.Tapped] =
+  ): Either[Reason, BuildSides.Tapped] =
     // A second tap above a running one would report its keys to the same filter.
     running.filter(BuildSides.hasRunningTap(build, _)) match {
       case Some(ref) => Right(BuildSides.Tapped(build, ref, ref.passed))
@@ -252,17 +253,17 @@ final class JoinPlanner(
   private def takeKeysFrom(running: JoinRef, tapped: JoinRef, passed: Seq[String]): Unit =
     if (running eq tapped) running.tappedAfter(passed)
     else if (running == tapped) running.state.follow(tapped.state)
-    else running.state.disable(JoinRef.MovedLater)
+    else running.state.disable(Reasons.MovedLater)
 
-  private def tuplePart(key: JoinKey): Either[String, TuplePart] =
+  private def tuplePart(key: JoinKey): Either[Reason, TuplePart] =
     for {
-      _ <- Either.cond(key.build.deterministic, (), "the build key is not deterministic")
+      _ <- Either.cond(key.build.deterministic, (), Reasons.RandomKey)
       domain <- KeyDomain.of(key.build.dataType)
       _ <- KeyDomain.of(key.probe.dataType)
       _ <- Either.cond(
         JoinKeys.comparable(key.build.dataType, key.probe.dataType),
         (),
-        s"keys of types ${key.build.dataType.catalogString} and ${key.probe.dataType.catalogString} are not compared"
+        Reasons.KeyTypes(key.build.dataType.catalogString, key.probe.dataType.catalogString)
       )
     } yield TuplePart(domain, key.nullsMatch)
 
@@ -302,7 +303,7 @@ final class JoinPlanner(
 
   /** The type of a key at the tap: between tap and join, an integer may be widened. */
   private def collected(key: Expression): KeyDomain =
-    KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
+    KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why.text), identity)
 
   // Whether a filter was put below an exchange that other places use too, so that Spark computes a copy.
   private var copied = false
@@ -316,7 +317,7 @@ final class JoinPlanner(
       (e, columns) =>
         if (!shared.isShared(e)) showsPartitions(e)
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
-        else Some(PushDown.UsedTwice),
+        else Some(Reasons.UsedTwice),
       () => showsPosition,
       rowValues.maySeeFewerRows
     )
@@ -326,7 +327,7 @@ final class JoinPlanner(
       columns: Seq[Attribute],
       computed: Seq[Expression],
       copies: ExchangeCopies
-  ): Either[String, Unit] =
+  ): Either[Reason, Unit] =
     new PushDown(
       "the join key",
       computed,
@@ -343,7 +344,8 @@ final class JoinPlanner(
       "the join key",
       if (left) j.leftKeys else j.rightKeys,
       reach(new ExchangeCopies(if (left) j.right else j.left, shared)),
-      (scan, _, _) => Either.cond(asksForFilters(scan), scan, "")
+      // No report shows this reason.
+      (scan, _, _) => Either.cond(asksForFilters(scan), scan, Reasons.NotSmaller)
     )
     probe.exists(asksForFilters) && keys.exists(k => JoinKeys.column(k).exists(c => hinted(probe, Seq(c)).isRight))
   }
@@ -356,7 +358,7 @@ final class JoinPlanner(
       waits: WaitPlanner,
       copies: ExchangeCopies,
       checksHistory: Boolean
-  ): Either[String, SparkPlan] = {
+  ): Either[Reason, SparkPlan] = {
     def whyUseless(scan: SparkPlan, c: Attribute) =
       if (checksHistory && !asksForFilters(scan)) FilterHistory.whySkipped(ref, scan, c.name) else None
     new PushDown(
@@ -374,7 +376,7 @@ final class JoinPlanner(
         def isWorthACopy = copies.isInTime(adaptive, wait) && !waitedInVain
         val place = ScanPlace(crossed, wait)
         val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
-          if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
+          if (copies.isMade && !isWorthACopy) Left(Reasons.UsedTwice)
           else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs, Seq(ref), place, conf)
         }
@@ -386,7 +388,6 @@ final class JoinPlanner(
 }
 
 object JoinPlanner {
-  private val NarrowedApart = "other filters narrow its build side differently in each place that it is for"
 
   /** Both sides of a join. */
   private final case class Sides(probe: SparkPlan, build: SparkPlan)

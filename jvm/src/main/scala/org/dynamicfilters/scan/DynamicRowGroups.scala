@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by
@@ -146,7 +147,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     if (current != null) {
       if (current.isComparable && task.comparesTimes) {
         if (current.isLate.exists(current.firstPass.took(_, current.leftCount, now - since)))
-          report.addReason(LateMaterialization.Disabled)
+          report.addReason(Reasons.ReadAtOnce)
         // Tests do not change what is read, so processor time is compared: it is more exact on a busy machine.
         def nanos = ThreadTime.nanos - processorSince
         if (
@@ -154,7 +155,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
             task.steps.ownStageTests.took(_, current.leftCount, nanos)
           )
         )
-          report.addReason(RowTests.Disabled)
+          report.addReason(Reasons.RowsNotTested)
       }
       task.tookRowGroup(now - since)
     }
@@ -198,7 +199,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         failed = true
         task.overlookAll()
         report.add(Fallbacks, 1)
-        report.addReason(s"${e.getClass.getSimpleName} while filtering a row group")
+        report.addReason(Reasons.Failed(e, "filtering a row group"))
         logWarning(s"Dynamic filters: reading ${file.urlEncodedPath} without filters from here on", e)
         null
     }
@@ -316,7 +317,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       // Without a lookup nothing was decided.
       val decided = if (answer.isDefined) group.rowCount else 0L
       if (tracker.add(Tested(decided, if (answer.contains(true)) group.rowCount else 0, Cost(spent, saved, 0))))
-        report.addReason("dictionaries or bloom filters left out no row groups: they are seldom looked into")
+        report.addReason(Reasons.SeldomLookedUp)
       answer.contains(false)
     }
   }
@@ -333,10 +334,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       passes.close()
     } catch {
       // Another thread of the task may still be reading, for example to feed a script.
-      case OwnFailure(e) => report.addReason(s"${e.getClass.getSimpleName} while a file was closed")
+      case OwnFailure(e) => report.addReason(Reasons.Failed(e, "a file was closed"))
     } finally
       try learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
-      catch { case NonFatal(e) => report.addReason(s"${e.getClass.getSimpleName} while learning statistics") }
+      catch { case NonFatal(e) => report.addReason(Reasons.Failed(e, "learning statistics")) }
 }
 
 /** The state of one row group while [[DynamicRowGroups]] reads it.

@@ -3,6 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{Selection, TupleSelector, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, Tested}
 
 /** Makes the tests by filters of tuples for the row groups of one file.
@@ -73,6 +74,6 @@ final class TupleTest(
     */
   override def finish(): Unit = if (!finished) {
     finished = true
-    if (record(before, after)) report.addReason("a filter of tuples let most rows pass and was given up")
+    if (record(before, after)) report.addReason(Reasons.TuplesPass)
   }
 }

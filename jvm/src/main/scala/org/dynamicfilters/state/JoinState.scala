@@ -7,6 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyLimits, KeyPartial, TupleBuilder, TupleText, ValueFilter}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** The state of one join filter on the driver, from planning to the end of the query.
   *
@@ -148,7 +149,7 @@ final class JoinState(
   def setMetrics(s: JoinState.Metrics): Unit = synchronized(if (metrics == null) metrics = s)
 
   /** Why the filter was not sent to executors, for reports. */
-  @volatile var sending: Option[String] = None
+  @volatile var sending: Option[Reason] = None
 
   // RDD ids of filtered scans in running stages, by Spark's stage events.
   private val running = ConcurrentHashMap.newKeySet[Int]()
@@ -265,7 +266,7 @@ final class JoinState(
         } catch {
           case NonFatal(e) =>
             logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
-            Disabled(s"${e.getClass.getSimpleName} while building the filter")
+            Disabled(Reasons.Failed(e, "building the filter"))
         }
       )
       // After the phase has changed; see `offer`.
@@ -274,7 +275,7 @@ final class JoinState(
     mine
   }
 
-  private def union(parts: Seq[KeyPartial]): Either[String, BuiltFilter] =
+  private def union(parts: Seq[KeyPartial]): Either[Reason, BuiltFilter] =
     if (isTuple) TupleBuilder.build(parts, limits, columns.map(_.distinct))
     else Right(KeyPartial.build(parts, limits, nullsMatch))
 
@@ -285,11 +286,11 @@ final class JoinState(
   }
 
   /** Disables the filter, unless it has all keys, and releases waiting scans. */
-  def disable(reason: String): Unit =
+  def disable(reason: Reason): Unit =
     phaseNow.get match {
       case Building(_, Reports.All) | Ready(_, _, _, _) | Disabled(_) => settle()
       case now =>
-        val why = if (isIncomplete) JoinState.Incomplete else reason
+        val why = if (isIncomplete) Reasons.Incomplete else reason
         if (phaseNow.compareAndSet(now, Disabled(why))) {
           partials.clear()
           settle()
@@ -390,6 +391,4 @@ object JoinState {
 
   /** Time between two calls of `look` during a wait. */
   private val LookNanos = TimeUnit.MILLISECONDS.toNanos(20)
-
-  val Incomplete = "not every partition of the build side has reported"
 }

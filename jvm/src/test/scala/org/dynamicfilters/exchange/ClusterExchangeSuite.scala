@@ -3,6 +3,7 @@ package org.dynamicfilters.exchange
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter, Values}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
@@ -197,7 +198,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val c = new SimulatedCluster(1, source(top3, s))
     late(c.nodes.head)
     c.settle()
-    s.disable("away")
+    s.disable(Reasons.QueryEnded)
     c.settle()
     assert(late(c.nodes.head).isEmpty)
   }
@@ -211,7 +212,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     s.scanEnded(3)
     complete(s, Seq(1, 5))
     c.settle()
-    assert(late(c.nodes.head).isEmpty && s.sending.exists(_.contains("ended")))
+    assert(late(c.nodes.head).isEmpty && s.sending.contains(Reasons.TooLate))
     assert(c.counters(ExchangeCounter.withheldLate) > 0)
   }
 
@@ -279,7 +280,9 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     complete(s, Seq(1, 5, 9))
     c.settle()
     val f = late(c.nodes.head).get
-    assert(f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.sending.exists(_.contains("range")))
+    assert(
+      f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.sending.exists(_.text.contains("range"))
+    )
     assert(stored(c.nodes.head, s.named.get.name).isEmpty, "a snapshot names the whole filter")
   }
 

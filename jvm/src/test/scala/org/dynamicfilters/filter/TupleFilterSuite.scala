@@ -82,7 +82,7 @@ class TupleFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("rows of every combination of types are selected whose tuples the build side has, and no others") {
     forAll(cases) { c =>
       val partials = c.build.map(collect(c.parts, _, limits, c.build.size))
-      val built = TupleBuilder.build(partials, limits, c.types.map(_ => None)).fold(fail(_), identity)
+      val built = TupleBuilder.build(partials, limits, c.types.map(_ => None)).fold(r => fail(r.text), identity)
       val expected = c.probe.indices.filter(i => c.build.flatten.exists(areEqual(c.parts, _, c.probe(i))))
       assert(select(c.parts, built.filter, c.probe) == expected)
     }
@@ -111,7 +111,7 @@ class TupleFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val partials = c.build.map(collect(c.parts, _, limits, c.build.size))
       assert(partials.map(p => KeyPartial.decode(p.encode)) == partials.map(Right(_)))
       val built = TupleBuilder.build(partials, limits.copy(inMaxValues = inMaxValues), c.types.map(_ => None))
-      val filter = built.fold(fail(_), _.filter)
+      val filter = built.fold(r => fail(r.text), _.filter)
       assert(FilterCodec.decode(FilterCodec.encode(filter)) == Right(filter))
     }
   }
@@ -119,7 +119,7 @@ class TupleFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a key that is the same in all rows is as good as a column of it") {
     forAll(cases) { c =>
       val partials = c.build.map(collect(c.parts, _, limits, c.build.size))
-      val filter = TupleBuilder.build(partials, limits, c.types.map(_ => None)).fold(fail(_), _.filter)
+      val filter = TupleBuilder.build(partials, limits, c.types.map(_ => None)).fold(r => fail(r.text), _.filter)
       c.probe.headOption.foreach { first =>
         val rows = c.probe.map(r => first.head +: r.tail)
         val fixed = Some(c.parts.head.domain.fromInternal(first.head)) +: c.parts.tail.map(_ => None)
@@ -189,8 +189,8 @@ class TupleFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("there is no filter where the single keys leave out as much") {
     def reason(n: Int, distinct: Option[Long]*) = TupleBuilder.build(Seq(diagonal(n)), limits, distinct).left.toOption
-    assert(reason(1, Some(1L), Some(1L)).exists(_.contains("leave out as much")))
-    assert(reason(90, Some(10L), Some(10L)).exists(_.contains("the 90 tuples are most of the 100 combinations")))
+    assert(reason(1, Some(1L), Some(1L)).exists(_.text.contains("leave out as much")))
+    assert(reason(90, Some(10L), Some(10L)).exists(_.text.contains("the 90 tuples are most of the 100 combinations")))
     assert(reason(60, Some(10L), Some(10L)).isEmpty)
     val never = limits.copy(tupleShare = 1)
     assert(TupleBuilder.build(Seq(diagonal(99)), never, Seq(Some(10L), Some(10L))).isRight)
@@ -206,7 +206,7 @@ class TupleFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(c.outgrown)
     val partial = c.result()
     assert(KeyPartial.decode(partial.encode) == Right(partial))
-    assert(TupleBuilder.build(Seq(partial), tight, unknown).left.exists(_.contains("more than 2048 tuples")))
+    assert(TupleBuilder.build(Seq(partial), tight, unknown).left.exists(_.text.contains("more than 2048 tuples")))
     assert(TupleBuilder.build(Seq(diagonal(11)), limits.copy(maxRows = 10), unknown).isLeft)
     assert(TupleBuilder.build(Seq(diagonal(5000)), limits.copy(maxFilterBytes = 100), unknown).isLeft)
   }

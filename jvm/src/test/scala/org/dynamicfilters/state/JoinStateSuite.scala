@@ -4,6 +4,7 @@ import java.util.concurrent.{Executors, TimeUnit}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.dynamicfilters.filter.{TupleCollector, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
@@ -33,7 +34,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
   test("only the first start's keys are wanted") {
     val s = state
     assert(s.started(2) && !s.started(1) && s.phase == JoinPhase.Building(2))
-    s.disable("test")
+    s.disable(Reasons.QueryEnded)
     assert(!s.started(2))
     val built = state
     assert(built.started(0) && built.current.isDefined && !built.started(1))
@@ -73,13 +74,13 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
   test("a filter that was given up stays so; one that is ready stays ready") {
     val dropped = state
     dropped.started(1)
-    dropped.disable("no longer wanted")
+    dropped.disable(Reasons.QueryEnded)
     dropped.offer(0, keys(1), outgrown = false)
-    assert(dropped.phase == JoinPhase.Disabled("no longer wanted") && dropped.isSettled && dropped.current.isEmpty)
+    assert(dropped.phase == JoinPhase.Disabled(Reasons.QueryEnded) && dropped.isSettled && dropped.current.isEmpty)
     val ready = state
     ready.started(1)
     ready.offer(0, keys(1), outgrown = false)
-    ready.disable("too late")
+    ready.disable(Reasons.QueryEnded)
     assert(ready.current.isDefined)
   }
 
@@ -95,7 +96,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     val dropped = state
     dropped.started(2)
     dropped.offer(0, keys(1), outgrown = false)
-    dropped.disable("no longer wanted")
+    dropped.disable(Reasons.QueryEnded)
     assert(dropped.kept == 0)
     dropped.offer(1, keys(1), outgrown = false)
     assert(dropped.kept == 0)
@@ -132,7 +133,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
         // Those that follow one that follows it, too.
         assert(all.forall(x => x.isSettled && passes(x, 9L)))
       }
-      all.foreach(_.disable("the query ended"))
+      all.foreach(_.disable(Reasons.QueryEnded))
       assert(all.forall(_.isSettled))
     }
   }
@@ -161,7 +162,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
         ready.started(1)
         assert(waits(ready, 10000)(ready.offer(0, keys(1), outgrown = false)) < 5000)
         val dropped = state
-        assert(waits(dropped, 10000)(dropped.disable("away")) < 5000)
+        assert(waits(dropped, 10000)(dropped.disable(Reasons.QueryEnded)) < 5000)
         val failed = state
         assert(waits(failed, 10000)(failed.release()) < 5000)
         val never = state
@@ -191,7 +192,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
       assert(waits(second, pause = 200)(first.started(1)) >= 200)
       assert(waits(second)(()) < 5000)
       val dropped = state
-      waits(dropped, pause = 200)(dropped.disable("away"))
+      waits(dropped, pause = 200)(dropped.disable(Reasons.QueryEnded))
     }
   }
 
@@ -201,8 +202,8 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     own.follow(leader)
     none.follow(leader)
     own.started(1)
-    leader.disable("cancelled")
-    assert(own.isSettled && own.current.isEmpty && none.phase == JoinPhase.Disabled("cancelled"))
+    leader.disable(Reasons.QueryEnded)
+    assert(own.isSettled && own.current.isEmpty && none.phase == JoinPhase.Disabled(Reasons.QueryEnded))
     own.offer(0, keys(3), outgrown = false)
     assert(passes(own, 3L) && !passes(own, 4L) && none.current.isEmpty)
   }
@@ -211,10 +212,10 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     val (leader, follower) = (state, state)
     leader.started(1)
     follower.follow(leader)
-    follower.disable("narrowed otherwise")
+    follower.disable(Reasons.QueryEnded)
     leader.offer(0, keys(3), outgrown = false)
     assert(passes(leader, 3L) && follower.current.isEmpty)
-    assert(follower.phase == JoinPhase.Disabled("narrowed otherwise"))
+    assert(follower.phase == JoinPhase.Disabled(Reasons.QueryEnded))
   }
 
   test("filters never follow each other in a circle, whatever becomes of them") {
@@ -222,7 +223,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
       val (a, b, c) = (state, state, state)
       a.started(1)
       b.follow(a)
-      b.disable("x")
+      b.disable(Reasons.QueryEnded)
       a.follow(b)
       c.follow(b)
       a.follow(c)
@@ -291,7 +292,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     (tuple +: columns).foreach(_.started(1))
     offer(states, 0, (1L, 7L), (2L, 7L), (1L, 9L), (2L, 9L))
     tuple.phase match {
-      case JoinPhase.Disabled(reason) => assert(reason.contains("leave out as much"))
+      case JoinPhase.Disabled(reason) => assert(reason.text.contains("leave out as much"))
       case other => fail(s"$other")
     }
     assert(tuple.current.isEmpty && tuple.expression("(x, y)") == "true")
@@ -312,7 +313,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     val (tuple, columns) = ofTuples
     tuple.started(1)
     tuple.offer(0, tuples((1L, 7L)), outgrown = false)
-    columns.head.disable("for a test")
+    columns.head.disable(Reasons.QueryEnded)
     columns.last.release()
     assert(tuple.isSettled && tuple.current.isDefined && columns.forall(_.current.isEmpty))
   }
