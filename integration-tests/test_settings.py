@@ -58,6 +58,18 @@ def test_sql_lists_the_settings(spark: SparkSession, spark_config: dict[str, str
 
 
 @pytest.mark.core
+@pytest.mark.parametrize(
+    "name", ["giveUp", "fpp", "path", "late", "tokp.enabled", "topk.max", "join", "colour"]
+)
+def test_python_and_sql_suggest_the_same_setting(spark: SparkSession, name: str) -> None:
+    with pytest.raises(sdf.UnknownSetting) as caught:
+        sdf.conf(spark).get(name)
+    with pytest.raises(Exception, match="no such setting") as refused:
+        spark.sql(f"SET spark.dynamicFilters.{name}=1").collect()
+    assert str(caught.value) in str(refused.value)
+
+
+@pytest.mark.core
 @pytest.mark.parametrize(("name", "value"), BAD_VALUES)
 def test_bad_values_are_refused(spark: SparkSession, name: str, value: object) -> None:
     key = f"spark.dynamicFilters.{name}"

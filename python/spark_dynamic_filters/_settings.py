@@ -5,7 +5,6 @@ Their table is made from Settings.scala. The plugin checks values; here they are
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -84,10 +83,32 @@ def unknown(name: str) -> UnknownSetting:
 
 
 def similar(name: str) -> str | None:
-    """The setting that was probably meant by a name or key."""
-    known = {_letters(name): name for name in _BY_NAME}
-    found = difflib.get_close_matches(_letters(_LOOKS_LIKE_OURS.sub("", name)), known, n=1, cutoff=0.7)
-    return known[found[0]] if found else None
+    """The setting that was probably meant by a name or key, by the rule of Settings.scala."""
+    name = _LOOKS_LIKE_OURS.sub("", name)
+    wanted = _letters(name)
+    typos = {known: _distance(_letters(known), wanted) for known in _BY_NAME}
+    nearest = min(typos, key=typos.__getitem__)
+    if typos[nearest] <= min(3, len(wanted) // 3):
+        return nearest
+    last = _letters(name.split(".")[-1])
+    for alike in (
+        [known for known in _BY_NAME if wanted and _letters(known).startswith(wanted)],
+        [known for known in _BY_NAME if _letters(known.split(".")[-1]) == last],
+    ):
+        if len(alike) == 1:
+            return alike[0]
+    return None
+
+
+def _distance(a: str, b: str) -> int:
+    """The Levenshtein distance: letters to change, add or leave out."""
+    above = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        row = [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(above[j - 1] + (x != y), above[j] + 1, row[-1] + 1))
+        above = row
+    return above[-1]
 
 
 def _letters(name: str) -> str:
