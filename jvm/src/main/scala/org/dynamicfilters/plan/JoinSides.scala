@@ -50,8 +50,7 @@ object JoinSides {
   private def needsAll(j: BaseJoinExec, streamsLeft: Boolean): Reason =
     if (JoinSemantics.isNullAware(j)) Reasons.NotIn
     else {
-      val sides =
-        if (j.joinType == FullOuter) "both sides" else if (streamsLeft) "its left side" else "its right side"
+      val sides = if (j.joinType == FullOuter) "both sides" else s"its ${if (streamsLeft) "left" else "right"} side"
       Reasons.NeedsAllRows(JoinSemantics.withArticle(j.joinType), sides)
     }
 

@@ -143,8 +143,7 @@ object Repeatable {
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, order)
       case p: PinnedQueryExec => check(p.current, order)
-      case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec =>
-        Some(Reasons.Random("a limit"))
+      case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec => Some(Reasons.Random("a limit"))
       case other => Some(Reasons.MayDiffer(other.nodeName.trim))
     }
   }
