@@ -1,6 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.AttributeSet
+import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{
   AQEShuffleReadExec,
@@ -143,9 +143,17 @@ object Repeatable {
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, order)
       case p: PinnedQueryExec => check(p.current, order)
+      // Spark makes `SELECT 1 ... LIMIT 1` of an EXISTS without correlation: all rows are the same.
+      case l: LimitExec if hasEqualRows(l.child) => below
       case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec => Some(Reasons.Random("a limit"))
       case other => Some(Reasons.MayDiffer(other.nodeName.trim))
     }
+  }
+
+  private def hasEqualRows(plan: SparkPlan): Boolean = plan match {
+    case p: ProjectExec => p.projectList.forall { case Alias(e, _) => e.foldable; case _ => false }
+    case _: WholeStageCodegenExec | _: InputAdapter | _: LimitExec => hasEqualRows(plan.children.head)
+    case _ => false
   }
 
   private def unfiltered(scan: SparkPlan): SparkPlan = scan match {

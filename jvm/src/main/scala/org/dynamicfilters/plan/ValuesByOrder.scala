@@ -38,6 +38,8 @@ private[plan] object ValuesByOrder {
 
   private def isByOrder(e: AggregateExpression): Boolean = e.aggregateFunction match {
     case _: Count => false
+    // Spark's own bloom filter of a join (`InjectRuntimeFilter`): a bit is set, in whatever order.
+    case _: BloomFilterAggregate => false
     case m: Min => hasEqualValues(m.child)
     case m: Max => hasEqualValues(m.child)
     case s: Sum =>

@@ -114,7 +114,8 @@ final class JoinRef private (
   @transient private[dynamicfilters] val hash: Int = (build, keys, nullsMatch).hashCode
 
   override val marker: String = f"join-$hash%08x"
-  override protected def inForce(column: String): String = if (state == null) "true" else state.expression(column)
+  override protected def inForce(column: String): String =
+    if (state == null) FilterRef.NotKnownYet else state.expression(column)
 
   override def equals(other: Any): Boolean = other match {
     case that: JoinRef =>

@@ -357,7 +357,7 @@ final class JoinState(
     seen.updateAndGet(t => if (t.used > 0) t else t.copy(used = System.currentTimeMillis()))
 
   def expression(column: String): String = current match {
-    case None => "true"
+    case None => if (isDisabled) "true" else FilterRef.NotKnownYet
     case Some(f) if isTuple && showValues => TupleText.expression(f, column)
     case Some(f) => f.shown(column, showValues)
   }
