@@ -18,10 +18,10 @@ class GeneratedTextSuite extends AnyFunSuite {
     val (from, to) =
       if (!file.endsWith(".md")) (0, before.length)
       else {
-        val start = before.indexOf(s"<!-- $name -->\n")
-        assert(start >= 0, s"$file has no line <!-- $name -->")
-        val from = start + s"<!-- $name -->\n".length
-        (from, before.indexOf("<!-- end -->\n", from))
+        val from = before.indexOf(s"<!-- $name -->\n") + s"<!-- $name -->\n".length
+        val to = before.indexOf("<!-- end -->\n", from)
+        assert(before.contains(s"<!-- $name -->\n") && to > 0, s"$file has no lines <!-- $name --> and <!-- end -->")
+        (from, to)
       }
     val after = before.patch(from, lines.mkString("", "\n", "\n"), to - from)
     if (sys.env.contains("WRITE_TEXTS")) Files.writeString(path, after)
@@ -50,9 +50,15 @@ class GeneratedTextSuite extends AnyFunSuite {
     made.copy(text = text.replaceFirst("Exception(?= while |\\))", "<error>"))
   }
 
-  reasons.groupBy(_.code.takeWhile(_ != '.')).toSeq.sortBy(_._1).foreach { case (group, listed) =>
+  private val byTable = reasons.groupBy(_.code.takeWhile(_ != '.'))
+  byTable.toSeq.sortBy(_._1).foreach { case (name, listed) =>
     val rows = listed.map(r => Seq(s"`${r.text}`", linked(r.advice), s"`${r.code}`"))
-    has("docs/troubleshooting.md", s"reasons: $group", table(Seq("reason", "what to do", "code"), rows))
+    has("docs/troubleshooting.md", s"reasons: $name", table(Seq("reason", "what to do", "code"), rows))
+  }
+
+  test("the page has no other tables of reasons") {
+    val page = Files.readString(root.resolve("docs/troubleshooting.md"))
+    assert("<!-- reasons: (.*) -->".r.findAllMatchIn(page).map(_.group(1)).toSet == byTable.keySet)
   }
 
   private def linked(advice: String): String = advice.replaceAll("[\\w-]+\\.md", "[$0]($0)")
