@@ -77,6 +77,7 @@ PASSES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("k",),
     ),
     "two_columns": ("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j AND p.g = b.h", ("k",)),
+    "two_columns_null_safe": ("SELECT p.id, b.n FROM p JOIN b ON p.k <=> b.j AND p.g <=> b.h", ("k",)),
     "residual_condition": ("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j AND p.id > b.n * 80", ("k",)),
     "using": ("SELECT id FROM p JOIN (SELECT j AS k FROM b) USING (k)", ("k",)),
     "two_filters_on_one_column": (

@@ -12,8 +12,6 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   *   target false positive rate, between 0 and 1
   * @param maxFilterBytes
   *   a larger encoded filter is reduced; also the memory of all collecting partitions together
-  * @param tupleShare
-  *   no filter of tuples is made if they are a greater share of the possible combinations of their keys
   * @param maxSentBytes
   *   bytes that all partitions together may send
   */
@@ -22,7 +20,6 @@ final case class KeyLimits(
     inMaxValues: Int,
     bloomFpp: Double,
     maxFilterBytes: Long,
-    tupleShare: Double = 0.6,
     maxSentBytes: Long = Long.MaxValue
 ) {
 

@@ -134,7 +134,6 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
       case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
-        other.getTagValue(DynamicFilterRule.RejectedTupleTag).foreach(report.reject)
         other.getTagValue(UserPlanner.RowsOnlyTag).toSeq.flatten.foreach { rows =>
           noteUser(report, rows.ref, rows.column, Some(rows.reason))
         }

@@ -100,10 +100,10 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       val table = Seq(
         q.executionId,
         s.scanId,
-        s.tableName,
+        s.table.name,
         s.filterIds.map(_.toString),
-        s.filesTotal,
-        r.filesPruned(s.filesTotal, cameToEnd)
+        s.table.files,
+        r.files.counts.pruned(s.table.files, cameToEnd)
       )
       val how = Seq(
         r(LateMaterialized),
@@ -116,8 +116,8 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
         ),
         r.reasons.toMap
       )
-      val unopened = r.filesUnopened(s.filesTotal, cameToEnd)
-      Row.fromSeq(table ++ totals(r) ++ how ++ Seq(unopened, r(BytesReadAgain), s.format))
+      val unopened = r.files.counts.unopened(s.table.files, cameToEnd)
+      Row.fromSeq(table ++ totals(r) ++ how ++ Seq(unopened, r(BytesReadAgain), s.table.format))
     }
 
   /** The columns from row_groups_total to bytes_read. */
@@ -147,7 +147,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     for {
       exchange <- DriverExchange.current.toSeq
       (executor, text) <- exchange.live()
-      count <- LiveCounts.read(text)
+      count <- LiveCounts.decode(text)
     } yield executor -> count
 
   def live: Seq[Row] = {

@@ -95,7 +95,6 @@ object Reasons {
   private val tableKey = "use a column of a table as the key"
   def NoExchange(operator: String) = Reason("join.noExchange", s"the build side has no exchange of its own ($operator)", tableKey)
   def KeyComputed(expression: String) = Reason("join.computed", s"the build key is computed above the build side's exchange: $expression", tableKey)
-  val KeysOfBothSides = Reason("join.bothSides", "the build keys come from both sides of a join", tableKey)
   val KeyOfJoin = Reason("join.madeByJoin", "the build key is made by a join", tableKey)
   val KeyHasSubquery = Reason("join.subquery", "the build key has a subquery in it", tableKey)
   private val toTable = "write the build side to a table"
@@ -120,17 +119,6 @@ object Reasons {
   val TooLate = Reason("join.late", "not sent to running scans: it was complete after every scan that it is for had ended", "raise `join.waitTimeout`, which holds the scan back")
   def TooManyBytes(bytes: Int, executors: Int, most: Long) = Reason("join.bytes", s"not sent to running scans: $bytes bytes to $executors executors are more than $most; they get its range", "nothing: scans that start later have the whole filter")
   val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or write: an RDD of a DataFrame (`df.rdd`, `toLocalIterator`) has no execution")
-
-  // Tuples of keys.
-  private val singles = "nothing: the filters of single columns are in force"
-  val PartitionColumns = Reason("tuples.partitionColumns", "all keys are partition columns", singles)
-  def NotByColumn(name: String) = Reason("tuples.notByColumn", s"the scan is not filtered by $name alone", singles)
-  val NotByEach = Reason("tuples.notByEach", "the scan is not filtered by each of the keys alone", singles)
-  def NoFewer(tuples: Long, combinations: String) = Reason("tuples.noFewer", s"the keys of each column alone leave out as much: the $tuples tuples are most of the $combinations combinations", singles)
-  val TuplesPass = Reason("tuples.pass", "a filter of tuples let most rows pass and was given up", singles)
-  val InBatchesOnly = Reason("tuples.batches", "tuples of keys are tested in batches only", singles)
-  def ManyTuples(n: Int) = Reason("tuples.many", s"the build side has more than $n tuples of keys", singles)
-  def ManyTuplesInPartition(n: Long) = Reason("tuples.manyInPartition", s"a partition of the build side has more than $n tuples of keys", singles)
 
   // Filters that are less than they could be.
   private val maxRows = "raise `join.maxBuildRows`"

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.dynamicfilters.filter.{FilterCodec, TupleText, ValueFilter}
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
@@ -65,15 +65,12 @@ final case class FilterText(form: String, expression: String, hasValues: Boolean
 
 object FilterText {
 
-  /** @param keys
-    *   of how many keys' tuples the filter is; there may be more columns, as a union has for each of its branches
+  /** @param columns
+    *   names of the filtered columns; a union has one for each of its branches
     */
-  def forFilter(filter: ValueFilter, columns: Seq[String], keys: Int = 1): FilterText = filter match {
+  def forFilter(filter: ValueFilter, columns: Seq[String]): FilterText = filter match {
     case ValueFilter.All => FilterText(filter.form, "true", hasValues = false)
     case ValueFilter.Nothing => FilterText(filter.form, "false", hasValues = false)
-    case _ if keys > 1 =>
-      val tuple = TupleText.columns(columns.take(keys))
-      FilterText(TupleText.form(filter), TupleText.expression(filter, tuple), hasValues = true)
     case _ => FilterText(filter.form, filter.expression(columns.headOption.getOrElse("")), hasValues = true)
   }
 }
@@ -99,14 +96,14 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
       FilterView(
         state.filterId,
         Producer.join,
-        state.columnNames,
+        state.record.columnNames,
         s,
         reason,
         generation,
-        FilterText.forFilter(f, state.columnNames, state.keys),
+        FilterText.forFilter(f, state.record.columnNames),
         bytes,
-        state.waitedMillis,
-        state.readyMillis,
+        state.record.waitedMillis,
+        state.record.readyMillis,
         state.times
       )
     // Called on the thread of Spark's listeners.
@@ -122,7 +119,7 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
         val now = if (running) FilterState.building else FilterState.registered
         shown(now, reason, 0, ValueFilter.All, 0)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
-        shown(FilterState.ready, reduced.orElse(state.sending), 1, f, bytes)
+        shown(FilterState.ready, reduced.orElse(state.record.withheld), 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, Some(reason), 0, ValueFilter.All, 0)
     }
   }

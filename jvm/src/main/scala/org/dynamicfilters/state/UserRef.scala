@@ -24,7 +24,7 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
   override protected def inForce(column: String): String = {
     val state = lastRun
     if (state == null) FilterRef.NotKnownYet
-    else state.newest.filter.shown(column, state.showValues)
+    else state.newest.filter.shown(column, state.showsValues)
   }
 
   override def equals(other: Any): Boolean = other match {
