@@ -31,6 +31,8 @@ FILTER_COLUMNS = {
     "size_bytes": "bigint",
     "wait_ms": "bigint",
     "ready_ms": "bigint",
+    "reason_code": "string",
+    "advice": "string",
 }
 SCAN_COLUMNS = {
     "query_id": "bigint",
@@ -194,7 +196,9 @@ def test_rejected_filters_are_reported(spark: SparkSession, t: str) -> None:
     (row,) = analysis.filters
     assert row["state"] == "disabled"
     assert row["generation"] == 0
+    assert row["reason_code"] == "path.computed"
     assert row["reason"] in str(analysis)
+    assert row["advice"] in str(analysis)
 
 
 def test_reasons_hide_the_values_of_expressions(spark: SparkSession, t: str) -> None:

@@ -40,6 +40,7 @@ def render(report: QueryReport, seconds: float) -> str:
     if report.filters:
         parts.append(table(words.FILTER_COLUMNS, words.filter_rows(report.filters)))
     lines = _timeline.text(report.filters, report.times, report.duration_ms) + words.times(report.filters)
+    lines += words.advice(report.filters)
     if lines:
         parts.append(f"<pre>{escape(chr(10).join(lines))}</pre>")
     parts.append(f"<details><summary>plan</summary><pre>{escape(report.plan)}</pre></details>")

@@ -96,6 +96,12 @@ def test_summary_of_bytes_and_of_several_scans() -> None:
     assert _analysis([FILTER], [nothing]).summary() == "1 filter in force"
 
 
+def test_advice() -> None:
+    reasons = (("a", "do b"), ("a", "do b"), ("c", "nothing: d"))
+    text = str(_analysis([REJECTED | {"reason": r, "advice": a} for r, a in reasons], []))
+    assert text.endswith("\n\na\n    do b")
+
+
 def test_times() -> None:
     late = FILTER | {"ready_ms": 1_500, "wait_ms": 20}
     text = str(_analysis([late], [SCAN]))

@@ -24,6 +24,7 @@ import org.dynamicfilters.operators.{
   TopKTapExec
 }
 import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
+import org.dynamicfilters.reasons.Reason
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
@@ -150,7 +151,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
     }
   }
 
-  private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[String]): Unit = {
+  private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[Reason]): Unit = {
     val state = UserState.of(report.executionId, ref)
     state.addColumn(column)
     reason.foreach(state.addReason)

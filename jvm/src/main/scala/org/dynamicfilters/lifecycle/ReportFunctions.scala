@@ -45,7 +45,8 @@ object ReportFunctions {
 
   private val FilterColumns = StructType.fromDDL(
     "query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state STRING, " +
-      "reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT"
+      "reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT, " +
+      "reason_code STRING, advice STRING"
   )
 
   private val ScanColumns = StructType.fromDDL(

@@ -70,7 +70,8 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   private def filterRows(q: QueryReport): Seq[Row] =
     filtersOf(q).map(f => filterRow(q, f)) ++ q.synchronized(q.rejected.toVector).map { r =>
-      Row(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
+      val known = Seq(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason.text)
+      Row.fromSeq(known ++ Seq(0L, "true", 0L, 0L, null, r.reason.code, r.reason.advice))
     }
 
   private def filterRow(q: QueryReport, record: FilterRecord): Row = {
@@ -83,12 +84,14 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       f.columns,
       f.filter.form,
       f.state.toString,
-      f.reason,
+      f.reason.map(_.text).orNull,
       f.generation,
       if (shows || !f.filter.hasValues) f.filter.expression else ValueFilter.Hidden,
       f.bytes,
       f.waitMillis,
-      f.readyMillis.orNull
+      f.readyMillis.orNull,
+      f.reason.map(_.code).orNull,
+      f.reason.map(_.advice).orNull
     )
   }
 

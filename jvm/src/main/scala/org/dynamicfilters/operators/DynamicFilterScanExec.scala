@@ -10,6 +10,7 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TaskFilters}
@@ -174,7 +175,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         report.addUnopened(s.file, s.rowGroups, s.bytes, spec.isNarrowed)
         pruner.recordSkippedFile(report, s.bounds)
       }
-      if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
+      if (choice.changed > 0) report.addReason(Reasons.FileChanged, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(
         "filesPruned" -> SplitsUnopened,

@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by
@@ -151,7 +152,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         failed = true
         task.overlookAll()
         report.add(Fallbacks, 1)
-        report.addReason(s"${e.getClass.getSimpleName} while filtering a row group")
+        report.addReason(Reasons.Failed(e, "filtering a row group"))
         logWarning(s"Dynamic filters: reading ${file.urlEncodedPath} without filters from here on", e)
         null
     }
@@ -271,7 +272,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       // Without a lookup nothing was decided.
       val decided = if (answer.isDefined) group.rowCount else 0L
       if (tracker.add(Tested(decided, if (answer.contains(true)) group.rowCount else 0, Cost(spent, saved, 0))))
-        report.addReason("dictionaries or bloom filters left out no row groups: they are seldom looked into")
+        report.addReason(Reasons.SeldomLookedUp)
       answer.contains(false)
     }
   }
@@ -288,8 +289,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       late.close()
     } catch {
       // Another thread of the task may still be reading, for example to feed a script.
-      case OwnFailure(e) => report.addReason(s"${e.getClass.getSimpleName} while a file was closed")
+      case OwnFailure(e) => report.addReason(Reasons.Failed(e, "a file was closed"))
     } finally
       try learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
-      catch { case NonFatal(e) => report.addReason(s"${e.getClass.getSimpleName} while learning statistics") }
+      catch { case NonFatal(e) => report.addReason(Reasons.Failed(e, "learning statistics")) }
 }

@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.dynamicfilters.filter.{Selection, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 
 /** Reads a few columns of row groups and finds the rows that have to be read in full. Used by [[LateMaterialization]].
   *
@@ -114,10 +115,7 @@ final class FirstPass(
 
   def reportFailures(report: ScanReport): Unit =
     if (failures > 0)
-      report.addReason(
-        s"a predicate failed on rows in the first pass (${lastFailure.getClass.getSimpleName})",
-        failures
-      )
+      report.addReason(Reasons.PredicateFailed(lastFailure), failures)
 
   override def close(): Unit = {
     // The task may end while another thread of it is reading, for example to feed a script.

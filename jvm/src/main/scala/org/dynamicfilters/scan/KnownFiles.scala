@@ -6,6 +6,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.ColumnBounds
+import org.dynamicfilters.reasons.Reasons
 
 /** What one task knows of the files of its scan before it opens them: what its table says, and what earlier queries learned.
   *
@@ -37,7 +38,7 @@ private[scan] final class KnownFiles(spec: ScanSpec, report: ScanReport, checks:
 
   /** The file is another one than was listed. */
   def forget(file: PartitionedFile): Unit =
-    if (learned.remove(split(file)).isDefined) report.addReason(FileChecks.Changed)
+    if (learned.remove(split(file)).isDefined) report.addReason(Reasons.FileChanged)
 
   def hasLearned(file: PartitionedFile): Boolean = learned.contains(split(file))
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Is
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepTracker, Tested, TopKSpec}
 
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
@@ -123,7 +124,7 @@ final class LateMaterialization(
     // A pass before the first bound of a TopK does not predict the cost of the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
       choice.tracker.leaves(bytes)
-      if (choice.tracker.add(Tested(candidates, passed, Cost.none))) report.addReason(Disabled)
+      if (choice.tracker.add(Tested(candidates, passed, Cost.none))) report.addReason(Reasons.ReadAtOnce)
     }
     if (found.isEmpty) {
       record(candidates, 1)
@@ -223,7 +224,7 @@ final class LateMaterialization(
         FirstPass.Stop(aboveAll = if (best.isEmpty) ReadAllShare else 1)
       )
         .getOrElse {
-          report.addReason("most of a row group's first rows pass the query's predicates: they are asked once")
+          report.addReason(Reasons.AskedOnce)
           rows.getOrElse(RowRanges.all(group.rowCount))
         }
 
@@ -294,9 +295,6 @@ final class LateMaterialization(
 }
 
 private[scan] object LateMaterialization {
-
-  /** The reason in reports. */
-  val Disabled = "late materialization gave up"
 
   /** @param complete
     *   whether `rows` has all passing rows. If not, `best` is full and the other rows are not better than its worst

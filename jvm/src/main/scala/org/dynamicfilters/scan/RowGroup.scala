@@ -2,6 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.StepTracker
 
 /** A row group of a split.
@@ -75,10 +76,10 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
   def recordCost(): Unit = {
     val nanos = System.nanoTime() - since
     if (isComparable && task.comparesTimes) {
-      if (firstPass.exists(_.took(group.leftCount, nanos))) task.report.addReason(LateMaterialization.Disabled)
+      if (firstPass.exists(_.took(group.leftCount, nanos))) task.report.addReason(Reasons.ReadAtOnce)
       // Tests do not change what is read, so processor time is compared: it is more exact on a busy machine.
       if ((thread eq Thread.currentThread) && tests.exists(_.took(group.leftCount, ThreadTime.nanos - processorSince)))
-        task.report.addReason(RowTests.Disabled)
+        task.report.addReason(Reasons.RowsNotTested)
     }
     task.tookRowGroup(nanos)
   }

@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 
 /** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
@@ -168,7 +169,7 @@ final class TaskScan(
     counting.forEach(_())
     fixed.foreach { f =>
       f.finish()
-      if (f.gaveUp) report.addReason(RowTests.Disabled)
+      if (f.gaveUp) report.addReason(Reasons.RowsNotTested)
     }
     report.effects.recordTests(rowTests.counts)
     finish(report)

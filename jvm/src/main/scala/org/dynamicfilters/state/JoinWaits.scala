@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.reasons.Reasons
 
 /** A scan's wait for a filter.
   *
@@ -129,7 +130,7 @@ object JoinWaits extends Logging {
     /** The execution ended: ends all waits. */
     override def close(): Unit = {
       ended = true
-      waiting.values.asScala.foreach(_.state.disable("the query ended"))
+      waiting.values.asScala.foreach(_.state.disable(Reasons.QueryEnded))
     }
   }
 

@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.{FilterCodec, KeyLimits, KeyPartial}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** The keys that the partitions of one build side report, and the filter that is built from them. Keeps the phase.
   *
@@ -52,9 +53,9 @@ private[state] final class KeyReports(filterId: Long, nullsMatch: Boolean, limit
   }
 
   /** Disables the filter, unless all keys are there. */
-  def disable(reason: String): Unit = {
+  def disable(reason: Reason): Unit = {
     val now = current.updateAndGet {
-      case Building(_, Reports.Missing) => Disabled(JoinState.Incomplete)
+      case Building(_, Reports.Missing) => Disabled(Reasons.Incomplete)
       case other => if (other.hasAllKeys || other.isDone) other else Disabled(reason)
     }
     if (now.isDisabled) partials.clear()
@@ -100,7 +101,7 @@ private[state] final class KeyReports(filterId: Long, nullsMatch: Boolean, limit
     } catch {
       case NonFatal(e) =>
         logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
-        Disabled(s"${e.getClass.getSimpleName} while building the filter")
+        Disabled(Reasons.Failed(e, "building the filter"))
     }
 }
 
