@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-_EVENT = re.compile(rb'\{"Event":"(?:[\w.$]+\.)?(\w+)"')
+_EVENT = re.compile(rb'\{"Event":"(?:[\w.$]+\.)?(?:SparkListener)?(\w+)"')
 _USED = re.compile(
-    "SparkListener(LogStart|EnvironmentUpdate|Application(Start|End)|JobStart|StageCompleted"
-    "|SQLExecution(Start|End)|DriverAccumUpdates)"
+    "(LogStart|EnvironmentUpdate|Application(Start|End)|JobStart|StageCompleted|SQLExecution(Start|End)"
+    "|DriverAccumUpdates)"
 )
-# Operators of the plan that stand around others.
 _WRAPPERS = (
     r"AdaptiveSparkPlan|(AQE|Custom)Shuffle(Read|Reader)|\w*QueryStage|ColumnarToRow|InputAdapter"
     r"|Reused(Exchange|Subquery)|WholeStageCodegen"
@@ -131,8 +130,14 @@ class Execution:
     stage_ms: Counter[int] = field(default_factory=Counter)
 
     def root(self) -> Node:
-        """The plan, with the values of its metrics."""
-        return self._node(self.plan)
+        """The plan, with the values of its metrics. A reused exchange stands for the one that ran."""
+        root = self._node(self.plan)
+        ran = {_plan_id(node): node for node in root.walk() if node.name != "ReusedExchange"}
+        for node in list(root.walk()):
+            for i, child in enumerate(node.inputs):
+                if child.name == "ReusedExchange":
+                    node.inputs[i] = ran.get(_plan_id(child), child)
+        return root
 
     def _node(self, info: dict[str, Any]) -> Node:
         name, children = re.sub(r" \(\d+\)$", "", info["nodeName"].strip()), info["children"]
@@ -220,8 +225,7 @@ class _Reader:
         self._running: dict[int, Execution] = {}
         self._newest: dict[int, bytes] = {}  # by execution, the event with its newest plan
         self._owner: dict[int, int] = {}  # by stage, its execution
-        self._finished = False
-        self._bad = 0
+        self._finished, self._bad = False, 0
 
     def take(self, line: bytes) -> Execution | None:
         """Uses one line of the log; returns the execution that ended with it."""
@@ -232,14 +236,14 @@ class _Reader:
         self.app.events += 1
         name = found[1].decode()
         try:
-            if name == "SparkListenerTaskEnd":
+            if name == "TaskEnd":
                 self._task(line)
-            elif name == "SparkListenerSQLAdaptiveExecutionUpdate":
+            elif name == "SQLAdaptiveExecutionUpdate":
                 # Only the newest plan is parsed, when the execution ends.
                 if number := _EXECUTION_ID.search(line):
                     self._newest[int(number[1])] = line
             elif _USED.fullmatch(name):
-                return self._use(name.removeprefix("SparkListener"), json.loads(line))
+                return self._use(name, json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self._bad += 1
         return None
@@ -311,6 +315,11 @@ class _Reader:
             if newest is not None:
                 execution.plan = json.loads(newest)["sparkPlanInfo"]
         return execution
+
+
+def _plan_id(node: Node) -> str | None:
+    found = re.search(r"\[plan_id=(\d+)\]", node.text)
+    return found[1] if found else None
 
 
 def _lines(file: Path) -> Iterator[bytes]:

@@ -39,7 +39,13 @@ _FILTERED = (
 )
 #: By side, the joins that let a filter from above pass into it.
 _PASSED = ({"Inner", "LeftSemi", "LeftOuter", "LeftAnti", "ExistenceJoin"}, {"Inner", "RightOuter"})
-_FULL = {"parquet", "delta", "iceberg", "cache"}  # formats of which data is skipped, not only rows dropped
+_FULL = {
+    "parquet",
+    "delta",
+    "iceberg",
+    "cache",
+    "orc",
+}  # formats of which data is skipped, not only rows dropped
 _MANY_ROWS = (
     100_000  # rows of a build side without conditions above which it makes no filter; also `topk.maxLimit`
 )
@@ -112,8 +118,7 @@ class Query:
     @property
     def gains(self) -> bool:
         """Whether the query is expected to gain."""
-        low, high = self.spared
-        return low + WEIGHT * (high - low) >= THRESHOLD
+        return (1 - WEIGHT) * self.spared[0] + WEIGHT * self.spared[1] >= THRESHOLD
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -136,7 +141,7 @@ class _Judge:
         nodes = {node.ids or frozenset({-id(node)}): node for node in self._root.walk()}
         self._nodes = list(nodes.values())  # those of a reused exchange once
         named = Counter(node.ids for node in self._root.walk())
-        self._shared = {ids for ids, count in named.items() if count > 1}
+        self._shared = {ids for ids, count in named.items() if ids and count > 1}
         self._read: Counter[int] = Counter()  # by stage, the rows that it read from exchanges
         for node in self._nodes:
             for stage in node.ran.get("records read", ()):
@@ -151,6 +156,10 @@ class _Judge:
             lists = _lists(node.text)
             if re.fullmatch(_JOINS, node.name) and len(lists) > 1 and len(node.inputs) == 2:
                 self._join(node)
+            elif node.name == "BroadcastNestedLoopJoin":
+                self._query.reasons.append("the join has no equal keys")
+            elif re.fullmatch(r"\w+Join\w*", node.name) and not re.fullmatch(_JOINS, node.name):
+                self._query.reasons.append(f"the operator {node.name} is not known")
             elif node.name == "TakeOrderedAndProject" and lists and lists[0]:
                 limit = re.search(r"limit=(\d+)", node.text)
                 self._bounded(node, lists[0][0], int(limit[1]) if limit else 0, "TopK by")
@@ -186,13 +195,17 @@ class _Judge:
                 refused = refused or "the build side is not expected to be smaller"
             elif built > max(_MANY_ROWS, _UNSELECTIVE * max((n.rows for n in build.scans()), default=0)):
                 reason = "the build side is not expected to be selective, and to have more than"
-                refused = f"{reason} {_MANY_ROWS} rows"
+                refused = refused or f"{reason} {_MANY_ROWS} rows"
             else:
                 sure = kind in ("Inner", "LeftSemi") or (kind, side) == ("RightOuter", 0)
                 kept = (join.rows * narrowed if sure else built) / max(1, probe.rows)
-                for key in _lists(join.text)[side] if kept < _USELESS else ():
-                    text = f"{self._merge}{label} by {_plain(key)}"
-                    self._reach(probe, key, Filter(text, join.ids, kept, kept, sure, (_probes(join, side),)))
+                text, work = f"{self._merge}{label} by", (_probes(join, side),)
+                made = Filter(text, join.ids, min(1.0, kept), min(1.0, kept), sure, work)
+                if kept < _USELESS:
+                    reached = [self._reach(probe, key, made) for key in _lists(join.text)[side]]
+                    # What the keys exclude together, one of them alone may let pass.
+                    for scan in set.union(*reached) - set.intersection(*reached):
+                        self._found[scan][-1].sure = False
                 return
         if refused:
             self._query.reasons.append(refused)
@@ -204,31 +217,33 @@ class _Judge:
         """A bound on one column: of rows in random order some `limit * ln(rows / limit)` pass it."""
         key, rows = _ORDER.split(order)[0], node.inputs[0].rows
         if limit > _MANY_ROWS:
-            setting = f"spark.dynamicFilters.topk.maxLimit={_MANY_ROWS}"
-            self._query.reasons.append(f"the limit {limit} is above {setting}")
+            reason = f"the limit {limit} is above spark.dynamicFilters.topk.maxLimit={_MANY_ROWS}"
+            self._query.reasons.append(reason)
         elif rows > limit > 0:
             kept = min(1.0, limit * (1 + math.log(rows / limit)) / rows)
-            maker, text = frozenset({-id(node)}), f"{label} {_plain(key)}"
-            self._reach(
-                node.inputs[0], key, Filter(text, maker, kept, limit / rows, True, (rows,), late=True)
-            )
+            made = Filter(label, frozenset({-id(node)}), kept, limit / rows, True, (rows,), late=True)
+            self._reach(node.inputs[0], key, made)
 
-    def _reach(self, node: Node, key: str, made: Filter) -> None:
-        column, why = _column(key), self._query.reasons
+    def _reach(self, node: Node, key: str, made: Filter) -> set[frozenset[int]]:
+        """Adds a filter to the scans that have the key; returns these."""
+        column, why, reached = _column(key), self._query.reasons, set()
         if column is None:
             why.append(f"the {'sort' if made.late else 'join'} key is computed: {_plain(key)}")
-            return
+            return reached
         for scan, arrived in self._down(node, column, made):
             rows_only = f"{scan.table} can be filtered by rows only"
             found = self._found.get(scan.ids, [])
             if self._rewritten and scan.format == "iceberg":
                 why.append("what is read of the table is written again")
-            elif scan.format not in _FULL and made.late:
+            elif made.late and (scan.format not in _FULL or scan.format == "orc"):
                 why.append(f"{rows_only}, which is of no use to a TopK, min or max")
             elif scan.format not in _FULL and not arrived.above:
                 why.append(f"{rows_only}, and the join in the same stage does that")
-            elif all(f.maker != made.maker for f in found):
-                self._found[scan.ids] = [*found, arrived]
+            else:
+                reached.add(scan.ids)
+                if all(f.maker != made.maker for f in found):
+                    self._found[scan.ids] = [*found, replace(arrived, label=f"{made.label} {_plain(key)}")]
+        return reached
 
     def _down(self, node: Node, column: int, made: Filter) -> Iterator[tuple[Node, Filter]]:
         """The scans that a filter on a column reaches, by the rules of docs/operators.md."""
@@ -290,11 +305,11 @@ class _Judge:
             position = next((i for i, c in enumerate(_columns(below[0])) if _column(c) == column), None)
             yield from self._down(below[0], column, made)
             for child in below[1:] if position is not None else ():
-                if (
-                    position < len(_columns(child))
-                    and (same := _column(_columns(child)[position])) is not None
-                ):
-                    yield from self._down(child, same, made)
+                for same in [_column(c) for c in _columns(child)[position:][:1]]:
+                    if same is not None:
+                        yield from self._down(child, same, made)
+        elif name == "Filter" and made.late and re.fullmatch(_AGGREGATES, below[0].name):
+            why.append(_LATE)  # HAVING may drop a group that was counted
         elif re.fullmatch(_PASSES, name):
             yield from self._down(below[0], column, made)
         else:

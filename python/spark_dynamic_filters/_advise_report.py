@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _analysis_text, _html_table
-from ._advise_log import Application, Unreadable, find, read
+from ._advise_log import Application, Execution, Unreadable, find, read
 from ._advise_plan import Query, judge
 from ._analysis_html import STYLE
 from ._errors import shown, unsupported_spark
@@ -25,15 +25,16 @@ class Advice:
     """What is said of one application.
 
     Attributes:
-        queries: those that ended, the ones that would gain most first.
+        queries: those that ended and had tasks, the ones that would gain most first.
         in_the_way: what would keep filters off the whole application.
     """
 
     def __init__(self, app: Application, queries: list[Query]) -> None:
         self.app = app
+        queries = [q for q in queries if q.task_ms]
         self.queries = sorted(queries, key=lambda q: (not q.gains, -q.spared[1] * q.task_ms))
         properties = app.properties
-        self.in_the_way = [reason] if (reason := unsupported_spark(app.spark)) else []
+        self.in_the_way = [reason] if app.spark and (reason := unsupported_spark(app.spark)) else []
         if properties.get("spark.sql.parquet.enableVectorizedReader") == "false":
             self.in_the_way.append("the reader is not Spark's vectorized one")
         if properties.get("spark.sql.files.ignoreCorruptFiles") == "true":
@@ -109,13 +110,10 @@ def main(paths: Sequence[str], to_json: str | None, to_html: str | None) -> int:
             skipped.append((given, str(error)))
             continue
         for log in logs:
-            queries: list[Query] = []
             try:
-                app = read(log, lambda e, found=queries: found.append(judge(e)), _progress)  # type: ignore[misc]
+                advices.append(_advice(log))
             except (Unreadable, OSError) as error:
                 skipped.append((str(log), str(error)))
-            else:
-                advices.append(Advice(app, queries))
     _progress(None)
     print("\n\n".join(_text(advice) for advice in advices))
     for path, reason in skipped:
@@ -128,6 +126,22 @@ def main(paths: Sequence[str], to_json: str | None, to_html: str | None) -> int:
                 print(f"{target} cannot be written: {error.strerror}", file=sys.stderr)
                 return 1
     return 0 if advices else 1
+
+
+def _advice(log: Path) -> Advice:
+    queries: list[Query] = []
+    unknown: list[int] = []
+
+    def ended(execution: Execution) -> None:
+        try:
+            queries.append(judge(execution))
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+            unknown.append(execution.id)
+
+    app = read(log, ended, _progress)
+    if unknown:
+        app.problems.append(f"queries whose plan is not as Spark writes it: {len(unknown):,}")
+    return Advice(app, queries)
 
 
 def _progress(events: int | None) -> None:
