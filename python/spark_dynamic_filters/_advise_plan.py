@@ -67,7 +67,7 @@ class Filter:
         sure: whether `kept` follows from metrics; else it is a guess.
         work: rows that came to each join or exchange on the way, in the scan's stage.
         late: whether it is a bound, which is not known before the operator has seen rows.
-        above: by stage that reads an exchange on the way, the exchange's share of the rows that it reads.
+        above: by stage that reads an exchange on the way, the share of the stage's rows that come from there.
     """
 
     label: str
@@ -292,7 +292,8 @@ class _Judge:
                 why.append(_LATE if made.late else _SHARED)
             else:
                 rows, read = node.values.get("records read", 0), node.ran.get("records read", ())
-                above = {stage: rows / max(1, self._read[stage]) for stage in read}
+                joined = sum(made.work[:-1])  # rows of joins between: they have a row of either side
+                above = {stage: (rows + joined) / max(1, self._read[stage] + joined) for stage in read}
                 work = made.work if name == "Sort" else (node.rows,)
                 yield from self._down(below[0], column, replace(made, above=made.above | above, work=work))
         elif name in ("Window", "WindowGroupLimit"):
