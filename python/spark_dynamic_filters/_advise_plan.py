@@ -39,16 +39,10 @@ _FILTERED = (
 )
 #: By side, the joins that let a filter from above pass into it.
 _PASSED = ({"Inner", "LeftSemi", "LeftOuter", "LeftAnti", "ExistenceJoin"}, {"Inner", "RightOuter"})
-_FULL = {
-    "parquet",
-    "delta",
-    "iceberg",
-    "cache",
-    "orc",
-}  # formats of which data is skipped, not only rows dropped
-_MANY_ROWS = (
-    100_000  # rows of a build side without conditions above which it makes no filter; also `topk.maxLimit`
-)
+#: Formats of which data is skipped, not only rows dropped.
+_FULL = {"parquet", "delta", "iceberg", "cache", "orc"}
+#: Rows of a build side without conditions above which it makes no filter. `topk.maxLimit` has the same value.
+_MANY_ROWS = 100_000
 _UNSELECTIVE = 0.9  # share of its rows above which a build side counts as without conditions
 _USELESS = 0.98  # share of rows that pass above which a filter is left out here
 _PAGE = 20_000  # rows of a Parquet page, as most writers cut them
@@ -96,24 +90,21 @@ class Scan:
 
 @dataclass
 class Query:
-    """What filters could do for one query.
-
-    Attributes:
-        reasons: why other filters are not possible.
-    """
+    """What filters could do for one query, and why others are not possible."""
 
     id: int
     description: str
     seconds: float
     task_ms: int
+    low_ms: float = 0
+    high_ms: float = 0
     scans: list[Scan] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
     @property
     def spared(self) -> tuple[float, float]:
         """Share of task time that filters spare at least (rows in random order) and at most (clustered)."""
-        low, high = sum(s.low_ms for s in self.scans), sum(s.high_ms for s in self.scans)
-        return min(1.0, low / max(1, self.task_ms)), min(1.0, high / max(1, self.task_ms))
+        return self.low_ms / max(1, self.task_ms), self.high_ms / max(1, self.task_ms)
 
     @property
     def gains(self) -> bool:
@@ -127,8 +118,8 @@ class Query:
 
 def judge(execution: Execution) -> Query:
     """Finds the filters that the plugin would make, and weighs them by the metrics of the run."""
-    seconds, task_ms = (execution.end - execution.start) / 1000, sum(execution.stage_ms.values())
-    query = Query(execution.id, execution.description, seconds, task_ms)
+    seconds = (execution.end - execution.start) / 1000
+    query = Query(execution.id, execution.description, seconds, sum(execution.stage_ms.values()))
     _Judge(execution, query).run()
     return query
 
@@ -142,6 +133,7 @@ class _Judge:
         self._nodes = list(nodes.values())  # those of a reused exchange once
         named = Counter(node.ids for node in self._root.walk())
         self._shared = {ids for ids, count in named.items() if ids and count > 1}
+        self._spared: tuple[dict[int, float], ...] = ({}, {})  # by stage, at least and at most
         self._read: Counter[int] = Counter()  # by stage, the rows that it read from exchanges
         for node in self._nodes:
             for stage in node.ran.get("records read", ()):
@@ -173,6 +165,8 @@ class _Judge:
                 if functions and all(name in ("min", "max") for name, _ in functions):
                     self._bounded(node, functions[0][1], 1, f"{functions[0][0]} of")
         self._query.scans = [self._weigh(scan) for scan in self._nodes if scan.ids in self._found]
+        times, query = self._execution.stage_ms, self._query
+        query.low_ms, query.high_ms = (sum(min(ms, times[s]) for s, ms in c.items()) for c in self._spared)
         self._query.scans.sort(key=lambda scan: -scan.high_ms)
         self._query.reasons = list(dict.fromkeys(self._query.reasons))
 
@@ -321,7 +315,7 @@ class _Judge:
         """What a scan could be spared at least and at most."""
         times, filters = self._execution.stage_ms, self._found[scan.ids]
         sure, full = [f for f in filters if f.sure], scan.format in _FULL
-        task = sum(times[stage] for stage in scan.stages)
+        task = sum(times[stage] for stage in scan.stages) or 1
         readers = sum(n.reader_ms for n in self._nodes if n.is_scan and n.stages & scan.stages)
         own = task * scan.reader_ms / readers if readers > scan.reader_ms else task
         reader = min(own, scan.reader_ms)
@@ -334,13 +328,18 @@ class _Judge:
         work = max((f.work for f in sure), key=sum, default=())
         left = scan.rows * (1 + len(work) * math.prod(f.kept for f in sure))
         low += (own - reader) * max(0.0, 1 - left / max(1, sum(work)))
+        spared = {s: (min(low, high) * times[s] / task, high * times[s] / task) for s in scan.stages}
         for stage in {stage for f in filters for stage in f.above}:
             over = [f for f in filters if stage in f.above]
             share = max(f.above[stage] for f in over) * times[stage]
-            high += (1 - math.prod(f.kept for f in over)) * share
-            low += (1 - math.prod(f.kept for f in over if f.sure)) * share
+            most, least = math.prod(f.kept for f in over), math.prod(f.kept for f in over if f.sure)
+            spared[stage] = (1 - least) * share, (1 - most) * share
+        for stage, parts in spared.items():
+            for counted, ms in zip(self._spared, parts, strict=True):
+                counted[stage] = counted.get(stage, 0) + ms
         kept, names = math.prod(f.kept for f in filters), [f.label for f in filters]
-        return Scan(scan.table, scan.format, scan.rows, task, names, kept, min(low, high), high)
+        low, high = (sum(parts[i] for parts in spared.values()) for i in (0, 1))
+        return Scan(scan.table, scan.format, scan.rows, task, names, kept, low, high)
 
 
 def _plain(expression: str) -> str:
