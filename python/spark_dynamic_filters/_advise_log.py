@@ -21,6 +21,7 @@ _WRAPPERS = (
     r"AdaptiveSparkPlan|(AQE|Custom)Shuffle(Read|Reader)|\w*QueryStage|ColumnarToRow|InputAdapter"
     r"|Reused(Exchange|Subquery)|WholeStageCodegen"
 )
+_CACHE = "InMemoryTableScan|Scan In-memory table"
 _ROLLED = re.compile(r"events_(\d+)_")
 _STAGE_ID, _EXECUTION_ID = re.compile(rb'"Stage ID":(\d+)'), re.compile(rb'"executionId":(\d+)')
 _RUN_TIME = re.compile(rb'"Executor Run Time":(\d+)')
@@ -80,7 +81,7 @@ class Node:
     @property
     def format(self) -> str:
         """What it reads, as reports name it."""
-        if self.name.startswith("InMemoryTableScan"):
+        if re.match(_CACHE, self.name):
             return "cache"
         if "IcebergScan" in self.text or "[branch:" in self.text or "iceberg" in self.name.lower():
             return "iceberg"
@@ -132,11 +133,13 @@ class Execution:
     def root(self) -> Node:
         """The plan, with the values of its metrics. A reused exchange stands for the one that ran."""
         root = self._node(self.plan)
-        ran = {_plan_id(node): node for node in root.walk() if node.name != "ReusedExchange"}
-        for node in list(root.walk()):
-            for i, child in enumerate(node.inputs):
-                if child.name == "ReusedExchange":
-                    node.inputs[i] = ran.get(_plan_id(child), child)
+        nodes = [(node, re.search(r"\[plan_id=\d+\]", node.text)) for node in root.walk()]
+        ran = {found[0]: node for node, found in nodes if found and node.name != "ReusedExchange"}
+        reused = {
+            id(node): ran.get(found[0]) for node, found in nodes if found and node.name == "ReusedExchange"
+        }
+        for node, _ in nodes:
+            node.inputs = [reused.get(id(child)) or child for child in node.inputs]
         return root
 
     def _node(self, info: dict[str, Any]) -> Node:
@@ -147,7 +150,7 @@ class Execution:
         values = {key: self.values[i] for key, i in ids.items() if i in self.values}
         ran = {key: self.ran_in.get(ids[key], set()) for key in values}
         # The plan of cached data has run before.
-        below = [] if name.startswith("InMemoryTableScan") else [self._node(child) for child in children]
+        below = [] if re.match(_CACHE, name) else [self._node(child) for child in children]
         inputs = [child for child in below if not child.name.startswith("Subquery")]
         rest = [child for child in below if child.name.startswith("Subquery")]
         metadata, numbers = info.get("metadata") or {}, frozenset(ids.values())
@@ -315,11 +318,6 @@ class _Reader:
             if newest is not None:
                 execution.plan = json.loads(newest)["sparkPlanInfo"]
         return execution
-
-
-def _plan_id(node: Node) -> str | None:
-    found = re.search(r"\[plan_id=(\d+)\]", node.text)
-    return found[1] if found else None
 
 
 def _lines(file: Path) -> Iterator[bytes]:

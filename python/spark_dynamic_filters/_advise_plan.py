@@ -209,14 +209,15 @@ class _Judge:
 
     def _bounded(self, node: Node, order: str, limit: int, label: str) -> None:
         """A bound on one column: of rows in random order some `limit * ln(rows / limit)` pass it."""
-        key, rows = _ORDER.split(order)[0], node.inputs[0].rows
+        below = node.inputs[0].inputs[0] if node.inputs[0].name == "Sort" else node.inputs[0]
+        key, rows = _ORDER.split(order)[0], below.rows
         if limit > _MANY_ROWS:
             reason = f"the limit {limit} is above spark.dynamicFilters.topk.maxLimit={_MANY_ROWS}"
             self._query.reasons.append(reason)
         elif rows > limit > 0:
             kept = min(1.0, limit * (1 + math.log(rows / limit)) / rows)
             made = Filter(label, frozenset({-id(node)}), kept, limit / rows, True, (rows,), late=True)
-            self._reach(node.inputs[0], key, made)
+            self._reach(below, key, made)
 
     def _reach(self, node: Node, key: str, made: Filter) -> set[frozenset[int]]:
         """Adds a filter to the scans that have the key; returns these."""

@@ -224,6 +224,49 @@ def test_minimum_and_merge(advise: Callable[..., Told]) -> None:
     assert filters == {0: ["min of a"], 1: ["MERGE, left semi join by f"]}
 
 
+def test_rank_limit_and_cached_data(advise: Callable[..., Told]) -> None:
+    cached = node(
+        "Scan In-memory table c", "[a#1]", scan("t", "a#1", 9, 7), number_of_output_rows=(1_000_000, 0)
+    )
+    cached["simpleString"] = "InMemoryTableScan [a#1]"
+    sort = node("Sort", "[a#1 ASC NULLS FIRST], false, 0", cached)
+    one = node("WindowGroupLimit", "[a#1 ASC NULLS FIRST], rank(a#1), 5, Partial", sort)
+    each = node("WindowGroupLimit", "[b#2], [a#1 ASC NULLS FIRST], rank(a#1), 5, Partial", sort)
+    first, second = sorted(advise(one, each).queries, key=lambda query: query["id"])
+    assert [(found["format"], found["filters"]) for found in first["scans"]] == [
+        ("cache", ["rank limit by a"])
+    ]
+    assert second["reasons"] == ["a limit in each group needs a bound for each group"]
+
+
+def test_reused_exchange(advise: Callable[..., Told]) -> None:
+    """Spark before 4.0 logs it without what is below."""
+    metrics = {"shuffle_records_written": (1_000_000, 0), "records_read": (1_000_000, 2)}
+    ran = node("Exchange", "hash(f#1), [plan_id=9]", scan("facts", "f#1, x#2", 1_000_000, 0), **metrics)
+    again = node("ReusedExchange", "[f#5], Exchange hash(f#1), [plan_id=9]")
+    both = node("Union", "", ran, again)
+    build = node("BroadcastExchange", "", scan("keys", "d#3", 10, 1))
+    plan = node(
+        "BroadcastHashJoin", "[f#1], [d#3], Inner, BuildRight", both, build, number_of_output_rows=(10, 2)
+    )
+    [query] = advise(plan).queries
+    assert query["reasons"] == ["an exchange is in the way that another part of the query uses too"]
+
+
+def test_keys_of_two_tables_are_no_sure_filter(advise: Callable[..., Told]) -> None:
+    """All rows may pass each key alone, although few pass both."""
+    left, right = scan("l", "a#1, k#9", 1_000_000, 0), scan("r", "b#2, k#8", 1_000_000, 0)
+    streamed = node("Project", "", node("BroadcastHashJoin", "[k#9], [k#8], Inner, BuildRight", left, right))
+    streamed["children"][0]["metrics"] = [{"name": "number of output rows", "accumulatorId": 999_999}]
+    streamed["children"][0]["known"] = [(999_999, (1_000_000, 0))]
+    build = node("BroadcastExchange", "", scan("keys", "c#3, d#4", 10, 1))
+    text = "[a#1, b#2], [c#3, d#4], Inner, BuildRight"
+    [query] = advise(node("BroadcastHashJoin", text, streamed, build, number_of_output_rows=(10, 0))).queries
+    assert {found["table"] for found in query["scans"]} == {"l", "r"}
+    assert query["spared"][0] == 0
+    assert query["spared"][1] > 0.4
+
+
 def test_application(advise: Callable[..., Told]) -> None:
     told = advise(topk(), spark="3.5.3", **{"spark.sql.files.ignoreCorruptFiles": "true"})
     assert "in the way: dynamic filters stay off: Spark 3.5.3 is not supported" in told.text
