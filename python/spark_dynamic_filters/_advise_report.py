@@ -51,8 +51,8 @@ class Advice:
         name = shown(app.name or app.path.name)
         return [
             f"{name} ({app.id or app.path.name}), Spark {app.spark or 'unknown'}: "
-            f"{len(self.queries):,} queries, {_seconds(app.task_ms)} of task time",
-            f"{gaining:,} of {len(self.queries):,} queries would gain; "
+            f"{_seconds(app.task_ms)} of task time",
+            f"{gaining:,} of {len(self.queries):,} {'query' if len(self.queries) == 1 else 'queries'} would gain; "
             f"filters could spare {_range(*self.shares)} of the application's task time",
             *(f"note: {problem}" for problem in app.problems),
             *(f"in the way: {reason}" for reason in self.in_the_way),

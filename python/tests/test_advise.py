@@ -163,7 +163,7 @@ def test_topk_over_a_scan(advise: Callable[..., Told]) -> None:
     # Of 900 ms in the reader the filter's own column, one of three, is read all the same.
     assert 0.5 < query["spared"][0] < 0.6
     assert query["spared"][1] > 0.99
-    assert "1 of 1 queries would gain" in told.text
+    assert "1 of 1 query would gain" in told.text
     assert "hits (parquet)" in told.text
     assert told.status == 0
 
@@ -271,7 +271,7 @@ def test_application(advise: Callable[..., Told]) -> None:
     told = advise(topk(), spark="3.5.3", **{"spark.sql.files.ignoreCorruptFiles": "true"})
     assert "in the way: dynamic filters stay off: Spark 3.5.3 is not supported" in told.text
     assert "in the way: corrupt files are ignored" in told.text
-    assert "etl (app-1), Spark 3.5.3: 1 queries, 1.0 s of task time" in told.text
+    assert "etl (app-1), Spark 3.5.3: 1.0 s of task time" in told.text
 
 
 @pytest.mark.parametrize("pack", [plain, zstd, lz4, snappy, gzip.compress])
