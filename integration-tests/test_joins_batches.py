@@ -61,8 +61,8 @@ def test_rows_that_do_not_match_do_not_reach_a_join_of_the_same_stage(compare: C
 
 
 def test_filters_of_several_columns(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    # Every key has two rows of `p`, of which one has this `g`.
-    rows = range(6, tables.ROWS, 37)
+    # Every key has two rows of `p`, of which one has 6 as its `g`.
+    rows = range(6, tables.ROWS, 40)
     pairs = {
         "j": [i * joins.KEYS // tables.ROWS for i in rows],
         "h": pa.array([i % 10 for i in rows], pa.int32()),

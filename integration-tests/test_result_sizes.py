@@ -33,7 +33,7 @@ def write(name, table, files=1, **options):
 
 
 def test_keys_do_not_make_the_results_of_a_broadcast_too_large(tmp_path: Path) -> None:
-    # Six keys and their tuples: with them the results of a build side of 73 % were too large once.
+    # Six keys: with them the results of a build side of 73 % were too large once.
     code = """
 spark = start("local[2]", settings={"spark.driver.maxResultSize": "3m"})
 rows = 24_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,8 @@ SLOW = (
     "(SELECT k, reflect('java.lang.Thread', 'sleep', 4L) AS s FROM slow WHERE {condition})"
 )
 ALL = 2 * GROUPS * ROWS
+#: Queries of each of four threads while another one updates.
+READS = 6
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +181,55 @@ def test_a_large_update_reaches_running_scans(spark: SparkSession, f: sdf.UserFi
     n, report = _during(spark, "dynamic_filter_prune('live', k)", lambda: f.update(sdf.isin([7, *keep])))
     assert 1 <= n < 0.9 * ALL, n
     assert [u["generation"] for u in users(report)] == [1]
+
+
+@pytest.mark.usefixtures("slow")
+def test_queries_while_another_thread_updates(spark: SparkSession, f: sdf.UserFilter) -> None:
+    """Each answer of `matches` is that of one generation, in force between start and end of the query;
+    `prunes` keeps at least the rows that pass all of these generations."""
+    ranges: list[tuple[int, int]] = [(0, ALL - 1)]
+    updated, readers_done = [0], threading.Event()
+    wrong: list[object] = []
+
+    def update() -> None:
+        r = random.Random(5)
+        while not readers_done.is_set():
+            low = r.randrange(ALL)
+            ranges.append((low, low + r.randrange(1, ALL // 2)))
+            f.update(sdf.between(*ranges[-1]))
+            updated[0] = len(ranges) - 1
+
+    def read(condition: str, right: Callable[[set[int], list[set[int]]], bool]) -> None:
+        for _ in range(READS):
+            first = updated[0]
+            rows = {r.k for r in spark.sql(f"SELECT k FROM slow WHERE {condition}('live', k)").collect()}
+            of = [{k for k in range(low, high + 1) if k < ALL} for low, high in ranges[first:]]
+            if not right(rows, of):
+                wrong.append((condition, first, len(ranges), sorted(rows)[:3], len(rows)))
+
+    def guarded(work: Callable[..., None], *args: Any) -> None:
+        try:
+            work(*args)
+        except BaseException as error:
+            wrong.append(error)
+
+    readers = [
+        threading.Thread(target=guarded, args=(read, *how))
+        for how in [
+            ("dynamic_filter", lambda rows, of: rows in of),
+            ("dynamic_filter_prune", lambda rows, of: rows >= set.intersection(*of)),
+        ]
+        * 2
+    ]
+    updater = threading.Thread(target=guarded, args=(update,))
+    for thread in (*readers, updater):
+        thread.start()
+    for thread in readers:
+        thread.join()
+    readers_done.set()
+    updater.join()
+    assert not wrong, wrong[:3]
+    assert updated[0] > READS, "the filter changed hardly ever"
 
 
 def test_nothing_is_left(spark: SparkSession) -> None:

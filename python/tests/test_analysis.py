@@ -19,17 +19,17 @@ AdaptiveSparkPlan isFinalPlan=true
 +- == Final Plan ==
    ResultQueryStage 2
    +- *(3) TakeOrderedAndProject(limit=3, orderBy=[a < b])
-      +- TopKFilter DynamicFilter#12 [id: true], limit=3
+      +- TopKFilter DynamicFilter#12 [id: not known yet], limit=3
          +- *(2) BroadcastHashJoin [id#6L], [k#9L], Inner
             :- *(2) ColumnarToRow
-            :  +- DynamicFilterScan DynamicFilter#12 [id: true], DynamicFilter#3 [id: id IN (4 values)]
+            :  +- DynamicFilterScan DynamicFilter#12 [id: id < 3], DynamicFilter#3 [id: id IN (4 values)]
             :     +- FileScan parquet [id#6L] Batched: true, DataFilters: []
             +- BroadcastQueryStage 0
                +- BuildKeys DynamicFilter#3 [k: id IN (4 values)]
                   +- FileScan parquet [k#9L] Batched: true
 +- == Initial Plan ==
    TakeOrderedAndProject(limit=3, orderBy=[a < b])
-   +- DynamicFilterScan DynamicFilter#3 [id: true]
+   +- DynamicFilterScan DynamicFilter#3 [id: not known yet]
 """
 
 
@@ -161,10 +161,10 @@ def test_the_final_plan_and_the_ways_of_filters() -> None:
 
 def test_scans_with_the_same_filters_are_told_apart_by_table_and_order() -> None:
     part = "\n".join(
-        f":- DynamicFilterScan DynamicFilter#3 [id: true]\n:  +- FileScan parquet {table}[id#6L]"
+        f":- DynamicFilterScan DynamicFilter#3 [id: not known yet]\n:  +- FileScan parquet {table}[id#6L]"
         for table in ("s.web", "s.store", "s.store")
     )
-    plan = f"Union\n{part}\n+- BuildKeys DynamicFilter#3 [k: true]"
+    plan = f"Union\n{part}\n+- BuildKeys DynamicFilter#3 [k: not known yet]"
     scans = [
         SCAN | {"scan_id": i, "table_name": t} for i, t in ((4, "s.store"), (5, "s.store"), (6, "s.web"))
     ]
@@ -177,7 +177,7 @@ def test_scans_with_the_same_filters_are_told_apart_by_table_and_order() -> None
 
 
 def test_only_a_line_feed_ends_a_line_of_the_plan() -> None:
-    plan = "Filter (a = x\u2028y\x0bz\x85)\n+- BuildKeys DynamicFilter#3 [k: true]"
+    plan = "Filter (a = x\u2028y\x0bz\x85)\n+- BuildKeys DynamicFilter#3 [k: not known yet]"
     assert [o.name for o in operators(plan)] == ["Filter", "BuildKeys"]
     assert len(final(plan).split("\n")) == 2
 

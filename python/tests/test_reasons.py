@@ -19,14 +19,14 @@ _PLACES = (
     "tables",
     "hints/ScanHint.scala",
     "state/JoinState.scala",
+    "state/KeyReports.scala",
     "state/JoinWaits.scala",
     "lifecycle/ReportReader.scala",
-    "exchange/LiveJoin.scala",
+    "exchange/LiveFilters.scala",
     "filter/KeyCost.scala",
     "filter/KeyDomain.scala",
     "filter/KeyPartial.scala",
     "filter/FilterBuilder.scala",
-    "filter/TupleBuilder.scala",
 )
 _NO_REASONS = frozenset(
     {
@@ -71,8 +71,6 @@ _PARTS = frozenset(
         ", limit=…",
         "… IN (…)",
         "bloom filter of …",
-        "… tuples",
-        "1 tuple",
         "… OR …",
         "an existence join",
         "… … join",

@@ -160,7 +160,7 @@ private[testing] object Broken {
     case 1 | 2 | 3 => message ++ Array[Byte]((VersionField << 3).toByte, 99)
     case _ =>
       MessageCodec.decode(message) match {
-        case Right(m: Message.JoinFilter) if FilterCodec.decode(Bytes).isLeft =>
+        case Right(m: Message.FilterContents) if FilterCodec.decode(Bytes).isLeft =>
           MessageCodec.encode(m.copy(encoded = Some(Bytes)))
         case _ => message ++ Bytes
       }

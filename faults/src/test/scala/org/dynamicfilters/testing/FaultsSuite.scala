@@ -93,7 +93,7 @@ class FaultsSuite extends AnyFunSuite {
 
   test("what stands for a message or a filter is understood by nobody") {
     val message = MessageCodec.encode(Message.Subscribe(5, FilterName(7, 1)))
-    val join = MessageCodec.encode(Message.JoinFilter(5, FilterName(7, 1), Some(Array[Byte](1, 2, 3))))
+    val join = MessageCodec.encode(Message.FilterContents(5, FilterName(7, 1), Some(Array[Byte](1, 2, 3))))
     val refusals = (0 to 40).flatMap { i =>
       val longer = MessageCodec.encode(Message.Bound(5, FilterName(7, 1), 1, Some(WireKey.Data(new Array[Byte](i))), 0))
       MessageCodec.decode(Broken(longer)).left.toOption
@@ -109,7 +109,7 @@ class FaultsSuite extends AnyFunSuite {
     assert(MessageCodec.decode(Broken(message)).isLeft)
     assert(FilterCodec.decode(Broken.Bytes).isLeft)
     assert(MessageCodec.decode(Broken(join)).forall {
-      case m: Message.JoinFilter => m.encoded.forall(FilterCodec.decode(_).isLeft)
+      case m: Message.FilterContents => m.encoded.forall(FilterCodec.decode(_).isLeft)
       case _ => false
     })
   }

@@ -6,164 +6,131 @@ import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.state._
 
-/** The executors, by names under which they made themselves known. */
-trait Peers {
-
-  /** One-way. False if there is no such peer, or the message could not be sent. */
-  def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean
-
-  /** Makes bytes that are too many for a message ready for all peers. */
-  def payload(bytes: Array[Byte]): Payload
-
-  /** The same for what belongs to a plan, which an execution may outlive: it is not released. */
-  def keptPayload(executionId: Long, bytes: Array[Byte]): Payload = payload(bytes)
-}
-
-/** Does work later, one piece after the other. */
-trait Schedule {
-
-  /** @return
-    *   false if it will not be done
-    */
-  def later(millis: Long)(work: => Unit): Boolean
-}
-
-/** The driver's part of the exchange: merges what executors know of a TopK into one bound for all, and hands out filters of
-  * joins that became complete while their scans run.
+/** The driver's part of the exchange: merges the contributions of executors to a TopK into one bound, and sends filters that
+  * become complete while their scans run.
   *
-  * It sends only to executors that asked for a filter, only what is tighter than what it sent before, and not more often than
-  * `pace` allows. It never waits for anybody; whatever is lost leaves a filter looser than it could be.
+  * Sends a filter only to executors that asked for it, and not more often than `pace` allows. Never waits for an executor. If a
+  * message is lost, a filter stays looser than it could be.
   *
   * Thread-safe.
   *
   * @param executions
-  *   the driver's, which own what is coordinated for them
-  * @param clock
-  *   nanoseconds
+  *   those of the driver; each holds its live filters
   */
-final class Coordinator(
-    executions: Executions,
-    filters: FilterSource,
-    peers: Peers,
-    schedule: Schedule,
-    pace: ExchangePace,
-    counters: ExchangeCounters,
-    clock: () => Long
-) {
+final class Coordinator(executions: Executions, filters: FilterSource, outbox: Outbox, schedule: Schedule) {
+  import outbox.counters
 
-  /** What is coordinated for an execution; it goes with the execution. */
-  private[exchange] final class Coordinated(val id: Long) extends AutoCloseable {
-    val bounds = mutable.HashMap.empty[FilterName, LiveTopK]
-    val joins = mutable.HashMap.empty[Long, LiveJoin]
-    val users = mutable.HashMap.empty[Long, LiveUser]
-    val peers = mutable.LinkedHashSet.empty[String]
-    @volatile var isOpen = true
+  /** The live filters of an execution, dropped when it ends. Guarded by the coordinator's lock. */
+  private final class LiveExecution(val id: Long) extends Schedule with AutoCloseable {
+    private val live = mutable.HashMap.empty[FilterName, LiveFilter]
+    private val joined = mutable.LinkedHashSet.empty[String]
+    @volatile private var isOpen = true
 
-    /** Drops all, and tells the executors that worked for it. Spark's listeners wait for this, and under the lock a filter of
-      * another query may be encoded for seconds.
-      */
-    override def close(): Unit = {
-      isOpen = false
-      if (!schedule.later(0)(end())) end()
+    /** An executor holds something of the execution, and must hear of its end. */
+    def join(peer: String): Unit = joined += peer
+
+    def find(name: FilterName): Option[LiveFilter] = live.get(name)
+
+    /** The filter, made at the first message about it; None if the driver does not know it. */
+    def filter(name: FilterName): Option[LiveFilter] = find(name).orElse {
+      val made = filters
+        .topK(name.filterId)
+        .map(new LiveTopK(id, name, _, this, outbox))
+        .orElse(filters.join(name.filterId).map(liveJoin))
+        .orElse(filters.user(id, name.filterId).map(liveUser))
+      made.foreach(live(name) = _)
+      made
     }
 
-    private def end(): Unit = Coordinator.this.synchronized {
-      val message = MessageCodec.encode(Message.Ended(id))
-      (peers ++ joins.valuesIterator.flatMap(_.peersServed) ++ users.valuesIterator.flatMap(_.peersServed))
-        .foreach(send(_, message))
-      joins.valuesIterator.foreach(_.release())
-      users.valuesIterator.foreach(_.release())
-    }
-  }
-
-  private[exchange] final class LiveTopK(val execution: Coordinated, val name: FilterName, val spec: TopKSpec) {
-    val merged = new TopKState(spec)
-    val subscribers = mutable.LinkedHashSet.empty[String]
-    var scheduled = false
-    var notBefore: Long = clock()
-
-    def message: Array[Byte] = {
-      val b = merged.bound
-      val key = Option(b.key).map(WireKey.of(spec.domain, _))
-      MessageCodec.encode(Message.Bound(execution.id, name, b.generation, key, b.partition))
-    }
-  }
-
-  /** Takes a message of an executor. */
-  def received(peer: String, bytes: Array[Byte]): Unit = {
-    counters.add(ExchangeCounter.received)
-    counters.add(receivedBytes, bytes.length.toLong)
-    MessageCodec.decode(bytes) match {
-      case Left(refusal) => counters.refused(refusal)
-      case Right(m: Message.Contributions) => contributed(peer, m)
-      case Right(m: Message.Subscribe) => subscribed(peer, m)
-      case Right(m: Message.Joined) => joined(peer, m)
-      // What only the driver says.
-      case Right(_) => counters.add(refusedMalformed)
-    }
-  }
-
-  private def contributed(peer: String, m: Message.Contributions): Unit = synchronized {
-    coordinated(m.executionId).flatMap(boundOf(_, m.filter)) match {
-      case None => unknown(peer, m.executionId)
-      case Some(b) =>
-        join(b, peer)
-        val (wrong, parts) = m.parts.map(WireContribution.read(b.spec, _)).partitionMap(identity)
-        counters.add(refusedKeys, wrong.size.toLong)
-        b.merged.putAll(parts) match {
-          case TopKState.Outcome.Tightened => schedulePush(b)
-          case TopKState.Outcome.Superseded => counters.add(superseded)
-          case TopKState.Outcome.NotTighter | TopKState.Outcome.NotFull =>
-        }
-    }
-  }
-
-  private def subscribed(peer: String, m: Message.Subscribe): Unit = {
-    val name = m.filter
-    val joinState = filters.join(name.filterId)
-    joinState.foreach(build)
-    synchronized {
-      val isKnown = coordinated(m.executionId).exists { e =>
-        boundOf(e, name) match {
-          case Some(b) =>
-            join(b, peer)
-            if (!b.merged.bound.isNone) send(peer, b.message)
-            true
-          case None =>
-            val user = if (joinState.isEmpty) filters.user(e.id, name.filterId) else None
-            joinState.foreach(lateJoin(e, _).subscribe(peer))
-            user.foreach(liveUser(e, _).subscribe(peer))
-            joinState.isDefined || user.isDefined
+    private def liveJoin(state: JoinState): LiveFilter = {
+      val made = new LiveJoin(id, state, this, outbox)
+      // Spark's scheduler may call it.
+      state.onSettled { () =>
+        schedule.later(0) {
+          if (isOpen) build(state)
+          locked(made.push())
         }
       }
-      if (!isKnown) unknown(peer, m.executionId)
+      made
+    }
+
+    private def liveUser(state: UserState): LiveFilter = {
+      val made = new LiveUser(id, state, this, outbox)
+      // Called under the lock of the state, so the coordinator's lock must not be taken.
+      state.onTightened(() => later(0)(made.pushSoon()))
+      made
+    }
+
+    /** Does work under the coordinator's lock, unless the execution has ended. */
+    override def later(millis: Long)(work: => Unit): Boolean = schedule.later(millis)(locked(work))
+
+    private def locked(work: => Unit): Unit = Coordinator.this.synchronized(if (isOpen) work)
+
+    def unsubscribe(peer: String): Unit = {
+      joined -= peer
+      live.valuesIterator.foreach(_.unsubscribe(peer))
+    }
+
+    /** Tells the executors. Not at once, because Spark's listeners call it, and the lock may be held for seconds. */
+    override def close(): Unit = {
+      isOpen = false
+      if (!schedule.later(0)(tellEnd())) tellEnd()
+    }
+
+    private def tellEnd(): Unit = Coordinator.this.synchronized {
+      (joined ++ live.valuesIterator.flatMap(_.subscribers)).foreach(sendEnded(_, id))
+      live.valuesIterator.foreach(_.release())
     }
   }
 
-  /** Builds the filter if all partitions have reported. Call it without the lock: answers to tasks take the lock for bounds
-    * of TopKs ([[bound]]).
-    */
-  private def build(joinState: JoinState): Unit = joinState.current
+  /** Handles a message of an executor. */
+  def received(peer: String, bytes: Array[Byte]): Unit = MessageCodec.received(bytes, counters).foreach {
+    case m: Message.Contributions =>
+      withFilter(peer, m.executionId, m.filter) {
+        case t: LiveTopK => t.contribute(peer, m.parts)
+        case _ => counters.add(refusedUnknown)
+      }
+    case m: Message.Subscribe =>
+      filters.join(m.filter.filterId).foreach(build)
+      withFilter(peer, m.executionId, m.filter)(_.subscribe(peer))
+    case m: Message.Joined => synchronized(open(m.executionId).fold(refuseUnknown(peer, m.executionId))(_.join(peer)))
+    // Only the driver sends the others.
+    case _ => counters.add(refusedMalformed)
+  }
 
-  /** Answers an executor's question: what to reply, and what goes beside it; None to what is no question. */
-  def asked(bytes: Array[Byte]): Option[(Array[Byte], Option[Payload])] = {
-    counters.add(ExchangeCounter.received)
-    counters.add(receivedBytes, bytes.length.toLong)
-    MessageCodec.decode(bytes) match {
-      case Left(refusal) => counters.refused(refusal); None
-      case Right(m: Message.SnapshotRequest) =>
-        table(m.table).map { t =>
-          val schedule = t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, m.execution)
-          val encoded = SnapshotCodec.encode(schedule, t.topKs)
-          (MessageCodec.encode(Message.SnapshotReply(m.executionId, m.table, encoded)), None)
-        }
-      case Right(m: Message.FilterRequest) =>
-        table(m.table).flatMap(_.once(m.filter) { f =>
-          val encoded = FilterCodec.encode(f)
-          LiveFilterMessage(m.executionId, m.filter, encoded, peers.keptPayload(m.executionId, _), counters)
-        })
-      case Right(_) => counters.add(refusedMalformed); None
-    }
+  private def withFilter(peer: String, executionId: Long, name: FilterName)(f: LiveFilter => Unit): Unit =
+    synchronized(open(executionId).flatMap(_.filter(name)).fold(refuseUnknown(peer, executionId))(f))
+
+  private def open(executionId: Long): Option[LiveExecution] =
+    executions.attach(executionId, Coordinator.Key)(new LiveExecution(executionId))
+
+  /** If the execution has ended, the executor has missed that, and is told again. */
+  private def refuseUnknown(peer: String, executionId: Long): Unit = {
+    counters.add(refusedUnknown)
+    if (executions.hasEnded(executionId)) sendEnded(peer, executionId)
+  }
+
+  private def sendEnded(peer: String, executionId: Long): Unit =
+    outbox.send(peer, Outgoing(MessageCodec.encode(Message.Ended(executionId))))
+
+  /** Builds the filter if all partitions have reported. Must be called without the lock, which answers to tasks take
+    * ([[bound]]).
+    */
+  private def build(state: JoinState): Unit = state.current
+
+  /** The answer to a question of a task; None if the bytes are no question, or there is no answer. */
+  def asked(bytes: Array[Byte]): Option[Outgoing] = MessageCodec.received(bytes, counters).flatMap {
+    case m: Message.SnapshotRequest =>
+      table(m.table).map { t =>
+        val schedule = t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, m.execution)
+        val reply = Message.SnapshotReply(m.executionId, m.table, SnapshotCodec.encode(schedule, t.topKs))
+        Outgoing(MessageCodec.encode(reply))
+      }
+    case m: Message.FilterRequest =>
+      table(m.table).flatMap(_.once(m.filter)(f => outbox.requestedFilter(m, FilterCodec.encode(f))))
+    case _ =>
+      counters.add(refusedMalformed)
+      None
   }
 
   private def table(id: Long): Option[Snapshots] = {
@@ -183,112 +150,22 @@ final class Coordinator(
     case _ => None
   }
 
-  /** The bound of a TopK as the driver knows it. */
+  /** The cluster's bound of a TopK. */
   def bound(executionId: Long, name: FilterName): TopKBound = synchronized {
     executions
-      .find[Coordinated](executionId, Coordinator.Key)
-      .flatMap(_.bounds.get(name))
-      .fold(TopKBound.none)(_.merged.bound)
+      .find[LiveExecution](executionId, Coordinator.Key)
+      .flatMap(_.find(name))
+      .collect { case t: LiveTopK => t.bound }
+      .getOrElse(TopKBound.none)
   }
 
-  private def joined(peer: String, m: Message.Joined): Unit = synchronized {
-    coordinated(m.executionId) match {
-      case Some(e) => e.peers += peer
-      case None => unknown(peer, m.executionId)
-    }
-  }
+  /** Forgets an executor. Its contributions stay, because the rows exist. */
+  def peerLost(peer: String): Unit = synchronized(executions.all[LiveExecution].foreach(_.unsubscribe(peer)))
 
-  /** An executor that asks for what has ended has missed that it did. */
-  private def unknown(peer: String, executionId: Long): Unit = {
-    counters.add(refusedUnknown)
-    if (executions.hasEnded(executionId)) send(peer, MessageCodec.encode(Message.Ended(executionId)))
-  }
-
-  private def join(b: LiveTopK, peer: String): Unit = {
-    b.subscribers += peer
-    b.execution.peers += peer
-  }
-
-  private def boundOf(e: Coordinated, name: FilterName): Option[LiveTopK] =
-    filters.topK(name.filterId).map(spec => e.bounds.getOrElseUpdate(name, new LiveTopK(e, name, spec)))
-
-  private def lateJoin(e: Coordinated, state: JoinState): LiveJoin =
-    e.joins.getOrElseUpdate(
-      state.filterId, {
-        val made = new LiveJoin(e.id, state, peers, pace, counters)
-        // Called on the scheduler's thread, among others.
-        state.onSettled(() =>
-          schedule.later(0) {
-            if (e.isOpen) build(state)
-            synchronized(if (e.isOpen) made.settled())
-          }
-        )
-        made
-      }
-    )
-
-  private def liveUser(e: Coordinated, state: UserState): LiveUser =
-    e.users.getOrElseUpdate(
-      state.ref.id, {
-        val made = new LiveUser(e.id, state, peers, pace, counters, clock)
-        // Called on the thread of whoever updates the filter, under the state's lock: this one's is not taken there.
-        state.onTightened { () =>
-          schedule.later(0)(synchronized {
-            if (e.isOpen) made.pushAfter.foreach { millis =>
-              if (!schedule.later(millis)(synchronized(if (e.isOpen) made.push()))) made.isNotPushed()
-            }
-          })
-        }
-        made
-      }
-    )
-
-  private def coordinated(id: Long): Option[Coordinated] =
-    executions.attach(id, Coordinator.Key)(new Coordinated(id))
-
-  private def schedulePush(b: LiveTopK): Unit = if (!b.scheduled) {
-    val wait = math.max(0L, (b.notBefore - clock()) / 1000000)
-    b.scheduled = schedule.later(wait)(push(b))
-  }
-
-  private def push(b: LiveTopK): Unit = synchronized {
-    b.scheduled = false
-    if (b.execution.isOpen) {
-      b.notBefore = clock() + pace.pauseAfterPush(b.subscribers.size) * 1000000
-      val message = b.message
-      b.subscribers.foreach(send(_, message))
-    }
-  }
-
-  private def send(peer: String, message: Array[Byte]): Unit =
-    Coordinator.send(peers, counters, peer, message, None)
-
-  /** Forgets an executor. What it contributed stays true: the rows exist. */
-  def peerLost(peer: String): Unit = synchronized {
-    executions.all[Coordinated].foreach { e =>
-      e.peers -= peer
-      e.bounds.valuesIterator.foreach(_.subscribers -= peer)
-      e.joins.valuesIterator.foreach(_.forget(peer))
-      e.users.valuesIterator.foreach(_.forget(peer))
-    }
-  }
-
-  /** Executions for which anything is coordinated. */
-  def liveExecutions: Int = executions.all[Coordinated].size
+  /** Number of executions with live filters. */
+  def liveExecutions: Int = executions.all[LiveExecution].size
 }
 
-object Coordinator {
-  private object Key
-
-  private[exchange] def send(
-      peers: Peers,
-      counters: ExchangeCounters,
-      peer: String,
-      message: Array[Byte],
-      payload: Option[Payload]
-  ): Unit =
-    if (peers.send(peer, message, payload)) {
-      counters.add(sent)
-      counters.add(sentBytes, message.length.toLong)
-    } else counters.add(sendFailed)
+private object Coordinator {
+  object Key
 }

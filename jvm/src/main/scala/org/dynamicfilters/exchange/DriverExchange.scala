@@ -10,28 +10,24 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.state.{Executions, FilterRef, TestHooks}
 
-/** The driver's end of the exchange of one Spark context: its endpoint, its threads, and the executors it knows. */
+/** The driver's end of the exchange of a Spark context: its endpoint, its threads, and the registered executors. */
 final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends Peers {
   private final class Peer(val executorId: String, val wire: RpcAccess.PeerWire)
 
   private val connected = new ConcurrentHashMap[String, Peer]()
-  private val worker =
-    new Worker("coordinator", DriverExchange.MostWaiting, counters, DriverExchange.MostWaitingBytes)
+  private val worker = new Worker("coordinator", DriverExchange.MaxWaiting, counters, DriverExchange.MaxWaitingBytes)
 
   // Answers to tasks have a thread of their own, because the other thread may build or encode a filter for seconds while
   // tasks hold their slots (contract 7). `ExecutorExchange` limits how long a task waits, `Coordinator.currentForTask` what an
   // answer may build.
-  private val answers = new Worker("answers", DriverExchange.MostWaiting, counters)
+  private val answers = new Worker("answers", DriverExchange.MaxWaiting, counters)
 
   val coordinator =
     new Coordinator(
       Executions.instance,
       FilterRef,
-      this,
-      worker,
-      ExchangePace(),
-      counters,
-      () => System.nanoTime()
+      new Outbox(this, ExchangePace(), counters, () => System.nanoTime()),
+      worker
     )
 
   private val close = RpcAccess.serve(
@@ -42,53 +38,54 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
       override def received(peer: String, bytes: Array[Byte]): Unit =
         worker.later(0, bytes.length)(TestHooks.current.handles(bytes)(coordinator.received(peer, bytes)))
       override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
-        def nothing(): Unit = reply(Array.emptyByteArray, null)
-        // Encoding a filter takes too long for Spark's threads. An empty answer means that there is none; the task then
-        // does not wait for its timeout.
+        // Tells the task that there is no answer, so that it does not wait for its timeout.
+        def replyEmpty(): Unit = reply(Array.emptyByteArray, null)
+        // Encoding a filter takes too long for Spark's threads.
         val will = answers.later(0) {
           try
             coordinator.asked(bytes) match {
-              case Some((answer, payload)) => reply(answer, payload.map(broadcastOf).orNull)
-              case None => nothing()
+              case Some(answer) => reply(answer.message, broadcastOf(answer))
+              case None => replyEmpty()
             }
-          catch { case NonFatal(e) => nothing(); throw e }
+          catch { case NonFatal(e) => replyEmpty(); throw e }
         }
-        if (!will) nothing()
+        if (!will) replyEmpty()
       }
       override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
     }
   )
 
-  private def broadcastOf(p: Payload): Broadcast[Array[Byte]] = p match {
-    case b: DriverExchange.BroadcastPayload => b.broadcast
-    case other => throw new IllegalStateException(s"no broadcast: $other")
+  /** The broadcast beside a message, or null. */
+  private def broadcastOf(m: Outgoing): Broadcast[Array[Byte]] = m.payload match {
+    case None => null
+    case Some(b: DriverExchange.BroadcastPayload) => b.broadcast
+    case Some(other) => throw new IllegalStateException(s"no broadcast: $other")
   }
 
-  override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean =
-    TestHooks.current.pushes(peer, message)(sendNow(peer, message, payload))(sendNow(peer, _, None))
+  override def send(peer: String, m: Outgoing): Boolean =
+    TestHooks.current.pushes(peer, m.message)(sendNow(peer, m))(instead => sendNow(peer, Outgoing(instead)))
 
-  private def sendNow(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = {
+  private def sendNow(peer: String, m: Outgoing): Boolean = {
     val to = connected.get(peer)
     to != null && {
-      val large = payload.map(broadcastOf).orNull
-      try { to.wire.send(message, large); true }
+      val broadcast = broadcastOf(m)
+      try { to.wire.send(m.message, broadcast); true }
       catch { case NonFatal(_) => false }
     }
   }
 
-  override def payload(bytes: Array[Byte]): Payload =
-    new DriverExchange.BroadcastPayload(FilterBroadcasts.ofExecution(sc, bytes))
+  override def payload(encoded: Array[Byte]): Payload =
+    new DriverExchange.BroadcastPayload(FilterBroadcasts.forExecution(sc, encoded))
 
-  override def keptPayload(executionId: Long, bytes: Array[Byte]): Payload =
-    new DriverExchange.BroadcastPayload(FilterBroadcasts.ofScan(sc, Option.when(executionId >= 0)(executionId), bytes))
+  override def planPayload(encoded: Array[Byte], execution: Option[Long]): Payload =
+    new DriverExchange.BroadcastPayload(FilterBroadcasts.forPlan(sc, execution, encoded))
 
-  /** An executor is gone. */
   def executorRemoved(executorId: String): Unit =
     connected.asScala.foreach { case (name, peer) =>
       if (peer.executorId == executorId && connected.remove(name, peer)) worker.later(0)(coordinator.peerLost(name))
     }
 
-  /** What each executor holds, as text, by executor; those that do not answer are left out. Blocks. */
+  /** The live counts of each executor as text, by executor id. Leaves out executors that do not answer. Blocks. */
   def live(): Seq[(String, String)] = connected.values.asScala.toSeq.flatMap { peer =>
     try Some(peer.executorId -> peer.wire.live())
     catch { case NonFatal(_) => None }
@@ -108,7 +105,7 @@ object DriverExchange {
 
   @volatile private var running: Option[DriverExchange] = None
 
-  /** Of the running Spark context; None in local mode, where all tasks are in this process. */
+  /** The exchange of the running Spark context; None in local mode, where all tasks are in this process. */
   def current: Option[DriverExchange] = running
 
   def start(sc: SparkContext): Unit = if (!sc.isLocal) running = Some(new DriverExchange(sc, ExchangeCounters.instance))
@@ -122,9 +119,9 @@ object DriverExchange {
     override def release(): Unit = FilterBroadcasts.destroy(broadcast)
   }
 
-  /** Messages of a thousand executors in a second at their usual pace; what is more is dropped. */
-  private val MostWaiting = 50000
+  /** Messages of a thousand executors in a second at their usual pace. Further messages are dropped. */
+  private val MaxWaiting = 50000
 
-  /** They are of some hundred bytes, but the first keys of an order by long texts are not. */
-  private val MostWaitingBytes = 64L << 20
+  /** Messages have some hundred bytes, except for contributions to an order by long texts. */
+  private val MaxWaitingBytes = 64L << 20
 }

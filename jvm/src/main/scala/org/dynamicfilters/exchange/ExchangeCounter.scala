@@ -2,54 +2,54 @@ package org.dynamicfilters.exchange
 
 import java.util.concurrent.atomic.LongAdder
 
-/** What becomes of messages and filters between processes; shown by `dynamic_filter_counters()`. */
+/** Counters of messages and filters between processes, shown by `dynamic_filter_counters()`. */
 object ExchangeCounter extends Enumeration {
 
   val sent, sentBytes, received, receivedBytes = Value
 
-  /** Not sent: longer than a message may be. */
+  /** Messages that were too long to send. */
   val notSentTooLong = Value
 
-  /** Not sent: more work is waiting already than a side takes on. */
+  /** Work that was dropped because too much was waiting already. */
   val droppedOverload = Value
 
-  /** Sending failed, or there is nobody to send to. */
+  /** Messages that could not be sent, or had no receiver. */
   val sendFailed = Value
 
   val refusedTooLong, refusedOtherVersion, refusedMalformed = Value
 
-  /** Of an execution that has ended, or of a filter that nobody here knows. */
+  /** Messages about an ended execution, or an unknown filter. */
   val refusedUnknown = Value
 
-  /** Keys that are none of the filter's type, not in order, or too many. */
+  /** Keys of a wrong type, not in order, or too many. */
   val refusedKeys = Value
 
-  /** Contributions that an attempt sent after a newer one of its partition. */
+  /** Contributions of an attempt that came after those of a newer attempt of the partition. */
   val superseded = Value
 
-  /** Bounds that were tighter than what the receiver knew, and those that were not. */
+  /** Bounds that were tighter than the receiver's, and those that were not. */
   val boundsAdopted, boundsNotTighter = Value
 
-  /** A filter that came and could not be decoded. */
+  /** Filters that could not be decoded. */
   val undecodable = Value
 
-  /** Broadcasts that could not be fetched any more. */
+  /** Broadcasts that could not be fetched. */
   val payloadsGone = Value
 
-  /** Filters that went as Spark broadcasts. */
+  /** Filters that were sent as Spark broadcasts. */
   val broadcasts = Value
 
-  /** Filters that were not sent: too many bytes for so many executors; too late, since nobody reads any more. */
+  /** Filters that were not sent: too large for all executors together, or complete after their scans had ended. */
   val withheldBytes, withheldLate = Value
 
-  /** Snapshots of filters that the driver did not give in time, and those that were not asked for after that. */
+  /** Requests for snapshots that the driver did not answer in time, and requests that were left out after that. */
   val snapshotsUnanswered, snapshotsUnasked = Value
 
-  /** Work that ended in an exception. */
+  /** Work that failed with an exception. */
   val failures = Value
 }
 
-/** Counts of one process. Thread-safe. */
+/** Values of the counters. Thread-safe. */
 final class ExchangeCounters {
   private val counts = Array.fill(ExchangeCounter.maxId)(new LongAdder)
 
@@ -66,6 +66,6 @@ final class ExchangeCounters {
 
 object ExchangeCounters {
 
-  /** Those of this process. */
+  /** The counters of this process. */
   val instance = new ExchangeCounters
 }

@@ -1,26 +1,26 @@
 package org.dynamicfilters.exchange
 
-/** How often and how much a process sends of one filter.
+/** Limits what a process sends for one filter.
   *
   * @param everyMillis
-  *   between two messages of a filter to the same receiver. Measured in local-cluster, a message takes about a millisecond, and a
+  *   least time between two messages to the same receiver. In local-cluster a message takes about a millisecond, and reading a
   *   row group far more than 20
   * @param bytesPerSecond
-  *   of one filter's messages from one executor: a TopK with a large limit sends many keys
+  *   from one executor: a TopK with a large limit sends many keys
   * @param fanOutBytes
-  *   of one join filter to all executors together; what is larger is reduced to its range
+  *   of one filter to all executors together. A larger join filter is reduced to its range
   */
 final case class ExchangePace(everyMillis: Long = 20, bytesPerSecond: Long = 4L << 20, fanOutBytes: Long = 1L << 30) {
 
-  /** How long to wait after so many bytes. */
+  /** Milliseconds to pause after so many bytes. */
   def pause(bytes: Long): Long = math.max(everyMillis, bytes * 1000 / bytesPerSecond)
 
-  /** How long to wait after telling so many receivers of a bound: what the driver does in a second does not grow with them. */
+  /** Milliseconds to pause after a push to so many receivers, so that the driver's work per second has a limit. */
   def pauseAfterPush(receivers: Int): Long = everyMillis * math.max(1, receivers / ExchangePace.ReceiversAtFullPace)
 }
 
 object ExchangePace {
 
-  /** Measured by `make bench-coordinator`: to tell 1,000 executors every 20 ms took 8 to 12 % of a core. */
+  /** `make bench-coordinator`: telling 1,000 executors every 20 ms took 8 to 12 % of a core. */
   private val ReceiversAtFullPace = 200
 }

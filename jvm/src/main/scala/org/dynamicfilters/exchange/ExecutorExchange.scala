@@ -3,6 +3,7 @@ package org.dynamicfilters.exchange
 import java.util.UUID
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong, AtomicReference}
 
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
@@ -11,8 +12,8 @@ import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.state.{Executions, FilterName, ScheduleEntry, SnapshotsRef, TestHooks}
 
-/** An executor's end of the exchange, one in a process. The plugin starts it with the executor, or else the first task that
-  * carries a filter: where only the session extension is configured nobody else does.
+/** An executor's end of the exchange, one in a process. Started by the plugin, or by the first task with a filter if only the
+  * session extension is configured.
   */
 object ExecutorExchange extends Logging {
   private sealed trait State
@@ -21,25 +22,27 @@ object ExecutorExchange extends Logging {
     case object Connecting extends State
     final case class Connected(wire: RpcAccess.DriverWire) extends State
 
-    /** The driver has no such endpoint, or is not heard. Only who cannot do without it tries again. */
+    /** The driver has no endpoint, or does not answer. Only requests that need an answer connect again. */
     case object Failed extends State
 
-    /** For good: the process ends. */
+    /** The process ends. */
     case object Ended extends State
   }
 
   private val counters = ExchangeCounters.instance
-  private val isToldOf = new AtomicBoolean
+  private val hasWarned = new AtomicBoolean
   private val state = new AtomicReference[State](State.Stopped)
-  private lazy val worker = new Worker("executor", MostWaiting, counters)
-  private val MostWaiting = 10000
+  private lazy val worker = new Worker("executor", MaxWaiting, counters)
+  private val MaxWaiting = 10000
 
-  /** Idempotent, and returns at once. In the driver's own process it does nothing: its tasks share everything already. */
+  /** Starts to connect, and returns at once. Idempotent. Does nothing in the driver's process, whose tasks share memory with
+    * the driver.
+    */
   def start(): Unit =
     if (state.get == State.Stopped && !RpcAccess.isDriver) connectFrom(State.Stopped)
 
   private def connectFrom(before: State): Unit = if (state.compareAndSet(before, State.Connecting)) {
-    // Before there is a connection tasks may mark what is new: the worker sends it after that.
+    // Tasks may mark news before there is a connection. The worker sends them afterwards.
     Executions.instance.connect(Some(link))
     if (!worker.later(0)(connect())) state.compareAndSet(State.Connecting, State.Failed)
   }
@@ -60,7 +63,7 @@ object ExecutorExchange extends Logging {
   )
 
   private def connect(): Unit = {
-    // A process may hold several class loaders of ours, each with its own filters.
+    // Unique, because a process may have several class loaders with this class, each with its own filters.
     val peer = s"${RpcAccess.executorId}-${UUID.randomUUID()}"
     try {
       val wire = RpcAccess.connect(
@@ -70,7 +73,7 @@ object ExecutorExchange extends Logging {
           override def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
             worker.later(0)(link.received(bytes, payload))
           override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
-          override def live(): String = LiveCounts.text(LiveCounts.ofProcess ++ LiveCounts.ofMessages(counters))
+          override def live(): String = LiveCounts.encode(LiveCounts.ofProcess ++ LiveCounts.ofMessages(counters))
         }
       )
       if (!state.compareAndSet(State.Connecting, State.Connected(wire))) wire.stop()
@@ -79,131 +82,136 @@ object ExecutorExchange extends Logging {
         counters.add(ExchangeCounter.sendFailed)
         state.compareAndSet(State.Connecting, State.Failed)
         Executions.instance.connect(None)
-        if (!isToldOf.getAndSet(true))
+        if (!hasWarned.getAndSet(true))
           logWarning(
-            "Dynamic filters: this executor shares nothing with others, the driver's endpoint does not answer",
+            "Dynamic filters: this executor shares no filters with others, because the driver's endpoint does not answer",
             e
           )
     }
   }
 
-  /** What became of a question. */
   private sealed trait Answer[+A]
   private object Answer {
     final case class Given[A](answer: A) extends Answer[A]
 
-    /** The driver has nothing to say: it does not know the table any more, or has too much to do. */
-    case object Nothing extends Answer[Nothing]
+    /** The driver does not know the table any more, or has too much to do. */
+    case object Empty extends Answer[Nothing]
+
+    /** No answer, or one that cannot be decoded. */
     case object Lost extends Answer[Nothing]
   }
 
-  /** Asks the driver for the snapshots of a partition, again and again until there is an answer or the time is over. Blocks the
-    * task: an attempt that may go on without an answer for [[AskMillis]] at most, and after that further ones do not ask for a
-    * while. Such an attempt does not ask again where the driver has nothing to say.
+  /** Asks the driver for the snapshots of a partition, and blocks the task until there is an answer or the time is over.
+    *
+    * An attempt that may go on without an answer asks for at most [[OptionalMillis]]. If its request was lost, such attempts do
+    * not ask for [[SilentMillis]]. They do not repeat a request with an empty answer.
     *
     * @return
     *   None if there is no answer
     */
   def snapshots(request: Message.SnapshotRequest, table: SnapshotsRef): Option[Vector[ScheduleEntry]] = {
     start()
-    val mayDoWithout = request.isFirst || request.newFrom.isDefined
-    if (mayDoWithout && System.nanoTime() < silentUntil.get) {
+    val isOptional = request.isFirst || request.newFrom.isDefined
+    if (isOptional && System.nanoTime() < silentUntil.get) {
       counters.add(ExchangeCounter.snapshotsUnasked)
       None
     } else {
-      val deadline = System.nanoTime() + (if (mayDoWithout) AskMillis else InsistMillis) * 1000000
-      var pause = AgainMillis
-      var answer = once(request, table, deadline)
-      def mayAskAgain = answer match {
-        case Answer.Given(_) => false
-        case Answer.Nothing => !mayDoWithout
-        case Answer.Lost => mayAnswer(mayDoWithout)
+      val deadline = System.nanoTime() + (if (isOptional) OptionalMillis else RequiredMillis) * 1000000
+      // Spark kills some tasks without an interrupt.
+      def isKilled = Option(TaskContext.get()).exists(_.isInterrupted())
+      @tailrec def askAgain(pause: Long): Answer[Vector[ScheduleEntry]] = askOnce(request, table, deadline) match {
+        case answer @ Answer.Given(_) => answer
+        case answer if System.nanoTime() >= deadline || isKilled || !mayAskAgain(answer, isOptional) => answer
+        case answer =>
+          Thread.sleep(pause)
+          // Thousands of tasks may ask a driver that has too much to do.
+          askAgain(if (answer == Answer.Empty) math.min(2 * pause, LongestPauseMillis) else pause)
       }
-      // A task that is killed need not be interrupted.
-      def isWanted = Option(TaskContext.get()).forall(!_.isInterrupted())
-      while (System.nanoTime() < deadline && isWanted && mayAskAgain) {
-        Thread.sleep(pause)
-        // Thousands of tasks may ask a driver that has too much to do.
-        if (answer == Answer.Nothing) pause = math.min(2 * pause, MostAgainMillis)
-        answer = once(request, table, deadline)
-      }
-      answer match {
+      askAgain(FirstPauseMillis) match {
         case Answer.Given(schedule) => Some(schedule)
-        case other =>
+        case answer =>
           counters.add(ExchangeCounter.snapshotsUnanswered)
-          if (mayDoWithout && other == Answer.Lost) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
+          if (isOptional && answer == Answer.Lost) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
           None
       }
     }
   }
 
-  // Without an answer the job fails: then a connection that could not be made once is made anew.
-  private def mayAnswer(mayDoWithout: Boolean): Boolean = state.get match {
-    case State.Ended => false
-    case State.Failed if mayDoWithout => false
-    case State.Failed =>
-      Thread.sleep(ReconnectMillis)
-      connectFrom(State.Failed)
-      true
-    case _ => true
+  private def mayAskAgain(answer: Answer[_], isOptional: Boolean): Boolean = answer match {
+    case Answer.Given(_) => false
+    case Answer.Empty => !isOptional
+    case Answer.Lost =>
+      state.get match {
+        case State.Ended => false
+        case State.Failed if isOptional => false
+        case State.Failed =>
+          // Without an answer the job fails, so connects again.
+          Thread.sleep(ReconnectMillis)
+          connectFrom(State.Failed)
+          true
+        case _ => true
+      }
   }
 
-  private def once(
+  private def askOnce(
       request: Message.SnapshotRequest,
       table: SnapshotsRef,
       deadline: Long
   ): Answer[Vector[ScheduleEntry]] =
-    ask(request, deadline) match {
+    send(request, deadline) match {
       case Answer.Given((m: Message.SnapshotReply, _)) if m.table == table.id =>
         SnapshotCodec.decode(m.schedule, table, contents(request, _, deadline)).fold(_ => Answer.Lost, Answer.Given(_))
-      case Answer.Nothing => Answer.Nothing
+      case Answer.Empty => Answer.Empty
       case _ => Answer.Lost
     }
 
-  /** What a snapshot names: asked for if it has not come to this process yet. */
+  /** The contents of a filter that a snapshot names. Asks the driver if they are not in this process. */
   private def contents(request: Message.SnapshotRequest, name: FilterName, deadline: Long): Option[ValueFilter] =
     Executions.instance.contents(request.execution, name) {
-      ask(Message.FilterRequest(request.executionId, request.table, name), deadline) match {
-        case Answer.Given((m: Message.JoinFilter, payload)) if m.filter == name =>
-          LiveFilterMessage.read(m, payload, counters)
+      send(Message.FilterRequest(request.executionId, request.table, name), deadline) match {
+        case Answer.Given((m: Message.FilterContents, payload)) if m.filter == name => link.contents(m, payload)
         case _ => None
       }
     }
 
-  /** Asks once. */
-  private def ask(question: Message, deadline: Long): Answer[(Message, Option[() => Array[Byte]])] =
+  /** Sends a request, and blocks until the answer comes.
+    *
+    * @return
+    *   the answer, and what fetches the broadcast beside it
+    */
+  private def send(request: Message, deadline: Long): Answer[(Message, Option[() => Array[Byte]])] =
     try
-      connected(deadline) match {
+      connection(deadline) match {
         case None => Answer.Lost
         case Some(wire) =>
-          val bytes = MessageCodec.encode(question)
+          val bytes = MessageCodec.encode(request)
           counters.add(ExchangeCounter.sent)
           counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
-          val millis = math.min(AskMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
+          val millis = math.min(OptionalMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
           val (answer, payload) = TestHooks.current.asks(bytes)(wire.ask(_, millis))
-          if (answer.isEmpty) Answer.Nothing
+          if (answer.isEmpty) Answer.Empty
           else
-            // Bounds of several TopKs by long texts may be more than other messages hold.
-            MessageCodec.decode(answer, mostBytes = Int.MaxValue) match {
+            // Bounds of several TopKs by long texts may exceed the limit of other messages.
+            MessageCodec.decode(answer, maxBytes = Int.MaxValue) match {
               case Right(m) => Answer.Given((m, payload))
               case Left(refusal) => counters.refused(refusal); Answer.Lost
             }
       }
     catch { case NonFatal(_) => counters.add(ExchangeCounter.sendFailed); Answer.Lost }
 
-  /** A task's first question may come before the connection. */
-  private def connected(deadline: Long): Option[RpcAccess.DriverWire] = {
+  /** The connection to the driver. Waits for it, because a task's first request may come earlier. */
+  private def connection(deadline: Long): Option[RpcAccess.DriverWire] = {
     while (state.get == State.Connecting && System.nanoTime() < deadline) Thread.sleep(1)
     Option(state.get).collect { case State.Connected(wire) => wire }
   }
 
-  /** An answer takes less than a millisecond; a driver that collects garbage may take seconds. */
-  private val AskMillis = 5000L
+  /** An answer takes less than a millisecond, unless the driver collects garbage for seconds. */
+  private val OptionalMillis = 5000L
 
   /** As long as Spark itself waits for a driver that does not answer. */
-  private val InsistMillis = 120000L
-  private val AgainMillis = 20L
-  private val MostAgainMillis = 1000L
+  private val RequiredMillis = 120000L
+  private val FirstPauseMillis = 20L
+  private val LongestPauseMillis = 1000L
   private val ReconnectMillis = 1000L
   private val SilentMillis = 30000L
   private val silentUntil = new AtomicLong(Long.MinValue)

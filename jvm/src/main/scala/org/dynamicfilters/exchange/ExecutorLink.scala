@@ -2,26 +2,20 @@ package org.dynamicfilters.exchange
 
 import java.util.concurrent.atomic.AtomicBoolean
 
-import org.dynamicfilters.exchange.ExchangeCounter._
-import org.dynamicfilters.state.{
-  ClusterLink,
-  Executions,
-  FilterName,
-  NamedFilter,
-  TestHooks,
-  TopKBound,
-  TopKSpec,
-  TopKState
-}
+import scala.util.control.NonFatal
 
-/** An executor's part of the exchange: tells the driver what its tasks know, and takes over what the driver says.
+import org.dynamicfilters.exchange.ExchangeCounter._
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.state._
+
+/** An executor's part of the exchange: sends what its tasks know to the driver, and takes over what the driver sends.
   *
-  * Tasks only mark what is new; encoding and sending is the schedule's work. Thread-safe.
+  * Tasks only mark news; the schedule encodes and sends. Thread-safe.
   *
   * @param executions
   *   those of this process
   * @param driver
-  *   sends a message; never blocks, an exception means that it was not sent
+  *   sends a message without blocking; throws if it was not sent
   * @param clock
   *   nanoseconds
   */
@@ -34,54 +28,56 @@ final class ExecutorLink(
     clock: () => Long
 ) extends ClusterLink {
 
-  /** One TopK's way to the driver. */
-  private final class Outgoing(executionId: Long, name: FilterName) {
-    private val scheduled = new AtomicBoolean
+  /** Sends the contributions of one TopK to the driver, as often as the pace allows. */
+  private final class TopKSender(executionId: Long, name: FilterName) {
+    private val isScheduled = new AtomicBoolean
     @volatile private var notBefore = clock()
 
-    def changed(shared: TopKState): Unit = if (!scheduled.get && scheduled.compareAndSet(false, true)) {
+    def changed(shared: TopKState): Unit = if (!isScheduled.get && isScheduled.compareAndSet(false, true)) {
       val wait = math.max(0L, (notBefore - clock()) / 1000000)
-      if (!schedule.later(wait)(flush(shared))) scheduled.set(false)
+      if (!schedule.later(wait)(flush(shared))) isScheduled.set(false)
     }
 
     private def flush(shared: TopKState): Unit = {
-      // First, so that what comes meanwhile is not forgotten.
-      scheduled.set(false)
-      val parts = shared.takeUnsent().map(WireContribution.of(shared.spec, _))
+      // First, so that news that come meanwhile are scheduled again.
+      isScheduled.set(false)
+      val parts = shared.takeUnsent().map(WireContribution.encode(shared.spec, _))
       if (parts.nonEmpty) {
         val bytes = sendParts(parts)
         notBefore = clock() + pace.pause(bytes) * 1000000
       }
     }
 
-    /** In as many messages as it takes.
-      *
-      * @return
-      *   bytes sent
-      */
+    /** Sends as many messages as needed, and returns their bytes. */
     private def sendParts(parts: Seq[WireContribution]): Long = {
       val message = MessageCodec.encode(Message.Contributions(executionId, name, parts))
-      if (message.length <= MessageCodec.MaxBytes) { send(message); message.length.toLong }
-      else if (parts.size > 1) {
+      if (message.length <= MessageCodec.MaxBytes) {
+        send(message)
+        message.length.toLong
+      } else if (parts.size > 1) {
         val (a, b) = parts.splitAt(parts.size / 2)
         sendParts(a) + sendParts(b)
-      } else { counters.add(notSentTooLong); 0L }
+      } else {
+        counters.add(notSentTooLong)
+        0L
+      }
     }
   }
 
   override def topK(executionId: Long, name: FilterName, spec: TopKSpec): TopKState = {
-    val outgoing = new Outgoing(executionId, name)
+    val sender = new TopKSender(executionId, name)
     subscribe(executionId, name)
-    new TopKState(spec, Some(outgoing.changed))
+    new TopKState(spec, Some(sender.changed))
   }
 
-  override def subscribe(executionId: Long, name: FilterName): Unit =
-    schedule.later(0)(send(MessageCodec.encode(Message.Subscribe(executionId, name))))
+  override def subscribe(executionId: Long, name: FilterName): Unit = sendLater(Message.Subscribe(executionId, name))
 
   override def joined(executionId: Long): Unit = {
-    schedule.later(0)(send(MessageCodec.encode(Message.Joined(executionId))))
+    sendLater(Message.Joined(executionId))
     sweepLater()
   }
+
+  private def sendLater(m: Message): Unit = schedule.later(0)(send(MessageCodec.encode(m)))
 
   private def send(message: Array[Byte]): Unit =
     try {
@@ -90,43 +86,38 @@ final class ExecutorLink(
       counters.add(sentBytes, message.length.toLong)
     } catch { case _: Exception => counters.add(sendFailed) }
 
-  private val sweeping = new AtomicBoolean
+  private val isSweepScheduled = new AtomicBoolean
 
-  /** The driver's word that an execution ended may be lost. */
-  private def sweepLater(): Unit = if (sweeping.compareAndSet(false, true)) {
+  /** Sweeps idle executions, because the message that an execution ended may be lost. */
+  private def sweepLater(): Unit = if (isSweepScheduled.compareAndSet(false, true)) {
     val will = schedule.later(ExecutorLink.SweepMillis) {
-      sweeping.set(false)
+      isSweepScheduled.set(false)
       executions.sweep()
       if (executions.live > 0) sweepLater()
     }
-    if (!will) sweeping.set(false)
+    if (!will) isSweepScheduled.set(false)
   }
 
-  /** Takes a message of the driver; on the schedule's thread.
+  /** Handles a message of the driver, on the schedule's thread.
     *
     * @param payload
-    *   fetches what came as a broadcast beside it
+    *   fetches the broadcast beside it
     */
-  def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit = {
-    counters.add(ExchangeCounter.received)
-    counters.add(receivedBytes, bytes.length.toLong)
-    MessageCodec.decode(bytes) match {
-      case Left(refusal) => counters.refused(refusal)
-      case Right(m: Message.Bound) => bound(m)
-      case Right(m: Message.JoinFilter) => joinFilter(m, payload)
-      case Right(m: Message.Ended) => executions.close(m.executionId)
-      // What only executors say.
-      case Right(_) => counters.add(refusedMalformed)
+  def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
+    MessageCodec.received(bytes, counters).foreach {
+      case m: Message.Bound => bound(m)
+      case m: Message.FilterContents => lateFilter(m, payload)
+      case m: Message.Ended => executions.close(m.executionId)
+      // Only executors send the others.
+      case _ => counters.add(refusedMalformed)
     }
-  }
 
   private def bound(m: Message.Bound): Unit = executions.topK(m.executionId, m.filter) match {
     case None => counters.add(refusedUnknown)
     case Some(shared) =>
-      val spec = shared.spec
       val key = m.key match {
-        case Some(k) => WireKey.read(spec.domain, k)
-        case None => Either.cond(spec.nullsFirst, null, "a bound of NULL where nulls are not counted")
+        case Some(k) => k.decode(shared.spec.domain)
+        case None => Either.cond(shared.spec.nullsFirst, null, "a bound of NULL where nulls are not counted")
       }
       key match {
         case Right(k) if m.partition >= 0 =>
@@ -140,14 +131,28 @@ final class ExecutorLink(
       }
   }
 
-  private def joinFilter(m: Message.JoinFilter, payload: Option[() => Array[Byte]]): Unit =
+  private def lateFilter(m: Message.FilterContents, payload: Option[() => Array[Byte]]): Unit =
     executions.late(m.executionId, m.filter.filterId) match {
       case None => counters.add(refusedUnknown)
       case Some(late) =>
         executions
-          .contents(Some(m.executionId), m.filter)(LiveFilterMessage.read(m, payload, counters))
+          .contents(Some(m.executionId), m.filter)(contents(m, payload))
           .foreach(f => late.offer(NamedFilter(m.filter, f)))
     }
+
+  /** Decodes the filter in a message, or in the broadcast beside it; None, which is counted, if that fails. */
+  def contents(m: Message.FilterContents, payload: Option[() => Array[Byte]]): Option[ValueFilter] = {
+    // The execution of a broadcast may have ended, or an executor that holds blocks of it may be lost.
+    def fetched =
+      try payload.map(_())
+      catch { case NonFatal(_) => counters.add(payloadsGone); None }
+    if (m.encoded.isEmpty && payload.isEmpty) counters.add(refusedMalformed)
+    m.encoded.orElse(fetched).flatMap { encoded =>
+      val filter = FilterCodec.decode(encoded).toOption
+      if (filter.isEmpty) counters.add(undecodable)
+      filter
+    }
+  }
 }
 
 private object ExecutorLink {

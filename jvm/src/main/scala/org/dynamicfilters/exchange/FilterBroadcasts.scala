@@ -10,24 +10,24 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.state.Executions
 
-/** Filters that travel as Spark broadcasts. On the driver.
+/** Spark broadcasts of filters, on the driver.
   *
-  * Those that go with a scan belong to its plan, which may be executed again: when an execution ends executors drop their
-  * copies, and the driver its own when the plan is gone (Spark's cleaner). Those that are sent to running scans
-  * belong to the execution, and are destroyed with it.
+  * A filter that travels with a scan belongs to the scan's plan, which may be executed again: executors drop their copies when
+  * an execution ends, and Spark's cleaner drops the driver's copy when the plan is gone. A filter that is sent to running scans
+  * belongs to the execution, and is destroyed with it.
   */
 object FilterBroadcasts {
-  // Broadcasts that may still have blocks. An entry goes when its broadcast is collected; Spark's ContextCleaner then removes
-  // the blocks.
+  // Broadcasts that may still have blocks. When a broadcast is collected, its entry goes, and Spark's ContextCleaner removes the
+  // blocks.
   private val made = Collections.synchronizedMap(new WeakHashMap[Broadcast[Array[Byte]], Unit])
 
-  /** A filter that goes with a scan of this execution.
+  /** Broadcasts a filter that belongs to a plan.
     *
     * @param executionId
-    *   None where there is none
+    *   executors drop their copies when this execution ends; None where there is none
     */
-  def ofScan(sc: SparkContext, executionId: Option[Long], bytes: Array[Byte]): Broadcast[Array[Byte]] = {
-    val b = ofExecution(sc, bytes)
+  def forPlan(sc: SparkContext, executionId: Option[Long], bytes: Array[Byte]): Broadcast[Array[Byte]] = {
+    val b = forExecution(sc, bytes)
     executionId.foreach { id =>
       val held: AutoCloseable = () => quietly(b)(_.unpersist())
       if (Executions.instance.attach(id, b)(held).isEmpty) held.close()
@@ -35,14 +35,14 @@ object FilterBroadcasts {
     b
   }
 
-  /** A filter for scans that run; whoever makes it destroys it. */
-  def ofExecution(sc: SparkContext, bytes: Array[Byte]): Broadcast[Array[Byte]] = {
+  /** Broadcasts a filter for running scans. The caller destroys it. */
+  def forExecution(sc: SparkContext, bytes: Array[Byte]): Broadcast[Array[Byte]] = {
     val b = sc.broadcast(bytes)
     made.put(b, ())
     b
   }
 
-  /** For those of [[ofExecution]]. Who is fetching it just now fails to, and goes on without: its query has ended. */
+  /** Destroys a broadcast of [[forExecution]]. A task that is fetching it goes on without the filter: its query has ended. */
   def destroy(b: Broadcast[Array[Byte]]): Unit = quietly(b) { x =>
     x.destroy()
     made.remove(x)
@@ -56,13 +56,12 @@ object FilterBroadcasts {
     try f(b)
     catch { case NonFatal(_) => }
 
-  /** Blocks of filters that Spark holds anywhere; None if Spark does not tell. */
+  /** Number of blocks of filters in the whole application; None if Spark does not know. */
   def blocks(): Option[Long] = {
     val ids = made.synchronized(made.keySet.asScala.iterator.map(_.id).toSet)
     SparkAccess.broadcastBlocks(ids)
   }
 
-  /** The context is gone. */
-  def clear(): Unit =
-    made.clear()
+  /** The application has ended. */
+  def clear(): Unit = made.clear()
 }

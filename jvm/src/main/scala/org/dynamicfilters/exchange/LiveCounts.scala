@@ -4,12 +4,12 @@ import scala.jdk.CollectionConverters._
 
 import org.dynamicfilters.state.{Executions, JoinWaits, RunningBuild, RunningScan, RunningTasks}
 
-/** What a process holds of running queries; shown by `dynamic_filter_live()`. All of it is zero when no query runs, threads ten
-  * idle seconds later.
+/** Counts of what a process holds for running queries, shown by `dynamic_filter_live()`. All are zero when no query runs, the
+  * number of threads after ten more seconds.
   */
 object LiveCounts {
 
-  /** Of whatever process. */
+  /** Counts of any process. */
   def ofProcess: Seq[(String, Long)] = Seq(
     "executions" -> Executions.instance.live.toLong,
     "tasks" -> RunningTasks.live.toLong,
@@ -17,7 +17,7 @@ object LiveCounts {
     "threads" -> Thread.getAllStackTraces.keySet.asScala.count(_.getName.startsWith(Worker.Prefix)).toLong
   )
 
-  /** Of the driver beside that.
+  /** Further counts of the driver.
     *
     * @param exchange
     *   None in local mode
@@ -29,16 +29,16 @@ object LiveCounts {
     "coordinated executions" -> exchange.fold(0L)(_.coordinator.liveExecutions.toLong)
   ) ++ FilterBroadcasts.blocks().map("broadcast blocks" -> _)
 
-  /** What became of messages, on an executor; without what is 0. */
+  /** The counters of an executor that are not 0. */
   def ofMessages(counters: ExchangeCounters): Seq[(String, Long)] =
     counters.all.collect { case (c, n) if n > 0 => Messages + c -> n }
 
-  /** Of executors. */
+  /** Prefix of an executor's counters. */
   val Messages = "executors."
 
-  /** One line, for the way to the driver. */
-  def text(counts: Seq[(String, Long)]): String = counts.map { case (name, n) => s"$name=$n" }.mkString(",")
-  def read(text: String): Seq[(String, Long)] = text
+  /** Counts as one line, which executors send to the driver. */
+  def encode(counts: Seq[(String, Long)]): String = counts.map { case (name, n) => s"$name=$n" }.mkString(",")
+  def decode(text: String): Seq[(String, Long)] = text
     .split(",")
     .toSeq
     .map(_.split("=", 2))

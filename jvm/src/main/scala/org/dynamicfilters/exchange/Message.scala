@@ -2,9 +2,9 @@ package org.dynamicfilters.exchange
 
 import org.dynamicfilters.state.{FilterName, ReadPlace}
 
-/** What executors and the driver tell each other of filters while a query runs.
+/** A message about filters between an executor and the driver while a query runs.
   *
-  * Keys are in the form that goes over the wire: only who knows a filter's type can make keys of them, and check them.
+  * Keys are in encoded form, because only the receiver's filter knows their type and can check them.
   */
 sealed trait Message {
 
@@ -15,13 +15,13 @@ sealed trait Message {
 
 object Message {
 
-  /** To the driver: the best keys of partitions of a TopK's input; what a partition sent before is replaced. */
+  /** To the driver: the best keys of partitions of a TopK's input. Replaces earlier contributions of the partitions. */
   final case class Contributions(executionId: Long, filter: FilterName, parts: Seq[WireContribution]) extends Message
 
-  /** To the driver: this executor wants to know what is known of a filter now, and what will be. */
+  /** To the driver: the executor asks for the current and all later generations of a filter. */
   final case class Subscribe(executionId: Long, filter: FilterName) extends Message
 
-  /** To the driver: this executor holds something of the execution, so it wants to know when that ends. */
+  /** To the driver: the executor holds something of the execution, and asks to be told of its end. */
   final case class Joined(executionId: Long) extends Message
 
   /** To executors: a TopK's bound for the whole cluster.
@@ -37,21 +37,19 @@ object Message {
       partition: Int
   ) extends Message
 
-  /** To executors, or as the answer to a [[FilterRequest]]: a join's filter, which is complete, or a generation of a user's.
+  /** To executors, also as the answer to a [[FilterRequest]]: the complete filter of a join, or a generation of a user filter.
     *
     * @param encoded
-    *   see `FilterCodec`; None where it comes as a broadcast beside the message
+    *   see `FilterCodec`; None if it comes as a broadcast beside the message
     */
-  final case class JoinFilter(executionId: Long, filter: FilterName, encoded: Option[Array[Byte]]) extends Message
+  final case class FilterContents(executionId: Long, filter: FilterName, encoded: Option[Array[Byte]]) extends Message
 
-  /** To the driver, which answers: with which filters is this partition computed?
+  /** To the driver: asks for the snapshots of a partition. The answer is a [[SnapshotReply]].
     *
-    * @param executionId
-    *   -1 where there is none
     * @param isFirst
     *   whether there was no attempt of the partition before
     * @param newFrom
-    *   None for an attempt that starts; else from which place on it could use newer filters
+    *   None for an attempt that starts; else the place from which on it could use newer filters
     */
   final case class SnapshotRequest(
       executionId: Long,
@@ -62,16 +60,14 @@ object Message {
       newFrom: Option[ReadPlace]
   ) extends Message
 
-  /** The answer.
-    *
-    * @param schedule
+  /** @param schedule
     *   see `SnapshotCodec`
     */
   final case class SnapshotReply(executionId: Long, table: Long, schedule: Array[Byte]) extends Message
 
-  /** To the driver, which answers with a [[JoinFilter]]: the contents of a filter that a snapshot of the table names. */
+  /** To the driver: asks for the contents of a filter that a snapshot names. The answer is a [[FilterContents]]. */
   final case class FilterRequest(executionId: Long, table: Long, filter: FilterName) extends Message
 
-  /** To executors: the execution has ended, however it did. */
+  /** To executors: the execution has ended, with or without success. */
   final case class Ended(executionId: Long) extends Message
 }

@@ -7,16 +7,16 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.state.{ReadPlace, ScheduleEntry, Snapshots, SnapshotsRef, TaskFilters}
 
-/** The snapshots that tasks of this process are given, by the rule of [[Snapshots]]. */
+/** Gets the snapshots of a task's partition, by the rule of [[Snapshots]]. */
 object TaskSnapshots {
 
-  /** Whether what the running task computes may end in a shuffle, so that the rule of [[Snapshots]] holds.
+  /** Whether the output of the running task must be fixed (contract 8), because it may go into a shuffle.
     *
-    * Spark does not tell a task of what kind it is, but its stack does. Whatever is computed on another thread (rows for a
-    * Python worker, say) counts as going into a shuffle: then filters are fixed though they need not be. So do rows that become
-    * cached blocks, which outlive the task: a block that is lost may be computed again by a task of the other kind.
+    * Spark does not tell a task its kind, but the call stack shows it. Two cases count as going into a shuffle:
+    *   - Rows computed on another thread, for example for a Python worker. The stack of such a thread does not show the task.
+    *   - Rows that become cached blocks. A lost block may be computed again by a task of the other kind.
     */
-  def areNeeded: Boolean = stack.walk[Boolean] { frames =>
+  def outputMustBeFixed: Boolean = stack.walk[Boolean] { frames =>
     val found = frames.iterator.asScala.map(_.getClassName).filter(Set(ResultTask, BlockManager)).toSet
     !found(ResultTask) || found(BlockManager)
   }
@@ -25,8 +25,8 @@ object TaskSnapshots {
   private val BlockManager = "org.apache.spark.storage.BlockManager"
   private val stack = StackWalker.getInstance()
 
-  /** Whether the task is the first attempt of its partition for certain. Where a stage runs again, some of its tasks may still be
-    * running from before.
+  /** Whether the task is certainly the first attempt of its partition. If a stage runs again, tasks of its earlier attempt may
+    * still run.
     */
   def isFirst(context: TaskContext, table: SnapshotsRef): Boolean =
     context.attemptNumber() == 0 && context.stageAttemptNumber() == 0 && !table.wasUsed
@@ -34,9 +34,9 @@ object TaskSnapshots {
   /** The schedule of a partition, fixed by the attempt that asks first.
     *
     * @param newFrom
-    *   None for an attempt that starts; else from which place on it could use newer filters
+    *   None for an attempt that starts; else the place from which on it could use newer filters
     * @return
-    *   None if the driver did not answer a first attempt, which then has to tell what it uses
+    *   None if the driver did not answer a first attempt, which then reports what it uses
     *   ([[org.dynamicfilters.state.SnapshotUse]])
     */
   def ask(
@@ -56,11 +56,11 @@ object TaskSnapshots {
         Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition, attempt, first, newFrom)
       val answer = ExecutorExchange.snapshots(request, table)
       if (answer.isEmpty && newFrom.isEmpty && !first)
-        throw new SnapshotUnavailable("the driver does not say with which filters an earlier attempt was computed")
+        throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")
       answer
     }
   }
 }
 
-/** An attempt cannot keep to the rule of [[Snapshots]]. Not an exception that is caught where filters fail open. */
+/** An attempt cannot keep to the rule of [[Snapshots]]. A ControlThrowable, so that code that fails open does not catch it. */
 final class SnapshotUnavailable(message: String) extends ControlThrowable(message)

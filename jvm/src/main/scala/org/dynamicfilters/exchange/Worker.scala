@@ -7,17 +7,26 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 
-/** One daemon thread that does what must not be done on the threads of tasks, of the scheduler and of Spark's RPC. It ends
-  * when there is nothing to do for a while.
+/** Does work later, one piece after the other. */
+trait Schedule {
+
+  /** @return
+    *   false if the work will not be done
+    */
+  def later(millis: Long)(work: => Unit): Boolean
+}
+
+/** One daemon thread for work that would block threads of tasks, of Spark's scheduler or of Spark's RPC. The thread ends after
+  * ten idle seconds.
   *
   * @param name
-  *   of the thread; starts with [[Worker.Prefix]], so that tests find it
+  *   name of the thread, after [[Worker.Prefix]]
   * @param capacity
-  *   how much work may wait
-  * @param mostBytes
-  *   of messages that wait with it
+  *   largest number of pieces of work that wait
+  * @param maxBytes
+  *   limit for the messages that wait
   */
-final class Worker(name: String, capacity: Int, counters: ExchangeCounters, mostBytes: Long = Long.MaxValue)
+final class Worker(name: String, capacity: Int, counters: ExchangeCounters, maxBytes: Long = Long.MaxValue)
     extends Schedule
     with Logging {
   private val waiting = new AtomicInteger
@@ -35,29 +44,29 @@ final class Worker(name: String, capacity: Int, counters: ExchangeCounters, most
   pool.setExecuteExistingDelayedTasksAfterShutdownPolicy(false)
   pool.setRemoveOnCancelPolicy(true)
 
-  /** False if too much is waiting already, or the worker was stopped. */
+  /** Returns false if too much waits already, or the worker was stopped. */
   override def later(millis: Long)(work: => Unit): Boolean = later(millis, 0)(work)
 
   /** @param bytes
-    *   of a message that waits with the work
+    *   bytes of the message that waits with the work
     */
   def later(millis: Long, bytes: Int)(work: => Unit): Boolean = {
-    def left(): Unit = {
+    def release(): Unit = {
       waiting.decrementAndGet()
       waitingBytes.addAndGet(-bytes.toLong)
     }
     val (works, held) = (waiting.incrementAndGet(), waitingBytes.addAndGet(bytes.toLong))
-    if (works > capacity || held > mostBytes) {
-      left()
+    if (works > capacity || held > maxBytes) {
+      release()
       counters.add(ExchangeCounter.droppedOverload)
       false
     } else
       try {
-        pool.schedule((() => { left(); run(work) }): Runnable, millis, TimeUnit.MILLISECONDS)
+        pool.schedule((() => { release(); run(work) }): Runnable, millis, TimeUnit.MILLISECONDS)
         true
       } catch {
         case _: RejectedExecutionException =>
-          left()
+          release()
           false
       }
   }
@@ -70,7 +79,7 @@ final class Worker(name: String, capacity: Int, counters: ExchangeCounters, most
         logWarning("Dynamic filters: an exchange between executors failed, rows pass", e)
     }
 
-  /** What waits is not done any more. */
+  /** Drops the work that waits. */
   def stop(): Unit = pool.shutdownNow()
 }
 

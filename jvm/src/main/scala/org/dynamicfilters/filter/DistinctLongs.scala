@@ -21,7 +21,7 @@ private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memo
     math.max(DistinctLongs.firstRoom, math.min(keys, math.min(memory / 16, sentBytes / 4))).toInt.min(keys)
 }
 
-/** A growing set of the codes of keys, used by [[KeyCollector]] and [[TupleCollector]]. It starts as an array and
+/** A growing set of the codes of keys, used by [[KeyCollector]]. It starts as an array and
   * becomes a bit set if the members are dense, as surrogate keys are. Setting a bit takes a few nanoseconds.
   *
   * The array holds the numbers in the order of their arrival. When it is full it is sorted, and repeated numbers are

@@ -10,8 +10,6 @@ package org.dynamicfilters.filter
   *   target false positive rate, between 0 and 1
   * @param maxFilterBytes
   *   a larger encoded filter is reduced; also the memory of all collecting partitions together
-  * @param tupleShare
-  *   no filter of tuples is made if they are a greater share of the possible combinations of their keys
   * @param maxSentBytes
   *   bytes that all partitions together may send
   */
@@ -20,7 +18,6 @@ final case class KeyLimits(
     inMaxValues: Int,
     bloomFpp: Double,
     maxFilterBytes: Long,
-    tupleShare: Double = 0.6,
     maxSentBytes: Long = Long.MaxValue
 ) {
 

@@ -14,22 +14,21 @@ import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.filter.{KeyLimits, OwnFailure, TupleText}
+import org.dynamicfilters.filter.{KeyLimits, OwnFailure}
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 
-/** A filter of a [[BuildKeyTapExec]], and the key, or tuple of keys, that the tap collects for it.
+/** A filter of a [[BuildKeyTapExec]], and the key that the tap collects for it.
   *
-  * @param keys
+  * @param key
   *   bound to the tap's output. Not canonicalized: the canonical form of a sum adds in another order, and that of a higher-order
   *   function cannot be evaluated
   */
-final case class KeyTap(ref: JoinRef, keys: Seq[Expression]) {
+final case class KeyTap(ref: JoinRef, key: Expression) {
 
-  /** Whether the tap collects these keys, for joins that compare NULLs in the same way. */
-  def collects(keys: Seq[Expression], nullsMatch: Seq[Boolean]): Boolean =
-    this.keys == keys && ref.nullsMatch == nullsMatch
+  /** Whether the tap collects this key, for joins that compare NULLs in the same way. */
+  def collects(key: Expression, nullsMatch: Boolean): Boolean = this.key == key && ref.nullsMatch == nullsMatch
 }
 
 /** Collects the keys of a join's build side below its exchange. [[org.dynamicfilters.plan.JoinPlanner]] inserts it.
@@ -55,12 +54,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
   override def nodeName: String = NodeNames(BuildKeyTapExec.Name, taps.map(_.ref.id))
   override def simpleString(maxFields: Int): String =
-    s"${BuildKeyTapExec.Name} ${taps.map(t => t.ref.describe(nameOf(t.keys))).mkString(", ")}"
-
-  private def nameOf(keys: Seq[Expression]): String = keys match {
-    case Seq(key) => nameOf(key)
-    case tuple => TupleText.columns(tuple.map(nameOf))
-  }
+    s"${BuildKeyTapExec.Name} ${taps.map(t => t.ref.describe(nameOf(t.key))).mkString(", ")}"
 
   private def nameOf(key: Expression): String = key match {
     case b: BoundReference => output(b.ordinal).name
@@ -85,9 +79,9 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
     val execution = TaskFilters.executionId(sparkContext)
     val show = Settings.showsValues(conf)
     taps.foreach { t =>
-      t.ref.state.showValues = show
+      t.ref.state.record.showValues(show)
       // Before the state starts, because without partitions it is complete at once.
-      t.ref.state.setMetrics(new TapMetrics(sparkContext, executionId, metrics))
+      t.ref.state.record.setMetrics(new TapMetrics(sparkContext, executionId, metrics))
       QueryReports.instance.noteFilter(executionId, session, t.ref.state)
       execution.foreach { id =>
         Executions.instance.open(id).foreach(_.announce(t.ref.state))
@@ -111,7 +105,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
         val offers = TestHooks.current.keys(execution.get, conf, t.ref.state)
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
         sparkContext.register(accumulator)
-        new KeyTapPart(t.ref.parts, t.keys, limits, partitions, accumulator)
+        new KeyTapPart(t.ref.domain, t.key, limits, partitions, accumulator)
       }.toArray
       val counts = TapCounts(longMetric("rows"), longMetric("keyBytes"), longMetric("gaveUp"))
       // The partition index of this RDD, which may differ from the task's.
@@ -162,14 +156,13 @@ object BuildKeyTapExec {
     Settings.get(conf, Settings.JoinMaxBuildRows),
     Settings.get(conf, Settings.InMaxValues),
     Settings.get(conf, Settings.BloomFpp),
-    Settings.get(conf, Settings.MaxFilterBytes),
-    Settings.get(conf, Settings.GiveUp)
+    Settings.get(conf, Settings.MaxFilterBytes)
   )
 }
 
 /** The state of a tap's filters as metrics of its operator, summed over the operator's taps. */
 private final class TapMetrics(sc: SparkContext, executionId: String, metrics: Map[String, SQLMetric])
-    extends JoinState.Metrics
+    extends JoinRecord.Metrics
     with Logging {
   override def complete(bytes: Int, distinct: Option[Long]): Unit =
     show(Seq(metrics("filterBytes") -> bytes.toLong) ++ distinct.map(metrics("keys") -> _))

@@ -45,10 +45,10 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     Counted(RowsOutput, None, "rowsOutput"),
     Counted(RowsDropped, None, "rowsDropped")
   )
-  override protected def tableName: String =
-    CachedScanExec.scanOf(child).flatMap(_.relation.cacheBuilder.tableName).getOrElse(CachedScanExec.Unnamed)
-  override protected def format: String = "cache"
-  override protected def filesTotal: Long = 0
+  override protected def table: ScannedTable = {
+    val name = CachedScanExec.scanOf(child).flatMap(_.relation.cacheBuilder.tableName)
+    ScannedTable(name.getOrElse(CachedScanExec.Unnamed), "cache")
+  }
 
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = CachedScanExec.scanOf(child) match {

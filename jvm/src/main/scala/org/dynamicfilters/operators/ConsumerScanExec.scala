@@ -20,7 +20,7 @@ case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) ex
     val refs = filters.map(_.ref)
     val ready = FilteredScan.complete(refs)
     refs.zip(ready).foreach {
-      case (j: JoinRef, Some(_)) => j.state.usedFromStart()
+      case (j: JoinRef, Some(_)) => j.state.record.usedFromStart()
       case _ =>
     }
     val scanned =

@@ -182,7 +182,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     }
 
   override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
-    val unknown = run.report(executionId).unknown.toSet
+    val unknown = run.report(executionId).files.unknown.toSet
     if (unknown.nonEmpty) {
       val report = new ScanReport(executionId, "driver")
       val own = ParquetPredicates.of(scan.relation, spec.reader.fold(Seq.empty[Filter])(_.pushedDown))
@@ -191,13 +191,12 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     }
   }
 
-  override protected def tableName: String = RowFilteredScanExec.nameOf(scan)
-  override protected def format: String = RowFilteredScanExec.formatOf(scan)
-
-  override protected def filesTotal: Long = FilteredScan.fileCount(scan)
-  override protected def splitsTotal: Option[Long] = scan.inputRDD match {
-    case files: FileScanRDD => Some(files.filePartitions.iterator.map(_.files.length.toLong).sum)
-    case _ => None
+  override protected def table: ScannedTable = {
+    val splits = scan.inputRDD match {
+      case files: FileScanRDD => Some(files.filePartitions.iterator.map(_.files.length.toLong).sum)
+      case _ => None
+    }
+    RowFilteredScanExec.tableOf(scan).copy(files = FilteredScan.fileCount(scan), splits = splits)
   }
 
   override protected def counted: Seq[Counted] = Seq(

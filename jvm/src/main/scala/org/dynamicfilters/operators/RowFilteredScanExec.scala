@@ -45,11 +45,12 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
       Counted(RowsOutput, None, "rowsOutput"),
       Counted(RowsDropped, None, "rowsDropped")
     )
-  override protected def tableName: String = RowFilteredScanExec.nameOf(child)
-  override protected def format: String = RowFilteredScanExec.formatOf(child)
-  override protected def filesTotal: Long = child match {
-    case f: FileSourceScanExec if f.relation.fileFormat.isInstanceOf[OtherFileFormat] => FilteredScan.fileCount(f)
-    case _ => source.fold(0L)(_.files)
+  override protected def table: ScannedTable = {
+    val files = child match {
+      case f: FileSourceScanExec if f.relation.fileFormat.isInstanceOf[OtherFileFormat] => FilteredScan.fileCount(f)
+      case _ => source.fold(0L)(_.files)
+    }
+    RowFilteredScanExec.tableOf(child).copy(files = files)
   }
 
   @transient private lazy val source: Option[SourceScan] = child match {
@@ -102,28 +103,22 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
 
 object RowFilteredScanExec {
 
-  /** Name of the table in reports. */
-  def nameOf(scan: SparkPlan): String = scan match {
+  /** The table of a scan, without numbers of files. */
+  def tableOf(scan: SparkPlan): ScannedTable = scan match {
     case f: FileSourceScanExec =>
-      f.tableIdentifier
-        .map(_.unquotedString)
-        .getOrElse(f.relation.location.rootPaths.headOption.map(_.toString).getOrElse(""))
-    case r: RowDataSourceScanExec => r.tableIdentifier.map(_.unquotedString).getOrElse(r.relation.toString)
-    case b: BatchScanExec => b.table.name()
-    // At execution it is inside generated code.
-    case other => other.children.headOption.map(nameOf).getOrElse(other.nodeName.trim)
-  }
-
-  /** Name of the table's format: `parquet`, `delta`, `iceberg`, `jdbc`. */
-  def formatOf(scan: SparkPlan): String = scan match {
-    case f: FileSourceScanExec =>
-      f.relation.fileFormat match {
-        case d: DynamicParquetFormat => FormatName(d.plain)
-        case o: OtherFileFormat => FormatName(o.inner)
-        case other => FormatName(other)
+      def path = f.relation.location.rootPaths.headOption.fold("")(_.toString)
+      val format = f.relation.fileFormat match {
+        case d: DynamicParquetFormat => d.plain
+        case o: OtherFileFormat => o.inner
+        case other => other
       }
-    case r: RowDataSourceScanExec => FormatName.ofRelation(r.relation)
-    case b: BatchScanExec => FormatName.ofTable(b.table)
-    case other => other.children.headOption.map(formatOf).getOrElse(other.nodeName.trim.toLowerCase(Locale.ROOT))
+      ScannedTable(f.tableIdentifier.fold(path)(_.unquotedString), FormatName(format))
+    case r: RowDataSourceScanExec =>
+      ScannedTable(r.tableIdentifier.fold(r.relation.toString)(_.unquotedString), FormatName.ofRelation(r.relation))
+    case b: BatchScanExec => ScannedTable(b.table.name(), FormatName.ofTable(b.table))
+    // At execution it is inside generated code.
+    case other =>
+      def node = other.nodeName.trim
+      other.children.headOption.fold(ScannedTable(node, node.toLowerCase(Locale.ROOT)))(tableOf)
   }
 }

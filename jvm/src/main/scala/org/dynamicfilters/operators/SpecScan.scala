@@ -14,17 +14,7 @@ import org.dynamicfilters.state.{JoinRef, NamedFilter, RunningStages, TaskFilter
 trait SpecScan extends FilteredScan {
   def spec: ScanSpec
 
-  /** Name of the table in reports. */
-  protected def tableName: String
-
-  /** Name of the table's format in lower case: `parquet`, `delta`, `jdbc`. */
-  protected def format: String
-
-  /** Number of files that the scan would read without filters; 0 if unknown. */
-  protected def filesTotal: Long
-
-  /** Number of splits that the scan would read without filters, if known. */
-  protected def splitsTotal: Option[Long] = None
+  protected def table: ScannedTable
 
   /** The counters of task reports that become metrics of the operator. */
   protected def counted: Seq[SpecScan.Counted]
@@ -51,8 +41,8 @@ trait SpecScan extends FilteredScan {
        |Filters: ${spec.describe}
        |""".stripMargin
 
-  /** Join filters that are complete now, by column, then by tuple of columns. In the types of their build sides, so that one
-    * filter on columns of several types is sent once.
+  /** Join filters that are complete now, by column. In the types of their build sides, so that one filter on columns of several
+    * types is sent once.
     */
   @transient private lazy val ready: IndexedSeq[Option[NamedFilter]] = FilteredScan.complete(spec.filterRefs)
 
@@ -111,21 +101,19 @@ trait SpecScan extends FilteredScan {
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     val complete = spec.joins.map(_._1).filter(_.state.current.isDefined)
-    complete.foreach(_.state.usedFromStart())
+    complete.foreach(_.state.record.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
-      val run = new ScanRun(
-        spec.scanId,
-        tableName,
-        format,
-        spec.filterIds,
-        filesTotal,
-        accumulator,
-        splitsTotal,
-        Some(countUnopened),
-        complete.map(_.id).toSet
-      )
+      val run =
+        new ScanRun(
+          spec.scanId,
+          table,
+          spec.filterIds,
+          accumulator,
+          Some(countUnopened),
+          complete.map(_.id).toSet
+        )
       spec.driverRun = run
       report.scans += run
     }
@@ -140,7 +128,7 @@ trait SpecScan extends FilteredScan {
       case u: UserRef =>
         val state = UserState.of(execution, u)
         state.addColumn(c.name)
-        state.showValues = Settings.showsValues(conf)
+        state.showValues(Settings.showsValues(conf))
         u.started(state)
         QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
       case _ =>

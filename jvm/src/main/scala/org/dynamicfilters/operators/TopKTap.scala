@@ -38,7 +38,7 @@ final class TapSource extends Serializable {
     val context = TaskContext.get()
     parts.fold(new TopKTap(Array.empty, Array.empty, null)) { parts =>
       ExecutorExchange.start()
-      val bounds = if (TaskSnapshots.areNeeded) Some(snapshots.bounds(context, partition)) else None
+      val bounds = if (TaskSnapshots.outputMustBeFixed) Some(snapshots.bounds(context, partition)) else None
       val started = parts.indices.flatMap { i =>
         TaskFilters.start(context, parts(i).ref, parts(i).run, partition, bounds.map(_(i))).map(_ -> parts(i))
       }

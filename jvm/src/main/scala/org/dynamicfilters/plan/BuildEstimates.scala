@@ -51,7 +51,7 @@ object BuildEstimates {
     if (filters.isEmpty) estimate
     else {
       val within = BuildSides.taps(whole).map(_.ref.id).toSet
-      // Filters of one build side, by keys and by their tuples, exclude the same rows: they count once.
+      // Filters of one build side by several keys exclude the same rows: they count once.
       val outside = filters
         .filterNot(f => within.contains(f.id))
         .distinctBy(_.build)

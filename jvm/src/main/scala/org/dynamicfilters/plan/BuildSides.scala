@@ -18,7 +18,6 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap}
 import org.dynamicfilters.state.JoinRef
 
@@ -40,60 +39,56 @@ object BuildSides {
     *
     * Below an aggregate, a filter or another join, the tap sees more keys than reach the join, never fewer.
     *
-    * @param keys
-    *   one key, or several whose tuples are collected
     * @param nullsMatch
-    *   by key, whether NULL equals NULL in the join
+    *   whether NULL equals NULL in the join
     * @param make
-    *   makes the filter if the exchange has no tap for the keys, from the exchange, the keys bound to its output, and `passed`
+    *   makes the filter if the exchange has no tap for the key, from the exchange, the key bound to its output, and `passed`
     * @param passed
     *   see [[JoinRef.passed]]: operators between the join and `plan`
     * @return
     *   the build side with the tap, or why there is none
     */
-  def tapped(plan: SparkPlan, keys: Seq[Expression], nullsMatch: Seq[Boolean], passed: Seq[String] = Nil)(
-      make: (Exchange, Seq[Expression], Seq[String]) => JoinRef
+  def tapped(plan: SparkPlan, key: Expression, nullsMatch: Boolean, passed: Seq[String] = Nil)(
+      make: (Exchange, Expression, Seq[String]) => JoinRef
   ): Either[String, Tapped] = {
-    def below(parent: SparkPlan, child: SparkPlan, keys: Seq[Expression], passing: Option[String] = None) =
-      tapped(child, keys, nullsMatch, passed ++ passing)(make).map { t =>
+    def below(parent: SparkPlan, child: SparkPlan, key: Expression, passing: Option[String] = None) =
+      tapped(child, key, nullsMatch, passed ++ passing)(make).map { t =>
         t.copy(side = parent.withNewChildren(parent.children.map(x => if (x eq child) t.side else x)))
       }
     // A stage: a tap can no longer be added.
     def existing(exchange: SparkPlan) =
-      tapOf(exchange, bind(keys, exchange.output), nullsMatch)
+      tapOf(exchange, bind(key, exchange.output), nullsMatch)
         .map(Tapped(exchange, _, passed))
         .toRight(BuildKeyTapExec.RanWithoutTap)
     plan match {
       case r: ReusedExchangeExec => existing(r)
-      // Spark sets a subquery's result in an operator's own expressions, and the keys of a tap are not among these.
-      case _: Exchange if keys.exists(_.exists(_.isInstanceOf[PlanExpression[_]])) =>
+      // Spark sets a subquery's result in an operator's own expressions, and the key of a tap is not among these.
+      case _: Exchange if key.exists(_.isInstanceOf[PlanExpression[_]]) =>
         Left("the build key has a subquery in it")
       case e: Exchange =>
-        val bound = bind(keys, e.output)
+        val bound = bind(key, e.output)
         val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound, passed))
         Right(Tapped(withTap(e, KeyTap(ref, bound)), ref, passed))
       case q: ExchangeQueryStageExec => existing(q)
-      case r: AQEShuffleReadExec => tapped(r.child, keys, nullsMatch, passed)(make).map(_.copy(side = r))
-      case s: SortExec => below(s, s.child, keys)
-      case f: FilterExec => below(f, f.child, keys, Some("filter"))
+      case r: AQEShuffleReadExec => tapped(r.child, key, nullsMatch, passed)(make).map(_.copy(side = r))
+      case s: SortExec => below(s, s.child, key)
+      case f: FilterExec => below(f, f.child, key, Some("filter"))
       case p: ProjectExec =>
-        Traverse(keys)(attribute(_).flatMap(source(p.projectList, _))).flatMap(below(p, p.child, _))
+        attribute(key).flatMap(source(p.projectList, _)).flatMap(below(p, p.child, _))
       case a: BaseAggregateExec =>
-        Traverse(keys)(
-          attribute(_)
-            .flatMap(source(a.resultExpressions, _))
-            .flatMap(attribute)
-            .flatMap(x => source(a.groupingExpressions, x))
-        ).flatMap(below(a, a.child, _))
+        attribute(key)
+          .flatMap(source(a.resultExpressions, _))
+          .flatMap(attribute)
+          .flatMap(source(a.groupingExpressions, _))
+          .flatMap(below(a, a.child, _))
       case j: joins.BaseJoinExec =>
-        Traverse(keys)(attribute).flatMap { as =>
+        attribute(key).flatMap { a =>
           val sides = Seq(true -> j.left, false -> j.right)
           // The other side of an outer join: its columns may be NULL for rows without a match.
           def carries(isLeft: Boolean) = JoinSemantics.of(j)(isLeft).carries
-          sides.find { case (_, side) => as.forall(side.outputSet.contains) } match {
+          sides.find { case (_, side) => side.outputSet.contains(a) } match {
             case Some((isLeft, side)) =>
-              if (carries(isLeft)) below(j, side, as, Some("join")) else Left(noExchange(j))
-            case None if as.forall(j.outputSet.contains) => Left("the build keys come from both sides of a join")
+              if (carries(isLeft)) below(j, side, a, Some("join")) else Left(noExchange(j))
             case None => Left("the build key is made by a join")
           }
         }
@@ -117,26 +112,25 @@ object BuildSides {
     }
 
   /** Bound by position and nullable, so that equal exchanges, whose attributes differ, have equal keys. */
-  private def bind(keys: Seq[Expression], output: Seq[Attribute]): Seq[Expression] = keys.map { key =>
+  private def bind(key: Expression, output: Seq[Attribute]): Expression =
     BindReferences
       .bindReference(key, AttributeSeq(output))
       .transform { case b: BoundReference => b.copy(nullable = true) }
-  }
 
   private def withTap(e: Exchange, tap: KeyTap): Exchange = BuildKeyTapExec.under(e) match {
-    case Some(t) if t.taps.exists(_.collects(tap.keys, tap.ref.nullsMatch)) => e
+    case Some(t) if t.taps.exists(_.collects(tap.key, tap.ref.nullsMatch)) => e
     case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
     case None => BuildKeyTapExec.under(e, Seq(tap))
   }
 
-  private def tapOf(p: SparkPlan, bound: Seq[Expression], nullsMatch: Seq[Boolean]): Option[JoinRef] =
+  private def tapOf(p: SparkPlan, bound: Expression, nullsMatch: Boolean): Option[JoinRef] =
     BuildKeyTapExec.under(p).flatMap(_.taps.find(_.collects(bound, nullsMatch))).map(_.ref)
 
   /** Whether a stage of the side has a tap for the key. */
   def hasRunningTap(plan: SparkPlan, key: JoinKey): Boolean = plan match {
     case q: ExchangeQueryStageExec =>
       key.build.references.subsetOf(q.outputSet) &&
-      tapOf(q, bind(Seq(key.build), q.output), Seq(key.nullsMatch)).isDefined
+      tapOf(q, bind(key.build, q.output), key.nullsMatch).isDefined
     case _: AQEShuffleReadExec | _: SortExec => hasRunningTap(plan.children.head, key)
     case _ => false
   }

@@ -39,7 +39,6 @@ import org.dynamicfilters.state.{Producer, TaskFilters}
   *   true in the first of these places
   */
 final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Logging {
-  import DynamicFilterRule.RejectedTag
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan) || readsReports(plan)) plan
@@ -157,7 +156,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     else
       TopKPlanner.tapped(p.children(child), wanted, p, conf) match {
         case Right(c) =>
-          DynamicFilterRule.accept(p, RejectedTag)
+          DynamicFilterRule.accept(p)
           p.withNewChildren(p.children.updated(child, c))
         case Left(reason) => reject(p, Producer.topk, Seq(b.column.name), reason)
       }
@@ -174,7 +173,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       columns: => Seq[String]
   ): SparkPlan = child match {
     case Right(c) =>
-      DynamicFilterRule.accept(p, RejectedTag)
+      DynamicFilterRule.accept(p)
       p.withNewChildren(Seq(c))
     case Left(reason) => reject(p, producer, columns, reason)
   }
@@ -186,7 +185,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   }
 
   private def reject(p: SparkPlan, producer: Producer.Value, columns: Seq[String], reason: String): SparkPlan = {
-    DynamicFilterRule.reject(p, Rejected(producer, columns, reason), RejectedTag)
+    DynamicFilterRule.reject(p, Rejected(producer, columns, reason))
     p
   }
 }
@@ -196,20 +195,17 @@ object DynamicFilterRule {
   /** Why an operator produces no filter; read when the query has ended. */
   val RejectedTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejected")
 
-  /** Why a join makes filters of its single keys, but none of their tuples. */
-  val RejectedTupleTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejectedTuple")
-
   /** Reasons that do not replace an earlier one: at re-planning, the operator's input runs already. */
   private val TooLate = Set(PushDown.RunsAlready, BuildKeyTapExec.RanWithoutTap)
 
   /** Removes an earlier rejection of an operator from its tags and from the report, because the operator produces a filter
     * now.
     */
-  private[plan] def accept(p: SparkPlan, tag: TreeNodeTag[Rejected]): Unit = {
-    val before = p.getTagValue(tag) ++ p.logicalLink.flatMap(_.getTagValue(tag))
+  private[plan] def accept(p: SparkPlan): Unit = {
+    val before = p.getTagValue(RejectedTag) ++ p.logicalLink.flatMap(_.getTagValue(RejectedTag))
     if (before.nonEmpty) {
-      p.unsetTagValue(tag)
-      p.logicalLink.foreach(_.unsetTagValue(tag))
+      p.unsetTagValue(RejectedTag)
+      p.logicalLink.foreach(_.unsetTagValue(RejectedTag))
       val execution = p.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       QueryReports.instance.note(execution, p.session)(report => before.foreach(report.withdraw))
     }
@@ -220,12 +216,12 @@ object DynamicFilterRule {
     * @return
     *   the tag: the earlier one if the new reason is only that planning comes too late
     */
-  private[plan] def reject(p: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): Rejected = {
+  private[plan] def reject(p: SparkPlan, now: Rejected): Rejected = {
     // Re-planning keeps the logical operator.
-    val before = if (TooLate.contains(now.reason)) p.logicalLink.flatMap(_.getTagValue(tag)) else None
+    val before = if (TooLate.contains(now.reason)) p.logicalLink.flatMap(_.getTagValue(RejectedTag)) else None
     val rejected = before.getOrElse(now)
-    p.logicalLink.foreach(_.setTagValue(tag, rejected))
-    p.setTagValue(tag, rejected)
+    p.logicalLink.foreach(_.setTagValue(RejectedTag, rejected))
+    p.setTagValue(RejectedTag, rejected)
     rejected
   }
 }

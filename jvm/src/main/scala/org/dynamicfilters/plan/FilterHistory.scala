@@ -142,12 +142,11 @@ object FilterHistory {
     // Lazy: merging the executors' reports takes time, and scans without join filters do not need it.
     lazy val report = run.report(execution)
     lazy val sawAllSplits = run.sawAllSplits(report) && report(ScanCounter.Fallbacks) == 0
-    val inTuples = scan.spec.tuples.flatMap(_.parts.map(_.name)).toSet
     lazy val plainScan = plain(scan)
     scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
         case j: JoinRef =>
-          val (tested, passed) = (report.rowsTested(i), report.rowsPassed(i))
+          val (tested, passed) = (report.effects.rowsTested(i), report.effects.rowsPassed(i))
           // A useful filter without a history needs no entry.
           def keep(step: String, rows: Long, passed: Long, reason: String): Unit =
             if (giveUp < 1 && (passed > rows * giveUp || history.knows(hash(j), c.name)))
@@ -156,20 +155,19 @@ object FilterHistory {
                 history.record(execution, hash(j), c.name, use, t, Tested(rows, passed, Cost.none), giveUp, reason)
               }
           if (c.place.waits != Wait.No) keep(Waits, tested, if (leftOutUnread(report)) 0 else passed, "")
-          if (!inTuples(c.name)) {
-            val output = report(ScanCounter.RowsOutput)
-            val isKnown = report.isEvaluated(i) && (report.isSelective(i) || (sawAllSplits && !report.isSkipped(i)))
-            // A disabled test still tests some rows.
-            def testsDoNotPay = sawAllSplits && !leftOutUnread(report) && tested < output * (1 - giveUp)
-            // A late filter may have tested few rows because it was late. Few rows cost nothing to test.
-            val isMeasured = output >= Estimates.ManyRows && run.fromStart(j.id)
-            def made(reason: Option[String]): Unit = {
-              val rows = math.max(output, StepTracker.FewRows)
-              keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(""))
-            }
-            if (isKnown && !report.isSelective(i)) made(Some(AllPassed))
-            else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(DoesNotPay))
+          val output = report(ScanCounter.RowsOutput)
+          val effects = report.effects
+          val isKnown = effects.isEvaluated(i) && (effects.isSelective(i) || (sawAllSplits && !effects.isSkipped(i)))
+          // A disabled test still tests some rows.
+          def testsDoNotPay = sawAllSplits && !leftOutUnread(report) && tested < output * (1 - giveUp)
+          // A late filter may have tested few rows because it was late. Few rows cost nothing to test.
+          val isMeasured = output >= Estimates.ManyRows && run.fromStart(j.id)
+          def made(reason: Option[String]): Unit = {
+            val rows = math.max(output, StepTracker.FewRows)
+            keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(""))
           }
+          if (isKnown && !effects.isSelective(i)) made(Some(AllPassed))
+          else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(DoesNotPay))
         case _ =>
       }
     }
@@ -177,7 +175,7 @@ object FilterHistory {
 
   /** Whether any filter excluded row groups or pages. Splits without a row group do not count. */
   private def leftOutUnread(report: ScanReport): Boolean =
-    report.unknown.nonEmpty || report(ScanCounter.RowsSkippedByPages) > 0 ||
+    report.files.unknown.nonEmpty || report(ScanCounter.RowsSkippedByPages) > 0 ||
       report(ScanCounter.RowGroupsPruned) > report(ScanCounter.ByRows)
 
   private def plain(scan: SparkPlan): Option[FileSourceScanExec] = scan match {

@@ -2,14 +2,13 @@ package org.dynamicfilters.plan
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
-import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.api.{FilterProducer, MatchingRows}
-import org.dynamicfilters.filter.{KeyDomain, Traverse, TuplePart}
+import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.BuildKeyTapExec
 import org.dynamicfilters.report.{QueryReports, Rejected}
@@ -46,7 +45,7 @@ final class JoinPlanner(
   /** Whether earlier executions may decide against a filter. */
   private val learns = Settings.get(conf, Settings.GiveUp) < 1
   private val used = mutable.HashSet.empty[Long]
-  private val made = mutable.HashMap.empty[(SparkPlan, Seq[Expression], Seq[Boolean], Seq[Any]), JoinRef]
+  private val made = mutable.HashMap.empty[(SparkPlan, Expression, Boolean, Seq[Any]), JoinRef]
 
   def apply(): SparkPlan = {
     val visited = visit(plan)
@@ -100,18 +99,16 @@ final class JoinPlanner(
           p.expressions
         )
     done match {
-      case Right((sides, _)) =>
-        DynamicFilterRule.accept(p, DynamicFilterRule.RejectedTag)
+      case Right(sides) =>
+        DynamicFilterRule.accept(p)
         p.withNewChildren(p.children.updated(probe, sides.probe).updated(build, sides.build))
       case Left(reason) => reject(p, Seq(m.column), reason)
     }
   }
 
-  private def reject(j: SparkPlan, keys: Seq[Expression], reason: String): SparkPlan =
-    reject(j, Rejected(Producer.join, names(keys).take(1), reason), DynamicFilterRule.RejectedTag)
-
-  private def reject(j: SparkPlan, now: Rejected, tag: TreeNodeTag[Rejected]): SparkPlan = {
-    val rejected = DynamicFilterRule.reject(j, now, tag)
+  private def reject(j: SparkPlan, keys: Seq[Expression], reason: String): SparkPlan = {
+    val now = Rejected(Producer.join, keys.flatMap(_.references.map(_.name)).take(1), reason)
+    val rejected = DynamicFilterRule.reject(j, now)
     val execution = j.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
     QueryReports.instance.note(execution, j.session)(_.reject(rejected))
     j
@@ -123,15 +120,9 @@ final class JoinPlanner(
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
       (probeKeys, buildKeys) = if (filterLeft) (j.leftKeys, j.rightKeys) else (j.rightKeys, j.leftKeys)
       keys = JoinKeys.pairs(probeKeys, buildKeys)
-      done <- filteredByEach(probe, build, keys, probeKeys)
-      (sides, noTuples) = done
+      sides <- filteredByEach(probe, build, keys, probeKeys)
     } yield {
-      DynamicFilterRule.accept(j, DynamicFilterRule.RejectedTag)
-      noTuples match {
-        case Some(reason) =>
-          reject(j, Rejected(Producer.join, names(keys.map(_.probe)), reason), DynamicFilterRule.RejectedTupleTag)
-        case None => DynamicFilterRule.accept(j, DynamicFilterRule.RejectedTupleTag)
-      }
+      DynamicFilterRule.accept(j)
       j.withNewChildren(if (filterLeft) Seq(sides.probe, sides.build) else Seq(sides.build, sides.probe))
     }
 
@@ -146,105 +137,84 @@ final class JoinPlanner(
       keys.exists(k => PlannedFilters.running(probe, k.origin).isDefined || BuildSides.hasRunningTap(build, k))
     }
 
-  /** Filters the probe side by each key, and by tuples of all keys.
+  /** Filters the probe side by each key.
     *
     * @param computed
     *   expressions that the join evaluates for each probe row
     * @return
-    *   both sides, and why there is no filter by tuples, if so; or why no key gives a filter
+    *   both sides, or why no key gives a filter
     */
   private def filteredByEach(
       probe: SparkPlan,
       build: SparkPlan,
       keys: Seq[JoinKey],
       computed: Seq[Expression]
-  ): Either[String, (Sides, Option[String])] = {
-    var sides = Sides(probe, build)
+  ): Either[String, Sides] = {
     val waits = new WaitPlanner(probe, build)
-    // A filter by tuples needs the filter of each key, even one that excluded nothing before.
-    val usesHistory = keys.size == 1 && learns
-    def filterBy(keys: Seq[JoinKey], columns: Seq[JoinRef]): Either[String, JoinRef] =
-      filtered(sides, keys, columns, computed, waits, usesHistory).map { case (done, ref) =>
-        sides = done
-        ref
+    val none: Either[String, Sides] = Left("the join has no equal keys")
+    val (_, done) = keys.foldLeft((Sides(probe, build), none)) { case ((sides, done), key) =>
+      filtered(sides, key, computed, waits) match {
+        case Right(both) => (both, Right(both))
+        // The reason of the first key.
+        case Left(reason) => (sides, if (done eq none) Left(reason) else done)
       }
-    // Sorted, because adaptive execution may reorder the keys.
-    val ordered = keys.sortBy(_.origin)
-    val columns = keys.map(k => k -> filterBy(Seq(k), Nil)).toMap
-    if (columns.values.exists(_.isRight)) {
-      val noTuples =
-        if (keys.size < 2) None
-        else Traverse(ordered)(columns(_)).flatMap(filterBy(ordered, _)).left.toOption
-      Right((sides, noTuples))
-    } else Left(keys.headOption.flatMap(columns(_).left.toOption).getOrElse("the join has no equal keys"))
+    }
+    done
   }
 
-  /** Filters the probe side by one key, or by tuples of several.
+  /** Filters the probe side by one key.
     *
     * If a running stage of the probe side has the filter of this join already, the tap is needed in any case: a reason why no
     * other scan can be filtered does not count then.
-    *
-    * @param columns
-    *   for tuples, the filter of each single key
-    * @param usesHistory
-    *   whether a filter that did not help a scan in earlier executions is left out
     */
   private def filtered(
       sides: Sides,
-      keys: Seq[JoinKey],
-      columns: Seq[JoinRef],
+      key: JoinKey,
       computed: Seq[Expression],
-      waits: WaitPlanner,
-      usesHistory: Boolean
-  ): Either[String, (Sides, JoinRef)] = {
-    val running = PlannedFilters.running(sides.probe, originOf(keys))
+      waits: WaitPlanner
+  ): Either[String, Sides] = {
+    val running = PlannedFilters.running(sides.probe, key.origin)
     val copies = new ExchangeCopies(sides.build, shared)
-    val probeColumns = Traverse(keys)(JoinKeys.column)
+    val probeColumn = JoinKeys.column(key)
     def unlessRunning(check: => Either[String, Any]): Either[String, Any] =
       if (running.isDefined) Right(()) else check
     def push(ref: JoinRef): Either[String, SparkPlan] =
-      probeColumns.flatMap(
-        pushDown(sides.probe, _, computed, ref, waits, copies, checksHistory = usesHistory && running.isEmpty)
+      probeColumn.flatMap(
+        pushDown(sides.probe, _, computed, ref, waits, copies, checksHistory = learns && running.isEmpty)
       ) match {
         case Left(_) if running.isDefined => Right(sides.probe)
         case pushed => pushed
       }
     val result = for {
-      _ <- unlessRunning(probeColumns)
-      parts <- Traverse(keys)(tuplePart)
+      _ <- unlessRunning(probeColumn)
+      _ <- checked(key)
       // Before a tap is planned: a filter that no scan can use must cost nothing.
-      _ <- unlessRunning(probeColumns.flatMap(reachable(sides.probe, _, computed, copies)))
-      _ <- repeatableKeys(sides.build, keys)
-      tapped <- tap(sides.build, keys, parts, columns, running)
+      _ <- unlessRunning(probeColumn.flatMap(reachable(sides.probe, _, computed, copies)))
+      _ <- repeatableKeys(sides.build, key)
+      tapped <- tap(sides.build, key, running)
       ref = tapped.ref
       _ = running.foreach(takeKeysFrom(_, ref, tapped.passed))
-      _ = if (!used.add(ref.id) || ref.origin != originOf(keys)) ref.usedByOthers()
+      _ = if (!used.add(ref.id) || ref.origin != key.origin) ref.usedByOthers()
       newProbe <- push(ref)
-    } yield (Sides(newProbe, tapped.side), ref)
+    } yield Sides(newProbe, tapped.side)
     if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
     result
   }
 
-  private def repeatableKeys(build: SparkPlan, keys: Seq[JoinKey]): Either[String, Unit] =
+  private def repeatableKeys(build: SparkPlan, key: JoinKey): Either[String, Unit] =
     Repeatable
-      .keys(build, AttributeSet.fromAttributeSets(keys.map(_.build.references)))
+      .keys(build, key.build.references)
       .map(reason => s"the build side: $reason")
       .toLeft(())
 
-  /** The build side with a tap for the keys. */
-  private def tap(
-      build: SparkPlan,
-      keys: Seq[JoinKey],
-      parts: Seq[TuplePart],
-      columns: Seq[JoinRef],
-      running: Option[JoinRef]
-  ): Either[String, BuildSides.Tapped] =
+  /** The build side with a tap for the key. */
+  private def tap(build: SparkPlan, key: JoinKey, running: Option[JoinRef]): Either[String, BuildSides.Tapped] =
     // A second tap above a running one would report its keys to the same filter.
     running.filter(BuildSides.hasRunningTap(build, _)) match {
       case Some(ref) => Right(BuildSides.Tapped(build, ref, ref.passed))
       case None =>
-        BuildSides.tapped(build, keys.map(_.build), keys.map(_.nullsMatch))((e, bound, passed) =>
-          running.filter(_.hasTypesOf(bound)).getOrElse(make(build, e, bound, keys, parts, columns, passed))
+        BuildSides.tapped(build, key.build, key.nullsMatch)((e, bound, passed) =>
+          running.filter(_.domain.dataType == bound.dataType).getOrElse(make(build, e, bound, key, passed))
         )
     }
 
@@ -254,42 +224,39 @@ final class JoinPlanner(
     else if (running == tapped) running.state.follow(tapped.state)
     else running.state.disable(JoinRef.MovedLater)
 
-  private def tuplePart(key: JoinKey): Either[String, TuplePart] =
+  private def checked(key: JoinKey): Either[String, Unit] =
     for {
       _ <- Either.cond(key.build.deterministic, (), "the build key is not deterministic")
-      domain <- KeyDomain.of(key.build.dataType)
+      _ <- KeyDomain.of(key.build.dataType)
       _ <- KeyDomain.of(key.probe.dataType)
       _ <- Either.cond(
         JoinKeys.comparable(key.build.dataType, key.probe.dataType),
         (),
         s"keys of types ${key.build.dataType.catalogString} and ${key.probe.dataType.catalogString} are not compared"
       )
-    } yield TuplePart(domain, key.nullsMatch)
+    } yield ()
 
   private def make(
       side: SparkPlan,
       e: Exchange,
-      bound: Seq[Expression],
-      keys: Seq[JoinKey],
-      joined: Seq[TuplePart],
-      columns: Seq[JoinRef],
+      bound: Expression,
+      key: JoinKey,
       passed: Seq[String]
   ): JoinRef = {
     val build = e.canonicalized
-    val parts = joined.zip(bound).map { case (p, key) => p.copy(domain = collected(key)) }.toIndexedSeq
     val facts = new PlannedBuildSide(side, e)
     val expected = BuildEstimates.estimate(e)
     val limits = BuildKeyTapExec.limits(conf)
     made.getOrElseUpdate(
       // If Spark runs each of several equal exchanges, their file listings and random numbers may differ.
-      (build, bound, parts.map(_.nullsMatch), if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
+      (build, bound, key.nullsMatch, if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
       JoinRef(
-        parts,
-        originOf(keys),
+        collected(bound),
+        key.nullsMatch,
+        key.origin,
         build,
         bound,
         limits,
-        columns,
         expected.fold(1.0)(_.selectivity),
         facts,
         passed
@@ -323,7 +290,7 @@ final class JoinPlanner(
 
   private def reachable(
       probe: SparkPlan,
-      columns: Seq[Attribute],
+      column: Attribute,
       computed: Seq[Expression],
       copies: ExchangeCopies
   ): Either[String, Unit] =
@@ -332,7 +299,7 @@ final class JoinPlanner(
       computed,
       reach(copies),
       (scan, cs, crossed) => Traverse(cs)(ScanPlanner.accepts(scan, _, crossed)).map(_ => scan)
-    )(probe, columns).map(_ => ())
+    )(probe, Seq(column)).map(_ => ())
 
   /** Whether a hint asks for filters on a scan of that side, and one of the keys comes from the scan. */
   private def isHinted(j: BaseJoinExec)(left: Boolean): Boolean = {
@@ -350,7 +317,7 @@ final class JoinPlanner(
 
   private def pushDown(
       probe: SparkPlan,
-      columns: Seq[Attribute],
+      column: Attribute,
       computed: Seq[Expression],
       ref: JoinRef,
       waits: WaitPlanner,
@@ -369,19 +336,18 @@ final class JoinPlanner(
         val wait =
           if (!crossed || !mayWait) Wait.No
           else if (asksForFilters(scan)) Wait.UntilReady
-          else if (!ref.isTuple && waitedInVain) Wait.No
+          else if (waitedInVain) Wait.No
           else waits(scan)
         def isWorthACopy = copies.isInTime(adaptive, wait) && !waitedInVain
         val place = ScanPlace(crossed, wait)
         val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
           if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
-          else if (ref.isTuple) ScanPlanner.filteredByTuples(scan, cs, ref, place)
           else ScanPlanner.filtered(scan, cs, Seq(ref), place, conf)
         }
-        result.foreach(_ => cs.foreach(c => ref.state.addColumn(c.name)))
+        result.foreach(_ => cs.foreach(c => ref.state.record.addColumn(c.name)))
         result
       }
-    )(probe, columns)
+    )(probe, Seq(column))
   }
 }
 
@@ -392,8 +358,4 @@ object JoinPlanner {
   private final case class Sides(probe: SparkPlan, build: SparkPlan)
 
   private def asksForFilters(scan: SparkPlan): Boolean = ScanHint.on(scan).contains(ScanHint.Use)
-
-  private def originOf(keys: Seq[JoinKey]): String = keys.map(_.origin).mkString(" AND ")
-
-  private def names(keys: Seq[Expression]): Seq[String] = keys.flatMap(_.references.map(_.name)).distinct
 }

@@ -25,7 +25,7 @@ import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
   *
   * An operator lets a filter on column c pass if dropping input rows by c only changes output rows that the filter excludes
   * too, and if those rows cannot make an expression fail up to the producer ([[ExcludedRows]]). All operators that are not
-  * listed stop the filter. A filter on tuples passes an operator if all of its columns do.
+  * listed stop the filter. Filters on several columns, of which a row needs to pass one, pass an operator together.
   *
   * @param key
   *   the column's role for the producer, for reasons: "the sort key"

@@ -8,12 +8,12 @@ import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.dynamicfilters.TableAccess
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
-import org.dynamicfilters.filter.{KeyDomain, Traverse}
+import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{CachedScanExec, RowFilteredScanExec, SourceScan, SpecScan}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
+import org.dynamicfilters.state.{FilterRef, Producer}
 import org.dynamicfilters.tables.FormatName
 
 /** Puts filters into scans whose reader does not evaluate them: file formats other than Parquet, DataSource V2, JDBC, cached
@@ -179,27 +179,6 @@ object RowScans {
       at <- place(scan, column)
     } yield ScanColumn(ref, domain, column.name, at._1, at._2, where)
 
-  /** @param scan
-    *   filtered by each of the columns already
-    */
-  def filteredByTuples(
-      scan: SpecScan,
-      columns: Seq[Attribute],
-      ref: JoinRef,
-      where: ScanPlace
-  ): Either[String, SparkPlan] =
-    for {
-      _ <- Either.cond(scan.supportsColumnar && where.crossesExchange, (), "tuples of keys are tested in batches only")
-      found <- Traverse(columns)(c =>
-        scan.spec.columns
-          .find(attribute(scan.child, _).exprId == c.exprId)
-          .toRight(s"the scan is not filtered by ${c.name} alone")
-      )
-    } yield {
-      val spec = scan.spec.withTuple(ref, found, where)
-      if (spec eq scan.spec) scan else withSpec(scan, spec)
-    }
-
   private def columnsOf(scan: SparkPlan): IndexedSeq[ScanColumn] = scan match {
     case r: SpecScan => r.spec.columns
     case _ => IndexedSeq.empty
@@ -242,7 +221,6 @@ object RowScans {
         case other => StructType(other.output.map(a => StructField(a.name, a.dataType, a.nullable)))
       },
       columns,
-      IndexedSeq.empty,
       predicates = Nil,
       options = "",
       lateMaterialization = false,

@@ -17,10 +17,10 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.{DynamicFilterScanExec, SpecScan}
+import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{FilterRef, JoinRef, Producer}
+import org.dynamicfilters.state.{FilterRef, Producer}
 
 /** Puts filters into scans: Parquet scans here, all others through [[OtherScans]]. The planners of all producers use it. */
 object ScanPlanner {
@@ -86,34 +86,6 @@ object ScanPlanner {
 
   private[plan] def noFileScan(plan: SparkPlan): String = s"the operator ${plan.nodeName.trim} is no file scan"
 
-  /** Filters a scan by tuples of columns too, or says why not.
-    *
-    * @param scan
-    *   filtered by each single column already, so that the tuples need no other columns
-    */
-  def filteredByTuples(
-      scan: SparkPlan,
-      columns: Seq[Attribute],
-      ref: JoinRef,
-      place: ScanPlace
-  ): Either[String, SparkPlan] = scan match {
-    case d: DynamicFilterScanExec =>
-      val plain = d.child.asInstanceOf[FileSourceScanExec]
-      for {
-        found <- Traverse(columns)(c =>
-          d.spec.columns
-            .find(columnOf(plain, _).exprId == c.exprId)
-            .toRight(s"the scan is not filtered by ${c.name} alone")
-        )
-        _ <- Either.cond(found.exists(!_.isPartitionColumn), (), "all keys are partition columns")
-      } yield {
-        val spec = d.spec.withTuple(ref, found, place)
-        if (spec eq d.spec) d else wrap(plain, spec)
-      }
-    case s: SpecScan => RowScans.filteredByTuples(s, columns, ref, place)
-    case _ => Left("the scan is not filtered by each of the keys alone")
-  }
-
   /** Whether the scan can be filtered by a join on the column, or why not.
     *
     * @param crossed
@@ -144,7 +116,6 @@ object ScanPlanner {
       ScanSpec.nextId(),
       scan.requiredSchema,
       columns,
-      IndexedSeq.empty,
       EarlyPredicates.inScan(scan),
       optionsOf(scan.relation),
       Settings.get(conf, Settings.LateMaterialization),

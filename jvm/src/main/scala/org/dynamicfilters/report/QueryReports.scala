@@ -1,5 +1,8 @@
 package org.dynamicfilters.report
 
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicLong
+
 import scala.collection.mutable
 import scala.util.Try
 import scala.util.control.NonFatal
@@ -7,7 +10,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.dynamicfilters.filter.{FilterCodec, TupleText, ValueFilter}
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
@@ -64,15 +67,12 @@ final case class FilterText(form: String, expression: String, hasValues: Boolean
 
 object FilterText {
 
-  /** @param keys
-    *   of how many keys' tuples the filter is; there may be more columns, as a union has for each of its branches
+  /** @param columns
+    *   names of the filtered columns; a union has one for each of its branches
     */
-  def forFilter(filter: ValueFilter, columns: Seq[String], keys: Int = 1): FilterText = filter match {
+  def forFilter(filter: ValueFilter, columns: Seq[String]): FilterText = filter match {
     case ValueFilter.All => FilterText(filter.form, "true", hasValues = false)
     case ValueFilter.Nothing => FilterText(filter.form, "false", hasValues = false)
-    case _ if keys > 1 =>
-      val tuple = TupleText.columns(columns.take(keys))
-      FilterText(TupleText.form(filter), TupleText.expression(filter, tuple), hasValues = true)
     case _ => FilterText(filter.form, filter.expression(columns.headOption.getOrElse("")), hasValues = true)
   }
 }
@@ -98,14 +98,14 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
       FilterView(
         state.filterId,
         Producer.join,
-        state.columnNames,
+        state.record.columnNames,
         s,
         reason,
         generation,
-        FilterText.forFilter(f, state.columnNames, state.keys),
+        FilterText.forFilter(f, state.record.columnNames),
         bytes,
-        state.waitedMillis,
-        state.readyMillis,
+        state.record.waitedMillis,
+        state.record.readyMillis,
         state.times
       )
     // Called on the thread of Spark's listeners.
@@ -122,7 +122,7 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
         val now = if (running) FilterState.building else FilterState.registered
         shown(now, reason, 0, ValueFilter.All, 0)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
-        shown(FilterState.ready, reduced.orElse(state.sending).orNull, 1, f, bytes)
+        shown(FilterState.ready, reduced.orElse(state.record.withheld).orNull, 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)
     }
   }
@@ -228,8 +228,16 @@ final class QueryReport(val executionId: Long) {
     showValues = Some(showValues.getOrElse(true) && Settings.showsValues(session.sessionState.conf))
   }
 
-  /** False for a query that another query runs, such as Delta's queries over its log. */
-  @volatile var isRoot: Boolean = true
+  /** The query that runs this one as a part of it, such as a MERGE of Delta; None for a query of its own. */
+  @volatile var partOf: Option[Long] = None
+
+  private val processor = new AtomicLong
+
+  /** Adds the processor time of a stage's tasks. */
+  def addProcessorNanos(nanos: Long): Unit = processor.addAndGet(nanos)
+
+  /** Processor time of the tasks of all stages that have ended, in milliseconds. */
+  def processorMillis: Long = TimeUnit.NANOSECONDS.toMillis(processor.get)
   val filters = mutable.ArrayBuffer.empty[FilterRecord]
   val scans = mutable.ArrayBuffer.empty[ScanRun]
   val rejected = mutable.LinkedHashSet.empty[Rejected]

@@ -15,15 +15,12 @@ import org.dynamicfilters.filter.{OwnFailure, Selection, ValueFilter}
   *   the current filters, by column of the spec
   * @param columns
   *   the filtered columns that the file has: position in the spec, and in the batch
-  * @param multiColumn
-  *   the current tests of several columns; evaluated after the filters
   * @param tests
   *   says which filters are tested
   */
 final class BatchSelector(
     filters: () => IndexedSeq[ValueFilter],
     columns: IndexedSeq[(Int, Int)],
-    multiColumn: () => Seq[MultiColumnTest],
     tests: RowTests,
     report: ScanReport
 ) extends Logging {
@@ -51,12 +48,10 @@ final class BatchSelector(
     val active = columns.collect {
       case (i, field) if now(i) != ValueFilter.All && tests.isTaken(i) => RowFilter(i, field, now(i))
     }
-    val passes = multiColumn()
-    if (active.isEmpty && passes.isEmpty) batch
+    if (active.isEmpty) batch
     else {
       val n = batch.numRows
-      val selection = selector.select(n, batch.column, active, passes)
-      passes.foreach(_.finish())
+      val selection = selector.select(n, batch.column, active)
       if (selection.count == n) batch else selected(batch, selection)
     }
   }

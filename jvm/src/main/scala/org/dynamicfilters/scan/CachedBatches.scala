@@ -52,7 +52,6 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
 
   private def excludes(stats: InternalRow, task: TaskScan): Boolean = {
     val pruner = task.pruner(if (task.isFixed && !isRepeatable) task.filters() else task.allFilters())
-    task.tuples().contains(ValueFilter.Nothing) ||
     pruner.excludes(i => boundsOf(stats, columns(i), spec.columns(i).domain, pruner.filters(i)))
   }
 }

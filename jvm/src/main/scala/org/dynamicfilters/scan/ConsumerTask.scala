@@ -22,16 +22,9 @@ private final class ConsumerTask(
 ) extends ScanInTask {
   private val now = new CurrentFilters(filters.size, runs, ready, context)
   private val fixed = snapshots
-    .filter(_ => TaskSnapshots.areNeeded)
+    .filter(_ => TaskSnapshots.outputMustBeFixed)
     .map(
-      new FixedFilters(
-        filters.map(_.ref),
-        filters.map(f => Some(f.domain)),
-        ready,
-        _,
-        IndexedSeq.empty,
-        context
-      )
+      new FixedFilters(filters.map(_.ref), filters.map(_.domain), ready, _, IndexedSeq.empty, context)
     )
 
   def current(filter: ApiFilter): Option[ValueFilter] = {

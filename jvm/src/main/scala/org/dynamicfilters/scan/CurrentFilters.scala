@@ -26,13 +26,10 @@ private[scan] final class CurrentFilters(
     */
   def apply(at: Int, ref: FilterRef, domain: KeyDomain): Option[ValueFilter] = ref match {
     case t: TopKRef => TaskFilters.filter(context, t, runs(at))
-    case j: JoinRef => join(at, j)(_.convert(domain))
+    case j: JoinRef =>
+      // There is one generation only, so the filter is converted once.
+      if (complete(at) == null) ready.find(context, j, at).foreach(f => complete(at) = f.convert(domain))
+      Option(complete(at))
     case _ => None
-  }
-
-  /** A join's filter. There is one generation only, so `convert` is asked once. */
-  def join(at: Int, ref: JoinRef)(convert: ValueFilter => ValueFilter): Option[ValueFilter] = {
-    if (complete(at) == null) ready.find(context, ref, at).foreach(f => complete(at) = convert(f))
-    Option(complete(at))
   }
 }

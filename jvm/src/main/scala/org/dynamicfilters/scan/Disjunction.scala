@@ -31,7 +31,7 @@ final class Disjunction private (filters: IndexedSeq[Disjunct]) {
   /** @param field
     *   position of a column in the required schema; None if first passes do not read it
     */
-  def pass(field: Int => Option[Int]): Option[MultiColumnTest] = {
+  def pass(field: Int => Option[Int]): Option[DisjunctionTest] = {
     val fields = filters.map(f => field(f.column))
     Option.when(fields.forall(_.isDefined))(new DisjunctionTest(fields.map(_.get).zip(filters.map(_.filter))))
   }
@@ -53,13 +53,14 @@ object Disjunction {
   * @param filters
   *   by position of the column in the required schema
   */
-private final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) extends MultiColumnTest {
+final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) {
   private var candidates = Array.emptyIntArray
   private var passing = Array.emptyBooleanArray
 
-  override def at: Int = -1
-
-  override def select(vector: Int => ColumnVector, s: Selection): Unit = {
+  /** @param vector
+    *   by position in the required schema
+    */
+  def select(vector: Int => ColumnVector, s: Selection): Unit = {
     val n = s.count
     if (n > 0) {
       if (candidates.length < n) candidates = new Array[Int](n)
@@ -84,6 +85,4 @@ private final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) extends Mu
       s.count = kept
     }
   }
-
-  override def finish(): Unit = ()
 }

@@ -152,7 +152,7 @@ final class DynamicFileReader(
   private def fallBack(task: TaskScan, file: PartitionedFile, reason: String, rows: Iterator[InternalRow]) = {
     task.report.add(Fallbacks, 1)
     task.report.addReason(reason)
-    task.report.filesRead += PathHash(file.urlEncodedPath)
+    task.report.files.read += PathHash(file.urlEncodedPath)
     rows
   }
 
@@ -262,7 +262,7 @@ final class DynamicFileIterator(
   override def close(): Unit =
     if (!closed) {
       closed = true
-      if (admitted > 0) task.report.filesRead += PathHash(file.urlEncodedPath)
+      if (admitted > 0) task.report.files.read += PathHash(file.urlEncodedPath)
       try groups.close()
       finally
         inner match {

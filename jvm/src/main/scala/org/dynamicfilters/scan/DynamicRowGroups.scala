@@ -46,7 +46,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   private val dataIndex: IndexedSeq[Int] = spec.columns.indices.map(i => dataColumns.indexWhere(_._1 == i))
   private val fileColumns = dataColumns.map { case (_, c) => new FileColumn(access, c.ordinal, c.domain) }
   private val columnBytes = new ColumnBytes(access)
-  private val passes = new LateMaterialization(task, access, file, dataColumns, fileColumns, columnBytes)
+  private val late = new LateMaterialization(task, access, file, dataColumns, fileColumns, columnBytes)
   private val learner = new StatisticsLearner(task, access, file, dataColumns, fileColumns, askedAt)
   private var failed = false
 
@@ -98,15 +98,15 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   /** The next rows to read, never an empty store; null at the end. */
   def next(): PageReadStore = {
     while (queue.nonEmpty) {
-      val group = queue.head
-      if (group ne current) {
-        recordCost(group)
-        task.reachesRowGroup(group.block.getStartingPos)
+      if (current == null || (current.group ne queue.head)) {
+        if (current != null) current.recordCost()
+        // The first row group includes the cost of opening the split, two to ten times the cost of the next one.
+        current = new GroupScan(task, queue.head, isComparable = current != null || isAlone)
+        task.reachesRowGroup(current.group.block.getStartingPos)
       }
-      val store = if (failed) readRest(group) else admit(group)
+      val store = if (failed) readRest() else admit()
       if (store != null && store.getRowCount > 0) {
         report.add(RowsOutput, store.getRowCount)
-        group.hasReturnedRows = true
         return store
       }
     }
@@ -117,81 +117,33 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   /** The rows to return of a batch of the current row group. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
     if (!spec.testsRead || failed || current.hasChosenRows) batch
-    else if (isWorthTesting(current)) passes.byAll(batch)
-    else passes.byOthers(batch)
-
-  /** Whether to test rows by filters of joins in the same stage. */
-  private def isWorthTesting(group: RowGroup): Boolean = {
-    if (group.isTested.isEmpty && group.isComparable && group.leftCount >= RowTests.MeasurableRows)
-      try {
-        val now = task.filters()
-        if (now.indices.exists(i => spec.forOwnStage(i) && now(i) != ValueFilter.All))
-          group.isTested = Some(task.steps.ownStageTests.isTaken())
-      } catch {
-        // The test fails too, and reports that.
-        case OwnFailure(_) =>
-      }
-    group.isTested.getOrElse(true)
-  }
+    else if (current.isTested) late.byAll(batch)
+    else late.byOthers(batch)
 
   private val isAlone = queue.size == 1
-  private var current: RowGroup = _
-  private var (since, processorSince) = (0L, 0L)
-  private var thread: Thread = _
+  private var current: GroupScan = _
   private var isExhausted = false
 
-  /** Records the cost of the previous row group once its rows are consumed. */
-  private def recordCost(next: RowGroup): Unit = {
-    val now = System.nanoTime()
-    if (current != null) {
-      if (current.isComparable && task.comparesTimes) {
-        if (current.isLate.exists(current.firstPass.took(_, current.leftCount, now - since)))
-          report.addReason(LateMaterialization.Disabled)
-        // Tests do not change what is read, so processor time is compared: it is more exact on a busy machine.
-        def nanos = ThreadTime.nanos - processorSince
-        if (
-          (thread eq Thread.currentThread) && current.isTested.exists(
-            task.steps.ownStageTests.took(_, current.leftCount, nanos)
-          )
-        )
-          report.addReason(RowTests.Disabled)
-      }
-      task.tookRowGroup(now - since)
-    }
-    // The first row group includes the cost of opening the split, two to ten times the cost of the next one.
-    if (next != null) next.isComparable = current != null || isAlone
-    current = next
-    since = now
-    processorSince = ThreadTime.nanos
-    thread = Thread.currentThread
-  }
-
-  private def admit(group: RowGroup): PageReadStore =
+  private def admit(): PageReadStore =
     // Counted after the read: a failing read leaves the row group unchanged, for `readRest`.
-    try
-      decide(group) match {
-        case Decision.Prune(by) =>
-          queue.removeHead()
-          if (!group.hasReturnedRows) {
+    try {
+      val group = current.group
+      val decision = decide(group, current.firstPart)
+      val store = decision.read match {
+        case GroupRead.Prune(by) =>
+          if (current.firstPart.isEmpty) {
             report.add(RowGroupsPruned, 1)
             report.add(by, 1)
           }
           null
-        case Decision.ReadAll =>
-          val store = reader.readFilteredRowGroup(group.index)
-          queue.removeHead()
-          columnBytes.count(report, reader, group.index, None, None)
-          store
-        case Decision.Read(rows) =>
-          val store = readRows(group, rows)
-          queue.removeHead()
-          store
-        case Decision.ReadFirst(rows) =>
-          val store = readRows(group, rows)
-          group.firstPart = Some(rows)
-          store
+        case GroupRead.All => readAll(group)
+        case GroupRead.Rows(rows, _) => readRows(group, rows)
+        case GroupRead.First(part) => readRows(group, part.rows)
       }
-    catch {
+      current.admitted(decision)
+      if (!current.hasMore) queue.removeHead()
+      store
+    } catch {
       case e @ (_: TaskKilledException | _: InterruptedIOException | _: ClosedByInterruptException) => throw e
       case OwnFailure(e) =>
         // If the file is at fault, reading it as Spark does shows Spark's own error.
@@ -203,36 +155,38 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         null
     }
 
+  private def readAll(group: RowGroup): PageReadStore = {
+    val store = reader.readFilteredRowGroup(group.index)
+    columnBytes.count(report, reader, group.index, None, None)
+    store
+  }
+
   private def readRows(group: RowGroup, rows: RowRanges): PageReadStore = {
     val store = SelectedRows.read(reader, group.index, group.rowCount, rows, columnBytes.hasPageIndex(group.block))
     columnBytes.count(report, reader, group.index, None, Some(rows))
     store
   }
 
-  private def readRest(group: RowGroup): PageReadStore = {
-    queue.remove(queue.indexOf(group))
-    group.firstPart match {
-      case None =>
-        val store = reader.readFilteredRowGroup(group.index)
-        columnBytes.count(report, reader, group.index, None, None)
-        store
+  private def readRest(): PageReadStore = {
+    val group = queue.removeHead()
+    current.firstPart match {
+      case None => readAll(group)
       case Some(done) =>
-        val rest = done.complement(group.rowCount)
+        val rest = done.rows.complement(group.rowCount)
         if (rest.isEmpty) null else readRows(group, rest)
     }
   }
 
-  private def decide(group: RowGroup): Decision = {
+  private def decide(group: RowGroup, firstPart: Option[FirstPart]): Decision = {
     val pruner = task.pruner(task.filters())
     val now = pruner.filters
-    record(group)
-    if (task.tuples().contains(ValueFilter.Nothing) || pruner.excludes(boundsOf(group, _)))
-      return Decision.Prune(ByStatistics)
+    if (firstPart.isEmpty) record(group)
+    if (pruner.excludes(boundsOf(group, _))) return Decision.prune(ByStatistics)
     val columns = dataColumns.indices
     val either = Disjunction.from(spec.either.map(i => Disjunct(i, now(i), pruner.effect(i, boundsOf(group, i)))))
     // If the best rows were returned before, only worse rows are left.
-    if (group.firstPart.isDefined && group.restBounds.exists(pruner.effect(dataColumns(0)._1, _) == Pruner.PassesNone))
-      return Decision.Prune(ByRows)
+    if (firstPart.exists(p => pruner.effect(dataColumns(0)._1, p.restBounds) == Pruner.PassesNone))
+      return Decision.prune(ByRows)
     // A filter of a disjunction excludes nothing by itself.
     val effects = columns.map { c =>
       val (i, column) = dataColumns(c)
@@ -241,7 +195,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val filters = dataColumns.map { case (i, _) => now(i) }
     val undecided = columns.filter(effects(_) != Pruner.PassesAll)
     val ofValues = columns.filter(effects(_) == Pruner.PassesSome)
-    if (group.firstPart.isEmpty) {
+    if (firstPart.isEmpty) {
       // For a one-sided range, statistics say as much as a dictionary does.
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
       val inDictionary = ofValues.filter(i => noBounds(i) || filters(i).points.isDefined)
@@ -249,9 +203,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         inDictionary
           .exists(i => excludes(i, group, task.steps.dictionaries, _.dictionaryCouldPass(group.block, filters(i))))
       )
-        return Decision.Prune(ByDictionary)
+        return Decision.prune(ByDictionary)
       if (ofValues.exists(i => excludes(i, group, task.steps.blooms, _.bloomCouldPass(group.block, filters(i)))))
-        return Decision.Prune(ByBloom)
+        return Decision.prune(ByBloom)
     }
     val byFilters =
       if (!columnBytes.hasPageIndex(group.block)) Nil
@@ -259,15 +213,15 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         undecided.flatMap(c => rowsOfPages(group, pruner, dataColumns(c)._1)) ++
           either.flatMap(_.rowsOfPages(rowsOfPages(group, pruner, _)))
     val pages = (group.left ++ byFilters).reduceOption(_ intersect _)
-    if (pages.exists(_.isEmpty)) return Decision.Prune(ByPages)
-    if (group.firstPart.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.leftCount - p.count))
+    if (pages.exists(_.isEmpty)) return Decision.prune(ByPages)
+    if (firstPart.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.leftCount - p.count))
     val eitherPass = either.flatMap(
       _.pass(i => Option(dataIndex(i)).filter(d => d >= 0 && fileColumns(d).isStored).map(dataColumns(_)._2.ordinal))
     )
     // Leaves out filters that all rows pass, or all but a few NULLs.
     val selectiveOnly =
       columns.map(c => if (effects(c).isSelective(hasFewNulls(group, c))) filters(c) else ValueFilter.All)
-    passes.decide(group, selectiveOnly, eitherPass, pages, learner)
+    late.decide(group, firstPart, selectiveOnly, eitherPass, pages, learner)
   }
 
   /** The rows in pages that a filter does not exclude; None for a partition column, or without a page index for the
@@ -279,7 +233,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       .flatMap(fileColumns(_).pages(group.block))
       .map(pruner.rowsOfPages(column, _))
 
-  private def record(group: RowGroup): Unit = if (group.firstPart.isEmpty) {
+  private def record(group: RowGroup): Unit = {
     val pruner = task.pruner(task.allFilters())
     dataColumns.indices.foreach(c =>
       pruner.recordRowGroup(report, dataColumns(c)._1, group.bounds(c), hasFewNulls(group, c))
@@ -329,69 +283,12 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       // The query needed no more rows, for example because of a LIMIT.
       if (queue.nonEmpty) task.overlookAll()
       // The cost of a row group is known only if it was read to its end.
-      if (isExhausted) recordCost(null)
-      passes.close()
+      if (isExhausted && current != null) current.recordCost()
+      late.close()
     } catch {
       // Another thread of the task may still be reading, for example to feed a script.
       case OwnFailure(e) => report.addReason(s"${e.getClass.getSimpleName} while a file was closed")
     } finally
       try learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
       catch { case NonFatal(e) => report.addReason(s"${e.getClass.getSimpleName} while learning statistics") }
-}
-
-/** The state of one row group while [[DynamicRowGroups]] reads it.
-  *
-  * @param index
-  *   position among the reader's row groups
-  * @param bounds
-  *   by filtered column of the files
-  * @param left
-  *   rows that the query's static predicates leave by the page index, None for all; stock Spark would read only these
-  */
-final class RowGroup(
-    val block: BlockMetaData,
-    val index: Int,
-    val bounds: Array[ColumnBounds],
-    val left: Option[RowRanges]
-) {
-  val rowCount: Long = block.getRowCount
-  val leftCount: Long = left.fold(rowCount)(_.count)
-
-  /** The first part, if the row group is returned in two parts and the first was returned. */
-  var firstPart: Option[RowRanges] = None
-
-  /** Whether the time of this row group may be compared with that of others. */
-  var isComparable = false
-
-  /** Whether the rows to read were found by a first pass. */
-  var hasChosenRows = false
-
-  /** The tracker that decided whether filter columns are read first. */
-  var firstPass: StepTracker = _
-
-  /** Whether filter columns were read first; None if there was no choice, or if all rows were read after a first pass.
-    */
-  var isLate: Option[Boolean] = None
-
-  /** Whether rows are tested by filters of joins in the same stage after a plain read; None if there was no choice. */
-  var isTested: Option[Boolean] = None
-
-  /** Bounds of the first filtered column in the second part. */
-  var restBounds: Option[ColumnBounds] = None
-  var hasReturnedRows = false
-}
-
-/** What is read of a row group. */
-sealed trait Decision
-object Decision {
-
-  /** Nothing more is read. */
-  final case class Prune(by: ScanCounter.Value) extends Decision
-
-  /** All rows are read, as in stock Spark. */
-  case object ReadAll extends Decision
-  final case class Read(rows: RowRanges) extends Decision
-
-  /** These rows are read as the first part; the rest is decided after them. */
-  final case class ReadFirst(rows: RowRanges) extends Decision
 }

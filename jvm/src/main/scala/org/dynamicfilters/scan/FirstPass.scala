@@ -35,8 +35,8 @@ final class FirstPass(
     }
   private val selector = new RowSelector(record)
 
-  /** @param multiColumn
-    *   tests of several columns, evaluated after `filters`
+  /** @param either
+    *   filters of which a row needs to pass one, evaluated after `filters`
     * @param offer
     *   called for each row that passes everything, with the column at `offerField`; may be null
     * @param observe
@@ -55,7 +55,7 @@ final class FirstPass(
       rows: Option[RowRanges],
       indexed: Boolean,
       filters: Seq[RowFilter],
-      multiColumn: Seq[MultiColumnTest],
+      either: Option[DisjunctionTest],
       offerField: Int,
       offer: (ColumnVector, Int, Long) => Unit,
       observe: FirstPass.BatchObserver,
@@ -70,7 +70,7 @@ final class FirstPass(
     val complete = reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
       val n = batch.numRows
       if (observe != null) observe(f => batch.column(position(f)), n, numbers)
-      val selection = selector.select(n, f => batch.column(position(f)), active, multiColumn)
+      val selection = selector.select(n, f => batch.column(position(f)), active, either)
       seen += n
       passed += selection.count
       predicate.foreach(p => keepMatching(p, batch, selection))

@@ -12,7 +12,7 @@ import org.dynamicfilters.state._
   * @param refs
   *   the scan's filters
   * @param domains
-  *   by filter, the type of the scan's column; None for tuples
+  *   by filter, the type of the scan's column
   * @param ready
   *   the filters that travelled with the scan
   * @param tests
@@ -20,7 +20,7 @@ import org.dynamicfilters.state._
   */
 private[scan] final class FixedFilters(
     refs: IndexedSeq[FilterRef],
-    domains: IndexedSeq[Option[KeyDomain]],
+    domains: IndexedSeq[KeyDomain],
     ready: ReadyFilters,
     snapshots: ScanSnapshots,
     tests: IndexedSeq[StepTracker],
@@ -106,14 +106,14 @@ private[scan] final class FixedFilters(
           case v: SnapshotFilter.Values => tested(i) = v.tested; Some(v.filter)
           case _ => None
         }
-        found.map(f => domains(i).fold(f)(f.convert)).getOrElse(unknown(i))
+        found.map(_.convert(domains(i))).getOrElse(unknown(i))
       }
     }
   }
 
-  private def unknown(i: Int): ValueFilter = (refs(i), domains(i)) match {
+  private def unknown(i: Int): ValueFilter = refs(i) match {
     // What the query started with travels with the scan.
-    case (u: UserRef, Some(domain)) => u.generation.filterFor(domain)
+    case u: UserRef => u.generation.filterFor(domains(i))
     case _ => ValueFilter.All
   }
 

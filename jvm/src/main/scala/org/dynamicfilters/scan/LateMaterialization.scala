@@ -50,8 +50,6 @@ final class LateMaterialization(
     case _ => true
   }
 
-  private val tuples = new TupleTests(task, file, filterFields.contains)
-
   /** Tests rows that are read without a first pass, by all filters that the reader tests. */
   lazy val byAll: BatchSelector = testing(_ => true)
 
@@ -65,7 +63,6 @@ final class LateMaterialization(
     new BatchSelector(
       () => task.filters(),
       columns.collect { case (i, c) if !c.either && isUsed(i) => (i, c.ordinal) },
-      () => tuples.forRowGroup(i => isUsed(i) && task.rowTests.isTaken(i)),
       task.rowTests,
       report
     )
@@ -95,24 +92,23 @@ final class LateMaterialization(
     */
   def decide(
       group: RowGroup,
+      firstPart: Option[FirstPart],
       filters: IndexedSeq[ValueFilter],
-      either: Option[MultiColumnTest],
+      either: Option[DisjunctionTest],
       pages: Option[RowRanges],
       learner: StatisticsLearner
   ): Decision = {
-    def readPlainly: Decision = (pages, group.firstPart) match {
-      case (None, None) => Decision.ReadAll
-      case (p, done) =>
-        val rest = done.map(_.complement(group.rowCount))
-        val rows = (p ++ rest).reduce(_ intersect _)
-        if (rows.isEmpty) Decision.Prune(ByRows) else Decision.Read(rows)
-    }
-    val multiColumn: Seq[MultiColumnTest] = either.toSeq ++ tuples.forRowGroup()
-    val bound = filters.exists(f => f != ValueFilter.All) || multiColumn.nonEmpty
+    def plain: GroupRead =
+      (pages ++ firstPart.map(_.rows.complement(group.rowCount))).reduceOption(_ intersect _) match {
+        case None => GroupRead.All
+        case Some(rows) => if (rows.isEmpty) GroupRead.Prune(ByRows) else GroupRead.Rows(rows, isChosen = false)
+      }
+    def readPlainly = Decision(plain)
+    val bound = filters.exists(f => f != ValueFilter.All) || either.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
     val splittable =
       topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && (!k.distinct || mayHaveKeys(group, k))) &&
-        bytes.canSkipRows(group.block) && group.firstPart.isEmpty
+        bytes.canSkipRows(group.block) && firstPart.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return readPlainly
     // Only the query's own predicates would drop rows, and stock Spark does not read their columns first either. (A
@@ -120,38 +116,32 @@ final class LateMaterialization(
     if (!bound && spec.isForJoinsOnly) return readPlainly
     if (!savesEnough(group)) return readPlainly
     // The second part of a row group is found in the same way as the first.
-    if (group.firstPart.isEmpty) {
-      group.firstPass = task.firstPass()
-      if (!group.firstPass.isTaken()) {
-        group.isLate = Some(false)
-        return readPlainly
-      }
-    }
+    val choice = firstPart.fold(Choice.make(task.firstPass()))(p => Choice(p.firstPass, isTaken = true))
+    if (!choice.isTaken) return Decision(plain, Some(choice))
     val candidates = pages.fold(group.rowCount)(_.count)
-    val found = run(group, filters, multiColumn, pages, splittable, learner)
+    val found = run(group, filters, either, pages, splittable, learner)
     // A pass before the first bound of a TopK does not predict the cost of the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
-      group.firstPass.leaves(bytes)
-      if (group.firstPass.add(Tested(candidates, passed, Cost.none))) report.addReason(Disabled)
+      choice.tracker.leaves(bytes)
+      if (choice.tracker.add(Tested(candidates, passed, Cost.none))) report.addReason(Disabled)
     }
     if (found.isEmpty) {
       record(candidates, 1)
       return readPlainly
     }
     val survivors = found.get
-    def readLate(decision: Decision): Decision = {
-      group.isLate = Some(true)
-      if (group.firstPart.isEmpty) report.add(LateMaterialized, 1)
-      decision
+    def readLate(read: GroupRead): Decision = {
+      if (firstPart.isEmpty) report.add(LateMaterialized, 1)
+      Decision(read, Some(choice))
     }
-    val rows = group.firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.complement(group.rowCount)))
+    val rows = firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.rows.complement(group.rowCount)))
     if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
-    val passed = rows.count + group.firstPart.fold(0L)(_.count)
+    val passed = rows.count + firstPart.fold(0L)(_.rows.count)
     val share = passed.toDouble / math.max(candidates, 1)
 
     if (rows.isEmpty) {
       record(passed, 0)
-      readLate(Decision.Prune(ByRows))
+      readLate(GroupRead.Prune(ByRows))
     } else
       survivors.best.filter(b =>
         !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math
@@ -160,27 +150,22 @@ final class LateMaterialization(
         case Some(best) =>
           val key = best.worstKey
           val spec = topK.get
-          group.restBounds = Some(
+          val restBounds =
             // With groups, the rest may have more rows of the keys in the first part.
             if (key == null || spec.distinct) ColumnBounds.unknown
             else if (spec.ascending) ColumnBounds(key, null, !spec.nullsFirst, mayHaveValues = true)
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
-          )
           val chosen = RowRanges.fromRows(best.rows)
           record(chosen.count, byteShare(group, pages, chosen))
-          group.hasChosenRows = true
-          readLate(Decision.ReadFirst(chosen))
+          readLate(GroupRead.First(FirstPart(chosen, restBounds, choice.tracker)))
         case None =>
           val touched = byteShare(group, pages, rows)
           record(passed, touched)
-          if (!bytes.canSkipRows(group.block)) readLate(Decision.ReadAll)
-          else if (share > ReadAllShare) readLate(readPlainly)
+          if (!bytes.canSkipRows(group.block)) readLate(GroupRead.All)
+          else if (share > ReadAllShare) readLate(plain)
           // Many short row ranges are slow: 0.1 s of 7 s in Spark's reader, for a TopK by a key with two values.
           else if (!task.comparesTimes && touched > ReadAllShare) readPlainly
-          else {
-            group.hasChosenRows = true
-            readLate(Decision.Read(rows))
-          }
+          else readLate(GroupRead.Rows(rows, isChosen = true))
       }
   }
 
@@ -200,7 +185,7 @@ final class LateMaterialization(
   private def run(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
-      multiColumn: Seq[MultiColumnTest],
+      either: Option[DisjunctionTest],
       pages: Option[RowRanges],
       splittable: Boolean,
       learner: StatisticsLearner
@@ -222,24 +207,22 @@ final class LateMaterialization(
       // Counts with the page indexes of the main reader, which the narrow reader shares.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
       val offer = best.map(b => b.offer _).orNull
-      val passing = open(p).run(
+      open(p).run(
         group.index,
         group.rowCount,
         rows,
         indexed,
         byField,
-        multiColumn,
+        either,
         filterFields.headOption.getOrElse(-1),
         offer,
         observe,
         giveUpAbove,
         giveUpAboveAll
       )
-      multiColumn.foreach(_.finish())
-      passing
     }
     val second = costly.nonEmpty
-    val bound = byField.exists(_.filter != ValueFilter.All) || multiColumn.nonEmpty
+    val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
     val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
     // Whether the pass over predicates is the first pass.
     val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)

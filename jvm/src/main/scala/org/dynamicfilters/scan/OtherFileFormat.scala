@@ -96,7 +96,7 @@ private final class OtherFileReader(
         Iterator.empty
       } else {
         task.report.opened(file.urlEncodedPath)
-        task.report.filesRead += PathHash(file.urlEncodedPath)
+        task.report.files.read += PathHash(file.urlEncodedPath)
         read(file, Some(task))
       }
     }

@@ -52,17 +52,17 @@ final class Pruner(columns: IndexedSeq[ScanColumn], val filters: IndexedSeq[Valu
     *   whether the column has too few NULLs to make a filter that drops only NULLs worth its cost
     */
   def recordRowGroup(report: ScanReport, column: Int, bounds: ColumnBounds, hasFewNulls: => Boolean): Unit =
-    if (filters(column) == ValueFilter.All) report.recordSkipped(column)
-    else report.recordEffect(column, effect(column, bounds).isSelective(hasFewNulls))
+    if (filters(column) == ValueFilter.All) report.effects.recordSkipped(column)
+    else report.effects.record(column, effect(column, bounds).isSelective(hasFewNulls))
 
   /** Records for each column what its filter does to a skipped file. Nothing is known about filters that do not exclude
     * the whole file, because its row groups are not looked at.
     */
   def recordSkippedFile(report: ScanReport, bounds: Int => ColumnBounds): Unit = columns.indices.foreach { i =>
     effect(i, bounds(i)) match {
-      case PassesNone => report.recordEffect(i, isSelective = true)
+      case PassesNone => report.effects.record(i, isSelective = true)
       case PassesAll | PassesValues if filters(i) != ValueFilter.All => ()
-      case _ => report.recordSkipped(i)
+      case _ => report.effects.recordSkipped(i)
     }
   }
 }

@@ -12,14 +12,14 @@ import org.dynamicfilters.state.{Executions, FilterName, JoinRef, NamedFilter, T
   * build side's rows (Spark keeps the broadcast or the shuffle files), hence the filter stays right.
   *
   * @param filters
-  *   by column of the scan's spec, then by tuple of columns; null where there is none
+  *   by column of the scan's spec; null where there is none
   */
 final class ReadyFilters private (filters: Array[ReadyFilters.Encoded]) extends Serializable {
 
   /** The filter as this task can have it now.
     *
     * @param at
-    *   among the columns and tuples of the scan's spec
+    *   among the columns of the scan's spec
     * @return
     *   None if it was not complete when the scan was started, and this process has not heard of it since
     */
@@ -54,14 +54,14 @@ object ReadyFilters {
   private val InlineBytes = 64 * 1024
 
   /** @param filters
-    *   by column of the scan's spec, then by tuple of columns
+    *   by column of the scan's spec
     */
   def apply(sc: SparkContext, filters: Seq[Option[NamedFilter]]): ReadyFilters = new ReadyFilters(
     filters
       .map(_.map { f =>
         val bytes = FilterCodec.encode(f.filter)
         if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
-        else new Encoded(f.name, null, FilterBroadcasts.ofScan(sc, TaskFilters.executionId(sc), bytes))
+        else new Encoded(f.name, null, FilterBroadcasts.forPlan(sc, TaskFilters.executionId(sc), bytes))
       }.orNull)
       .toArray
   )

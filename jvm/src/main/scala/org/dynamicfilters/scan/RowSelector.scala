@@ -26,31 +26,24 @@ final class RowSelector(record: RowSelector.Record) {
     *   number of rows of the batch
     * @param vector
     *   by position in the required schema
-    * @param multiColumn
-    *   tests of several columns, evaluated after the filters
+    * @param either
+    *   filters of which a row needs to pass one, evaluated after the others
     */
   def select(
       rows: Int,
       vector: Int => ColumnVector,
       filters: Seq[RowFilter],
-      multiColumn: Seq[MultiColumnTest]
+      either: Option[DisjunctionTest] = None
   ): Selection = {
     if (selection == null || selection.rows.length < rows) selection = new Selection(rows)
     selection.all(rows)
-    filters.foreach(f => counted(f.at)(f.filter.select(vector(f.field), selection)))
-    multiColumn.foreach(p => counted(p.at)(p.select(vector, selection)))
+    for (f <- filters if selection.count > 0) {
+      val (before, from) = (selection.count.toLong, ThreadTime.nanos)
+      f.filter.select(vector(f.field), selection)
+      record(f.at, before, selection.count.toLong, ThreadTime.nanos - from)
+    }
+    either.foreach(_.select(vector, selection))
     selection
-  }
-
-  private def counted(at: Int)(test: => Unit): Unit = {
-    val before = selection.count
-    if (before > 0)
-      if (at < 0) test
-      else {
-        val from = ThreadTime.nanos
-        test
-        record(at, before.toLong, selection.count.toLong, ThreadTime.nanos - from)
-      }
   }
 }
 
@@ -68,21 +61,6 @@ object RowSelector {
       */
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }
-}
-
-/** A test of rows by several columns, for one row group or batch. */
-trait MultiColumnTest {
-
-  /** Position among the scan's filters, tuples after columns; -1 if it is none of them. */
-  def at: Int
-
-  /** @param vector
-    *   by position in the required schema
-    */
-  def select(vector: Int => ColumnVector, s: Selection): Unit
-
-  /** Called once, after all rows were tested. */
-  def finish(): Unit
 }
 
 /** Processor time of the current thread, which other tasks on the core do not affect. Reading it takes at most a

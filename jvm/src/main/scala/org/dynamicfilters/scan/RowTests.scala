@@ -6,7 +6,7 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested}
   * each filter says whether its tests pay; for filters of a snapshot, [[org.dynamicfilters.state.Snapshots]] decides.
   *
   * @param trackers
-  *   by filter: those of columns before those of tuples
+  *   by filter
   * @param isFixed
   *   by filter, whether the partition's snapshot decides about it, so that every row is tested
   * @param saw

@@ -44,12 +44,11 @@ final class ScanTaskRDD[T: ClassTag](
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     def made = new TaskScan(spec, runs, ready, snapshots, context, { r => finish(r); reports.add(r) })
     val task = TaskScan.begin(spec.scanId, context)(made)
-    val inBatches = classTag[T] == classTag[ColumnarBatch]
-    task.reads(split.index, inBatches)
+    task.reads(split.index)
     val all = firstParent[T].iterator(split, context)
     val rows =
       if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(all) else all
-    if (inBatches) rows.filter(hasRows) else rows
+    if (classTag[T] == classTag[ColumnarBatch]) rows.filter(hasRows) else rows
   }
 }
 

@@ -3,7 +3,6 @@ package org.dynamicfilters.scan
 import scala.collection.mutable
 
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.state.ExecutionAccumulator
 
 /** The counters of a scan, in the order of the report's array. */
 object ScanCounter extends Enumeration {
@@ -41,65 +40,31 @@ object ScanCounter extends Enumeration {
   *   Spark's SQL execution; -1 outside of one
   * @param executorId
   *   the executor of the tasks; the driver's id for splits that got no task
-  * @param counts
-  *   indexed by [[ScanCounter]]
-  * @param filesRead
-  *   path hashes of files from which rows were returned
-  * @param filesOpened
-  *   path hashes of opened files
-  * @param filesLeft
-  *   path hashes of files with a split that was not opened
-  * @param reasons
-  *   reasons of fall-backs with their numbers; at most [[ScanReport.MaxReasons]]
   * @param room
-  *   limits the bytes of `learned` and `unknown`
+  *   limits the bytes of learned statistics and of splits with unknown row groups
   */
 final class ScanReport(
     val executionId: Long,
     val executorId: String,
     @transient private val room: ReportRoom = ReportRoom.unlimited
 ) extends Serializable {
+
+  /** Indexed by [[ScanCounter]]. */
   val counts = new Array[Long](ScanCounter.maxId)
-  var filesRead, filesOpened, filesLeft = mutable.HashSet.empty[Long]
-  val reasons = mutable.LinkedHashMap.empty[String, Long]
+  val effects = new FilterEffects
   val learned = mutable.ArrayBuffer.empty[LearnedSplit]
 
-  /** Splits that were never opened and whose row groups are unknown, or of which it is unknown which row groups the
-    * query's own predicates exclude; at most [[UnopenedFiles.MaxSplits]].
-    */
-  var unknown = mutable.HashSet.empty[UnopenedSplit]
-
-  /** The tested rows by filter, then the passed rows by filter; filters of columns come before tuples. A filter tests
-    * only rows that passed the filters before it.
-    */
-  var tested: Array[Long] = Array.empty
-
-  def rowsTested(filter: Int): Long = if (filter < tested.length / 2) tested(filter) else 0L
-  def rowsPassed(filter: Int): Long = if (filter < tested.length / 2) tested(tested.length / 2 + filter) else 0L
-
-  // Bit sets of columns of the spec.
-  private var evaluated, selective, skipped = 0L
-
-  /** Records that the filter of a column was applied to the statistics of a file or row group.
-    *
-    * @param isSelective
-    *   whether it excluded rows or might have, because statistics do not prove that all rows pass
-    */
-  def recordEffect(column: Int, isSelective: Boolean): Unit = if (column < java.lang.Long.SIZE) {
-    evaluated |= 1L << column
-    if (isSelective) selective |= 1L << column
-  }
-
-  /** Records that a file or row group was skipped or never reached, so that the effect of the column's filter on it is
-    * unknown.
-    */
-  def recordSkipped(column: Int): Unit = if (column < java.lang.Long.SIZE) skipped |= 1L << column
-  def isSkipped(column: Int): Boolean = (skipped >> column & 1) == 1
-  def isEvaluated(column: Int): Boolean = column < java.lang.Long.SIZE && (evaluated >> column & 1) == 1
-  def isSelective(column: Int): Boolean = (selective >> column & 1) == 1
+  /** Reasons of fall-backs with their numbers; at most [[ScanReport.MaxReasons]]. */
+  val reasons = mutable.LinkedHashMap.empty[String, Long]
+  private var fileSets = new ScanFiles
+  def files: ScanFiles = fileSets
 
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
+
+  def addReason(reason: String, n: Long = 1): Unit =
+    if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
+      reasons(reason) = reasons.getOrElse(reason, 0L) + n
 
   def learn(split: LearnedSplit): Unit =
     if (room.take(ReportRoom.bytesOf(split))) learned += split else addReason(ReportRoom.Full)
@@ -107,7 +72,7 @@ final class ScanReport(
   /** Counts a split that is opened. */
   def opened(path: String): Unit = {
     add(ScanCounter.Splits, 1)
-    filesOpened += PathHash(path)
+    files.opened += PathHash(path)
   }
 
   /** Counts a split that was never opened.
@@ -133,9 +98,9 @@ final class ScanReport(
     val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, bytes.getOrElse(0L))
     addRowGroups(counted.rowGroups, counted.rows)
     add(ScanCounter.BytesTotal, counted.bytes)
-    if ((known.isEmpty || isNarrowed) && unknown.size < UnopenedFiles.MaxSplits) {
+    if ((known.isEmpty || isNarrowed) && files.unknown.size < UnopenedFiles.MaxSplits) {
       val split = UnopenedSplit(file.urlEncodedPath, file.start, end, counted)
-      if (room.take(ReportRoom.bytesOf(split))) unknown += split
+      if (room.take(ReportRoom.bytesOf(split))) files.unknown += split
     }
   }
 
@@ -143,7 +108,7 @@ final class ScanReport(
   def leftUnopened(file: Long): Unit = {
     add(ScanCounter.Splits, 1)
     add(ScanCounter.SplitsUnopened, 1)
-    filesLeft += file
+    files.left += file
   }
 
   /** Counts row groups of a split that is not opened. */
@@ -155,102 +120,57 @@ final class ScanReport(
     add(Rows, rows)
   }
 
-  /** Number of files from which no row was returned.
-    *
-    * @param total
-    *   number of files of the scan
-    * @param cameToEnd
-    *   whether the query succeeded. If not, only excluded files count, because others may not have been reached
-    */
-  def filesPruned(total: Long, cameToEnd: Boolean): Long =
-    if (cameToEnd) math.max(0L, total - fileCounts.read) else filesExcluded(total)
-
-  /** Number of files that were never opened; 0 if the number of files is unknown. */
-  def filesUnopened(total: Long, cameToEnd: Boolean): Long =
-    if (total == 0) 0L else if (cameToEnd) math.max(0L, total - fileCounts.opened) else filesExcluded(total)
-
-  private def filesExcluded(total: Long): Long = math.min(total, fileCounts.excluded)
-
-  /** Numbers of files. */
-  def fileCounts: FileCounts = lastCounts.getOrElse(
-    FileCounts(filesRead.size.toLong, filesOpened.size.toLong, filesLeft.iterator.filterNot(filesOpened).size.toLong)
-  )
-
-  // Set if the execution has ended and its sets of files were dropped.
-  private var lastCounts: Option[FileCounts] = None
-  private[scan] def countedAs(counts: FileCounts): Unit = lastCounts = Some(counts)
-
-  /** Drops the sets of files and splits. */
-  private[scan] def forgetFiles(): Unit = {
-    filesRead = mutable.HashSet.empty
-    filesOpened = mutable.HashSet.empty
-    filesLeft = mutable.HashSet.empty
-    unknown = mutable.HashSet.empty
-  }
-
-  def addReason(reason: String, n: Long = 1): Unit =
-    if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
-      reasons(reason) = reasons.getOrElse(reason, 0L) + n
-
-  private[scan] def restoreEffects(evaluated: Long, selective: Long, skipped: Long): Unit = {
-    this.evaluated = evaluated
-    this.selective = selective
-    this.skipped = skipped
-  }
-
   def merge(other: ScanReport): Unit = {
-    var i = 0
-    while (i < counts.length) { counts(i) += other.counts(i); i += 1 }
-    tested = tested.zipAll(other.tested, 0L, 0L).map { case (a, b) => a + b }
-    evaluated |= other.evaluated
-    selective |= other.selective
-    skipped |= other.skipped
-    filesRead ++= other.filesRead
-    filesOpened ++= other.filesOpened
-    filesLeft ++= other.filesLeft
+    counts.indices.foreach(i => counts(i) += other.counts(i))
+    effects.merge(other.effects)
+    files.merge(other.files)
     other.reasons.foreach { case (r, n) => addReason(r, n) }
     learned ++= other.learned
-    unknown ++= other.unknown.iterator.take(UnopenedFiles.MaxSplits - unknown.size)
   }
 
+  /** Drops the sets of files and splits.
+    *
+    * @param counts
+    *   the numbers of files that stay
+    */
+  private[scan] def dropFiles(counts: Option[FileCounts]): Unit = fileSets = new ScanFiles(counts)
+
   private def writeReplace(): AnyRef = new PackedReport(
-    executionId,
     executorId,
-    counts ++ Array(evaluated, selective, skipped) ++ tested,
-    Array(filesRead, filesOpened, filesLeft).map(_.toArray),
+    (executionId +: counts) ++ reasons.values ++ effects.packed,
+    Array(files.read, files.opened, files.left).map(_.toArray),
     reasons.keys.toArray,
-    reasons.values.toArray,
     learned.toArray,
-    unknown.toArray
+    files.unknown.toArray
   )
 }
 
 /** The serialized form of a [[ScanReport]], which is part of every task's result. Arrays take far fewer bytes than
   * collections.
   *
-  * @param counts
-  *   the counters, then the three bit sets of columns, then `tested`
+  * @param numbers
+  *   the execution's id, the counters, the number of each reason, and the effects of the filters
   */
 private final class PackedReport(
-    executionId: Long,
     executorId: String,
-    counts: Array[Long],
+    numbers: Array[Long],
     files: Array[Array[Long]],
     reasons: Array[String],
-    times: Array[Long],
     learned: Array[LearnedSplit],
     unknown: Array[UnopenedSplit]
 ) extends Serializable {
   private def readResolve(): AnyRef = {
-    val report = new ScanReport(executionId, executorId)
+    val report = new ScanReport(numbers.head, executorId)
+    val (counts, others) = numbers.tail.splitAt(ScanCounter.maxId)
+    val (times, effects) = others.splitAt(reasons.length)
     counts.copyToArray(report.counts)
-    Array(report.filesRead, report.filesOpened, report.filesLeft).zip(files).foreach { case (to, from) => to ++= from }
-    val Array(evaluated, selective, skipped) = counts.slice(report.counts.length, report.counts.length + 3)
-    report.restoreEffects(evaluated, selective, skipped)
-    report.tested = counts.drop(report.counts.length + 3)
     report.reasons ++= reasons.zip(times)
+    report.effects.unpack(effects)
+    Array(report.files.read, report.files.opened, report.files.left).zip(files).foreach { case (to, from) =>
+      to ++= from
+    }
     report.learned ++= learned
-    report.unknown ++= unknown
+    report.files.unknown ++= unknown
     report
   }
 }
@@ -262,6 +182,33 @@ object ScanReport {
   private[scan] val MostExecutors = 200
 }
 
+/** The files of a scan by path hash, and the splits whose row groups are not counted.
+  *
+  * @param ended
+  *   the numbers of files of an execution that has ended, whose sets were dropped
+  */
+final class ScanFiles(ended: Option[FileCounts] = None) {
+
+  /** Files from which rows were returned, opened files, and files with a split that was not opened. */
+  val read, opened, left = mutable.HashSet.empty[Long]
+
+  /** Splits that were never opened and whose row groups are unknown, or of which it is unknown which row groups the
+    * query's own predicates exclude; at most [[UnopenedFiles.MaxSplits]].
+    */
+  val unknown = mutable.HashSet.empty[UnopenedSplit]
+
+  def counts: FileCounts = ended.getOrElse(
+    FileCounts(read.size.toLong, opened.size.toLong, left.iterator.filterNot(opened).size.toLong)
+  )
+
+  def merge(other: ScanFiles): Unit = {
+    read ++= other.read
+    opened ++= other.opened
+    left ++= other.left
+    unknown ++= other.unknown.iterator.take(UnopenedFiles.MaxSplits - unknown.size)
+  }
+}
+
 /** Numbers of files of a scan.
   *
   * @param read
@@ -269,99 +216,20 @@ object ScanReport {
   * @param excluded
   *   files that were excluded and never opened
   */
-final case class FileCounts(read: Long, opened: Long, excluded: Long)
+final case class FileCounts(read: Long, opened: Long, excluded: Long) {
 
-/** Carries a [[ScanReport]] to the driver.
-  *
-  * @param sink
-  *   receives learned statistics on the driver at once, so that the next query can use them. Must return quickly:
-  *   merging happens on the scheduler's thread
-  */
-final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
-    extends ExecutionAccumulator[ScanReport, Map[Long, ScanReport]] {
-  override protected def keyOf(r: ScanReport): (Long, String) = (r.executionId, r.executorId)
-  override protected def merged(before: Option[ScanReport], r: ScanReport): ScanReport = {
-    if (sink != null) {
-      r.learned.foreach(sink)
-      r.learned.clear()
-    }
-    val all = before.getOrElse(new ScanReport(r.executionId, r.executorId))
-    all.merge(r)
-    all
-  }
-  override def copy(): ScanAccumulator = {
-    val c = new ScanAccumulator(null)
-    kept.values.foreach(c.add)
-    c
-  }
-
-  /** By SQL execution. */
-  override def value: Map[Long, ScanReport] = synchronized {
-    kept.values.groupBy(_.executionId).map { case (id, rs) =>
-      val c = new ScanReport(id, "")
-      rs.foreach(c.merge)
-      ended.get(id).foreach(c.countedAs)
-      id -> c
-    }
-  }
-
-  @transient private lazy val ended = mutable.HashMap.empty[Long, FileCounts]
-
-  /** Called when an execution has ended. Keeps only the numbers of its files: the hashes of a hundred reports with ten
-    * thousand files each took 70 MB.
+  /** Number of files from which no row was returned.
+    *
+    * @param total
+    *   number of files of the scan; 0 if unknown
+    * @param cameToEnd
+    *   whether the query succeeded. If not, only excluded files count, because others may not have been reached
     */
-  def endedExecution(executionId: Long): Unit = synchronized {
-    value.get(executionId).foreach(r => ended(executionId) = r.fileCounts)
-    ended.filterInPlace((id, _) => kept.keysIterator.exists(_._1 == id))
-    kept.valuesIterator.filter(_.executionId == executionId).foreach(_.forgetFiles())
-    // Bounds memory: each report of an executor takes about a kilobyte.
-    together(executionId, ScanReport.MostExecutors) { others =>
-      val sum = new ScanReport(executionId, "others")
-      others.foreach(sum.merge)
-      sum
-    }
-  }
+  def pruned(total: Long, cameToEnd: Boolean): Long = skipped(total, cameToEnd, read)
 
-  /** The reports of an execution by executor. */
-  def byExecutor(executionId: Long): Seq[ScanReport] = synchronized {
-    kept.valuesIterator.filter(_.executionId == executionId).toSeq.sortBy(_.executorId).map { r =>
-      val c = new ScanReport(executionId, r.executorId)
-      c.merge(r)
-      c
-    }
-  }
-}
+  /** Number of files that were never opened; parameters as for [[pruned]]. */
+  def unopened(total: Long, cameToEnd: Boolean): Long = skipped(total, cameToEnd, opened)
 
-/** One scan in all executions of one plan, as reports show it.
-  *
-  * @param splitsTotal
-  *   number of splits without filters, if known
-  * @param recount
-  *   counts the unopened files of an ended execution. Dropped after that, because it holds the plan
-  * @param fromStart
-  *   ids of filters that were complete when the scan started
-  */
-final class ScanRun(
-    val scanId: Long,
-    val tableName: String,
-    val format: String,
-    val filterIds: Seq[Long],
-    val filesTotal: Long,
-    val accumulator: ScanAccumulator,
-    splitsTotal: Option[Long] = None,
-    private var recount: Option[Long => Unit] = None,
-    val fromStart: Set[Long] = Set.empty
-) {
-  def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
-  def ended(executionId: Long): Unit = {
-    recount = None
-    accumulator.endedExecution(executionId)
-  }
-
-  /** Whether the scan reached all of its splits in an execution; a LIMIT may end it earlier. */
-  def sawAllSplits(report: ScanReport): Boolean = splitsTotal.exists(_ <= report(ScanCounter.Splits))
-
-  /** The counters of an execution so far. */
-  def report(executionId: Long): ScanReport =
-    accumulator.value.getOrElse(executionId, new ScanReport(executionId, ""))
+  private def skipped(total: Long, cameToEnd: Boolean, reached: Long): Long =
+    if (cameToEnd) math.max(0L, total - reached) else math.min(total, excluded)
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, TuplePart, TupleText}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef}
 
 /** One filter on one column of a scan.
@@ -59,24 +59,6 @@ final case class ScanColumn(
   def describe: String = ref.describe(name)
 }
 
-/** A filter of tuples of columns of a scan. Each of the columns has a filter of its own too.
-  *
-  * @param parts
-  *   in the order of the build side's keys
-  */
-final case class ScanTuple(ref: JoinRef, parts: IndexedSeq[ScanTuplePart], place: ScanPlace) {
-
-  /** As [[ScanColumn.isForOwnStage]]. */
-  def isForOwnStage: Boolean = !place.crossesExchange
-
-  def describe: String = ref.describe(TupleText.columns(parts.map(_.name)))
-}
-
-/** One column of a [[ScanTuple]]; fields as in [[ScanColumn]]. */
-final case class ScanTuplePart(part: TuplePart, name: String, ordinal: Int, partitionOrdinal: Int) {
-  def isPartitionColumn: Boolean = partitionOrdinal >= 0
-}
-
 /** The place of a scan relative to a filter's producer.
   *
   * @param crossesExchange
@@ -99,8 +81,6 @@ object ScanPlace {
   *   unique in the application
   * @param columns
   *   the filters by column; a TopK's filter comes first
-  * @param tuples
-  *   filters of tuples of these columns, which only test rows
   * @param predicates
   *   the query's own deterministic predicates on columns of the files, in Spark's order, bound to the required schema
   * @param options
@@ -114,7 +94,6 @@ final class ScanSpec(
     val scanId: Long,
     val requiredSchema: StructType,
     val columns: IndexedSeq[ScanColumn],
-    val tuples: IndexedSeq[ScanTuple],
     val predicates: Seq[Expression],
     val options: String,
     val lateMaterialization: Boolean,
@@ -123,7 +102,7 @@ final class ScanSpec(
 
   /** A text that is equal for equal scans under equal filters, and rarely for others. */
   def marker: String =
-    filters.map { case (ref, at) => s"${ref.marker}:${at.mkString(":")}" }.mkString("", ",", s"|${predicates.hashCode}")
+    filters.map { case (ref, at, part) => s"${ref.marker}:$at:$part" }.mkString("", ",", s"|${predicates.hashCode}")
 
   /** The TopK of the first filter, if it is one. */
   def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.ref.topK)
@@ -172,52 +151,34 @@ final class ScanSpec(
   def followsUpdates: Boolean = columns.exists(_.followsUpdates)
 
   /** The same scan with other filters, under a new id. */
-  def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec = changed(columns, tuples)
-  def withTuples(tuples: IndexedSeq[ScanTuple]): ScanSpec = changed(columns, tuples)
-
-  /** The same scan with one more filter of tuples; `this` if it has the filter already. */
-  def withTuple(ref: JoinRef, of: Seq[ScanColumn], place: ScanPlace): ScanSpec = {
-    val parts = of.zip(ref.nullsMatch).map { case (c, nulls) =>
-      ScanTuplePart(TuplePart(c.domain, nulls), c.name, c.ordinal, c.partitionOrdinal)
-    }
-    val tuple = ScanTuple(ref, parts.toIndexedSeq, place)
-    if (tuples.exists(t => (t.ref eq ref) && t.parts == tuple.parts)) this else withTuples(tuples :+ tuple)
-  }
-
-  private def changed(columns: IndexedSeq[ScanColumn], tuples: IndexedSeq[ScanTuple]): ScanSpec =
+  def withColumns(columns: IndexedSeq[ScanColumn]): ScanSpec =
     new ScanSpec(
       ScanSpec.nextId(),
       requiredSchema,
       columns,
-      tuples,
       predicates,
       options,
       lateMaterialization,
       giveUpSelectivity
     )
 
-  private def filters: Seq[(FilterRef, Seq[Int])] =
-    columns.map(c => (c.ref, Seq(c.ordinal, c.partitionOrdinal))) ++
-      tuples.map(t => (t.ref, t.parts.flatMap(p => Seq(p.ordinal, p.partitionOrdinal))))
+  private def filters: Seq[(FilterRef, Int, Int)] = columns.map(c => (c.ref, c.ordinal, c.partitionOrdinal))
 
-  def filterIds: Seq[Long] = filters.map(_._1.id)
+  def filterIds: Seq[Long] = filterRefs.map(_.id)
 
-  /** By column, then by tuple. */
-  def filterRefs: IndexedSeq[FilterRef] = columns.map(_.ref) ++ tuples.map(_.ref)
+  def filterRefs: IndexedSeq[FilterRef] = columns.map(_.ref)
 
-  /** By filter, whether it comes from a join in the same stage. */
-  val forOwnStage: IndexedSeq[Boolean] = columns.map(_.isForOwnStage) ++ tuples.map(_.isForOwnStage)
+  /** By column, whether its filter comes from a join in the same stage. */
+  val forOwnStage: IndexedSeq[Boolean] = columns.map(_.isForOwnStage)
 
   /** The filters of joins, and the scan's place relative to them. */
   def joins: Seq[(JoinRef, ScanPlace)] =
-    columns.map(c => (c.ref, c.place)).collect { case (j: JoinRef, place) => (j, place) } ++
-      tuples.map(t => (t.ref, t.place))
+    columns.map(c => (c.ref, c.place)).collect { case (j: JoinRef, place) => (j, place) }
 
   /** The filters, as plans show them. */
   def describe: String = {
     val (one, all) = columns.partition(_.either)
-    (Seq(one.map(_.describe).mkString(" OR ")).filter(_.nonEmpty) ++ all.map(_.describe) ++ tuples.map(_.describe))
-      .mkString(", ")
+    (Seq(one.map(_.describe).mkString(" OR ")).filter(_.nonEmpty) ++ all.map(_.describe)).mkString(", ")
   }
 
   /** The scan's report on the driver; null before the scan has started, and on executors. */

@@ -32,9 +32,6 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   val dictionaries: IndexedSeq[StepTracker] = trackers("dictionary", spec.columns.size)
   val blooms: IndexedSeq[StepTracker] = trackers("bloom", spec.columns.size)
 
-  /** First passes with the filters of tuples. */
-  val tuples: IndexedSeq[StepTracker] = trackers("tuples", spec.tuples.size)
-
   /** Tests of rows that were read, by filter of the spec. */
   val rows: IndexedSeq[StepTracker] = trackers("rows", spec.filterRefs.size)
 

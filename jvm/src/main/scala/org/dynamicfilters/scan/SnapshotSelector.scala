@@ -4,7 +4,7 @@ import java.io.Closeable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.{OwnFailure, TupleSelector, ValueFilter}
+import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
 
 /** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]. Whatever
   * the scan reads, by statistics, pages, first passes or stock Spark's reader, only rows that pass the snapshot go on.
@@ -32,24 +32,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
 
   private val columns: IndexedSeq[(Int, Int)] =
     spec.columns.zipWithIndex.collect { case (c, i) if isUsed(c) => (i, at(c.ordinal, c.partitionOrdinal)) }
-  private val tuples = spec.tuples.map { t =>
-    (
-      new TupleSelector(t.parts.map(_.part), t.parts.map(_ => None)),
-      t.parts.map(p => at(p.ordinal, p.partitionOrdinal))
-    )
-  }
-
-  private def passes(): Seq[MultiColumnTest] = {
-    val now = task.tuples()
-    tuples.indices.collect {
-      case i if now(i) != ValueFilter.All && !spec.tuples(i).isForOwnStage =>
-        val (selector, ordinals) = tuples(i)
-        new TupleTest(spec.columns.size + i, selector, now(i), ordinals, (_, _) => false, task.report)
-    }
-  }
-
-  private val batches =
-    new BatchSelector(() => task.filters(), columns, () => passes(), task.rowTests, task.report)
+  private val batches = new BatchSelector(() => task.filters(), columns, task.rowTests, task.report)
 
   /** The rows of a scan that pass.
     *
@@ -90,7 +73,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       task.report.add(RowsOutput, batch.numRows.toLong)
     }
     // What other engines put out is more than what its class says.
-    if ((columns.isEmpty && spec.tuples.forall(_.isForOwnStage)) || batch.getClass != classOf[ColumnarBatch]) batch
+    if (columns.isEmpty || batch.getClass != classOf[ColumnarBatch]) batch
     else batches(batch)
   }
 

@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.filter.ColumnBounds
 
 /** A part of a DataSource V2 scan that can be read by itself: one of the source's splits, or a file of it.
   *
@@ -119,14 +119,13 @@ private final class PartsReader[T](
   }
 
   private def isExcluded(part: SourcePart): Boolean = task.exists { t =>
-    val excluded =
-      !part.isUnknown && (t.tuples().contains(ValueFilter.Nothing) || t.pruner(t.allFilters()).excludes(part.bounds))
+    val excluded = !part.isUnknown && t.pruner(t.allFilters()).excludes(part.bounds)
     if (excluded) t.report.leftUnopened(part.file)
     else {
       t.report.add(ScanCounter.Splits, 1)
       if (part.file != 0) {
-        t.report.filesOpened += part.file
-        t.report.filesRead += part.file
+        t.report.files.opened += part.file
+        t.report.files.read += part.file
       }
     }
     excluded

@@ -38,7 +38,7 @@ final class TaskScan(
   )
 
   /** Whether filters hold for whole partitions, by the rule of [[Snapshots]]. */
-  val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.areNeeded
+  val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.outputMustBeFixed
 
   // A TopK takes the first of equal rows, so the rows' order must not depend on measured times either.
   private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
@@ -62,7 +62,7 @@ final class TaskScan(
     .map(
       new FixedFilters(
         spec.filterRefs,
-        spec.columns.map(c => Some(c.domain)) ++ spec.tuples.map(_ => None),
+        spec.columns.map(_.domain),
         ready,
         _,
         steps.snapshots,
@@ -71,23 +71,17 @@ final class TaskScan(
     )
 
   /** Whether a first pass pays with the filters as of now. */
-  def firstPass(): StepTracker = steps.firstPass(filters() ++ tuples())
+  def firstPass(): StepTracker = steps.firstPass(filters())
 
-  private val current = new CurrentFilters(spec.columns.size + spec.tuples.size, runs, ready, context)
+  private val current = new CurrentFilters(spec.columns.size, runs, ready, context)
 
-  /** The scan goes on with this partition of its RDD.
-    *
-    * @param inBatches
-    *   whether what it puts out are batches; rows are not tested by tuples
-    */
-  def reads(partition: Int, inBatches: Boolean): Unit = {
+  /** The scan goes on with this partition of its RDD. */
+  def reads(partition: Int): Unit = {
     fixed.foreach(_.reads(partition))
     hasFewKeys = false
-    testsTuples = inBatches
     file = -1
     if (isFixed) news = newest()
   }
-  private var testsTuples = true
 
   /** Whether a row group of the partition had fewer different keys than a TopK of groups wants. */
   var hasFewKeys = false
@@ -151,16 +145,6 @@ final class TaskScan(
 
   private lazy val users = spec.columns.map(c => new UserColumn(c.domain))
 
-  /** Filters of [[org.dynamicfilters.filter.TupleHash]]es by tuple of the spec, as of now. */
-  def tuples(): IndexedSeq[ValueFilter] = spec.tuples.indices.map { i =>
-    fixed match {
-      case Some(f) =>
-        val at = spec.columns.size + i
-        if ((testsTuples && f.isTested(at)) || f(at) == ValueFilter.Nothing) f(at) else ValueFilter.All
-      case None => current.join(spec.columns.size + i, spec.tuples(i).ref)(identity).getOrElse(ValueFilter.All)
-    }
-  }
-
   /** Tests of rows that were read. Below an exchange the partition's snapshot decides, but for filters of the same stage. */
   val rowTests = new RowTests(
     steps.rows,
@@ -186,12 +170,12 @@ final class TaskScan(
       f.finish()
       if (f.gaveUp) report.addReason(RowTests.Disabled)
     }
-    report.tested = rowTests.counts
+    report.effects.recordTests(rowTests.counts)
     finish(report)
   }
 
   /** Rows are left out, or not reached, that no filter of a single column was asked about. */
-  def overlookAll(): Unit = spec.columns.indices.foreach(report.recordSkipped)
+  def overlookAll(): Unit = spec.columns.indices.foreach(report.effects.recordSkipped)
 
   /** Whether a filter excludes the split before its file is opened: by partition values, by what the table's format says of the
     * file, or by learned statistics if the file is still the one that they were learned of.
@@ -204,7 +188,6 @@ final class TaskScan(
     // are not tested, that would show.
     def bounds(i: Int) =
       if (fixed.exists(!_.isTested(i))) files.certainBounds(file, i) else files.bounds(file, i)
-    (tuples().contains(ValueFilter.Nothing) && { overlookAll(); true }) ||
     isLeftOut(files.certainBounds(file, _), hold = true) ||
     (files.hasLearned(file) && isLeftOut(bounds, files.isAsListed(file)))
   }

@@ -34,7 +34,7 @@ abstract class FilterRef(val id: Long, val producer: Producer.Value) extends Ser
   /** The filter in force as in a SQL text. */
   protected def inForce(column: String): String
 
-  /** Text in plans: `DynamicFilter#3 [k: true]` before execution, the filter in force after it. */
+  /** Text in plans: `DynamicFilter#3 [k: not known yet]` before execution, the filter in force after it. */
   final def describe(column: String): String = s"$this [$column: ${inForce(column)}]"
 
   override def toString: String = s"DynamicFilter#$id"
@@ -50,6 +50,10 @@ trait FilterSource {
 }
 
 object FilterRef extends FilterSource {
+
+  /** Text in plans for a filter that is not complete, or has no bound yet. */
+  val NotKnownYet = "not known yet"
+
   private val ids = new AtomicLong
   private[state] def nextId(): Long = ids.incrementAndGet()
 
@@ -122,7 +126,8 @@ final class TopKRef private (
   /** The producer's record of the newest execution, on the driver; null before, and on executors. */
   def driverRun: PlanRun = lastRun
   def started(run: PlanRun): Unit = lastRun = run
-  override protected def inForce(column: String): String = if (lastRun == null) "true" else lastRun.shown(column)
+  override protected def inForce(column: String): String =
+    if (lastRun == null) FilterRef.NotKnownYet else lastRun.shown(column)
 
   override def equals(other: Any): Boolean = other match {
     case that: TopKRef =>

@@ -3,7 +3,20 @@ package org.dynamicfilters.state
 import org.dynamicfilters.filter.ValueFilter
 
 /** The phases of a [[JoinState]]: Registered, Building, then Ready or Disabled. */
-sealed trait JoinPhase
+sealed trait JoinPhase {
+  import JoinPhase._
+
+  def isDisabled: Boolean = isInstanceOf[Disabled]
+
+  /** Whether further reports of partitions do not matter. */
+  def isDone: Boolean = isDisabled || isInstanceOf[Ready]
+
+  /** Whether all partitions have reported, and the filter is built or can be. */
+  def hasAllKeys: Boolean = this match {
+    case Building(_, reports) => reports == Reports.All
+    case _ => isInstanceOf[Ready]
+  }
+}
 object JoinPhase {
 
   /** Planned; the build side has not started, and may never start. */
@@ -27,19 +40,4 @@ object JoinPhase {
   final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[String], distinct: Option[Long])
       extends JoinPhase
   final case class Disabled(reason: String) extends JoinPhase
-}
-
-/** Times of a filter for reports, in milliseconds since 1970; 0 if it has not happened, or is unknown.
-  *
-  * @param registered
-  *   the filter was planned, or its producer started
-  * @param ready
-  *   a join's filter was complete, a TopK had its first bound
-  * @param used
-  *   the first scan started with the filter
-  */
-final case class FilterTimes(registered: Long = 0, ready: Long = 0, used: Long = 0)
-
-object FilterTimes {
-  val unknown: FilterTimes = FilterTimes()
 }

@@ -2,20 +2,20 @@ package org.dynamicfilters.state
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.SparkPlan
-import org.dynamicfilters.filter.{KeyDomain, KeyLimits, OwnFailure, TupleHash, TuplePart}
+import org.dynamicfilters.filter.{KeyDomain, KeyLimits, OwnFailure}
 
-/** The filter of a join in a plan, made from one key of the build side, or from tuples of all keys.
+/** The filter of a join in a plan, made from one key of the build side.
   *
   * Two are equal if they are made from equal keys of equal build sides. Compares plans, not their hashes: Spark reuses an
   * exchange over a filtered scan for an equal one, so a wrong match of two filters would give wrong rows.
   *
-  * @param parts
-  *   by key, the type at the tap, and whether the join compares the key by `<=>`, so that NULL is a key like any other
+  * @param domain
+  *   the key's type at the tap
+  * @param nullsMatch
+  *   whether the join compares the key by `<=>`, so that NULL is a key like any other
   * @param origin
   *   the keys of both sides of the join as text, with attribute ids. At re-planning, a join finds its filter in a running probe
   *   side by it
-  * @param columns
-  *   of a tuple, the filters of its single keys
   * @param expectedShare
   *   estimated share of probe rows that pass, from 0 to 1; for the planner only
   * @param facts
@@ -25,28 +25,20 @@ import org.dynamicfilters.filter.{KeyDomain, KeyLimits, OwnFailure, TupleHash, T
   */
 final class JoinRef private (
     id: Long,
-    val parts: IndexedSeq[TuplePart],
+    override val domain: KeyDomain,
+    val nullsMatch: Boolean,
     val origin: String,
     @transient private[dynamicfilters] val build: SparkPlan,
-    @transient private val keys: Seq[Expression],
+    @transient private val key: Expression,
     limits: KeyLimits,
-    @transient private val columns: Seq[JoinRef],
     val expectedShare: Double,
     @transient private[dynamicfilters] val facts: BuildSideFacts,
     @transient private[dynamicfilters] val passed: Seq[String]
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
 
-  /** Whether the keys have the types of its own at the tap. */
-  def hasTypesOf(keys: Seq[Expression]): Boolean = parts.map(_.domain.dataType) == keys.map(_.dataType)
-
-  def isTuple: Boolean = parts.size > 1
-  override def domain: KeyDomain = if (isTuple) TupleHash.domain else parts.head.domain
-  def nullsMatch: Seq[Boolean] = parts.map(_.nullsMatch)
-
   /** What the driver knows of the build side; null on executors. */
-  @transient val state: JoinState =
-    new JoinState(id, !isTuple && parts.head.nullsMatch, limits, columns.map(_.state))
+  @transient val state: JoinState = new JoinState(id, nullsMatch, limits)
 
   /** The exchange above the tap in the newest plan; null on executors, and without adaptive execution.
     *
@@ -85,7 +77,7 @@ final class JoinRef private (
   /** Identifies the collected keys: equal for filters of one join that collect the same keys. At re-planning, a join may get a
     * filter of the same origin with other keys, for example from above a HAVING.
     */
-  private[dynamicfilters] def source: Any = if (isOther) id else (origin, hash, keys, nullsMatch, build)
+  private[dynamicfilters] def source: Any = if (isOther) id else (origin, hash, key, nullsMatch, build)
 
   // Whether re-planning has moved the tap, so that `build` no longer describes its keys.
   @transient @volatile private var isOther = false
@@ -110,15 +102,16 @@ final class JoinRef private (
   /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */
   @transient @volatile var stageMade: Long = 0
 
-  @transient private[dynamicfilters] val hash: Int = (build, keys, nullsMatch).hashCode
+  @transient private[dynamicfilters] val hash: Int = (build, key, nullsMatch).hashCode
 
   override val marker: String = f"join-$hash%08x"
-  override protected def inForce(column: String): String = if (state == null) "true" else state.expression(column)
+  override protected def inForce(column: String): String =
+    if (state == null) FilterRef.NotKnownYet else state.expression(column)
 
   override def equals(other: Any): Boolean = other match {
     case that: JoinRef =>
       (that eq this) ||
-      (build != null && that.hash == hash && that.nullsMatch == nullsMatch && that.keys == keys && that.build == build &&
+      (build != null && that.hash == hash && that.nullsMatch == nullsMatch && that.key == key && that.build == build &&
         that.contents == contents && isRepeatable && that.isRepeatable && isNarrowedAs(that))
     case _ => false
   }
@@ -152,39 +145,24 @@ object JoinRef {
 
   val NarrowedLater = "planned anew: other filters than before narrow the build side"
 
-  /** The filter of one key, or of the tuples of several.
-    *
-    * @param build
+  /** @param build
     *   canonical form of the build side's exchange
-    * @param keys
-    *   by part, bound to the exchange's output
-    * @param columns
-    *   of several, by part, the filter of that key alone; none for one
+    * @param key
+    *   bound to the exchange's output
     */
   def apply(
-      parts: IndexedSeq[TuplePart],
+      domain: KeyDomain,
+      nullsMatch: Boolean,
       origin: String,
       build: SparkPlan,
-      keys: Seq[Expression],
+      key: Expression,
       limits: KeyLimits,
-      columns: Seq[JoinRef],
       expectedShare: Double = 1,
       facts: BuildSideFacts = BuildSideFacts.WithoutTables,
       passed: Seq[String] = Nil
   ): JoinRef =
     FilterRef.register(
-      new JoinRef(
-        FilterRef.nextId(),
-        parts,
-        origin,
-        build,
-        keys,
-        limits,
-        columns,
-        expectedShare,
-        facts,
-        passed
-      )
+      new JoinRef(FilterRef.nextId(), domain, nullsMatch, origin, build, key, limits, expectedShare, facts, passed)
     )
 }
 

@@ -1,6 +1,6 @@
 package org.dynamicfilters.state
 
-import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
@@ -17,6 +17,68 @@ import org.dynamicfilters.filter.OwnFailure
   *   whether the wait also ends once the build side's job is submitted
   */
 final case class JoinWait(ref: JoinRef, millis: Long, endsAtStart: Boolean = false)
+
+/** Holds scans back until a filter settles: it is complete, or waiting for it longer is of no use. */
+private[state] final class FilterLatch {
+  import FilterLatch._
+  private val begun, settled = new CountDownLatch(1)
+  private val listeners = new ConcurrentLinkedQueue[() => Unit]()
+
+  /** Whether the build side's job has been submitted, or never will be. */
+  def hasBegun: Boolean = begun.getCount == 0
+  def begin(): Unit = begun.countDown()
+
+  def isSettled: Boolean = settled.getCount == 0
+  def settle(): Unit = {
+    begun.countDown()
+    settled.countDown()
+    listeners.forEach(_())
+  }
+
+  /** Calls `f` each time the filter settles, and at least once after that. `f` must be short and not fail: Spark's scheduler may
+    * call it.
+    */
+  def onSettled(f: () => Unit): Unit = {
+    listeners.add(f)
+    if (isSettled) f()
+  }
+
+  /** Blocks until the filter settles, or the time is over.
+    *
+    * @param deadline
+    *   as `System.nanoTime`
+    * @param endsAtStart
+    *   whether the time is also over once the build side's job is submitted
+    * @param look
+    *   called periodically until the build side starts, says whether to wait on: it may find that the build side will never
+    *   start. It must be short and not fail
+    * @return
+    *   the waited milliseconds
+    */
+  def await(deadline: Long, endsAtStart: Boolean, look: () => Boolean): Long = {
+    val from = System.nanoTime()
+    var goesOn = true
+    while (
+      goesOn && !begun.await(math.min(LookNanos, deadline - System.nanoTime()), TimeUnit.NANOSECONDS) &&
+      System.nanoTime() < deadline
+    ) goesOn = look()
+    val until =
+      if (!goesOn) from
+      else if (endsAtStart && hasBegun) math.min(deadline, System.nanoTime() + SubmissionNanos)
+      else deadline
+    settled.await(math.max(0L, until - System.nanoTime()), TimeUnit.NANOSECONDS)
+    (System.nanoTime() - from) / 1000000
+  }
+}
+
+private object FilterLatch {
+
+  /** Upper limit for the time between the tap's `doExecute` and the submission of its job. */
+  val SubmissionNanos: Long = TimeUnit.MILLISECONDS.toNanos(10)
+
+  /** Time between two calls of `look` during a wait. */
+  val LookNanos: Long = TimeUnit.MILLISECONDS.toNanos(20)
+}
 
 /** Holds probe stages back on the driver until their filters are ready (contract 7).
   *
@@ -102,7 +164,7 @@ object JoinWaits extends Logging {
   /** Waits for filters, one after the other.
     *
     * @param look
-    *   called periodically with a filter whose build side has not started; see [[JoinState.await]]
+    *   called periodically with a filter whose build side has not started; see [[FilterLatch.await]]
     * @param inBroadcast
     *   the longest wait below a broadcast in milliseconds; it counts towards Spark's broadcast timeout
     */

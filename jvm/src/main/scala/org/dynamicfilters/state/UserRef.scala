@@ -23,8 +23,8 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
 
   override protected def inForce(column: String): String = {
     val state = lastRun
-    if (state == null) "true"
-    else state.newest.filter.shown(column, state.showValues)
+    if (state == null) FilterRef.NotKnownYet
+    else state.newest.filter.shown(column, state.showsValues)
   }
 
   override def equals(other: Any): Boolean = other match {

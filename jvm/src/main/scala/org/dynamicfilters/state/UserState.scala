@@ -13,6 +13,7 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
   @volatile private var adopted: Generation = ref.generation
   @volatile private var columns = Vector.empty[String]
   @volatile private var notInScan: Option[String] = None
+  @volatile private var shows = true
 
   /** When the execution first used it, in milliseconds since 1970. */
   val sinceMillis: Long = System.currentTimeMillis()
@@ -51,7 +52,8 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
   def addColumn(name: String): Unit = synchronized(if (!columns.contains(name)) columns :+= name)
 
   /** Whether plans and reports may show values. */
-  @volatile var showValues: Boolean = true
+  def showsValues: Boolean = shows
+  def showValues(show: Boolean): Unit = shows = show
 
   /** Why no scan uses the filter, which is then tested above the scan only. */
   def reason: Option[String] = notInScan

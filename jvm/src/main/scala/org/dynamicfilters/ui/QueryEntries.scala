@@ -62,18 +62,18 @@ object QueryEntries {
     def counts(of: (String, Long)*) = of.collect { case (name, n) if n > 0 => CountEntry(bounded(name, 200), n) }
     ScanEntry(
       s.scanId.toString,
-      bounded(s.tableName),
-      s.format,
+      bounded(s.table.name),
+      s.table.format,
       s.filterIds.take(MostColumns).map(_.toString),
       Seq(
-        level(LevelEntry.Files, r.filesPruned(s.filesTotal, cameToEnd), s.filesTotal),
+        level(LevelEntry.Files, r.files.counts.pruned(s.table.files, cameToEnd), s.table.files),
         level(LevelEntry.RowGroups, r(RowGroupsPruned), r(RowGroups)),
         level(LevelEntry.PageRows, r(RowsSkippedByPages), r(Rows)).filter(_.skipped > 0),
         level(LevelEntry.Rows, r(Rows) - r(RowsOutput), r(Rows)),
         level(LevelEntry.Bytes, r(BytesTotal) - r(BytesRead), r(BytesTotal))
       ).flatten,
       r(RowsOutput),
-      r.filesUnopened(s.filesTotal, cameToEnd),
+      r.files.counts.unopened(s.table.files, cameToEnd),
       counts(
         "statistics" -> r(ByStatistics),
         "dictionary" -> r(ByDictionary),

@@ -1,5 +1,7 @@
 package org.dynamicfilters.exchange
 
+import java.util.concurrent.CountDownLatch
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter, Values}
@@ -211,7 +213,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     s.scanEnded(3)
     complete(s, Seq(1, 5))
     c.settle()
-    assert(late(c.nodes.head).isEmpty && s.sending.exists(_.contains("ended")))
+    assert(late(c.nodes.head).isEmpty && s.record.withheld.exists(_.contains("ended")))
     assert(c.counters(ExchangeCounter.withheldLate) > 0)
   }
 
@@ -240,19 +242,22 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val s = state(9)
     val c = new SimulatedCluster(1, source(top3, s))
     complete(s, Seq(1, 5))
+    val (isBuilding, mayEnd) = (new CountDownLatch(1), new CountDownLatch(1))
+    s.record.setMetrics(new JoinRecord.Metrics {
+      override def complete(bytes: Int, distinct: Option[Long]): Unit = { isBuilding.countDown(); mayEnd.await() }
+      override def waited(millis: Long): Unit = ()
+    })
     val subscribe = MessageCodec.encode(Message.Subscribe(1, FilterName(9, 0)))
-    // A state builds its filter under its own lock.
-    val (building, asking) = s.synchronized {
-      val building = new Thread(() => c.coordinator.received("0", subscribe))
-      building.start()
-      while (building.getState != Thread.State.BLOCKED) Thread.sleep(1)
-      val asking = new Thread(() => assert(c.coordinator.bound(1, name).isNone))
-      asking.start()
-      asking.join(5000)
-      (building, asking.isAlive)
-    }
+    val building = new Thread(() => c.coordinator.received("0", subscribe))
+    building.start()
+    isBuilding.await()
+    val asking = new Thread(() => assert(c.coordinator.bound(1, name).isNone))
+    asking.start()
+    asking.join(5000)
+    val isAsking = asking.isAlive
+    mayEnd.countDown()
     building.join(5000)
-    assert(!asking)
+    assert(!isAsking)
   }
 
   test("a task that asks does not wait until a large filter is built") {
@@ -279,7 +284,9 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     complete(s, Seq(1, 5, 9))
     c.settle()
     val f = late(c.nodes.head).get
-    assert(f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.sending.exists(_.contains("range")))
+    assert(
+      f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.record.withheld.exists(_.contains("range"))
+    )
     assert(stored(c.nodes.head, s.named.get.name).isEmpty, "a snapshot names the whole filter")
   }
 

@@ -29,21 +29,20 @@ object CoordinatorLoad {
   }
 
   /** The driver's side: the coordinator on its own thread, as in [[DriverExchange]], and what it sends. */
-  private final class Driver(filters: FilterSource, deliver: (Int, Array[Byte], Option[Payload]) => Unit) {
+  private final class Driver(filters: FilterSource, deliver: (Int, Array[Byte]) => Unit) {
     val counters = new ExchangeCounters
     val worker = new Worker("load", 50000, counters)
     private val peers = new Peers {
-      override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = {
-        deliver(peer.toInt, message, payload)
+      override def send(peer: String, m: Outgoing): Boolean = {
+        deliver(peer.toInt, m.message)
         true
       }
-      override def payload(content: Array[Byte]): Payload = new Payload {
-        override def release(): Unit = ()
-      }
+      override def payload(encoded: Array[Byte]): Payload = () => ()
+      override def planPayload(encoded: Array[Byte], execution: Option[Long]): Payload = payload(encoded)
     }
     val executions = new Executions(Long.MaxValue, () => System.nanoTime())
     val coordinator =
-      new Coordinator(executions, filters, peers, worker, ExchangePace(), counters, () => System.nanoTime())
+      new Coordinator(executions, filters, new Outbox(peers, ExchangePace(), counters, () => System.nanoTime()), worker)
     def received(peer: Int, message: Array[Byte]): Unit =
       worker.later(0)(coordinator.received(peer.toString, message))
 
@@ -80,7 +79,7 @@ object CoordinatorLoad {
     val updated = new ConcurrentHashMap[Int, java.lang.Long]()
     val driver = new Driver(
       filters,
-      { (peer, message, _) => updated.put(peer, System.nanoTime()); links(peer).received(message, None) }
+      { (peer, message) => updated.put(peer, System.nanoTime()); links(peer).received(message, None) }
     )
     val sent = new LongAdder
     val shared = links.indices.map { i =>
@@ -161,7 +160,7 @@ object CoordinatorLoad {
     }
     val arrived = new AtomicInteger
     @volatile var last = 0L
-    val driver = new Driver(filters, { (_, _, _) => last = System.nanoTime(); arrived.incrementAndGet() })
+    val driver = new Driver(filters, { (_, _) => last = System.nanoTime(); arrived.incrementAndGet() })
     (0 until executors).foreach(i => driver.received(i, MessageCodec.encode(Message.Subscribe(1, FilterName(9, 0)))))
     driver.idle()
     state.started(partitions)

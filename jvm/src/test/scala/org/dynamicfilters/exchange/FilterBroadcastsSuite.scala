@@ -11,8 +11,8 @@ import org.scalatest.time.SpanSugar._
 class FilterBroadcastsSuite extends AnyFunSuite with SparkTests with Eventually {
   test("a broadcast that is destroyed, or whose plan is gone, is forgotten") {
     val before = FilterBroadcasts.known
-    def scan(): Unit = FilterBroadcasts.ofScan(spark.sparkContext, None, Array[Byte](1))
-    (1 to 20).foreach(_ => FilterBroadcasts.destroy(FilterBroadcasts.ofExecution(spark.sparkContext, Array[Byte](1))))
+    def scan(): Unit = FilterBroadcasts.forPlan(spark.sparkContext, None, Array[Byte](1))
+    (1 to 20).foreach(_ => FilterBroadcasts.destroy(FilterBroadcasts.forExecution(spark.sparkContext, Array[Byte](1))))
     assert(FilterBroadcasts.known == before)
     (1 to 20).foreach(_ => scan())
     eventually(timeout(30.seconds), interval(100.millis)) {
@@ -27,7 +27,7 @@ class FilterBroadcastsSuite extends AnyFunSuite with SparkTests with Eventually 
     val stopped = new AtomicBoolean
     val others = (1 to 4).map { _ =>
       val t = new Thread(() =>
-        while (!stopped.get) FilterBroadcasts.destroy(FilterBroadcasts.ofExecution(spark.sparkContext, new Array(10)))
+        while (!stopped.get) FilterBroadcasts.destroy(FilterBroadcasts.forExecution(spark.sparkContext, new Array(10)))
       )
       t.start()
       t

@@ -40,17 +40,19 @@ final class SimulatedCluster(
   var released = 0
 
   private object AllPeers extends Peers {
-    override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = {
-      val fetch = payload.map(p => () => p.asInstanceOf[SimulatedPayload].content)
-      post(message)(bytes => nodes(peer.toInt).link.received(bytes, fetch))
+    override def send(peer: String, m: Outgoing): Boolean = {
+      val fetch = m.payload.map(p => () => p.asInstanceOf[SimulatedPayload].content)
+      post(m.message)(bytes => nodes(peer.toInt).link.received(bytes, fetch))
       true
     }
-    override def payload(bytes: Array[Byte]): Payload = new SimulatedPayload(bytes, () => released += 1)
+    override def payload(encoded: Array[Byte]): Payload = new SimulatedPayload(encoded, () => released += 1)
+    override def planPayload(encoded: Array[Byte], execution: Option[Long]): Payload = payload(encoded)
   }
 
   /** The driver's. */
   val executions = new Executions(idleNanos = 1000000000L, () => time)
-  val coordinator = new Coordinator(executions, filters, AllPeers, driverSchedule, pace, counters, () => time)
+  val coordinator =
+    new Coordinator(executions, filters, new Outbox(AllPeers, pace, counters, () => time), driverSchedule)
 
   final class Node(val name: String) {
     val executions = new Executions(idleNanos = 1000000000L, () => time)

@@ -166,8 +166,12 @@ class SnapshotsSuite extends AnyFunSuite {
 
   private object NoPeers extends Peers {
     var large = 0
-    override def send(peer: String, message: Array[Byte], payload: Option[Payload]): Boolean = false
-    override def payload(bytes: Array[Byte]): Payload = { large += bytes.length; () => () }
+    override def send(peer: String, m: Outgoing): Boolean = false
+    override def payload(encoded: Array[Byte]): Payload = () => ()
+    override def planPayload(encoded: Array[Byte], execution: Option[Long]): Payload = {
+      large += encoded.length
+      payload(encoded)
+    }
   }
 
   private object Now extends Schedule {
@@ -178,11 +182,8 @@ class SnapshotsSuite extends AnyFunSuite {
     new Coordinator(
       Executions.instance,
       FilterRef,
-      NoPeers,
-      Now,
-      ExchangePace(),
-      new ExchangeCounters,
-      () => System.nanoTime()
+      new Outbox(NoPeers, ExchangePace(), new ExchangeCounters, () => System.nanoTime()),
+      Now
     )
 
   private def decoded[A](bytes: Array[Byte]): A = MessageCodec.decode(bytes).toOption.get.asInstanceOf[A]
@@ -190,12 +191,12 @@ class SnapshotsSuite extends AnyFunSuite {
   private def ask(table: Long, partition: Int): Option[Message.SnapshotReply] =
     coordinator
       .asked(MessageCodec.encode(Message.SnapshotRequest(7, table, partition, 1, isFirst = true, None)))
-      .map { case (bytes, _) => decoded[Message.SnapshotReply](bytes) }
+      .map(a => decoded[Message.SnapshotReply](a.message))
 
-  private def contents(table: Long, generation: Long): Option[(Message.JoinFilter, Option[Payload])] =
+  private def contents(table: Long, generation: Long): Option[(Message.FilterContents, Option[Payload])] =
     coordinator
       .asked(MessageCodec.encode(Message.FilterRequest(7, table, FilterName(3, generation))))
-      .map { case (bytes, payload) => (decoded[Message.JoinFilter](bytes), payload) }
+      .map(a => (decoded[Message.FilterContents](a.message), a.payload))
 
   test("the driver answers with names, and with what they stand for if it is asked: large filters beside the answer") {
     val one = new OneFilter

@@ -19,12 +19,10 @@ class BatchSelectorSuite extends AnyFunSuite {
   private class Fixture(giveUp: Double = 0.6) {
     val report = new ScanReport(1, "driver")
     var filter: ValueFilter = ValueFilter.All
-    var passes = Seq.empty[MultiColumnTest]
     var asked = 0
     val test = new BatchSelector(
       () => { asked += 1; IndexedSeq(filter) },
       IndexedSeq((0, 0)),
-      () => passes,
       new RowTests(IndexedSeq(new StepTracker(giveUp)), report),
       report
     )
@@ -92,24 +90,6 @@ class BatchSelectorSuite extends AnyFunSuite {
     val f = new Fixture()
     f.filter = atMost(2)
     Seq(5, 3, 4000, 8).foreach(n => assert(texts(f.test(batch(n))) == Seq("0", "1", "2")))
-  }
-
-  test("what looks at several columns comes after the filters") {
-    val f = new Fixture()
-    f.filter = atMost(5)
-    var (seen, finished) = (0, 0)
-    f.passes = Seq(new MultiColumnTest {
-      override def at: Int = -1
-      override def select(vector: Int => ColumnVector, s: Selection): Unit = {
-        seen = s.count
-        s.count = s.count.min(2)
-        assert(vector(1).getUTF8String(s.rows(1)) == UTF8String.fromString("1"))
-      }
-      override def finish(): Unit = finished += 1
-    })
-    assert(texts(f.test(batch(10))) == Seq("0", "1") && seen == 6 && finished == 1)
-    f.filter = ValueFilter.All
-    assert(texts(f.test(batch(10))) == Seq("0", "1") && seen == 10)
   }
 
   test("it is given up where most rows pass, says so, and is tried again now and then") {

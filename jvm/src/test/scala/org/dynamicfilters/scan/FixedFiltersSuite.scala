@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
 import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.LongType
-import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, TuplePart, ValueFilter}
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
 import org.dynamicfilters.state.{JoinRef, ReadPlace}
 import org.scalatest.funsuite.AnyFunSuite
@@ -30,7 +30,7 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
           body(
             new FixedFilters(
               Vector(ref),
-              Vector(Some(domain)),
+              Vector(domain),
               ready,
               scan,
               Vector.empty,
@@ -74,8 +74,8 @@ object FixedFiltersSuite {
 
   private def joinFilter(): JoinRef = {
     val build = LocalTableScanExec(Seq(AttributeReference("j", LongType)(ExprId(0))), Nil, None)
-    val keys = Seq(BoundReference(0, LongType, nullable = true))
-    JoinRef(Vector(TuplePart(domain, nullsMatch = false)), "k=j", build, keys, limits, Nil)
+    val key = BoundReference(0, LongType, nullable = true)
+    JoinRef(domain, nullsMatch = false, "k=j", build, key, limits)
   }
 
   private def complete(ref: JoinRef): Unit = {

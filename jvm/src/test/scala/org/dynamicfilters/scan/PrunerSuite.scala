@@ -69,11 +69,11 @@ class PrunerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val report = new ScanReport(-1, "")
     val bounds = ColumnBounds(int.fromInternal(5), int.fromInternal(8), mayHaveNulls = false, mayHaveValues = true)
     pruner.recordSkippedFile(report, _ => bounds)
-    assert((0 to 3).map(report.isSelective) == Seq(true, false, false, false))
-    assert((0 to 3).map(report.isSkipped) == Seq(false, false, true, true))
+    assert((0 to 3).map(report.effects.isSelective) == Seq(true, false, false, false))
+    assert((0 to 3).map(report.effects.isSkipped) == Seq(false, false, true, true))
     val later = new ScanReport(-1, "")
     (0 to 3).foreach(pruner.recordRowGroup(later, _, bounds, hasFewNulls = false))
-    assert((0 to 3).map(later.isSelective) == Seq(true, false, true, false))
-    assert((0 to 3).map(later.isSkipped) == Seq(false, false, false, true))
+    assert((0 to 3).map(later.effects.isSelective) == Seq(true, false, true, false))
+    assert((0 to 3).map(later.effects.isSkipped) == Seq(false, false, false, true))
   }
 }

@@ -13,7 +13,7 @@ class ScanReportSuite extends AnyFunSuite {
   private def report: ScanReport = {
     val r = new ScanReport(1, "1")
     r.opened("read")
-    r.filesRead += PathHash("read")
+    r.files.read += PathHash("read")
     r.opened("of no use")
     r.leftUnopened(PathHash("left"))
     r.leftUnopened(PathHash("left"))
@@ -23,20 +23,20 @@ class ScanReportSuite extends AnyFunSuite {
   }
 
   test("of a query that came to its end, what was not read was skipped") {
-    assert(report.filesPruned(total = 5, cameToEnd = true) == 4)
-    assert(report.filesUnopened(total = 5, cameToEnd = true) == 3)
+    assert(report.files.counts.pruned(total = 5, cameToEnd = true) == 4)
+    assert(report.files.counts.unopened(total = 5, cameToEnd = true) == 3)
   }
 
   test("while a query runs, and after it failed, files that were not reached were not skipped") {
-    assert(report.filesPruned(total = 5, cameToEnd = false) == 1)
-    assert(report.filesUnopened(total = 5, cameToEnd = false) == 1)
-    assert(new ScanReport(1, "1").filesPruned(total = 5, cameToEnd = false) == 0)
+    assert(report.files.counts.pruned(total = 5, cameToEnd = false) == 1)
+    assert(report.files.counts.unopened(total = 5, cameToEnd = false) == 1)
+    assert(new ScanReport(1, "1").files.counts.pruned(total = 5, cameToEnd = false) == 0)
   }
 
   test("where the number of files is not known, none is said to be skipped") {
     for (toEnd <- Seq(true, false)) {
-      assert(report.filesPruned(total = 0, toEnd) == 0)
-      assert(report.filesUnopened(total = 0, toEnd) == 0)
+      assert(report.files.counts.pruned(total = 0, toEnd) == 0)
+      assert(report.files.counts.unopened(total = 0, toEnd) == 0)
     }
   }
 
@@ -45,16 +45,16 @@ class ScanReportSuite extends AnyFunSuite {
     other.opened("left")
     val all = report
     all.merge(other)
-    assert(all.filesUnopened(total = 5, cameToEnd = false) == 0)
+    assert(all.files.counts.unopened(total = 5, cameToEnd = false) == 0)
   }
 
   test("what rows were tested by each filter is added up, and comes as it was sent") {
     val (one, other) = (new ScanReport(1, "1"), new ScanReport(1, "2"))
-    one.tested = Array(10, 8, 8, 2)
-    other.tested = Array(5, 0, 0, 0)
+    one.effects.recordTests(Array(10, 8, 8, 2))
+    other.effects.recordTests(Array(5, 0, 0, 0))
     val all = new ScanReport(1, "")
     Seq(one, new ScanReport(1, "driver"), other).foreach(r => all.merge(sent(r)))
-    assert((0 to 2).map(i => (all.rowsTested(i), all.rowsPassed(i))) == Seq((15, 8), (8, 2), (0, 0)))
+    assert((0 to 2).map(i => (all.effects.rowsTested(i), all.effects.rowsPassed(i))) == Seq((15, 8), (8, 2), (0, 0)))
   }
 
   test("a row group of which two splits of a file that was not opened have a part counts once") {
@@ -92,12 +92,12 @@ class ScanReportSuite extends AnyFunSuite {
       10,
       Array(LearnedRowGroup(5, 6, 7, ColumnBounds.unknown))
     )
-    r.unknown += UnopenedSplit("g", 1, 2, CountedSplit(1, 2, 3))
+    r.files.unknown += UnopenedSplit("g", 1, 2, CountedSplit(1, 2, 3))
     val s = sent(r)
     assert(s.executionId == 1 && s.executorId == "1")
     assert(s.counts.toSeq == r.counts.toSeq)
-    assert(s.filesRead == r.filesRead && s.filesOpened == r.filesOpened && s.filesLeft == r.filesLeft)
-    assert(s.reasons == r.reasons && s.unknown == r.unknown)
+    assert(s.files.read == r.files.read && s.files.opened == r.files.opened && s.files.left == r.files.left)
+    assert(s.reasons == r.reasons && s.files.unknown == r.files.unknown)
     assert(s.learned.map(l => (l.path, l.rowGroups.toSeq)) == r.learned.map(l => (l.path, l.rowGroups.toSeq)))
     s.add(ScanCounter.Rows, 1) // and may be changed
     assert(s(ScanCounter.Rows) == r(ScanCounter.Rows) + 1)
@@ -116,13 +116,14 @@ class ScanReportSuite extends AnyFunSuite {
     val before = all.value(1)
     all.endedExecution(1)
     val after = all.value(1)
-    assert(after.filesLeft.isEmpty && after.filesOpened.isEmpty && after.filesRead.isEmpty && after.unknown.isEmpty)
+    val files = after.files
+    assert(files.left.isEmpty && files.opened.isEmpty && files.read.isEmpty && files.unknown.isEmpty)
     for (toEnd <- Seq(true, false)) {
-      assert(after.filesPruned(total = 5, toEnd) == before.filesPruned(total = 5, toEnd))
-      assert(after.filesUnopened(total = 5, toEnd) == before.filesUnopened(total = 5, toEnd))
+      assert(after.files.counts.pruned(total = 5, toEnd) == before.files.counts.pruned(total = 5, toEnd))
+      assert(after.files.counts.unopened(total = 5, toEnd) == before.files.counts.unopened(total = 5, toEnd))
     }
     assert(after.counts.toSeq == before.counts.toSeq)
-    assert(all.value(2).filesOpened.size == 1)
+    assert(all.value(2).files.opened.size == 1)
   }
 
   test("of an execution that has ended the figures of thousands of executors are kept together") {

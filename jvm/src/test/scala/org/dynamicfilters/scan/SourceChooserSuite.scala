@@ -20,7 +20,6 @@ class SourceChooserSuite extends AnyFunSuite {
     ScanSpec.nextId(),
     new StructType().add("k", IntegerType),
     IndexedSeq(ScanColumn(topK, int, "k", 0, -1, ScanPlace.near)),
-    IndexedSeq.empty,
     Nil,
     "",
     false,

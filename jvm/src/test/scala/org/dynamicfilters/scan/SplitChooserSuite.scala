@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.BoundReference
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.types.{IntegerType, StructType}
-import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, KeyLimits, TuplePart, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, KeyLimits, ValueFilter}
 import org.dynamicfilters.state.JoinRef
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -16,12 +16,12 @@ class SplitChooserSuite extends AnyFunSuite {
   private val plan: SparkPlan = LocalTableScanExec(Nil, Nil, None)
   private val ref =
     JoinRef(
-      IndexedSeq(TuplePart(int, nullsMatch = false)),
+      int,
+      nullsMatch = false,
       "k=j",
       plan,
-      Seq(BoundReference(0, IntegerType, nullable = true)),
-      KeyLimits(100, 1000, 0.01, 1 << 20),
-      Nil
+      BoundReference(0, IntegerType, nullable = true),
+      KeyLimits(100, 1000, 0.01, 1 << 20)
     )
   private val inFiles = ScanColumn(ref, int, "k", 0, -1, ScanPlace.near)
   private val ofPartitions = ScanColumn(ref, int, "p", -1, 0, ScanPlace.near)
@@ -30,7 +30,6 @@ class SplitChooserSuite extends AnyFunSuite {
     ScanSpec.nextId(),
     new StructType().add("k", IntegerType),
     IndexedSeq(column),
-    IndexedSeq.empty,
     Nil,
     "",
     true,

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
 import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.{LongType, StructType}
-import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, TuplePart, ValueFilter}
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
 import org.dynamicfilters.state.{Executions, JoinRef, TaskFilters}
 import org.scalatest.funsuite.AnyFunSuite
@@ -80,8 +80,8 @@ object TaskBudgetsSuite {
 
   private def joinFilter(): JoinRef = {
     val build = LocalTableScanExec(Seq(AttributeReference("j", LongType)(ExprId(0))), Nil, None)
-    val keys = Seq(BoundReference(0, LongType, nullable = true))
-    val ref = JoinRef(Vector(TuplePart(domain, nullsMatch = false)), "k=j", build, keys, limits, Nil)
+    val key = BoundReference(0, LongType, nullable = true)
+    val ref = JoinRef(domain, nullsMatch = false, "k=j", build, key, limits)
     val c = KeyCollector(domain, limits, 2)
     c.add(InternalRow(7L), 0)
     ref.state.started(1)
@@ -93,7 +93,6 @@ object TaskBudgetsSuite {
     ScanSpec.nextId(),
     new StructType().add("k", LongType),
     IndexedSeq(ScanColumn(ref, domain, "k", 0, -1, ScanPlace.near)),
-    IndexedSeq.empty,
     Nil,
     "",
     true,

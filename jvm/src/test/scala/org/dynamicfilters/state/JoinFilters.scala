@@ -4,17 +4,16 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
 import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.LongType
-import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, TuplePart}
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits}
 
 /** Filters of joins by one BIGINT key, and what tasks report of their keys. */
 trait JoinFilters {
   protected val domain = KeyDomain.of(LongType).toOption.get
   protected val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
-  protected val parts = IndexedSeq.fill(2)(TuplePart(domain, nullsMatch = false))
   protected def state = new JoinState(1, nullsMatch = false, limits)
   protected def ref(name: String) = {
     val build = LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
-    JoinRef(parts.take(1), "k=j", build, Seq(BoundReference(0, LongType, nullable = true)), limits, Nil)
+    JoinRef(domain, nullsMatch = false, "k=j", build, BoundReference(0, LongType, nullable = true), limits)
   }
   protected def keys(values: Long*): Array[Byte] = {
     val c = KeyCollector(domain, limits, 2)

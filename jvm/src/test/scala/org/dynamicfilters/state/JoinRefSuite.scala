@@ -2,17 +2,18 @@ package org.dynamicfilters.state
 
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
-import org.apache.spark.sql.types.{DataType, IntegerType, LongType}
-import org.dynamicfilters.filter.{KeyDomain, KeyLimits, TuplePart}
+import org.apache.spark.sql.types.LongType
+import org.dynamicfilters.filter.{KeyDomain, KeyLimits}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** When two joins' filters are taken for one. */
 class JoinRefSuite extends AnyFunSuite {
-  private val parts = IndexedSeq(TuplePart(KeyDomain.of(LongType).toOption.get, nullsMatch = false))
+  private val domain = KeyDomain.of(LongType).toOption.get
+  private val key = BoundReference(0, LongType, nullable = true)
   private def scan(name: String): SparkPlan =
     LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
   private def ref(build: String): JoinRef =
-    JoinRef(parts, "k=j", scan(build), Seq(BoundReference(0, LongType, nullable = true)), limits, Nil)
+    JoinRef(domain, nullsMatch = false, "k=j", scan(build), key, limits)
   private val limits = KeyLimits(1000, 10, 0.01, 1 << 20)
   private def isGivenUp(r: JoinRef): Boolean = r.state.phase == JoinPhase.Disabled(JoinRef.NarrowedLater)
 
@@ -61,8 +62,7 @@ class JoinRefSuite extends AnyFunSuite {
       override def listed: Seq[Any] = files
       override def repeats: Boolean = again
     }
-    val keys = Seq(BoundReference(0, LongType, nullable = true))
-    JoinRef(parts, "k=j", scan("d"), keys, limits, Nil, facts = facts)
+    JoinRef(domain, nullsMatch = false, "k=j", scan("d"), key, limits, facts = facts)
   }
 
   test("a filter whose build side may have other keys when it is run again is equal to itself only") {
@@ -70,11 +70,6 @@ class JoinRefSuite extends AnyFunSuite {
     assert(drawn == drawn && drawn != known(Nil, again = false) && drawn != repeated && repeated != drawn)
     val failing = known(Nil, again = sys.error("cannot tell"))
     assert(failing == failing && failing != repeated)
-  }
-
-  test("a filter is collected from columns of its own type") {
-    def key(t: DataType) = Seq(BoundReference(0, t, nullable = true))
-    assert(ref("d").hasTypesOf(key(LongType)) && !ref("d").hasTypesOf(key(IntegerType)))
   }
 
   test("filters of equal build sides are different if these know other files of their tables") {

@@ -2,8 +2,7 @@ package org.dynamicfilters.state
 
 import java.util.concurrent.{Executors, TimeUnit}
 
-import org.apache.spark.sql.catalyst.InternalRow
-import org.dynamicfilters.filter.{TupleCollector, ValueFilter}
+import org.dynamicfilters.filter.ValueFilter
 import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
@@ -166,7 +165,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
         assert(waits(failed, 10000)(failed.release()) < 5000)
         val never = state
         val took = waits(never, 300)(())
-        assert(took >= 290 && never.waitedMillis >= 290)
+        assert(took >= 290 && never.record.waitedMillis >= 290)
       } finally pool.shutdownNow()
     }
   }
@@ -253,67 +252,5 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     assert(KeyContribution.budget(results, broadcast = true, filters = 1) == (8 << 20))
     assert(KeyContribution.budget(results, broadcast = true, filters = 4) == (2 << 20))
     assert(KeyContribution.budget(0, broadcast = true, filters = 4) == Long.MaxValue)
-  }
-
-  private def tuples(pairs: (Long, Long)*): Array[Byte] = {
-    val c = new TupleCollector(parts, limits, 2)
-    pairs.foreach { case (x, y) => c.add(InternalRow(x, y), Array(0, 1)) }
-    c.result().encode
-  }
-  private def ofTuples: (JoinState, Seq[JoinState]) = {
-    val columns = Seq(2L, 3L).map(new JoinState(_, nullsMatch = false, limits))
-    (new JoinState(1, nullsMatch = false, limits, columns), columns)
-  }
-  private def offer(states: (JoinState, Seq[JoinState]), partition: Int, pairs: (Long, Long)*): Unit = {
-    states._2.head.offer(partition, keys(pairs.map(_._1): _*), outgrown = false)
-    states._2.last.offer(partition, keys(pairs.map(_._2): _*), outgrown = false)
-    states._1.offer(partition, tuples(pairs: _*), outgrown = false)
-  }
-
-  test("a filter of tuples waits for every partition, and a retry replaces what a partition reported") {
-    val states = ofTuples
-    val (tuple, columns) = states
-    (tuple +: columns).foreach(_.started(2))
-    offer(states, 0, (1L, 1L), (5L, 9L))
-    offer(states, 0, (1L, 1L), (2L, 2L))
-    assert(tuple.current.isEmpty && !tuple.isSettled)
-    offer(states, 1, (3L, 3L))
-    val single = new JoinState(4, nullsMatch = false, limits, columns)
-    single.started(1)
-    single.offer(0, tuples((1L, 1L), (2L, 2L), (3L, 3L)), outgrown = false)
-    assert(tuple.current == single.current, "the rows of a failed attempt count")
-    assert(tuple.expression("(x, y)") == "(x, y) IN (3 tuples)")
-  }
-
-  test("a filter of tuples that leaves out no more than those of its keys is given up with that reason") {
-    val states = ofTuples
-    val (tuple, columns) = states
-    (tuple +: columns).foreach(_.started(1))
-    offer(states, 0, (1L, 7L), (2L, 7L), (1L, 9L), (2L, 9L))
-    tuple.phase match {
-      case JoinPhase.Disabled(reason) => assert(reason.contains("leave out as much"))
-      case other => fail(s"$other")
-    }
-    assert(tuple.current.isEmpty && tuple.expression("(x, y)") == "true")
-    assert(columns.forall(_.current.isDefined))
-  }
-
-  test("a filter of tuples that has reported waits for those of its keys, which decide over it") {
-    val states = ofTuples
-    val (tuple, columns) = states
-    (tuple +: columns).foreach(_.started(1))
-    tuple.offer(0, tuples((1L, 7L)), outgrown = false)
-    assert(tuple.current.isEmpty && !tuple.isSettled)
-    offer(states, 0, (1L, 7L))
-    assert(tuple.isSettled && tuple.phase.isInstanceOf[JoinPhase.Disabled])
-  }
-
-  test("where its keys' filters do not come a filter of tuples stands for itself") {
-    val (tuple, columns) = ofTuples
-    tuple.started(1)
-    tuple.offer(0, tuples((1L, 7L)), outgrown = false)
-    columns.head.disable("for a test")
-    columns.last.release()
-    assert(tuple.isSettled && tuple.current.isDefined && columns.forall(_.current.isEmpty))
   }
 }

@@ -2,7 +2,7 @@ package org.dynamicfilters.ui
 
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.report._
-import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport, ScanRun}
+import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport, ScanRun, ScannedTable}
 import org.dynamicfilters.state.{FilterTimes, Producer}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -27,9 +27,9 @@ class QueryEntriesSuite extends AnyFunSuite {
       BytesRead -> 1200L
     )
       .foreach { case (counter, n) => counted.add(counter, n) }
-    counted.filesRead += 1L
+    counted.files.read += 1L
     tasks.add(counted)
-    r.scans += new ScanRun(3, "t", "parquet", Seq(1), 4, tasks)
+    r.scans += new ScanRun(3, ScannedTable("t", "parquet", files = 4), Seq(1), tasks)
     r.ended("finished")
     r
   }

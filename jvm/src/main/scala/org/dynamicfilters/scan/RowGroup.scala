@@ -1,0 +1,129 @@
+package org.dynamicfilters.scan
+
+import org.apache.parquet.hadoop.metadata.BlockMetaData
+import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
+import org.dynamicfilters.state.StepTracker
+
+/** A row group of a split.
+  *
+  * @param index
+  *   position among the reader's row groups
+  * @param bounds
+  *   by filtered column of the files
+  * @param left
+  *   rows that the query's static predicates leave by the page index, None for all; stock Spark would read only these
+  */
+final class RowGroup(
+    val block: BlockMetaData,
+    val index: Int,
+    val bounds: Array[ColumnBounds],
+    val left: Option[RowRanges]
+) {
+  val rowCount: Long = block.getRowCount
+  val leftCount: Long = left.fold(rowCount)(_.count)
+}
+
+/** The reading of one row group, until its rows are consumed. Measures its cost.
+  *
+  * @param isComparable
+  *   whether the cost may be compared with that of others
+  */
+private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isComparable: Boolean) {
+  private val (since, processorSince) = (System.nanoTime(), ThreadTime.nanos)
+  private val thread = Thread.currentThread
+  private var first: Option[FirstPart] = None
+  private var last: Decision = _
+  private var firstPass, tests: Option[Choice] = None
+
+  /** Records that rows were read as decided. */
+  def admitted(d: Decision): Unit = {
+    last = d
+    firstPass = d.firstPass.orElse(firstPass)
+    d.read match {
+      case GroupRead.First(part) => first = Some(part)
+      case _ =>
+    }
+  }
+
+  /** The first part, if it was read. */
+  def firstPart: Option[FirstPart] = first
+
+  /** Whether a second part follows. */
+  def hasMore: Boolean = last.read.isInstanceOf[GroupRead.First]
+
+  /** Whether a first pass found the rows that were read. */
+  def hasChosenRows: Boolean = first.isDefined || last.read.isChosen
+
+  /** Whether rows are tested by filters of joins in the same stage. */
+  def isTested: Boolean = {
+    if (tests.isEmpty && isComparable && group.leftCount >= RowTests.MeasurableRows)
+      try {
+        val now = task.filters()
+        if (now.indices.exists(i => task.spec.forOwnStage(i) && now(i) != ValueFilter.All))
+          tests = Some(Choice.make(task.steps.ownStageTests))
+      } catch {
+        // The test fails too, and reports that.
+        case OwnFailure(_) =>
+      }
+    tests.forall(_.isTaken)
+  }
+
+  /** Records the cost once the rows are consumed. */
+  def recordCost(): Unit = {
+    val nanos = System.nanoTime() - since
+    if (isComparable && task.comparesTimes) {
+      if (firstPass.exists(_.took(group.leftCount, nanos))) task.report.addReason(LateMaterialization.Disabled)
+      // Tests do not change what is read, so processor time is compared: it is more exact on a busy machine.
+      if ((thread eq Thread.currentThread) && tests.exists(_.took(group.leftCount, ThreadTime.nanos - processorSince)))
+        task.report.addReason(RowTests.Disabled)
+    }
+    task.tookRowGroup(nanos)
+  }
+}
+
+/** What is read of a row group.
+  *
+  * @param firstPass
+  *   whether filter columns were read first; None if there was no choice, or if all rows were read after a first pass
+  */
+final case class Decision(read: GroupRead, firstPass: Option[Choice] = None)
+object Decision {
+  def prune(by: ScanCounter.Value): Decision = Decision(GroupRead.Prune(by))
+}
+
+sealed trait GroupRead {
+
+  /** Whether a first pass found the rows. */
+  def isChosen: Boolean = false
+}
+object GroupRead {
+
+  /** Nothing more is read. */
+  final case class Prune(by: ScanCounter.Value) extends GroupRead
+
+  /** All rows are read, as in stock Spark. */
+  case object All extends GroupRead
+  final case class Rows(rows: RowRanges, override val isChosen: Boolean) extends GroupRead
+
+  /** The first part is read; the rest is decided after it. */
+  final case class First(part: FirstPart) extends GroupRead
+}
+
+/** The best rows of a row group, which are returned before the rest.
+  *
+  * @param restBounds
+  *   bounds of the first filtered column in the rest
+  * @param firstPass
+  *   the tracker of the pass that found them
+  */
+final case class FirstPart(rows: RowRanges, restBounds: ColumnBounds, firstPass: StepTracker)
+
+/** Whether a step was taken for one row group, by its tracker. */
+final case class Choice(tracker: StepTracker, isTaken: Boolean) {
+
+  /** Records what the row group took, and returns whether that disabled the step. */
+  def took(rows: Long, nanos: Long): Boolean = tracker.took(isTaken, rows, nanos)
+}
+object Choice {
+  def make(tracker: StepTracker): Choice = Choice(tracker, tracker.isTaken())
+}

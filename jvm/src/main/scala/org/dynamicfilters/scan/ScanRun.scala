@@ -1,0 +1,108 @@
+package org.dynamicfilters.scan
+
+import scala.collection.mutable
+
+import org.dynamicfilters.state.ExecutionAccumulator
+
+/** Carries [[ScanReport]]s to the driver.
+  *
+  * @param sink
+  *   receives learned statistics on the driver at once, so that the next query can use them. Must return quickly:
+  *   merging happens on the scheduler's thread
+  */
+final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
+    extends ExecutionAccumulator[ScanReport, Map[Long, ScanReport]] {
+  // By ended execution, the numbers of its files.
+  @transient private lazy val ended = mutable.HashMap.empty[Long, FileCounts]
+
+  override protected def keyOf(r: ScanReport): (Long, String) = (r.executionId, r.executorId)
+  override protected def merged(before: Option[ScanReport], r: ScanReport): ScanReport = {
+    if (sink != null) {
+      r.learned.foreach(sink)
+      r.learned.clear()
+    }
+    val all = before.getOrElse(new ScanReport(r.executionId, r.executorId))
+    all.merge(r)
+    all
+  }
+  override def copy(): ScanAccumulator = {
+    val c = new ScanAccumulator(null)
+    kept.values.foreach(c.add)
+    c
+  }
+
+  /** By SQL execution. */
+  override def value: Map[Long, ScanReport] =
+    synchronized(kept.keysIterator.map(_._1).toSet[Long].iterator.map(id => id -> report(id)).toMap)
+
+  /** The sum of an execution's reports. */
+  def report(executionId: Long): ScanReport = synchronized {
+    val all = sum(executionId, "", reports(executionId))
+    ended.get(executionId).foreach(counts => all.dropFiles(Some(counts)))
+    all
+  }
+
+  /** The reports of an execution by executor. */
+  def byExecutor(executionId: Long): Seq[ScanReport] = synchronized {
+    reports(executionId).sortBy(_.executorId).map(r => sum(executionId, r.executorId, Seq(r)))
+  }
+
+  private def reports(executionId: Long): Seq[ScanReport] =
+    kept.valuesIterator.filter(_.executionId == executionId).toSeq
+
+  private def sum(executionId: Long, executorId: String, of: Seq[ScanReport]): ScanReport = {
+    val all = new ScanReport(executionId, executorId)
+    of.foreach(all.merge)
+    all
+  }
+
+  /** Called when an execution has ended. Keeps only the numbers of its files: the hashes of a hundred reports with ten
+    * thousand files each took 70 MB.
+    */
+  def endedExecution(executionId: Long): Unit = synchronized {
+    ended(executionId) = report(executionId).files.counts
+    ended.filterInPlace((id, _) => kept.keysIterator.exists(_._1 == id))
+    reports(executionId).foreach(_.dropFiles(None))
+    // Bounds memory: each report of an executor takes about a kilobyte.
+    together(executionId, ScanReport.MostExecutors)(sum(executionId, "others", _))
+  }
+}
+
+/** The table of a scan in reports.
+  *
+  * @param format
+  *   name of its format in lower case: `parquet`, `delta`, `iceberg`, `jdbc`
+  * @param files
+  *   number of files that the scan would read without filters; 0 if unknown
+  * @param splits
+  *   number of splits that it would read without filters, if known
+  */
+final case class ScannedTable(name: String, format: String, files: Long = 0, splits: Option[Long] = None)
+
+/** One scan in all executions of one plan, as reports show it.
+  *
+  * @param recount
+  *   counts the unopened files of an ended execution. Dropped after that, because it holds the plan
+  * @param fromStart
+  *   ids of filters that were complete when the scan started
+  */
+final class ScanRun(
+    val scanId: Long,
+    val table: ScannedTable,
+    val filterIds: Seq[Long],
+    val accumulator: ScanAccumulator,
+    private var recount: Option[Long => Unit] = None,
+    val fromStart: Set[Long] = Set.empty
+) {
+  def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
+  def ended(executionId: Long): Unit = {
+    recount = None
+    accumulator.endedExecution(executionId)
+  }
+
+  /** Whether the scan reached all of its splits in an execution; a LIMIT may end it earlier. */
+  def sawAllSplits(report: ScanReport): Boolean = table.splits.exists(_ <= report(ScanCounter.Splits))
+
+  /** The counters of an execution so far. */
+  def report(executionId: Long): ScanReport = accumulator.report(executionId)
+}
