@@ -47,12 +47,12 @@ class Advice:
     @property
     def heads(self) -> list[str]:
         """The application, its sum, and what was wrong with the log, a sentence each."""
-        app, gaining = self.app, sum(q.gains for q in self.queries)
+        app, gaining, count = self.app, sum(q.gains for q in self.queries), len(self.queries)
         name = shown(app.name or app.path.name)
         return [
             f"{name} ({app.id or app.path.name}), Spark {app.spark or 'unknown'}: "
             f"{_seconds(app.task_ms)} of task time",
-            f"{gaining:,} of {len(self.queries):,} {'query' if len(self.queries) == 1 else 'queries'} would gain; "
+            f"{gaining:,} of {count:,} {'query' if count == 1 else 'queries'} would gain; "
             f"filters could spare {_range(*self.shares)} of the application's task time",
             *(f"note: {problem}" for problem in app.problems),
             *(f"in the way: {reason}" for reason in self.in_the_way),
