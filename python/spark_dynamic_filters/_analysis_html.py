@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._report import QueryReport
 
 _COLORS = ("#0b6e99", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#a16207")
-_STYLE = """
+STYLE = """
 .sdf { font-family: system-ui, sans-serif; font-size: 13px; color: #1f2937; background: #fff;
   padding: 8px; }
 .sdf table { border-collapse: collapse; margin: 8px 0; }
@@ -31,7 +31,7 @@ _MOST_CHARACTERS = 90
 def render(report: QueryReport, seconds: float) -> str:
     """A fragment: summary, bars, drawing of the plan, filters, time line."""
     parts = [
-        f"<style>{_STYLE}</style>",
+        f"<style>{STYLE}</style>",
         f"<p><b>query {report.query_id}: {seconds:.3f} s; "
         f"{escape(words.summary(report.filters, report.scans))}</b></p>",
         *(_bars(scan) for scan in report.scans),
