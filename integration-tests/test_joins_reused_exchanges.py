@@ -63,15 +63,3 @@ def test_reuse_of_exchanges_is_kept(compare: Comparer, case: str, adaptive: str,
 def test_reused_build_side_filters_both_probes(compare: Comparer, strategy: str) -> None:
     settings = STRATEGIES[strategy]
     joins.assert_row_groups_pruned(compare(REUSES["two_probes"], settings).on, "k", "m")
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_shared_exchange_is_not_narrowed_for_one_consumer(compare: Comparer, strategy: str) -> None:
-    query = (
-        "WITH c AS (SELECT k, count(*) AS n FROM p GROUP BY k) "
-        "SELECT c.k, c.n FROM c JOIN b ON c.k = b.j UNION ALL SELECT max(k), sum(n) FROM c"
-    )
-    settings = STRATEGIES[strategy]
-    result = compare(query, settings, plans=True)
-    assert "Exchange" in result.off.plan
-    assert result.off.plan.count("ReusedExchange") == result.on.plan.count("ReusedExchange")

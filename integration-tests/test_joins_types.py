@@ -170,19 +170,6 @@ def test_decimals_of_two_scales(
     joins.assert_reason(result.on, "is computed")
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_int96_timestamps(
-    spark: SparkSession, tmp_path: Path, compare: Comparer, t: str, strategy: str
-) -> None:
-    # These have no statistics that could be used: whether rows are skipped depends on what was measured.
-    table = tables.all_types().select(["id", "seq", "c_timestamp", "c_string"])
-    joins.view(spark, tmp_path, "int96", table, use_deprecated_int96_timestamps=True)
-    query = "SELECT p.id, b.j FROM int96 p JOIN b_c_timestamp b ON p.c_timestamp = b.j"
-    result = compare(query, STRATEGIES[strategy])
-    assert result.off.rows
-    joins.assert_ready(result.on, "c_timestamp")
-
-
 @pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
 def test_timestamps_that_spark_writes(
     spark: SparkSession, tmp_path: Path, compare: Comparer, kind: str
@@ -260,24 +247,6 @@ def test_collation_in_the_condition(compare: Comparer) -> None:
     result = compare(query, joins.SHUFFLED, fires=False)
     assert result.off.rows
     joins.assert_not_pruned(result.on, "c_string")
-
-
-# Keys of types that cannot be filtered, and the columns that they are made of.
-UNSUPPORTED = {
-    "struct": ("struct(t.c_int, t.grp) = struct(b.j, 1)", "c_int"),
-    "array": ("array(t.c_int) = array(b.j)", "c_int"),
-}
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("case", UNSUPPORTED)
-def test_nested_keys(compare: Comparer, case: str, strategy: str) -> None:
-    condition, column = UNSUPPORTED[case]
-    settings = STRATEGIES[strategy]
-    run = compare(
-        f"SELECT t.id FROM t JOIN b_c_int b ON {condition}", settings, expected=case, fires=False
-    ).on
-    joins.assert_not_pruned(run, column, "grp")
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -158,19 +158,6 @@ def test_wait_ends_with_the_filter(spark: SparkSession) -> None:
     assert run.seconds < QUICK, str(run)
 
 
-def test_adaptive_execution_off_never_holds_a_shuffle_back(spark: SparkSession) -> None:
-    run = _run(
-        spark,
-        SLOW_JOIN.format(seconds=1.0),
-        joins.SHUFFLED,
-        joins.ADAPTIVE["off"],
-        FOREVER,
-        expected=QUICK_JOIN,
-    )
-    assert _waited(run) == 0, str(run)
-    assert run.seconds < QUICK, str(run)
-
-
 def test_broadcast_is_waited_for(spark: SparkSession) -> None:
     for adaptive in joins.ADAPTIVE.values():
         run = _run(
@@ -254,30 +241,6 @@ def test_cancelled_while_waiting(spark: SparkSession, strategy: str, adaptive: s
     assert isinstance(result, Exception)
     # What waited for the cancelled query has gone with it.
     joins.assert_row_groups_pruned(_run(spark, QUICK_JOIN, joins.SHUFFLED, FOREVER), "k")
-
-
-def test_cancelled_job_group(spark: SparkSession, spark_mode: str) -> None:
-    if spark_mode == "connect":
-        pytest.skip("Spark Connect has no job groups")
-    context = spark.sparkContext
-    outcome: list[BaseException | list] = []
-
-    def query() -> None:
-        context.setJobGroup("joins", "to be cancelled", interruptOnCancel=True)
-        try:
-            outcome.append(spark.sql(SLOW_JOIN.format(seconds=25.0)).collect())
-        except Exception as error:
-            outcome.append(error)
-
-    with joins.settings(spark, joins.SHUFFLED, FOREVER):
-        thread = threading.Thread(target=query, daemon=True)
-        thread.start()
-        time.sleep(3.0)
-        start = time.perf_counter()
-        _cancel(thread, lambda: context.cancelJobGroup("joins"))
-    assert not thread.is_alive()
-    assert time.perf_counter() - start < 15.0
-    assert isinstance(outcome[0], Exception)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
