@@ -48,7 +48,7 @@ SCAN_COLUMNS = {
     "bytes_read": "bigint",
 }
 FILTER_ID = re.compile(r"DynamicFilter#(\d+)")
-PLACEHOLDER = re.compile(r"DynamicFilter#(\d+) \[(\w+): true\]")
+PLACEHOLDER = re.compile(r"DynamicFilter#(\d+) \[(\w+): not known yet\]")
 IN_FORCE = re.compile(r"DynamicFilter#(\d+) \[(\w+): (.+?)\]")
 
 
