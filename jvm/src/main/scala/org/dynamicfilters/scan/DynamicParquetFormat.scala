@@ -105,7 +105,7 @@ final class DynamicFileReader(
     }
 
   private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
-    task.reachesFile()
+    task.startFile()
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
       task.report.addUnopened(file, task.files.rowGroups(file), task.files.bytes(file), spec.isNarrowed)
       Iterator.empty
@@ -123,7 +123,7 @@ final class DynamicFileReader(
           case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
         }
       }
-      if (!hooked.exists(_.isRight)) task.readsWholeFile()
+      if (!hooked.exists(_.isRight)) task.readWholeFile()
       hooked match {
         case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
         case Some(Left((a, reason))) =>

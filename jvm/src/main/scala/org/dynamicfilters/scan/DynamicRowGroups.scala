@@ -104,7 +104,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         if (current != null) current.recordCost()
         // The first row group includes the cost of opening the split, two to ten times the cost of the next one.
         current = new GroupScan(task, queue.head, isComparable = current != null || isAlone)
-        task.reachesRowGroup(current.group.block.getStartingPos)
+        task.startRowGroup(current.group.block.getStartingPos)
       }
       val store = if (failed) readRest() else admit()
       if (store != null && store.getRowCount > 0) {
@@ -150,7 +150,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       case OwnFailure(e) =>
         // If the file is at fault, reading it as Spark does shows Spark's own error.
         failed = true
-        task.overlookAll()
+        task.recordAllSkipped()
         report.add(Fallbacks, 1)
         report.addReason(Reasons.Failed(e, "filtering a row group"))
         logWarning(s"Dynamic filters: reading ${file.urlEncodedPath} without filters from here on", e)
@@ -283,7 +283,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   override def close(): Unit =
     try {
       // The query needed no more rows, for example because of a LIMIT.
-      if (queue.nonEmpty) task.overlookAll()
+      if (queue.nonEmpty) task.recordAllSkipped()
       // The cost of a row group is known only if it was read to its end.
       if (isExhausted && current != null) current.recordCost()
       late.close()

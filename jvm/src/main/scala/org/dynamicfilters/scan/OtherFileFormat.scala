@@ -89,9 +89,9 @@ private final class OtherFileReader(
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
-      task.reachesFile()
+      task.startFile()
       // Row groups are not visible here.
-      task.readsWholeFile()
+      task.readWholeFile()
       if (excludes(task, file)) {
         task.report.leftUnopened(PathHash(file.urlEncodedPath))
         Iterator.empty

@@ -37,7 +37,7 @@ final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: B
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     val task = TaskScan.begin(spec.scanId, context)(make(context))
-    task.reads(split.index)
+    task.startPartition(split.index)
     val all = firstParent[T].iterator(split, context)
     val rows =
       if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(all) else all
@@ -93,8 +93,8 @@ final class ChosenFileScanRDD(
     TaskScan.current(spec.scanId).foreach { task =>
       part.files.files.indices.foreach { i =>
         val file = part.files.files(i)
-        if (part.known(i) != null) task.files.learn(file, part.known(i), conf)
-        if (part.fromTable(i) != null) task.files.believe(file, part.fromTable(i))
+        if (part.known(i) != null) task.files.addLearned(file, part.known(i), conf)
+        if (part.fromTable(i) != null) task.files.addTableBounds(file, part.fromTable(i))
       }
     }
     FileRuns.compute(scan, part.files, context)
@@ -164,5 +164,5 @@ final class ChosenSplits(
   *   bytes of the columns that the scan reads, if known
   */
 final class LearnedColumns(byColumn: Array[Array[LearnedRowGroup]], val bytes: Option[Long]) extends Serializable {
-  def of(column: Int): Option[Array[LearnedRowGroup]] = Option(byColumn(column))
+  def rowGroups(column: Int): Option[Array[LearnedRowGroup]] = Option(byColumn(column))
 }
