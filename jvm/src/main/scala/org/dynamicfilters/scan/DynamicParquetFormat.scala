@@ -66,7 +66,7 @@ final class DynamicParquetFormat(
       hadoopConf
     )
     spec.decoding.readerMade(sparkSession.sessionState.conf)
-    spec.reader = Some(ReaderSetup(filters, hadoopConf, ReaderConfAccess.of(reader)))
+    spec.reader = Some(ReaderSetup(hadoopConf, ReaderConfAccess.of(reader)))
     new DynamicFileReader(
       spec,
       reader,

@@ -6,7 +6,6 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
@@ -204,19 +203,13 @@ object ScanSpec {
 
 /** Arguments with which Spark makes a scan's Parquet reader.
   *
-  * @param pushedDown
-  *   the query's own predicates that the reader gets
   * @param conf
   *   configuration for opening files. Must not be changed: it has the requested columns, and tasks share it in local
   *   mode
   * @param sent
   *   the broadcast of `conf`, if the reader exposes it
   */
-final case class ReaderSetup(
-    pushedDown: Seq[Filter],
-    conf: Configuration,
-    sent: Option[Broadcast[SerializableConfiguration]]
-)
+final case class ReaderSetup(conf: Configuration, sent: Option[Broadcast[SerializableConfiguration]])
 
 /** How long the stage of a scan waits for a join's filter.
   *

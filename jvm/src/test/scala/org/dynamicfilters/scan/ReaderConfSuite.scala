@@ -19,7 +19,6 @@ class ReaderConfSuite extends AnyFunSuite with SparkTests {
 
   test("what Spark made its reader with is known once the scan has started, and the broadcast is Spark's own") {
     val setup = started()
-    assert(setup.pushedDown.nonEmpty)
     assert(setup.conf.get("some.key") == "some value")
     val sent = setup.sent.get.value.value
     assert(sent.get("some.key") == "some value")
