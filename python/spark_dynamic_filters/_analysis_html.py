@@ -47,11 +47,15 @@ def render(report: QueryReport, seconds: float) -> str:
 
 
 def page(report: QueryReport, seconds: float) -> str:
+    """A whole document of one query."""
+    return document(f"query {report.query_id}", render(report, seconds))
+
+
+def document(title: str, body: str) -> str:
     """A whole document."""
-    title = f"query {report.query_id}"
     return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
-        f"<body>{render(report, seconds)}</body></html>\n"
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title></head>'
+        f"<body>{body}</body></html>\n"
     )
 
 

@@ -22,7 +22,7 @@ AdaptiveSparkPlan isFinalPlan=true
       +- TopKFilter DynamicFilter#12 [id: not known yet], limit=3
          +- *(2) BroadcastHashJoin [id#6L], [k#9L], Inner
             :- *(2) ColumnarToRow
-            :  +- DynamicFilterScan DynamicFilter#12 [id: not known yet], DynamicFilter#3 [id: id IN (4 values)]
+            :  +- DynamicFilterScan DynamicFilter#12 [id: id < 3], DynamicFilter#3 [id: id IN (4 values)]
             :     +- FileScan parquet [id#6L] Batched: true, DataFilters: []
             +- BroadcastQueryStage 0
                +- BuildKeys DynamicFilter#3 [k: id IN (4 values)]

@@ -41,7 +41,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           report.startedMillis = s.time
           report.callSite = s.details
           report.tags = s.jobTags.toSeq.sorted
-          report.isRoot = s.rootExecutionId.forall(_ == s.executionId)
+          report.partOf = s.rootExecutionId.filter(_ != s.executionId)
         case e: SparkListenerSQLExecutionEnd =>
           ended(e)
           UserFilterCommands.sweep()
@@ -57,15 +57,20 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   private val jobs = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
 
   override def onJobStart(job: SparkListenerJobStart): Unit =
-    Option(job.properties)
-      .flatMap(p => Option(p.getProperty(TaskFilters.ExecutionIdProperty)))
-      .flatMap(_.toLongOption)
-      .foreach(id => jobs.put(job.jobId, Long.box(id)))
+    executionId(job.properties).foreach(id => jobs.put(job.jobId, Long.box(id)))
 
   override def onJobEnd(job: SparkListenerJobEnd): Unit = {
     val execution = Option(jobs.remove(job.jobId))
     if (job.jobResult != JobSucceeded) execution.foreach(id => JoinWaits.jobFailed(id))
   }
+
+  private val stages = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
+
+  override def onStageSubmitted(stage: SparkListenerStageSubmitted): Unit =
+    executionId(stage.properties).foreach(id => stages.put(stage.stageInfo.stageId, Long.box(id)))
+
+  private def executionId(properties: java.util.Properties): Option[Long] =
+    Option(properties).flatMap(p => Option(p.getProperty(TaskFilters.ExecutionIdProperty))).flatMap(_.toLongOption)
 
   private def ended(e: SparkListenerSQLExecutionEnd): Unit =
     try {
@@ -97,8 +102,14 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit =
     DriverExchange.current.foreach(_.executorRemoved(removed.executorId))
 
-  override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
-    stage.stageInfo.rddInfos.foreach(rdd => RunningStages.ended(rdd.id, well = stage.stageInfo.failureReason.isEmpty))
+  override def onStageCompleted(stage: SparkListenerStageCompleted): Unit = {
+    val info = stage.stageInfo
+    info.rddInfos.foreach(rdd => RunningStages.ended(rdd.id, well = info.failureReason.isEmpty))
+    for (
+      id <- Option(stages.remove(info.stageId)); report <- QueryReports.instance.find(id); m <- Option(info.taskMetrics)
+    )
+      report.addProcessorNanos(m.executorCpuTime + m.executorDeserializeCpuTime)
+  }
 
   /** Adds the filters and scans of a plan to the report. Spark keeps the RDDs of a plan, so nothing is registered when the plan
     * runs a second time; this finds it in the plan.

@@ -26,20 +26,24 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     QueryReports.instance.ofSession(SparkAccess.sessionId(session))
   }
 
-  /** Waits until the session's queries have ended. A Spark Connect client has its rows before the execution ends, and the session
-    * of a query may be known only at its end.
+  /** The queries that ran under a tag, by execution id. Waits until they have ended: a Spark Connect client has its rows before
+    * the execution ends, and the session of a query may be known only at its end.
     */
-  def newest(tag: String): Option[Row] = {
-    def found = now().filter(q => q.isRoot && q.tags.exists(isTag(_, tag))).maxByOption(_.executionId)
+  def under(tag: String): Seq[Row] = {
+    def found = now().filter(_.tags.exists(isTag(_, tag)))
     val start = System.nanoTime()
-    def waits(q: Option[QueryReport]) = q.forall(_.state == "running") &&
-      System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(if (q.isEmpty) BeginMillis else EndMillis)
-    var query = found
-    while (waits(query)) {
+    def waits(all: Seq[QueryReport]) = (all.isEmpty || all.exists(_.state == "running")) &&
+      System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(if (all.isEmpty) BeginMillis else EndMillis)
+    var queries = found
+    while (waits(queries)) {
       Thread.sleep(PollMillis)
-      query = found
+      queries = found
     }
-    query.map(q => Row.fromSeq(queryRow(q).toSeq ++ Seq(filterRows(q), scanRows(q), duration(q), timeRows(q))))
+    queries.map { q =>
+      val more =
+        Seq(filterRows(q), scanRows(q), duration(q), timeRows(q), q.partOf.map(Long.box).orNull, q.processorMillis)
+      Row.fromSeq(queryRow(q).toSeq ++ more)
+    }
   }
 
   private def duration(q: QueryReport): Any = since(q, q.endedMillis)

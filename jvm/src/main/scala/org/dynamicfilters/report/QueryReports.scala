@@ -1,5 +1,8 @@
 package org.dynamicfilters.report
 
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicLong
+
 import scala.collection.mutable
 import scala.util.Try
 import scala.util.control.NonFatal
@@ -225,8 +228,16 @@ final class QueryReport(val executionId: Long) {
     showValues = Some(showValues.getOrElse(true) && Settings.showsValues(session.sessionState.conf))
   }
 
-  /** False for a query that another query runs, such as Delta's queries over its log. */
-  @volatile var isRoot: Boolean = true
+  /** The query that runs this one as a part of it, such as a MERGE of Delta; None for a query of its own. */
+  @volatile var partOf: Option[Long] = None
+
+  private val processor = new AtomicLong
+
+  /** Adds the processor time of a stage's tasks. */
+  def addProcessorNanos(nanos: Long): Unit = processor.addAndGet(nanos)
+
+  /** Processor time of the tasks of all stages that have ended, in milliseconds. */
+  def processorMillis: Long = TimeUnit.NANOSECONDS.toMillis(processor.get)
   val filters = mutable.ArrayBuffer.empty[FilterRecord]
   val scans = mutable.ArrayBuffer.empty[ScanRun]
   val rejected = mutable.LinkedHashSet.empty[Rejected]
