@@ -64,7 +64,7 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
       try {
         val now = task.filters()
         if (now.indices.exists(i => task.spec.forOwnStage(i) && now(i) != ValueFilter.All))
-          tests = Some(Choice.make(task.steps.ownStageTests))
+          tests = Some(new Choice(task.steps.ownStageTests))
       } catch {
         // The test fails too, and reports that.
         case OwnFailure(_) =>
@@ -124,10 +124,8 @@ final case class FirstPart(rows: RowRanges, restBounds: ColumnBounds, firstPass:
 
 /** Whether a step was taken for one row group, by its tracker. */
 final case class Choice(tracker: StepTracker, isTaken: Boolean) {
+  def this(tracker: StepTracker) = this(tracker, tracker.isTaken())
 
   /** Records what the row group took, and returns whether that disabled the step. */
   def took(rows: Long, nanos: Long): Boolean = tracker.took(isTaken, rows, nanos)
-}
-object Choice {
-  def make(tracker: StepTracker): Choice = Choice(tracker, tracker.isTaken())
 }

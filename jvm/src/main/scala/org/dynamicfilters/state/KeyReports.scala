@@ -61,9 +61,11 @@ private[state] final class KeyReports(filterId: Long, nullsMatch: Boolean, limit
     if (now.isDisabled) partials.clear()
   }
 
+  private final val SmallBytes = 256 * 1024L
+
   /** Whether building the filter takes long. */
   def isLarge: Boolean =
-    buildsLarge || partials.values.stream.mapToLong(_.length.toLong).sum > KeyReports.SmallBytes
+    buildsLarge || partials.values.stream.mapToLong(_.length.toLong).sum > SmallBytes
 
   /** Number of partitions whose keys are held. */
   def size: Int = partials.size
@@ -103,10 +105,4 @@ private[state] final class KeyReports(filterId: Long, nullsMatch: Boolean, limit
         logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
         Disabled(Reasons.Failed(e, "building the filter"))
     }
-}
-
-private object KeyReports {
-
-  /** Bytes of keys that are built into a filter at once. */
-  val SmallBytes = 256 * 1024L
 }
