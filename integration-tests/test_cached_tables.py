@@ -138,10 +138,11 @@ def test_numbers_that_are_none(spark: SparkSession, tmp_path: Path, same_twice: 
                 same_twice(f"SELECT * FROM {name} ORDER BY {column} {order}, id LIMIT 60", ordered=True)
             same_twice(f"SELECT min({column}), max({column}) FROM {name}")
             same_twice(f"SELECT max({column}) FROM {name} WHERE NOT isnan({column})")
-            for key in ("nan", "0.0", "-0.0", "inf", "-inf", "11.0", "70.5"):
+            keys = ("nan", "0.0", "-0.0", "inf", "-inf", "11.0", "70.5")
+            for key in keys if column == "d" else keys[:3]:
                 kind = pa.float64() if column == "d" else pa.float32()
-                keys = pa.table({"j": pa.array([float(key)] * 3, kind)})
-                joins.view(spark, tmp_path / (column + key), "keys", keys)
+                table = pa.table({"j": pa.array([float(key)] * 3, kind)})
+                joins.view(spark, tmp_path / (column + key), "keys", table)
                 query = f"SELECT /*+ BROADCAST(b) */ o.id FROM {name} o JOIN keys b ON o.{column} = b.j"
                 result = same_twice(query, fires=key != "nan")
                 assert any(f["generation"] > 0 for f in result.filters), result.analysis

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import pandas as pd
 
@@ -11,31 +13,50 @@ import spark_dynamic_filters as sdf
 
 from .actions import LONG, NAN, SESSION, Case, closed, update
 
+INTEGERS = "it takes integers of 64 bits"
+#: What is no value of type bigint: how the text shows it, and what it says to do.
+NO_VALUES: dict[str, tuple[Any, str, str]] = {
+    "text": ("2", "'2'", INTEGERS),
+    "long text": (LONG, "'" + "x" * 40 + "'", INTEGERS),
+    "fraction": (1.5, "1.5", "round it, or make a filter of type double"),
+    "large float": (1e17, "1.0E17", "floats of this size are not exact: give integers"),
+    "NaN": (NAN, "NaN", "leave missing values out, as dropna() does, or put None for NULL"),
+    "infinity": (float("inf"), "Infinity", INTEGERS),
+    "large integer": (1 << 70, "1180591620717411303424", INTEGERS),
+    "date": (dt.date(2020, 1, 1), "a date", INTEGERS),
+    "timestamp": (dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "a timestamp with a time zone", INTEGERS),
+    "bytes": (b"x", "a binary value", INTEGERS),
+    "fraction as a decimal": (Decimal("1.5"), "1.5", INTEGERS),
+}
+OF_A_SESSION: dict[str, Callable[[], object]] = {
+    "conf": lambda: sdf.conf(SESSION),
+    "status": lambda: sdf.status(SESSION),
+    "filters": lambda: sdf.filters(SESSION),
+    "scans": lambda: sdf.scans(SESSION),
+    "create_filter": lambda: sdf.create_filter(SESSION, "x", "int"),
+}
+
 CASES: dict[str, Case] = {
-    "sdf.conf: no session": (
-        lambda s, f, t: sdf.conf(SESSION),
-        sdf.InvalidArgument,
-        "conf: expected a SparkSession, got None",
-    ),
-    "status of no session": (
-        lambda s, f, t: sdf.status(SESSION),
-        sdf.InvalidArgument,
-        "status: expected a SparkSession, got None",
-    ),
+    **{
+        f"{name} of no session": (
+            lambda s, f, t, call=call: call(),
+            sdf.InvalidArgument,
+            f"{name}: expected a SparkSession, got None",
+        )
+        for name, call in OF_A_SESSION.items()
+    },
+    **{
+        f"update: {name}": (
+            update(lambda value=value: sdf.isin([value])),
+            sdf.FilterTypeMismatch,
+            f"filter 'wanted' of type bigint: {shown} is no value of type bigint; {words}",
+        )
+        for name, (value, shown, words) in NO_VALUES.items()
+    },
     "status of a builder": (
         lambda s, f, t: sdf.status(type(s).builder),
         sdf.InvalidArgument,
         "status: expected a SparkSession, got Builder",
-    ),
-    "filters of no session": (
-        lambda s, f, t: sdf.filters(SESSION),
-        sdf.InvalidArgument,
-        "filters: expected a SparkSession, got None",
-    ),
-    "scans of no session": (
-        lambda s, f, t: sdf.scans(SESSION),
-        sdf.InvalidArgument,
-        "scans: expected a SparkSession, got None",
     ),
     "analyze of a text": (
         lambda s, f, t: sdf.analyze("SELECT 1"),
@@ -62,11 +83,6 @@ CASES: dict[str, Case] = {
         lambda s, f, t: sdf.configure(SESSION),
         sdf.InvalidArgument,
         "configure: expected a SparkSession.builder, got NoneType",
-    ),
-    "create_filter without a session": (
-        lambda s, f, t: sdf.create_filter(SESSION, "x", "int"),
-        sdf.InvalidArgument,
-        "create_filter: expected a SparkSession, got None",
     ),
     "create_filter: name of no text": (
         lambda s, f, t: sdf.create_filter(s, 5, "int"),
@@ -114,73 +130,10 @@ CASES: dict[str, Case] = {
         sdf.InvalidArgument,
         "update: expected what between, isin, bitmap, bloom, everything or nothing return, got int",
     ),  # type: ignore[arg-type]
-    "update: text": (
-        update(lambda: sdf.isin([1, "2"])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: '2' is no value of type bigint; it takes integers of 64 bits",
-    ),
-    "update: long text": (
-        update(lambda: sdf.isin([LONG])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: '"
-        + "x" * 40
-        + "' is no value of type bigint; it takes integers of 64 bits",
-    ),
-    "update: fraction": (
-        update(lambda: sdf.isin([1.5])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: 1.5 is no value of type bigint; round it, or make a "
-        "filter of type double",
-    ),
-    "update: large float": (
-        update(lambda: sdf.isin([1e17])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: 1.0E17 is no value of type bigint; floats of this "
-        "size are not exact: give integers",
-    ),
-    "update: NaN": (
-        update(lambda: sdf.isin([1.0, NAN])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: NaN is no value of type bigint; leave missing values "
-        "out, as dropna() does, or put None for NULL",
-    ),
-    "update: infinity": (
-        update(lambda: sdf.isin([float("inf")])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: Infinity is no value of type bigint; it takes integers of 64 bits",
-    ),
-    "update: large integer": (
-        update(lambda: sdf.isin([1 << 70])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: 1180591620717411303424 is no value of type bigint; "
-        "it takes integers of 64 bits",
-    ),
-    "update: date": (
-        update(lambda: sdf.between(dt.date(2020, 1, 1))),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: a date is no value of type bigint; it takes integers of 64 bits",
-    ),
-    "update: timestamp": (
-        update(lambda: sdf.between(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: a timestamp with a time zone is no value of type bigint; "
-        "it takes integers of 64 bits",
-    ),
-    "update: bytes": (
-        update(lambda: sdf.isin([b"x"])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: a binary value is no value of type bigint; it takes "
-        "integers of 64 bits",
-    ),
     "update: NA as an end": (
         update(lambda: sdf.between(pd.NA, 3)),
         sdf.InvalidArgument,
         "between: an end cannot be <NA>; None leaves an end open",
-    ),
-    "update: fraction as a decimal": (
-        update(lambda: sdf.isin([Decimal("1.5")])),
-        sdf.FilterTypeMismatch,
-        "filter 'wanted' of type bigint: 1.5 is no value of type bigint; it takes integers of 64 bits",
     ),
     "isin: a table of Spark's": (
         lambda s, f, t: sdf.isin(s.range(3)),

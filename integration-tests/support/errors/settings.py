@@ -6,87 +6,75 @@ import spark_dynamic_filters as sdf
 
 from .actions import LONG, Case, K, set_, sql, with_
 
-CASES: dict[str, Case] = {
+#: What SET is given, and what the error says of it.
+UNKNOWN = {
     "SET of an unknown key": (
-        sql(f"SET {K}topk.maxLimits=5"),
-        None,
-        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters.topk.maxLimits: no such "
-        "setting; did you mean spark.dynamicFilters.topk.maxLimit? SQLSTATE: 22023",
+        f"{K}topk.maxLimits=5",
+        f"{K}topk.maxLimits: no such setting; did you mean {K}topk.maxLimit?",
     ),
     "SET in another case": (
-        sql("SET spark.dynamicfilters.enabled=false"),
-        None,
-        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicfilters.enabled: no such setting; did "
-        "you mean spark.dynamicFilters.enabled? SQLSTATE: 22023",
+        "spark.dynamicfilters.enabled=false",
+        f"spark.dynamicfilters.enabled: no such setting; did you mean {K}enabled?",
     ),
     "SET below another prefix": (
-        sql("SET spark.dynamicFilter.join.enabled=false"),
-        None,
-        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilter.join.enabled: no such setting; "
-        "did you mean spark.dynamicFilters.join.enabled? SQLSTATE: 22023",
+        "spark.dynamicFilter.join.enabled=false",
+        f"spark.dynamicFilter.join.enabled: no such setting; did you mean {K}join.enabled?",
     ),
     "SET of nothing like a setting": (
-        sql(f"SET {K}colour=red"),
-        None,
-        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters.colour: no such setting; SET "
-        "-v lists the settings. SQLSTATE: 22023",
+        f"{K}colour=red",
+        f"{K}colour: no such setting; SET -v lists the settings.",
     ),
     "SET of a long key": (
-        sql(f"SET {K}{LONG}=1"),
-        None,
-        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters."
-        + "x" * 78
-        + "…: no such setting; SET -v lists the settings. SQLSTATE: 22023",
+        f"{K}{LONG}=1",
+        f"{K}{'x' * 78}…: no such setting; SET -v lists the settings.",
     ),
-    "SET of a word for a boolean": (
-        sql(f"SET {K}enabled=maybe"),
-        None,
-        "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.enabled: cannot be 'maybe'; it "
-        "takes true or false. SQLSTATE: 22023",
+    "SET of a group": (
+        f"{K}join=true",
+        f"{K}join: no such setting but a group of them: set one, as {K}join.enabled.",
     ),
+    "SET of the prefix": (
+        f"{K[:-1]}=true",
+        f"{K[:-1]}: no such setting but a group of them: set one, as {K}enabled.",
+    ),
+}
+LIMITS = "a whole number from 0 to 2147483647"
+#: A setting, a value, and what it takes.
+INVALID = {
+    "of a word for a boolean": ("enabled", "maybe", "true or false"),
+    "of a negative number": ("topk.maxLimit", "-1", LIMITS),
+    "of a number too large": ("topk.maxLimit", "3000000000", LIMITS),
+    "of no time": ("join.waitTimeout", "soon", "a time such as '10s' or '500ms'; '0s' is none"),
+    "of no size": (
+        "maxFilterBytes",
+        "big",
+        "a size such as '8m' or '512k', or a number of bytes; at least 1 byte",
+    ),
+    "of no rate": ("bloom.fpp", "0", "a number between 0 and 1, both exclusive"),
+    "of no share": ("selectivity.giveUp", "1.5", "a number from 0 to 1"),
+    "of a long value": ("enabled", LONG, "true or false"),
+}
+
+
+def _invalid(key: str, value: str, takes: str) -> str:
+    shown = value if len(value) < 60 else "x" * 59 + "…"
+    return (
+        f"[DYNAMIC_FILTER_INVALID_SETTING] {K}{key}: cannot be '{shown}'; it takes {takes}. SQLSTATE: 22023"
+    )
+
+
+CASES: dict[str, Case] = {
+    **{
+        name: (sql(f"SET {text}"), None, f"[DYNAMIC_FILTER_UNKNOWN_SETTING] {words} SQLSTATE: 22023")
+        for name, (text, words) in UNKNOWN.items()
+    },
+    **{
+        f"conf.set {name}": (set_(f"{K}{key}", value), None, _invalid(key, value, takes))
+        for name, (key, value, takes) in INVALID.items()
+    },
     "SET of a negative number": (
         sql(f"SET {K}topk.maxLimit=-1"),
         None,
-        "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.topk.maxLimit: cannot be '-1'; "
-        "it takes a whole number from 0 to 2147483647. SQLSTATE: 22023",
-    ),
-    "conf.set of a number too large": (
-        set_(f"{K}topk.maxLimit", "3000000000"),
-        None,
-        "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.topk.maxLimit: cannot be "
-        "'3000000000'; it takes a whole number from 0 to 2147483647. SQLSTATE: 22023",
-    ),
-    "conf.set of no time": (
-        set_(f"{K}join.waitTimeout", "soon"),
-        None,
-        "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.join.waitTimeout: cannot be "
-        "'soon'; it takes a time such as '10s' or '500ms'; '0s' is none. SQLSTATE: 22023",
-    ),
-    "conf.set of no size": (
-        set_(f"{K}maxFilterBytes", "big"),
-        None,
-        "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.maxFilterBytes: cannot be "
-        "'big'; it takes a size such as '8m' or '512k', or a number of bytes; at least 1 "
-        "byte. SQLSTATE: 22023",
-    ),
-    "conf.set of no rate": (
-        set_(f"{K}bloom.fpp", "0"),
-        None,
-        "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.bloom.fpp: cannot be '0'; it "
-        "takes a number between 0 and 1, both exclusive. SQLSTATE: 22023",
-    ),
-    "conf.set of no share": (
-        set_(f"{K}selectivity.giveUp", "1.5"),
-        None,
-        "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.selectivity.giveUp: cannot be "
-        "'1.5'; it takes a number from 0 to 1. SQLSTATE: 22023",
-    ),
-    "conf.set of a long value": (
-        set_(f"{K}enabled", LONG),
-        None,
-        "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.enabled: cannot be '"
-        + "x" * 59
-        + "…'; it takes true or false. SQLSTATE: 22023",
+        _invalid("topk.maxLimit", "-1", LIMITS),
     ),
     "sdf.conf: unknown": (
         lambda s, f, t: sdf.conf(s).get("topk.maxLimits"),
@@ -104,18 +92,6 @@ CASES: dict[str, Case] = {
         lambda s, f, t: sdf.conf(s).colour,
         sdf.UnknownSetting,
         "spark.dynamicFilters.colour: no such setting; SET -v lists the settings",
-    ),
-    "SET of a group": (
-        sql(f"SET {K}join=true"),
-        None,
-        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters.join: no such setting but a group "
-        "of them: set one, as spark.dynamicFilters.join.enabled. SQLSTATE: 22023",
-    ),
-    "SET of the prefix": (
-        sql(f"SET {K[:-1]}=true"),
-        None,
-        "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters: no such setting but a group "
-        "of them: set one, as spark.dynamicFilters.enabled. SQLSTATE: 22023",
     ),
     "sdf.conf: no name": (
         lambda s, f, t: sdf.conf(s).get(None),
