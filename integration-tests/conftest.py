@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 #: The mark of tests that have a reason to run in a mode other than classic: they need processes, or the
 #: client makes a difference. Of all others, whose engine is the same everywhere, few run there.
 REASON = {"local-cluster": "processes", "connect": "client"}
-#: Parameters that say how a query is executed: each value occurs in each mode. Parameters that say what is
-#: queried (shapes, types, values) vary only in classic, and in tests that have a reason to run in the mode.
+#: Parameters that say how a query is executed: each value occurs in each mode, in one module or another.
+#: Parameters that say what is queried (shapes, types, values) vary only in classic, and in tests that have a
+#: reason to run in the mode.
 AXES = frozenset({"strategy", "adaptive", "planner_mode", "reader", "full_retry", "kept", "cached", "how"})
 #: On older lines each test of the core is run once, and each way to execute a query.
 CORE_AXES = AXES | {choice.FUNCTION}
@@ -44,8 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     reason = None if core else REASON.get(mode)
     own = {case for item, case in cases.items() if not core and _is_own(item, reason)}
     chosen = own if _EVERY and not reason else _chosen(own, mode, axes=None)
-    others = CORE_AXES if core else AXES
-    chosen |= _chosen(set(cases.values()) - own, "core" if core else mode, None if _EVERY else others)
+    rest = set(cases.values()) - own
+    if core or _EVERY:
+        chosen |= _chosen(rest, "core" if core else mode, None if _EVERY else CORE_AXES, chosen)
+    else:
+        chosen |= _with_each_axis(rest, mode, chosen)
+        chosen |= _chosen(rest, mode, (), chosen)
     sizes = Counter(item.path.stem for item in items if cases.get(item) in chosen)
     number, parts = map(int, config.getoption("--part").split("/"))
     modules = choice.parts(sizes, parts)[number - 1]
@@ -58,9 +64,18 @@ def _is_own(item: pytest.Item, reason: str | None) -> bool:
     return reason is None or item.get_closest_marker(reason) is not None
 
 
-def _chosen(cases: set[choice.Case], salt: str, axes: choice.Axes) -> set[choice.Case]:
-    chosen = choice.choose(list(cases), salt, axes)
-    lost = choice.not_covered(cases, chosen, axes)
+def _with_each_axis(cases: set[choice.Case], salt: str, given: set[choice.Case]) -> set[choice.Case]:
+    """Tests that have each value of each axis, whatever module they are of."""
+    anywhere = {replace(c, module="", name=f"{c.module} {c.name}"): c for c in cases | given}
+    before = {case for case, of in anywhere.items() if of in given}
+    return {anywhere[case] for case in _chosen(set(anywhere) - before, salt, AXES, before)}
+
+
+def _chosen(
+    cases: set[choice.Case], salt: str, axes: choice.Axes, given: Collection[choice.Case] = ()
+) -> set[choice.Case]:
+    chosen = choice.choose(list(cases), salt, axes, given)
+    lost = choice.not_covered(cases, chosen | set(given), axes)
     if lost:
         raise pytest.UsageError(
             "no test of this mode has "

@@ -70,15 +70,33 @@ def test_status(spark: SparkSession) -> None:
     assert status.spark_version == spark.version
 
 
+# After SHOW: another application in the same process, whose settings are wrong.
+WRONG = """
+try:
+    {builder}.config("spark.dynamicFilters.topk.maxLimits", "5").getOrCreate()
+except Exception as error:
+    print("ERROR<", error, ">ERROR")
+"""
+
+
+def _assert_refused(out: str) -> None:
+    """One error with its class and no stack: in what Python raises and in the log."""
+    (error,) = re.findall(r"ERROR<(.*?)>ERROR", out, re.DOTALL)
+    assert "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters.topk.maxLimits: no such setting" in error
+    assert "\tat " not in out
+
+
 @pytest.mark.core
 def test_extension_alone(all_types_path: Path, tmp_path: Path) -> None:
-    code = """
-quiet |= {"spark.jars": sdf.jar_path(), "spark.sql.extensions": "org.dynamicfilters.DynamicFiltersExtensions"}
-spark = SparkSession.builder.master("local[2]").config(map=quiet).getOrCreate()
+    builder = "SparkSession.builder.master('local[2]').config(map=quiet)"
+    code = f"""
+quiet |= {{"spark.jars": sdf.jar_path(), "spark.sql.extensions": "{EXTENSIONS_CLASS}"}}
+spark = {builder}.getOrCreate()
 """
-    out = _run(code + SHOW, all_types_path, tmp_path)
+    out = _run(code + SHOW + WRONG.format(builder=builder), all_types_path, tmp_path, errors=True)
     assert "STATUS extensions True" in out
     assert "FIRED True" in out
+    _assert_refused(out)
 
 
 @pytest.mark.core
@@ -95,25 +113,12 @@ print("CONNECT", sdf.status(spark).connect)
     assert "FIRED True" in out
 
 
-@pytest.mark.parametrize("way", ["plugin", "extension", "connect"])
+@pytest.mark.parametrize("way", ["plugin", "connect"])
 def test_wrong_settings_at_the_start(all_types_path: Path, tmp_path: Path, way: str) -> None:
-    """One error with its class and no stack: in what Python raises and in the log."""
-    extension = "{'spark.jars': sdf.jar_path(), 'spark.sql.extensions': '" + EXTENSIONS_CLASS + "'}"
-    builder = {
-        "plugin": "sdf.configure(SparkSession.builder.master('local[2]').config(map=quiet))",
-        "extension": f"SparkSession.builder.master('local[2]').config(map=quiet | {extension})",
-        "connect": "sdf.configure(SparkSession.builder.remote('local[2]').config(map=quiet))",
-    }[way]
-    code = f"""
-try:
-    {builder}.config("spark.dynamicFilters.topk.maxLimits", "5").getOrCreate()
-except Exception as error:
-    print("ERROR<", error, ">ERROR")
-"""
-    out = _run(code, all_types_path, tmp_path, errors=True, SPARK_TESTING="1")
-    (error,) = re.findall(r"ERROR<(.*?)>ERROR", out, re.DOTALL)
-    assert "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters.topk.maxLimits: no such setting" in error
-    assert "\tat " not in out
+    master = {"plugin": "master", "connect": "remote"}[way]
+    builder = f"sdf.configure(SparkSession.builder.{master}('local[2]').config(map=quiet))"
+    code = WRONG.format(builder=builder)
+    _assert_refused(_run(code, all_types_path, tmp_path, errors=True, SPARK_TESTING="1"))
 
 
 @pytest.fixture(scope="module")

@@ -94,8 +94,11 @@ def test_best_rows(assert_same_result: Check, c: str, case: str) -> None:
         assert_row_groups_pruned(result)
 
 
+# One for each form of a batch's bounds; `CachedBatchesSuite` has all types.
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("kind", [kind for kind in tables.TYPES if kind != "c_binary"])
+@pytest.mark.parametrize(
+    "kind", ["c_boolean", "c_tinyint", "c_bigint", "c_decimal_long", "c_decimal_big", "c_double", "c_string"]
+)
 def test_types(same_twice: Check, c: str, few: str, kind: str) -> None:
     for order in orders_of(kind):
         # Here the bound is NaN, which the statistics of batches leave out.
@@ -268,14 +271,6 @@ def test_build_side_runs_while_a_cache_is_filled(spark: SparkSession, c: str, t:
                 assert all(f["generation"] > 0 for f in run.filters), run
             finally:
                 lazy.unpersist()
-
-
-def test_two_queries_on_one_cache(spark: SparkSession, same_twice: Check, c: str) -> None:
-    lower = same_twice(f"SELECT * FROM {c} ORDER BY id LIMIT 10", ordered=True)
-    upper = same_twice(f"SELECT * FROM {c} ORDER BY id DESC LIMIT 10", ordered=True)
-    assert lower.rows["on"] != upper.rows["on"]
-    assert_row_groups_pruned(lower)
-    assert_row_groups_pruned(upper)
 
 
 def test_unpersisted(spark: SparkSession, same_twice: Check, t: str) -> None:

@@ -5,6 +5,7 @@ Run with `TABLE_FORMAT=delta`, on a Spark line that Delta has a package for.
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -132,8 +133,8 @@ def test_merge_of_other_sources(spark: SparkSession, command: str, source: str) 
 @pytest.mark.parametrize("vectors", [True, False])
 def test_change_data_feed(spark: SparkSession, vectors: bool) -> None:
     for command in ("upsert", "delete", "all"):
-        _compare(spark, "source", "t.id = s.k", COMMANDS[command], vectors, feed=True)
-    assert _compare(spark, "source", "t.id = s.k", COMMANDS["upsert"], vectors, feed=True)
+        opened = _compare(spark, "source", "t.id = s.k", COMMANDS[command], vectors, feed=True)
+        assert opened or command != "upsert"
 
 
 def test_random_merges(spark: SparkSession) -> None:
@@ -141,7 +142,7 @@ def test_random_merges(spark: SparkSession) -> None:
     rng = random.Random(14)
     matched = ["DELETE", "UPDATE SET v = s.nv", "UPDATE SET v = t.v + 1, p = 'u'"]
     conditions = ["", "AND t.v % 2 = 0", "AND s.nv > 5000", "AND t.p <> 'p3'", "AND t.id IS NOT NULL"]
-    for _ in range(8):
+    for _ in range(12 if os.environ.get("EVERY_CASE") else 4):
         first = f"WHEN MATCHED {rng.choice(conditions)} THEN {rng.choice(matched)}"
         clauses = [first] if rng.random() < 0.8 else []
         if rng.random() < 0.5:

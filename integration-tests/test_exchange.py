@@ -131,6 +131,7 @@ def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: P
             spark.conf.unset(key)
 
 
+@pytest.mark.large
 def test_bound_crosses_four_executors(tmp_path: Path) -> None:
     """All good rows are one executor's; the other three skip row groups, and do not without the exchange."""
     code = """
@@ -228,12 +229,3 @@ spark.stop()
     assert value(out, "WAITED") == "0"
     assert value(out, "GONE") == "0"
     assert value(out, "BLOCKS") == "0"
-
-
-def test_nothing_is_left_of_queries(spark: SparkSession, t: str) -> None:
-    for i in range(3):
-        spark.sql(f"SELECT * FROM {t} ORDER BY c_bigint LIMIT {5 + i}").collect()
-    live = spark.sql("SELECT live_executions FROM dynamic_filters_status()").head()[0]
-    assert live <= 1  # the asking query's own
-    left = spark.sql("SELECT * FROM dynamic_filter_counters()").collect()
-    assert {row.name: row.value for row in left}["failures"] == 0

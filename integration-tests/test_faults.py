@@ -170,22 +170,10 @@ def test_same_seed_same_failures(spark: SparkSession, t: str) -> None:
     assert failures[0] == failures[1] > 0, failures
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"lost": 1.5}, "lost cannot be 1.5; it takes a share from 0 to 1"),
-        ({"lost": 0.6, "late": 0.6}, "together they are above 1"),
-        ({"slow_coordinator": -1.0}, "coordinatorMillis cannot be -1000"),
-    ],
-)
-def test_wrong_faults_are_refused(spark: SparkSession, wrong: dict[str, float], words: str) -> None:
-    with pytest.raises(ValueError, match=words), faults(spark, **wrong):  # type: ignore[arg-type]
+def test_wrong_faults_are_refused(spark: SparkSession) -> None:
+    refused = pytest.raises(ValueError, match="coordinatorMillis cannot be -1000")
+    with refused, faults(spark, slow_coordinator=-1.0):
         pytest.fail("not refused")
-
-
-def test_unknown_fault_is_refused_by_the_setting(spark: SparkSession) -> None:
-    with pytest.raises(Exception, match="there is no fault fire; there are seed, lost"):
-        spark.conf.set("spark.dynamicFilters.testing.faults.spec", "fire=1")
 
 
 def test_nobody_can_inject_faults_into_a_normal_application(tmp_path: Path, spark_mode: str) -> None:
@@ -306,7 +294,7 @@ queries = [
 def rows(q): return sorted(map(str, spark.sql(q).collect()))
 with sdf.conf(spark).override(enabled=False):
     expected = [rows(q) for q in queries]
-with faults(spark, seed=5, slow_tasks=0.4, slow=4.0) as happened:
+with faults(spark, seed=5, slow_tasks=0.4, slow=1.5) as happened:
     print("SAME", [rows(q) for q in queries] == expected)
     print("SLOW", happened.injected["task_slow"])
     print("COPIES", happened.seen["speculative_tasks"])

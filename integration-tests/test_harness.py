@@ -150,7 +150,7 @@ def test_single_producers(t: str, assert_same_result: Check) -> None:
     assert list(assert_same_result(query, alone=False).rows) == ["off", "on"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.large
 def test_the_example_project(tmp_path: Path) -> None:
     """It has a pytest and a Spark of its own, as its users will have."""
     project = Path(__file__).parents[1] / "examples" / "tests-of-your-own"

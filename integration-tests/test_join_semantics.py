@@ -25,33 +25,16 @@ RIGHT = {
 }
 ANTI: dict[str, str] = {
     "not_in_beside_in": f"SELECT p.id FROM p WHERE p.k NOT IN (SELECT i FROM {{r}}) AND {IN}",
-    "not_in_below_a_join": (
-        "SELECT x.id, b.n FROM (SELECT * FROM p WHERE k NOT IN (SELECT i FROM {r})) x JOIN b ON x.k = b.j"
-    ),
     # The filter lets NULL pass: a NULL on the left is put out as soon as the right side has no row.
     "not_in_below_a_null_safe_join": (
         "SELECT x.id, bn.n FROM (SELECT * FROM p WHERE k NOT IN (SELECT i FROM {r})) x "
         "JOIN bn ON x.k <=> bn.j"
     ),
-    "not_in_above_a_join": (
-        "SELECT x.id FROM (SELECT p.id, p.k FROM p JOIN b ON p.k = b.j) x "
-        "WHERE x.k NOT IN (SELECT i FROM {r})"
-    ),
     "not_in_of_a_join": (
         f"SELECT p.id FROM p WHERE p.k NOT IN (SELECT q.m FROM q JOIN {{r}} x ON q.m = x.i) AND {IN}"
     ),
-    "not_in_twice": (
-        f"SELECT p.id FROM p WHERE p.k NOT IN (SELECT i FROM {{r}}) AND p.k NOT IN (SELECT h FROM {{r}}) "
-        f"AND {IN}"
-    ),
     "correlated_not_in": (
         f"SELECT p.id FROM p WHERE p.k NOT IN (SELECT x.i FROM {{r}} x WHERE x.h = p.g) AND {IN}"
-    ),
-    "not_in_two_columns": f"SELECT p.id FROM p WHERE (p.k, p.g) NOT IN (SELECT i, h FROM {{r}}) AND {IN}",
-    "not_in_under_or": f"SELECT p.id FROM p WHERE (p.k NOT IN (SELECT i FROM {{r}}) OR p.v = 3) AND {IN}",
-    "not_exists": f"SELECT p.id FROM p WHERE NOT EXISTS (SELECT 1 FROM {{r}} x WHERE x.i = p.k) AND {IN}",
-    "not_exists_with_condition": (
-        f"SELECT p.id FROM p WHERE NOT EXISTS (SELECT 1 FROM {{r}} x WHERE x.i = p.k AND x.h > p.g) AND {IN}"
     ),
     "not_exists_null_safe": (
         "SELECT x.id, bn.n FROM (SELECT * FROM p LEFT ANTI JOIN {r} y ON p.k <=> y.i) x "

@@ -19,7 +19,7 @@ from support.joins import BROADCAST, FOREVER, SHUFFLED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(170)]
+pytestmark = pytest.mark.timeout(170)
 
 _KEYS = 2_000
 _DRAWN = 80
@@ -35,6 +35,7 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
     joins.view(spark, folder, "e", pa.table({"k": range(500), "w": [i * 37 % 1_000 for i in range(500)]}))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("cached_first", [True, False])
 def test_cached_plan_and_query_draw_other_keys(spark: SparkSession, cached_first: bool) -> None:
     """Equal plans, of which each draws its keys once: the cached one others than the query that reads it."""
@@ -65,7 +66,7 @@ def test_cached_plan_and_query_draw_other_keys(spark: SparkSession, cached_first
     joins.assert_pruned(run, "x")
 
 
-# What a cached table is filled by: the build side of the last join notes each call and takes three seconds.
+# What a cached table is filled by: the build side of the last join notes each call and takes two seconds.
 _NOTED = "(SELECT k FROM dim WHERE noted(w) < 40)"
 _FILLS = {
     "held back when the query ends": (
@@ -90,7 +91,7 @@ def test_filling_of_a_cached_table_goes_on_when_its_query_ends(
         if value == 7:
             with Path(calls).open("a") as file:
                 file.write("x")
-            time.sleep(3.0)
+            time.sleep(2.0)
         return value
 
     spark.udf.register("noted", noted, "bigint")
@@ -105,8 +106,8 @@ def test_filling_of_a_cached_table_goes_on_when_its_query_ends(
             cached.createOrReplaceTempView("c")
             start = time.perf_counter()
             assert spark.sql(query).collect()[0][0] == 0
-            ended_early = time.perf_counter() - start < 2.5
-            time.sleep(4.0)
+            ended_early = time.perf_counter() - start < 1.8
+            time.sleep(3.0)
             assert cached.count() == 400
             cached.unpersist(blocking=True)
         # Where the query ended late, it has waited for the cached rows.
@@ -141,6 +142,7 @@ def test_plan_under_the_id_of_another_query_waits_for_nothing(spark: SparkSessio
     assert counts[0] == counts[1] > 0
 
 
+@pytest.mark.processes
 def test_plan_under_the_id_of_a_query_that_has_ended(spark: SparkSession, spark_mode: str) -> None:
     """Threads inherit the id: a pool that the function of a streaming batch has made keeps its batch's."""
     if spark_mode == "connect":

@@ -97,7 +97,6 @@ def test_tap_of_a_stage_is_the_only_one(compare: Comparer) -> None:
     joins.assert_pruned(run, "x")
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize("reuse", ["true", "false"])
 @pytest.mark.parametrize("first", [0, 1])
 def test_filter_of_two_subqueries_keeps_the_keys_of_both(compare: Comparer, first: int, reuse: str) -> None:
@@ -198,7 +197,6 @@ def test_nested_joins_of_one_filter_do_not_wait_for_each_other(compare: Comparer
     assert compare(query, BECOMES_BROADCAST, FOREVER, fires=None).on.seconds < 30
 
 
-@pytest.mark.processes
 @pytest.mark.core
 @pytest.mark.parametrize("first", [0, 1])
 def test_filter_whose_build_side_ran_without_a_tap_gets_no_other(compare: Comparer, first: int) -> None:

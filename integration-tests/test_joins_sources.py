@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-import spark_dynamic_filters as sdf
 from support import joins, tables
 from support.joins import STRATEGIES, Comparer
 
@@ -83,32 +82,6 @@ def test_bucketed_tables(spark: SparkSession, compare: Comparer) -> None:
         spark.sql("DROP TABLE bucketed_b")
 
 
-def test_cached_probe(spark: SparkSession, compare: Comparer) -> None:
-    cached = spark.sql("SELECT k, id, payload FROM p").cache()
-    try:
-        cached.count()
-        cached.createOrReplaceTempView("cached_p")
-        for settings in STRATEGIES.values():
-            run = compare("SELECT x.id FROM cached_p x JOIN b ON x.k = b.j", settings).on
-            joins.assert_ready(run, "k")
-    finally:
-        cached.unpersist()
-
-
-def test_joins_that_are_cached_have_all_their_rows(spark: SparkSession, compare: Comparer) -> None:
-    # What a cache keeps serves other queries too. Its batches are small, so that some have no key below.
-    with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": "5"}):
-        cached = spark.sql("SELECT p.id, p.k, b.n FROM p JOIN b ON p.k = b.j").cache()
-    try:
-        first = cached.count()
-        assert cached.where("k IS NOT NULL").count() == first
-        cached.createOrReplaceTempView("cached_join")
-        compare("SELECT c.id FROM cached_join c JOIN (SELECT j FROM b WHERE n < 3) x ON c.k = x.j")
-        assert cached.count() == first
-    finally:
-        cached.unpersist()
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_observed_metrics_are_not_changed(spark: SparkSession, compare: Comparer, strategy: str) -> None:
     from pyspark.sql import Observation
@@ -124,52 +97,3 @@ def test_observed_metrics_are_not_changed(spark: SparkSession, compare: Comparer
         rows = frame.collect()
     assert len(rows) > 0
     assert observation.get["rows"] == tables.ROWS
-
-
-def test_python_functions(spark: SparkSession, compare: Comparer) -> None:
-    spark.udf.register("plus_one", lambda v: None if v is None else v + 1, "bigint")
-    spark.udf.register("anything", F.udf(lambda v: v, "bigint").asNondeterministic())
-    for settings in STRATEGIES.values():
-        # The hint holds `p` back: functions may take any time, so a scan would not wait for them by itself.
-        on_build = (
-            "SELECT /*+ DYNAMIC_FILTER(p) */ p.id FROM p JOIN (SELECT plus_one(j) AS j FROM b) x ON p.k = x.j"
-        )
-        joins.assert_row_groups_pruned(compare(on_build, settings).on, "k")
-        on_probe = "SELECT x.id FROM (SELECT plus_one(k) AS k, id, payload FROM p) x JOIN b ON x.k = b.j"
-        joins.assert_not_pruned(compare(on_probe, settings, fires=False).on, "k")
-    not_deterministic = "SELECT p.id FROM p JOIN (SELECT anything(j) AS j FROM b) x ON p.k = x.j"
-    run = compare(not_deterministic, joins.SHUFFLED, fires=False).on
-    joins.assert_not_pruned(run, "k")
-    joins.assert_reason(run, "not deterministic")
-
-
-def test_writing_a_join(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    ids = {}
-    for enabled in (False, True):
-        target = str(tmp_path / str(enabled))
-        with sdf.conf(spark).override(enabled=enabled), joins.settings(spark, joins.SHUFFLED):
-            spark.sql("SELECT p.id, b.n FROM p JOIN b ON p.k = b.j").write.parquet(target)
-        ids[enabled] = sorted(row["id"] for row in spark.read.parquet(target).collect())
-    assert ids[True] == ids[False]
-    assert ids[True]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_without_late_materialization_and_vectorized_reader(compare: Comparer, strategy: str) -> None:
-    query = "SELECT p.id, p.payload, b.n FROM p JOIN b ON p.k = b.j"
-    plain = {"spark.dynamicFilters.lateMaterialization.enabled": "false"}
-    settings = STRATEGIES[strategy]
-    joins.assert_row_groups_pruned(compare(query, plain, settings).on, "k")
-    compare(query, {"spark.sql.parquet.enableVectorizedReader": "false"}, settings)
-    compare(query, {"spark.sql.codegen.wholeStage": "false"}, settings)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_with_sparks_own_bloom_filter(compare: Comparer, strategy: str) -> None:
-    own = {
-        "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
-        "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "1",
-    }
-    query = "SELECT p.id, x.n FROM p JOIN (SELECT * FROM b WHERE n < 9) x ON p.k = x.j"
-    settings = STRATEGIES[strategy]
-    assert compare(query, own, settings).off.rows

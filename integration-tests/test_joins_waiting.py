@@ -118,29 +118,29 @@ QUICK_JOIN = SLOW_JOIN.format(seconds=0.0)
 def test_no_wait(spark: SparkSession) -> None:
     for adaptive in joins.ADAPTIVE.values():
         run = _run(
-            spark, SLOW_JOIN.format(seconds=3.0), joins.SHUFFLED, adaptive, {WAIT: "0s"}, expected=QUICK_JOIN
+            spark, SLOW_JOIN.format(seconds=1.0), joins.SHUFFLED, adaptive, {WAIT: "0s"}, expected=QUICK_JOIN
         )
         assert _waited(run) == 0, str(run)
         assert run.seconds < QUICK, str(run)
 
 
 def test_capped_wait(spark: SparkSession) -> None:
-    run = _run(spark, SLOW_JOIN.format(seconds=6.0), joins.SHUFFLED, {WAIT: "2s"}, expected=QUICK_JOIN)
-    assert 1_500 <= _waited(run) <= 4_000, str(run)
-    assert run.seconds < 6.0 + QUICK, str(run)
+    run = _run(spark, SLOW_JOIN.format(seconds=4.0), joins.SHUFFLED, {WAIT: "1s"}, expected=QUICK_JOIN)
+    assert 700 <= _waited(run) <= 3_000, str(run)
+    assert run.seconds < 4.0 + QUICK, str(run)
 
 
 def test_default_wait_lets_the_filter_arrive(spark: SparkSession) -> None:
-    query = SLOW_JOIN.format(seconds=3.0)
+    query = SLOW_JOIN.format(seconds=2.0)
     run = _run(spark, query, joins.SHUFFLED_AS_USERS_DO, expected=QUICK_JOIN)
     joins.assert_row_groups_pruned(run, "k")
-    assert 1_500 <= _waited(run) < 10_000, str(run)
+    assert 700 <= _waited(run) < 10_000, str(run)
 
 
 def test_wait_that_may_cost_more_than_the_filter_gives_is_short(spark: SparkSession, tmp_path: Path) -> None:
     joins.view(spark, tmp_path, "large", _padded(joins.probe(), 70 << 20))
     joins.view(spark, tmp_path, "wide", _padded(joins.build(joins.within_row_group(3)), 5 << 20))
-    query, quick = (UNPROMISING_JOIN.format(seconds=seconds) for seconds in (3.0, 0.0))
+    query, quick = (UNPROMISING_JOIN.format(seconds=seconds) for seconds in (2.0, 0.0))
     run = _run(spark, query, joins.SHUFFLED, expected=quick)
     joins.assert_ready(run, "k")
     assert _waited(run) < 1_000, str(run)
@@ -148,7 +148,7 @@ def test_wait_that_may_cost_more_than_the_filter_gives_is_short(spark: SparkSess
     asked = query.replace("SELECT", "SELECT /*+ DYNAMIC_FILTER(p) */", 1)
     run = _run(spark, asked, joins.SHUFFLED, expected=quick)
     joins.assert_row_groups_pruned(run, "k")
-    assert _waited(run) >= 1_500, str(run)
+    assert _waited(run) >= 700, str(run)
 
 
 @pytest.mark.processes
@@ -161,7 +161,7 @@ def test_wait_ends_with_the_filter(spark: SparkSession) -> None:
 def test_adaptive_execution_off_never_holds_a_shuffle_back(spark: SparkSession) -> None:
     run = _run(
         spark,
-        SLOW_JOIN.format(seconds=2.0),
+        SLOW_JOIN.format(seconds=1.0),
         joins.SHUFFLED,
         joins.ADAPTIVE["off"],
         FOREVER,

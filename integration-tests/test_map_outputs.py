@@ -78,6 +78,27 @@ def test_filter_of_a_join_below_the_exchange_beside_a_late_one(tmp_path: Path) -
     _check(query + _WAITS_SHORTLY + "compare(query, reducers=8)", tmp_path, settings=settings, pruned=True)
 
 
+@pytest.mark.parametrize(
+    "blocks",
+    [pytest.param(False, marks=pytest.mark.large), pytest.param(True, marks=pytest.mark.exhaustive)],
+)
+def test_cached_data_and_a_late_filter(tmp_path: Path, blocks: bool) -> None:
+    # Cached blocks are lost, too, in one of the cases: map tasks make them anew.
+    cached = """
+from pyspark import StorageLevel
+big = spark.table("big").persist(StorageLevel.DISK_ONLY)
+big.count()
+big.createOrReplaceTempView("big")
+def unlink():
+    for block in list(local.rglob("rdd_*")):
+        block.unlink()
+"""
+    code = cached + _join("REPARTITION(8)", _LATE) + _WAITS_SHORTLY
+    code += "compare(query, reducers=8, tasks=2" + (", before=unlink)" if blocks else ")")
+    settings = f'{{"spark.sql.inMemoryColumnarStorage.batchSize": "500", "{_FULL_RETRY}": "false"}}'
+    assert "cached data" in value(_check(code, tmp_path, settings=settings), "TABLES")
+
+
 _MOST = "SELECT j FROM dim WHERE g < 7"
 _FEW = "SELECT j FROM dim WHERE g = 7"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 # Queries whose rows are the same in each run, and words of the reason.
 REJECTED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "computed_key": ("SELECT * FROM t ORDER BY id + 1 LIMIT 5", ("computed",)),
     "key_of_a_function": ("SELECT *, abs(id) AS a FROM t ORDER BY a LIMIT 5", ("computed",)),
     "window": (
         "SELECT id, row_number() OVER (PARTITION BY grp ORDER BY id) AS n FROM t ORDER BY id LIMIT 5",
@@ -104,22 +102,6 @@ def test_build_key_with_a_subquery(spark: SparkSession, assert_same_result: Chec
         assert_rejected(result, "subquery", producer="join")
 
 
-def test_sample(assert_same_result: Check) -> None:
-    query = "SELECT * FROM t TABLESAMPLE (50 PERCENT) REPEATABLE (7) ORDER BY id LIMIT 5"
-    assert_rejected(assert_same_result(query, ordered=True, fires=False), "sample")
-
-
-def test_python_function(spark: SparkSession, assert_same_result: Check) -> None:
-    from pyspark.sql.functions import udf
-
-    @udf("bigint")
-    def twice(value: int) -> int:
-        return value * 2
-
-    frame = spark.table("t").select("id", twice("id").alias("x")).orderBy("x").limit(5)
-    assert_same_result(frame, ordered=True, fires=False)
-
-
 def test_asof_join(spark: SparkSession, assert_same_result: Check) -> None:
     # A shuffled join from Spark 4.3 on. With rows of the right side gone, another one is the nearest.
     switch = "spark.sql.join.sortMergeAsOfJoin.enabled"
@@ -136,18 +118,6 @@ def test_asof_join(spark: SparkSession, assert_same_result: Check) -> None:
     assert any("as-of" in reason for reason in result.reasons()), result.analysis
 
 
-def test_other_formats(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
-    spark.table("t").select("id", "c_int").write.orc(str(tmp_path / "orc"))
-    spark.read.orc(str(tmp_path / "orc")).createOrReplaceTempView("orc_files")
-    result = assert_same_result("SELECT * FROM orc_files ORDER BY id LIMIT 5", ordered=True, fires=False)
-    assert_rejected(result, "format")
-
-
-def test_collated_key(spark: SparkSession, assert_same_result: Check) -> None:
-    query = "SELECT id, c_string COLLATE UTF8_LCASE AS k FROM t ORDER BY k, id LIMIT 5"
-    assert_same_result(query, ordered=True, fires=False)
-
-
 def test_collated_column(spark: SparkSession, assert_same_result: Check) -> None:
     spark.sql("DROP TABLE IF EXISTS collated")
     spark.sql("CREATE TABLE collated (id BIGINT, k STRING COLLATE UTF8_LCASE) USING parquet")
@@ -162,14 +132,3 @@ def test_sort_without_limit(assert_same_result: Check) -> None:
     result = assert_same_result("SELECT * FROM t ORDER BY id", ordered=True, fires=False)
     assert not result.filters
     assert not result.scans
-
-
-def test_producer_switched_off(spark: SparkSession) -> None:
-    from spark_dynamic_filters import analyze, conf
-
-    frame = spark.sql("SELECT * FROM t ORDER BY id LIMIT 5")
-    with conf(spark).override(**{"topk.enabled": False}):
-        analysis = analyze(frame)
-    assert not analysis.filters
-    assert not analysis.scans
-    assert analyze(frame).fired()

@@ -58,11 +58,6 @@ def test_topk_above_a_condition(spark: SparkSession, assert_same_result: Check, 
     assert "EvalPython" in result.plan
 
 
-def test_topk_above_a_projection(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
-    frame = spark.table("t").withColumn("h", half("id")).orderBy("id").limit(10)
-    assert_same_result(frame, ordered=True)
-
-
 def test_topk_by_renamed_key(spark: SparkSession, assert_same_result: Check, half: Half) -> None:
     frame = spark.table("t").select(F.col("id").alias("k"), half("seq").alias("h")).where("h > 10")
     assert_same_result(frame.orderBy("k").limit(10), ordered=True)

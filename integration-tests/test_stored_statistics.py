@@ -11,7 +11,7 @@ import pytest
 from support.applications import run_application, value
 
 # Applications of their own: the mode of the suite makes no difference.
-pytestmark = [pytest.mark.timeout(300), pytest.mark.core, pytest.mark.exhaustive]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.exhaustive]
 
 #: Arguments: the JVM's time zone, and whether this is the second application.
 _CODE = """

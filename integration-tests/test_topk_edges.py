@@ -61,11 +61,6 @@ def test_empty_files_among_others(spark: SparkSession, tmp_path: Path, assert_sa
     assert_same_result("SELECT * FROM some_empty ORDER BY c_bigint LIMIT 10", keys=["c_bigint"])
 
 
-def test_where_that_leaves_nothing(t: str, assert_same_result: Check) -> None:
-    query = f"SELECT * FROM {t} WHERE c_string = 'nowhere' ORDER BY id LIMIT 5"
-    assert assert_same_result(query, fires=False).on == []
-
-
 @pytest.mark.core
 @pytest.mark.parametrize("kind", ["float", "double"])
 def test_nan_and_signed_zeros(
@@ -105,37 +100,3 @@ def test_all_keys_equal(spark: SparkSession, tmp_path: Path, assert_same_result:
     # With a second key every tie on the first one must be seen.
     result = assert_same_result("SELECT * FROM equal ORDER BY k, id DESC LIMIT 5", ordered=True, fires=False)
     assert [row["id"] for row in result.on] == [3_999, 3_998, 3_997, 3_996, 3_995]
-
-
-def test_keys_that_only_get_better(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
-    # The worst order for pruning: each row beats all before it. Nothing to win, nothing to lose.
-    table = pa.table({"k": pa.array(range(4_000, 0, -1)), "id": pa.array(range(4_000))})
-    spark.read.parquet(str(tables.write(table, tmp_path / "worst"))).createOrReplaceTempView("worst")
-    assert_same_result("SELECT * FROM worst ORDER BY k LIMIT 10", ordered=True)
-
-
-def test_long_strings(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
-    # Statistics of long strings are cut off: the bound of a row group may be below its longest value.
-    prefix = "p" * 5_000
-    values = [prefix + format(i, "04d") for i in range(1_000)]
-    table = pa.table({"k": pa.array(values), "id": pa.array(range(1_000))})
-    path = tables.write(table, tmp_path / "long", row_group_size=50, write_page_index=True)
-    spark.read.parquet(str(path)).createOrReplaceTempView("long_strings")
-    for order in ("ASC", "DESC"):
-        assert_same_result(f"SELECT * FROM long_strings ORDER BY k {order} LIMIT 5", ordered=True)
-
-
-def test_corrupt_file_fails_as_without_filters(spark: SparkSession, tmp_path: Path) -> None:
-    path = tables.write(tables.all_types(rows=1_000), tmp_path / "corrupt")
-    (path / "part-9.parquet").write_bytes(b"PAR1 this is no Parquet file PAR1")
-    schema = "id BIGINT, c_int INT"
-    errors = {}
-    for enabled in ("false", "true"):
-        spark.conf.set("spark.dynamicFilters.enabled", enabled)
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own, whatever it is
-            spark.read.schema(schema).parquet(str(path)).orderBy("id").limit(5).collect()
-        errors[enabled] = type(caught.value)
-    spark.conf.unset("spark.dynamicFilters.enabled")
-    assert errors["true"] is errors["false"]
-    readable = spark.read.schema(schema).option("ignoreCorruptFiles", "true").parquet(str(path))
-    assert len(readable.orderBy("id").limit(5).collect()) == 5

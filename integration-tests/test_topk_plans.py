@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import functions as F
 
 from support import tables
 from support.checks import ORDERS
@@ -24,49 +23,27 @@ if TYPE_CHECKING:
 
 # Queries over `t` whose rows are unique by their sort keys, and whose filter has to reach the scan.
 SHAPES = {
-    "select_all": "SELECT * FROM t ORDER BY id LIMIT 10",
-    "descending": "SELECT * FROM t ORDER BY id DESC LIMIT 10",
-    "offset": "SELECT * FROM t ORDER BY id LIMIT 10 OFFSET 25",
     "two_keys": "SELECT * FROM t ORDER BY c_int DESC, id LIMIT 10",
     "many_ties_on_the_first_key": "SELECT * FROM t ORDER BY c_tinyint, id LIMIT 40",
     "three_keys": "SELECT * FROM t ORDER BY c_boolean, c_tinyint DESC NULLS FIRST, id DESC LIMIT 30",
-    "alias": "SELECT id AS renamed, c_string FROM t ORDER BY renamed LIMIT 10",
     "alias_of_alias": (
         "SELECT c AS d, s FROM (SELECT b AS c, s FROM (SELECT id AS b, grp AS s FROM t)) ORDER BY d LIMIT 9"
     ),
     "key_not_selected": "SELECT c_string, c_date FROM t ORDER BY id DESC LIMIT 10",
     "computed_beside_key": "SELECT id, upper(c_string) AS u, grp + 1 AS n FROM t ORDER BY id LIMIT 10",
-    "filter": "SELECT * FROM t WHERE c_int > 0 ORDER BY id LIMIT 10",
     "filter_on_key": "SELECT * FROM t WHERE id > 1000 AND id < 3000 ORDER BY id LIMIT 10",
-    "filter_like": "SELECT * FROM t WHERE c_string LIKE '%a%' ORDER BY id LIMIT 10",
     "filter_with_nulls": "SELECT * FROM t WHERE c_int IS NULL OR c_date IS NULL ORDER BY id LIMIT 3",
     "filter_in_subquery": (
         "SELECT * FROM t WHERE id > (SELECT avg(id) - 1000 FROM range(0, 4000)) ORDER BY id LIMIT 10"
     ),
     "common_table_expression": "WITH c AS (SELECT * FROM t WHERE grp = 3) FROM c ORDER BY id LIMIT 10",
-    "broadcast_inner_join": (
-        "SELECT /*+ BROADCAST(d) */ t.*, d.label FROM t JOIN d ON t.grp = d.grp ORDER BY t.id LIMIT 10"
-    ),
-    "broadcast_left_join": (
-        "SELECT /*+ BROADCAST(d) */ t.id, d.label, c_string FROM t LEFT JOIN d ON t.grp = d.grp + 5 "
-        "ORDER BY t.id DESC LIMIT 10"
-    ),
     "broadcast_semi_join": (
         "SELECT /*+ BROADCAST(d) */ * FROM t LEFT SEMI JOIN d ON t.grp = d.grp ORDER BY id LIMIT 10"
     ),
-    "broadcast_anti_join": (
-        "SELECT /*+ BROADCAST(d) */ * FROM t LEFT ANTI JOIN d ON t.grp = d.grp + 5 ORDER BY id LIMIT 10"
-    ),
-    "cross_join": "SELECT /*+ BROADCAST(d) */ * FROM t CROSS JOIN d ORDER BY t.id, d.grp LIMIT 15",
     "union_all": (
         "SELECT id, c_string FROM t WHERE grp < 5 UNION ALL SELECT id + 0, c_string FROM t WHERE grp > 100 "
         "ORDER BY id LIMIT 10"
     ),
-    "union_of_scans": (
-        "SELECT * FROM (SELECT id, c_string FROM t WHERE grp < 5 UNION ALL "
-        "SELECT id, c_string FROM t WHERE grp >= 5) ORDER BY id DESC LIMIT 10"
-    ),
-    "explode": "SELECT id, c_string, e FROM t LATERAL VIEW explode(array(1, 2)) AS e ORDER BY id, e LIMIT 10",
     "uncorrelated_topk_below_a_join": (
         "SELECT a.id, b.id AS other FROM (SELECT * FROM t ORDER BY id LIMIT 10) a JOIN t b ON a.id = b.id"
     ),
@@ -84,20 +61,6 @@ def _views(spark: SparkSession, t: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(assert_same_result: Check, shape: str) -> None:
     assert_same_result(SHAPES[shape], ordered="join" not in shape or "broadcast" in shape)
-
-
-def test_dataframe(spark: SparkSession, assert_same_result: Check) -> None:
-    frame = spark.table("t").where("c_int > 0").withColumn("k", F.col("id")).orderBy(F.desc("k")).limit(10)
-    # The same DataFrame twice: each run is planned under its own settings.
-    for _ in range(2):
-        assert_same_result(frame, ordered=True)
-    assert_same_result(lambda: spark.table("t").orderBy("id").limit(3), ordered=True)
-
-
-def test_each_order_with_two_keys(assert_same_result: Check) -> None:
-    for first in ORDERS:
-        query = f"SELECT * FROM t ORDER BY c_smallint {first}, id LIMIT 20"
-        assert_same_result(query, ordered=True)
 
 
 def test_partitions_with_null(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
@@ -162,18 +125,6 @@ def test_column_names_ignore_case(spark: SparkSession, tmp_path: Path, assert_sa
         "cases"
     )
     assert_same_result("SELECT * FROM cases ORDER BY c_int, id LIMIT 10", ordered=True)
-
-
-def test_nested_columns_beside_the_key(
-    spark: SparkSession, tmp_path: Path, assert_same_result: Check
-) -> None:
-    frame = spark.table("t").selectExpr(
-        "id", "struct(c_int, c_string) AS s", "array(c_date) AS a", "map(id, grp) AS m"
-    )
-    frame.write.option("parquet.block.size", 32_768).parquet(str(tmp_path / "data"))
-    spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("nested")
-    result = assert_same_result("SELECT * FROM nested ORDER BY id LIMIT 10", ordered=True)
-    assert any(f["generation"] > 0 for f in result.filters)
 
 
 def test_row_based_reader(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:

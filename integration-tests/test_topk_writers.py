@@ -124,20 +124,3 @@ def test_int96_has_no_statistics_but_rows_are_skipped(
     spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("int96")
     assert_same_result("SELECT * FROM int96 ORDER BY at LIMIT 10", ordered=True)
     assert_same_result("SELECT * FROM int96 ORDER BY at DESC LIMIT 10", ordered=True)
-
-
-@pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED"])
-def test_calendars(spark: SparkSession, tmp_path: Path, assert_same_result: Check, mode: str) -> None:
-    # Dates before 1582 in files of the old calendar: their statistics hold raw values of that calendar.
-    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", mode)
-    try:
-        frame = spark.range(0, 4_000, 1, 4).selectExpr(
-            "id", "date_add(DATE'1500-01-01', CAST((id * 7919) % 60000 AS INT)) AS day"
-        )
-        frame.write.option("parquet.block.size", 4_096).parquet(str(tmp_path / "data"))
-    finally:
-        spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
-    spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("old_days")
-    for order in ("ASC", "DESC"):
-        query = f"SELECT * FROM old_days ORDER BY day {order} LIMIT 10"
-        assert_same_result(query, ordered=True, keys=["day"])

@@ -23,11 +23,11 @@ from support.user_filters import users
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
 
-GROUPS, ROWS = 40, 60  # of each of two files
+GROUPS, ROWS = 24, 60  # of each of two files
 
-# A row takes four milliseconds, in whatever kind of session, two tasks ten seconds: so there is time for an
+# A row takes four milliseconds, in whatever kind of session, two tasks six seconds: so there is time for an
 # update between the planning of a query and the end of its scans, also on a machine that does other work.
 SLOW = (
     "SELECT count(*) AS n, max(length(s)) AS m FROM "
@@ -93,6 +93,7 @@ def _during(
     return row.n, report
 
 
+@pytest.mark.client
 @pytest.mark.usefixtures("slow")
 def test_a_bitmap_takes_effect_in_a_running_scan(spark: SparkSession, f: sdf.UserFilter) -> None:
     pyroaring = pytest.importorskip("pyroaring")
@@ -174,6 +175,7 @@ def test_bad_updates_and_closing_change_no_running_query(spark: SparkSession, f:
     assert n == ALL
 
 
+@pytest.mark.client
 @pytest.mark.usefixtures("slow")
 def test_a_large_update_reaches_running_scans(spark: SparkSession, f: sdf.UserFilter) -> None:
     """More than a message between driver and executors may carry."""
@@ -183,6 +185,7 @@ def test_a_large_update_reaches_running_scans(spark: SparkSession, f: sdf.UserFi
     assert [u["generation"] for u in users(report)] == [1]
 
 
+@pytest.mark.client
 @pytest.mark.usefixtures("slow")
 def test_queries_while_another_thread_updates(spark: SparkSession, f: sdf.UserFilter) -> None:
     """Each answer of `matches` is that of one generation, in force between start and end of the query;

@@ -56,20 +56,26 @@ def text(value: Any, index: int) -> str:
     return f"#{index}" if " at 0x" in shown else shown
 
 
-def choose(cases: Sequence[Case], salt: str = "", axes: Axes = None) -> set[Case]:
+def choose(
+    cases: Sequence[Case], salt: str = "", axes: Axes = None, given: Collection[Case] = ()
+) -> set[Case]:
     """Chooses the fewest tests, or nearly so, that have each value of each parameter and each function.
 
     With `axes`: each value of these parameters in each module that has it, and each module.
 
     Args:
         salt: another one chooses others, for example a mode's name.
+        given: tests that run in any case; what they cover is not wanted again.
 
     Returns:
         The chosen; the same in every run and on every machine, in whatever order `cases` are.
     """
     by_hash = sorted(cases, key=lambda case: _hash(case, salt))
-    modules = sorted({case.module for case in cases})
-    return {c for m in modules for c in _covering([case for case in by_hash if case.module == m], axes)}
+    missing = _all_values(cases, axes) - _all_values(given, axes)
+    modules = sorted({module for module, _, _ in missing})
+    return {
+        c for m in modules for c in _covering([case for case in by_hash if case.module == m], missing, axes)
+    }
 
 
 def parts(sizes: Mapping[str, int], count: int) -> list[set[str]]:
@@ -98,10 +104,10 @@ def not_covered(cases: Iterable[Case], chosen: Collection[Case], axes: Axes = No
     return sorted(_all_values(cases, axes) - _all_values(chosen, axes))
 
 
-def _covering(by_hash: Sequence[Case], axes: Axes) -> list[Case]:
-    """The test with most values that no earlier one had, again and again; of equals the first."""
+def _covering(by_hash: Sequence[Case], wanted: set[Value], axes: Axes) -> list[Case]:
+    """The test with most wanted values that no earlier one had, again and again; of equals the first."""
     chosen: list[Case] = []
-    missing = _all_values(by_hash, axes)
+    missing = _all_values(by_hash, axes) & wanted
     while missing:
         best = max(by_hash, key=lambda case: len(case.values(axes) & missing))
         chosen.append(best)

@@ -33,12 +33,12 @@ def slow(j):
 spark.udf.register("slow", slow, "bigint")
 def rows_of(query):
     return Counter(map(str, (spark.sql(query) if isinstance(query, str) else query()).collect()))
-def compare(query, reducers, completed=2, tasks=1):
+def compare(query, reducers, completed=2, tasks=1, before=lambda: None):
     with sdf.conf(spark).override(enabled=False):
         expected = rows_of(query)
     # On a busy machine all reducers may have read before the files are gone: then once more.
     for _ in range(3):
-        with lost_map(spark, local, reducers, completed, tasks) as lost:
+        with lost_map(spark, local, reducers, completed, tasks, before) as lost:
             try:
                 actual, error = rows_of(query), ""
             except Exception as e:
@@ -53,5 +53,6 @@ def compare(query, reducers, completed=2, tasks=1):
     scans = sdf.scans(spark).collect()
     newest = max((s.query_id for s in scans), default=0)
     print("PRUNED", sum(s.rows_pruned for s in scans if s.query_id == newest))
+    print("TABLES", {s.table_name for s in scans if s.query_id == newest})
     return actual
 """

@@ -52,7 +52,7 @@ final class BatchSelector(
     if (active.isEmpty) batch
     else {
       val n = batch.numRows
-      val selection = selector.select(n, batch.column, active)
+      val selection = selector.select(n, batch.column, RowFilters(active))
       if (selection.count == n) batch else selected(batch, selection)
     }
   }

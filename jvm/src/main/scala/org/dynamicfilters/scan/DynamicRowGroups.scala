@@ -56,8 +56,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val groups = reader.getRowGroups.asScala.zipWithIndex.collect {
       case (b, i) if b.getRowCount > 0 =>
         // Rows are selected by number only if all columns have a page index.
-        val left = if (columnBytes.hasPageIndex(b)) access.rowsLeft(i).map(ParquetRowRanges.rows) else None
-        new RowGroup(b, i, boundsOf(b), left.filter(_.count < b.getRowCount))
+        val indexed = columnBytes.hasPageIndex(b)
+        val left = if (indexed) access.rowsLeft(i).map(ParquetRowRanges.rows) else None
+        new RowGroup(b, i, boundsOf(b), left.filter(_.count < b.getRowCount), indexed)
     }.toArray
     val orders = spec.orders.collect { case (c, topK) if dataIndex(c) >= 0 => (dataIndex(c), topK) }
     val ordered =
@@ -163,7 +164,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   private def readRows(group: RowGroup, rows: RowRanges): PageReadStore = {
-    val store = SelectedRows.read(reader, group.index, group.rowCount, rows, columnBytes.hasPageIndex(group.block))
+    val store = SelectedRows.read(reader, group.index, group.rowCount, rows, group.hasPageIndex)
     columnBytes.count(report, reader, group.index, None, Some(rows))
     store
   }
@@ -209,7 +210,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         return Decision.prune(ByBloom)
     }
     val byFilters =
-      if (!columnBytes.hasPageIndex(group.block)) Nil
+      if (!group.hasPageIndex) Nil
       else
         undecided.flatMap(c => rowsOfPages(group, pruner, dataColumns(c)._1)) ++
           either.flatMap(_.rowsOfPages(rowsOfPages(group, pruner, _)))

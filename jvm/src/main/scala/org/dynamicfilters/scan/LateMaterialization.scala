@@ -73,13 +73,13 @@ final class LateMaterialization(
     task.rowTests.inFirstPass(filter, before, after)
 
   private lazy val overFilters =
-    new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, counts)
+    new FirstPass(access, access.requestedSchema, filterFields, cheap, file, counts)
   private lazy val overPredicates = asking(costly)
   // Used if there is no pass over the filters' columns.
   private lazy val overAllPredicates = asking(cheap ++ costly)
   private def asking(asked: Seq[Expression]): FirstPass = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-    new FirstPass(access, access.requestedSchema, fields, asked, file.start, file.length, counts)
+    new FirstPass(access, access.requestedSchema, fields, asked, file, counts)
   }
   private var opened = List.empty[FirstPass]
   private def open(p: FirstPass): FirstPass = { if (!opened.contains(p)) opened ::= p; p }
@@ -194,36 +194,22 @@ final class LateMaterialization(
     val byField = dataColumns.indices.filter(fileColumns(_).isStored).map { i =>
       RowFilter(dataColumns(i)._1, dataColumns(i)._2.ordinal, filters(i))
     }
+    val rowFilters = RowFilters(byField, either)
     val best = if (splittable) topK.map(FirstRows(_)) else None
-    val indexed = bytes.hasPageIndex(group.block)
 
     def pass(
         p: FirstPass,
         rows: Option[RowRanges],
         best: Option[FirstRows],
         observe: FirstPass.BatchObserver,
-        giveUpAbove: Double,
-        giveUpAboveAll: Double
+        stop: FirstPass.Stop
     ): Option[RowRanges] = {
       // Counts with the page indexes of the main reader, which the narrow reader shares.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
-      val offer = best.map(b => b.offer _).orNull
-      open(p).run(
-        group.index,
-        group.rowCount,
-        rows,
-        indexed,
-        byField,
-        either,
-        filterFields.headOption.getOrElse(-1),
-        offer,
-        observe,
-        giveUpAbove,
-        giveUpAboveAll
-      )
+      open(p).run(group, rows, rowFilters, best, observe, stop)
     }
     val second = costly.nonEmpty
-    val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
+    val bound = !rowFilters.passAll
     val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
     // Whether the pass over predicates is the first pass.
     val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)
@@ -235,8 +221,7 @@ final class LateMaterialization(
         rows,
         best,
         observe = null,
-        1,
-        giveUpAboveAll = if (best.isEmpty) ReadAllShare else 1
+        FirstPass.Stop(aboveAll = if (best.isEmpty) ReadAllShare else 1)
       )
         .getOrElse {
           report.addReason(Reasons.AskedOnce)
@@ -255,7 +240,8 @@ final class LateMaterialization(
           if (watch != null) watch(column, n, numbers)
           windows.get.add(column(filterFields.head), n, numbers)
         }
-      val found = pass(overFilters, rows, if (second) None else best, observe, giveUpAbove, giveUpAboveAll = 1) match {
+      val stop = FirstPass.Stop(aboveFilters = giveUpAbove)
+      val found = pass(overFilters, rows, if (second) None else best, observe, stop) match {
         case Some(f) => f
         case None => return None
       }
@@ -270,7 +256,8 @@ final class LateMaterialization(
       // Reads the best windows first, until no other window can have a better row.
       val heap = best.get
       val gathered = windows.get
-      val batches = new gathered.WindowBatches(rows.getOrElse(RowRanges.all(group.rowCount)), readsWhole = !indexed)
+      val batches =
+        new gathered.WindowBatches(rows.getOrElse(RowRanges.all(group.rowCount)), readsWhole = !group.hasPageIndex)
       var found = RowRanges.all(0)
       var complete = true
       var batch = batches.next(0)
@@ -286,7 +273,7 @@ final class LateMaterialization(
 
   /** Bytes to read for these rows, as a share of the bytes to read for `pages`. */
   private def byteShare(group: RowGroup, pages: Option[RowRanges], rows: RowRanges): Double =
-    if (!bytes.hasPageIndex(group.block)) rows.windowShare(KeyWindows.Rows, group.rowCount)
+    if (!group.hasPageIndex) rows.windowShare(KeyWindows.Rows, group.rowCount)
     else {
       def read(rows: Option[RowRanges]) = bytes.read(access.fileReader, group.index, None, rows)
       read(Some(rows)).toDouble / math.max(read(pages), 1L)

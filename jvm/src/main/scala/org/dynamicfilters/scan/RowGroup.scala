@@ -13,12 +13,15 @@ import org.dynamicfilters.state.StepTracker
   *   by filtered column of the files
   * @param left
   *   rows that the query's static predicates leave by the page index, None for all; stock Spark would read only these
+  * @param hasPageIndex
+  *   see [[ColumnBytes.hasPageIndex]]
   */
 final class RowGroup(
     val block: BlockMetaData,
     val index: Int,
     val bounds: Array[ColumnBounds],
-    val left: Option[RowRanges]
+    val left: Option[RowRanges],
+    val hasPageIndex: Boolean
 ) {
   val rowCount: Long = block.getRowCount
   val leftCount: Long = left.fold(rowCount)(_.count)

@@ -27,23 +27,16 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
   *
   * @param countsRows
   *   whether rows are counted here, because the scan's reader does not use filters
+  * @param make
+  *   makes the object for a task
   */
-final class ScanTaskRDD[T: ClassTag](
-    prev: RDD[T],
-    spec: ScanSpec,
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots],
-    countsRows: Boolean,
-    reports: ScanAccumulator,
-    finish: ScanReport => Unit
-) extends AnnouncingRDD[T](prev) {
+final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: Boolean, make: TaskContext => TaskScan)
+    extends AnnouncingRDD[T](prev) {
 
   import ScanTaskRDD.hasRows
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
-    def made = new TaskScan(spec, runs, ready, snapshots, context, { r => finish(r); reports.add(r) })
-    val task = TaskScan.begin(spec.scanId, context)(made)
+    val task = TaskScan.begin(spec.scanId, context)(make(context))
     task.reads(split.index)
     val all = firstParent[T].iterator(split, context)
     val rows =

@@ -2,7 +2,7 @@ package org.dynamicfilters.state
 
 import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
 
-import org.dynamicfilters.filter.{KeyLimits, KeyPartial, ValueFilter}
+import org.dynamicfilters.filter.{KeyLimits, ValueFilter}
 import org.dynamicfilters.reasons.Reason
 
 /** The state of one join filter on the driver, from planning to the end of the query: which build side its keys come from.
@@ -14,7 +14,7 @@ import org.dynamicfilters.reasons.Reason
 final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends KeyOffers {
   import JoinPhase._
 
-  private val own = new KeyReports(filterId, KeyPartial.build(_, limits, nullsMatch))
+  private val own = new KeyReports(filterId, nullsMatch, limits)
   private val latch = new FilterLatch
   val record = new JoinRecord
 

@@ -7,18 +7,15 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
-import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyPartial}
+import org.dynamicfilters.filter.{FilterCodec, KeyLimits, KeyPartial}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** The keys that the partitions of one build side report, and the filter that is built from them. Keeps the phase.
   *
   * All or nothing (contract 2): there is no filter before every partition has reported. A second report of a partition, after a
   * retry, replaces the first.
-  *
-  * @param union
-  *   makes the filter of the keys of all partitions
   */
-private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => BuiltFilter) extends Logging {
+private[state] final class KeyReports(filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends Logging {
   import JoinPhase._
 
   private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
@@ -98,7 +95,7 @@ private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => 
       undecodable.headOption match {
         case Some(reason) => Disabled(reason)
         case None =>
-          val b = union(parts)
+          val b = KeyPartial.build(parts, limits, nullsMatch)
           Ready(b.filter, FilterCodec.sizeOf(b.filter).toInt, b.reduced, b.distinct)
       }
     } catch {
