@@ -31,7 +31,7 @@ PYTEST := .venv/bin/python -m pytest
 .DELETE_ON_ERROR:
 .PHONY: help demo bench bench-topk bench-topk-useless bench-joins bench-user bench-cached bench-cost bench-planning bench-tables \
   bench-tables-delta bench-tables-iceberg bench-tpch bench-tpcds bench-peers bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
-  build-parts test-parts check-parts stubs lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
+  build-parts test-parts check-parts stubs texts lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
   test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local \
   check-classic check-local-cluster test-large test-tight-heap \
   test-browser linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro test-spark
@@ -64,6 +64,7 @@ help:
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
+	@echo "make texts   write the tables of reasons and settings anew, after a change of them"
 	@echo "make venv    set up .venv only"
 	@echo "make format  format Python and Scala sources"
 	@echo "make clean   remove everything that make has built, the virtual environments included"
@@ -170,6 +171,10 @@ stubs:
 	build/stubs-venv/bin/python -m pip install --quiet --disable-pip-version-check "$(STUBS_PROTOC)" "setuptools<81"
 	build/stubs-venv/bin/python -m grpc_tools.protoc -Iproto --python_out=$(STUBS) --pyi_out=$(STUBS) \
 	  proto/dynamic_filter_commands.proto
+
+# What pages and the Python package repeat of the code's data: reasons, settings. A test compares.
+texts:
+	WRITE_TEXTS=1 tools/sbt "jvm/testOnly *GeneratedTextSuite"
 
 # With POM and sources, into the Maven repository of this user, or the one that MAVEN_REPOSITORY names.
 publish-local:

@@ -31,6 +31,8 @@ FILTER_COLUMNS = {
     "size_bytes": "bigint",
     "wait_ms": "bigint",
     "ready_ms": "bigint",
+    "reason_code": "string",
+    "advice": "string",
 }
 SCAN_COLUMNS = {
     "query_id": "bigint",
@@ -48,7 +50,7 @@ SCAN_COLUMNS = {
     "bytes_read": "bigint",
 }
 FILTER_ID = re.compile(r"DynamicFilter#(\d+)")
-PLACEHOLDER = re.compile(r"DynamicFilter#(\d+) \[(\w+): true\]")
+PLACEHOLDER = re.compile(r"DynamicFilter#(\d+) \[(\w+): not known yet\]")
 IN_FORCE = re.compile(r"DynamicFilter#(\d+) \[(\w+): (.+?)\]")
 
 
@@ -194,7 +196,9 @@ def test_rejected_filters_are_reported(spark: SparkSession, t: str) -> None:
     (row,) = analysis.filters
     assert row["state"] == "disabled"
     assert row["generation"] == 0
+    assert row["reason_code"] == "path.computed"
     assert row["reason"] in str(analysis)
+    assert row["advice"] in str(analysis)
 
 
 def test_reasons_hide_the_values_of_expressions(spark: SparkSession, t: str) -> None:
@@ -243,7 +247,7 @@ def test_nothing_is_left_running(
 
 
 @pytest.mark.core
-def test_one_query_as_one_row(spark: SparkSession, t: str) -> None:
+def test_each_query_under_a_tag_as_one_row(spark: SparkSession, t: str) -> None:
     spark.addTag("one-row")
     try:
         spark.sql(f"SELECT * FROM {t} ORDER BY c_int, id LIMIT 3").collect()
@@ -251,7 +255,10 @@ def test_one_query_as_one_row(spark: SparkSession, t: str) -> None:
     finally:
         spark.removeTag("one-row")
     spark.sql(f"SELECT * FROM {t} ORDER BY c_date, id LIMIT 5").collect()
-    (report,) = spark.sql("SELECT * FROM dynamic_filter_report('one-row')").collect()
+    both = spark.sql("SELECT * FROM dynamic_filter_report('one-row')").collect()
+    other, report = sorted(both, key=lambda r: r["query_id"])
+    assert [f["columns"] for f in other["filters"]] == [["c_int"]]
+    assert all(r["part_of"] is None and r["processor_ms"] > 0 for r in both)
     query = report["query_id"]
     assert report["state"] == "finished"
     assert any("one-row" in tag for tag in report["tags"])
@@ -260,8 +267,8 @@ def test_one_query_as_one_row(spark: SparkSession, t: str) -> None:
     assert [f["columns"] for f in report["filters"]] == [["id"]]
     assert report["scans"][0]["row_groups_pruned"] > 0
     # Spark adds tags of its own, with numbers and identifiers in them.
-    for other in ("row", "", "spark-session", "none-has-this"):
-        assert spark.sql(f"SELECT * FROM dynamic_filter_report('{other}')").collect() == []
+    for unknown in ("row", "", "spark-session", "none-has-this"):
+        assert spark.sql(f"SELECT * FROM dynamic_filter_report('{unknown}')").collect() == []
 
 
 @pytest.mark.parametrize("arguments", ["", "1", "NULL", "'a', 'b'"])
@@ -280,7 +287,7 @@ def test_analyze_refuses_a_command_that_has_run(spark: SparkSession, t: str, com
     if command.startswith("INSERT"):
         spark.sql("CREATE TABLE top (id BIGINT) USING parquet")
     frame = spark.sql(f"{command} SELECT CAST(seq AS BIGINT) AS id FROM {t} ORDER BY seq DESC LIMIT 10")
-    with pytest.raises(sdf.InvalidArgument, match=r"ran this command already.*sdf\.filters"):
+    with pytest.raises(sdf.InvalidArgument, match=r"ran this command already.*sdf\.watch"):
         sdf.analyze(frame)
     assert spark.table("top").count() == 10
     newest = sdf.filters(spark).orderBy("query_id", ascending=False).first()

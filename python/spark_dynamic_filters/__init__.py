@@ -16,6 +16,7 @@ alone.
 from __future__ import annotations
 
 from ._analyze import Analysis, analyze
+from ._compare import Comparison, compare
 from ._conf import Conf, conf
 from ._configure import configure
 from ._errors import (
@@ -37,9 +38,11 @@ from ._report import filters, scans
 from ._status import Status, status
 from ._user_filters import FilterSnapshot, UserFilter, create_filter
 from ._version import __version__
+from ._watch import Watch, watch
 
 __all__ = [
     "Analysis",
+    "Comparison",
     "Conf",
     "DuplicateFilter",
     "DynamicFiltersError",
@@ -56,11 +59,13 @@ __all__ = [
     "UnsupportedSpark",
     "UserFilter",
     "VersionMismatch",
+    "Watch",
     "__version__",
     "analyze",
     "between",
     "bitmap",
     "bloom",
+    "compare",
     "conf",
     "configure",
     "create_filter",
@@ -71,4 +76,5 @@ __all__ = [
     "nothing",
     "scans",
     "status",
+    "watch",
 ]

@@ -1,11 +1,11 @@
-"""`python -m spark_dynamic_filters jar | confs | demo`."""
+"""`python -m spark_dynamic_filters jar | confs | demo | advise`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from . import _demo
+from . import _advise_report, _demo
 from ._errors import shown
 from ._jar import faults_jar_path, jar_path
 from ._settings import SETTINGS
@@ -27,7 +27,13 @@ def main(argv: list[str] | None = None) -> int:
     demo = commands.add_parser("demo", help="run a TopK and a join with and without filters")
     demo.add_argument("--rows", type=_rows, default=_demo.ROWS, help="rows of its table (%(default)s)")
     demo.add_argument("--data", help="folder in which its data is kept (default: a temporary one)")
+    advise = commands.add_parser("advise", help="say which queries of Spark event logs would gain")
+    advise.add_argument("paths", nargs="+", metavar="PATH", help="an event log, or a folder of them")
+    advise.add_argument("--json", metavar="F", help="write everything that was found to a JSON file")
+    advise.add_argument("--html", metavar="F", help="write the report to an HTML file")
     options = parser.parse_args(argv)
+    if options.command == "advise":
+        return _advise_report.main(options.paths, options.json, options.html)
     if options.command == "demo":
         return _demo.main(options.rows, options.data)
     if options.command == "jar":

@@ -55,6 +55,13 @@ def _filters(filters: Sequence[Any]) -> str:
     return text
 
 
+def advice(filters: Sequence[Any]) -> list[str]:
+    """Each reason that the user can do something about, and below it what."""
+    advised = {f["reason"]: f["advice"] for f in filters if f["advice"]}
+    told = [(reason, what) for reason, what in advised.items() if not what.startswith("nothing")]
+    return [line for reason, what in told for line in (reason, f"    {what}")]
+
+
 def times(filters: Sequence[Any]) -> list[str]:
     """Of each filter that took time: how long its build side took, and how long scans waited for it."""
     lines = []

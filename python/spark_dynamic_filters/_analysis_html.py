@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._report import QueryReport
 
 _COLORS = ("#0b6e99", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#a16207")
-_STYLE = """
+STYLE = """
 .sdf { font-family: system-ui, sans-serif; font-size: 13px; color: #1f2937; background: #fff;
   padding: 8px; }
 .sdf table { border-collapse: collapse; margin: 8px 0; }
@@ -31,7 +31,7 @@ _MOST_CHARACTERS = 90
 def render(report: QueryReport, seconds: float) -> str:
     """A fragment: summary, bars, drawing of the plan, filters, time line."""
     parts = [
-        f"<style>{_STYLE}</style>",
+        f"<style>{STYLE}</style>",
         f"<p><b>query {report.query_id}: {seconds:.3f} s; "
         f"{escape(words.summary(report.filters, report.scans))}</b></p>",
         *(_bars(scan) for scan in report.scans),
@@ -40,6 +40,7 @@ def render(report: QueryReport, seconds: float) -> str:
     if report.filters:
         parts.append(table(words.FILTER_COLUMNS, words.filter_rows(report.filters)))
     lines = _timeline.text(report.filters, report.times, report.duration_ms) + words.times(report.filters)
+    lines += words.advice(report.filters)
     if lines:
         parts.append(f"<pre>{escape(chr(10).join(lines))}</pre>")
     parts.append(f"<details><summary>plan</summary><pre>{escape(report.plan)}</pre></details>")
@@ -47,11 +48,15 @@ def render(report: QueryReport, seconds: float) -> str:
 
 
 def page(report: QueryReport, seconds: float) -> str:
+    """A whole document of one query."""
+    return document(f"query {report.query_id}", render(report, seconds))
+
+
+def document(title: str, body: str) -> str:
     """A whole document."""
-    title = f"query {report.query_id}"
     return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
-        f"<body>{render(report, seconds)}</body></html>\n"
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title></head>'
+        f"<body>{body}</body></html>\n"
     )
 
 

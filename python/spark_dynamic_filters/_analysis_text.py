@@ -23,6 +23,8 @@ def render(report: QueryReport, seconds: float) -> str:
     parts.append("\n".join([final(report.plan), *_ways(report)]))
     if report.filters:
         parts.append(table(words.FILTER_COLUMNS, words.filter_rows(report.filters)))
+    if advised := words.advice(report.filters):
+        parts.append("\n".join(advised))
     if line := _timeline.text(report.filters, report.times, report.duration_ms):
         parts.append("\n".join(line))
     if told := words.times(report.filters):

@@ -81,17 +81,7 @@ def analyze(df: DataFrame) -> Analysis:
         VersionMismatch: plugin and this package do not go together; the message says which to change.
         DynamicFiltersError: the plugin kept no report of the run.
     """
-    spark = session_of("analyze", df)
-    if df.isStreaming:
-        raise InvalidArgument(
-            "analyze: expected a batch DataFrame, got a streaming one, which has no filters"
-        )
-    status(spark)
-    if is_command_result(df):
-        raise InvalidArgument(
-            "analyze: spark.sql ran this command already, and it is not run twice; its filters are the "
-            "newest rows of sdf.filters(spark), its scans those of sdf.scans(spark)"
-        )
+    spark = require_query("analyze", df)
     with tagged(spark) as tag:
         start = time.perf_counter()
         run_query(df)
@@ -103,6 +93,29 @@ def analyze(df: DataFrame) -> Analysis:
             "pushed it out: raise spark.dynamicFilters.report.retainedQueries"
         )
     return Analysis(report, seconds)
+
+
+def require_query(what: str, df: DataFrame) -> SparkSession:
+    """The session of a batch DataFrame that can be run, with an active plugin.
+
+    Args:
+        what: the function that was called, for the message.
+
+    Raises:
+        InvalidArgument, PluginNotLoaded, VersionMismatch: as for `analyze`.
+    """
+    spark = session_of(what, df)
+    if df.isStreaming:
+        raise InvalidArgument(
+            f"{what}: expected a batch DataFrame, got a streaming one, which has no filters"
+        )
+    status(spark)
+    if is_command_result(df):
+        raise InvalidArgument(
+            f"{what}: spark.sql ran this command already, and it is not run twice; run it inside of "
+            "`with sdf.watch(spark) as w:` and print(w)"
+        )
+    return spark
 
 
 @contextmanager

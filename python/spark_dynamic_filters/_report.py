@@ -59,6 +59,8 @@ class QueryReport:
         scans: the query's rows of `dynamic_filter_scans()`.
         duration_ms: from the query's start to its end, None if that is not known.
         times: when each filter came and was used, see `dynamic_filter_report` in docs/table-functions.md.
+        processor_ms: processor time of its tasks.
+        description: as Spark's UI shows it.
     """
 
     query_id: int
@@ -67,6 +69,8 @@ class QueryReport:
     scans: list[Row]
     duration_ms: int | None = None
     times: Sequence[Row] = ()
+    processor_ms: int = 0
+    description: str = ""
 
     def fired(self) -> bool:
         """Whether a filter was built and rows were skipped because of it."""
@@ -80,21 +84,32 @@ class QueryReport:
 
 
 def by_tag(spark: SparkSession, tag: str) -> QueryReport | None:
-    """The report of the newest query that ran under `tag` (see `SparkSession.addTag`).
+    """The report of the newest query that ran under `tag` (see `SparkSession.addTag`), parts of others aside.
 
     Returns:
         None if no query with this tag is known: it ran without a SQL execution, or the report has forgotten
         it.
     """
+    found = [report for report, part_of in all_by_tag(spark, tag) if part_of is None]
+    return found[-1] if found else None
+
+
+def all_by_tag(spark: SparkSession, tag: str) -> list[tuple[QueryReport, int | None]]:
+    """The reports of all queries that ran under `tag`, oldest first, each with the one that it is part of."""
     rows = sql(spark, f"SELECT * FROM dynamic_filter_report('{tag}')").collect()
-    if not rows:
-        return None
-    (query,) = rows
-    return QueryReport(
-        query["query_id"],
-        query["plan"],
-        sorted(query["filters"], key=lambda f: int(f["filter_id"] or 0)),
-        sorted(query["scans"], key=lambda s: s["scan_id"]),
-        query["duration_ms"],
-        sorted(query["times"], key=lambda f: int(f["filter_id"])),
-    )
+    return [
+        (
+            QueryReport(
+                query["query_id"],
+                query["plan"],
+                sorted(query["filters"], key=lambda f: int(f["filter_id"] or 0)),
+                sorted(query["scans"], key=lambda s: s["scan_id"]),
+                query["duration_ms"],
+                sorted(query["times"], key=lambda f: int(f["filter_id"])),
+                query["processor_ms"],
+                query["description"],
+            ),
+            query["part_of"],
+        )
+        for query in sorted(rows, key=lambda query: query["query_id"])
+    ]

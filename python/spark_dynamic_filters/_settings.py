@@ -1,22 +1,18 @@
-"""The settings: one table, which the conf object and the command line read.
+"""The settings, for the conf object and the command line.
 
-Settings.scala is their source: tests compare this table with what a session says of its settings, and
-docs/configuration.md with this table. The plugin checks values; here they are only translated.
+Their table is made from Settings.scala. The plugin checks values; here they are only translated.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from ._errors import InvalidArgument, UnknownSetting, shown
+from ._settings_table import TABLE
 
 PREFIX = "spark.dynamicFilters."
-
-_SWITCH = "true or false"
-_NUMBER = "a whole number from {} to 2147483647"
 
 
 @dataclass(frozen=True)
@@ -53,86 +49,7 @@ def encode(value: Any) -> str:
     return text.lower() if text in ("True", "False") else text
 
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting("enabled", bool, "true", _SWITCH, "Master switch; false gives exactly Spark's own plan."),
-    Setting("topk.enabled", bool, "true", _SWITCH, "Whether ORDER BY ... LIMIT filters its scans."),
-    Setting("join.enabled", bool, "true", _SWITCH, "Whether joins filter the scans of their probe side."),
-    Setting("aggregate.enabled", bool, "true", _SWITCH, "Whether min/max aggregates filter their scans."),
-    Setting(
-        "exchange.enabled",
-        bool,
-        "true",
-        _SWITCH,
-        "Whether executors share what they learn while a query runs; "
-        "false: only what tasks of one process know.",
-    ),
-    Setting(
-        "lateMaterialization.enabled",
-        bool,
-        "true",
-        _SWITCH,
-        "Read filter columns first, the other columns only for surviving rows.",
-    ),
-    Setting(
-        "join.waitTimeout",
-        str,
-        "10s",
-        "a time such as '10s' or '500ms'; '0s' is none",
-        "Longest time a probe stage may be held back for its filter, "
-        "without holding a task slot; 0s = never.",
-    ),
-    Setting(
-        "join.maxBuildRows",
-        int,
-        "2000000",
-        _NUMBER.format(1),
-        "A build side with more distinct keys than this gives their range only.",
-    ),
-    Setting(
-        "in.maxValues",
-        int,
-        "10000",
-        _NUMBER.format(0),
-        "Above it a value set becomes a bitmap (integers, dates) or a bloom filter.",
-    ),
-    Setting(
-        "bloom.fpp",
-        float,
-        "0.01",
-        "a number between 0 and 1, both exclusive",
-        "False positive rate aimed at.",
-    ),
-    Setting(
-        "maxFilterBytes",
-        str,
-        "8m",
-        "a size such as '8m' or '512k', or a number of bytes; at least 1 byte",
-        "A larger encoded filter is reduced to a smaller form, at last to its range.",
-    ),
-    Setting(
-        "topk.maxLimit",
-        int,
-        "100000",
-        _NUMBER.format(0),
-        "Larger LIMITs (offset included) produce no filter.",
-    ),
-    Setting(
-        "selectivity.giveUp",
-        float,
-        "0.6",
-        "a number from 0 to 1",
-        "A filter that lets more than this share of rows pass stops being evaluated by rows; 1 = never.",
-    ),
-    Setting("report.retainedQueries", int, "100", _NUMBER.format(1), "How many queries the report keeps."),
-    Setting("report.showValues", bool, "true", _SWITCH, "false: no data values in reports, plans and logs."),
-    Setting(
-        "stats.path",
-        str,
-        "",
-        "an absolute path or URI of a directory, or nothing",
-        "Directory where what was learned of files is kept between applications; empty = nowhere.",
-    ),
-)
+SETTINGS: tuple[Setting, ...] = tuple(Setting(*row) for row in TABLE)
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _LOOKS_LIKE_OURS = re.compile(r"spark\.dynamic[._-]?filters?(?:\.|$)", re.IGNORECASE)
@@ -166,10 +83,32 @@ def unknown(name: str) -> UnknownSetting:
 
 
 def similar(name: str) -> str | None:
-    """The setting that was probably meant by a name or key."""
-    known = {_letters(name): name for name in _BY_NAME}
-    found = difflib.get_close_matches(_letters(_LOOKS_LIKE_OURS.sub("", name)), known, n=1, cutoff=0.7)
-    return known[found[0]] if found else None
+    """The setting that was probably meant by a name or key, by the rule of Settings.scala."""
+    name = _LOOKS_LIKE_OURS.sub("", name)
+    wanted = _letters(name)
+    typos = {known: _distance(_letters(known), wanted) for known in _BY_NAME}
+    nearest = min(typos, key=typos.__getitem__)
+    if typos[nearest] <= min(3, len(wanted) // 3):
+        return nearest
+    last = _letters(name.split(".")[-1])
+    for alike in (
+        [known for known in _BY_NAME if wanted and _letters(known).startswith(wanted)],
+        [known for known in _BY_NAME if _letters(known.split(".")[-1]) == last],
+    ):
+        if len(alike) == 1:
+            return alike[0]
+    return None
+
+
+def _distance(a: str, b: str) -> int:
+    """The Levenshtein distance: letters to change, add or leave out."""
+    above = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        row = [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(above[j - 1] + (x != y), above[j] + 1, row[-1] + 1))
+        above = row
+    return above[-1]
 
 
 def _letters(name: str) -> str:

@@ -15,6 +15,7 @@ FILTER: dict[str, Any] = {
     "generation": 2,
     "expression": "k <= 5",
     "reason": None,
+    "advice": None,
     "wait_ms": 0,
     "ready_ms": None,
 }

@@ -22,7 +22,7 @@ AdaptiveSparkPlan isFinalPlan=true
       +- TopKFilter DynamicFilter#12 [id: not known yet], limit=3
          +- *(2) BroadcastHashJoin [id#6L], [k#9L], Inner
             :- *(2) ColumnarToRow
-            :  +- DynamicFilterScan DynamicFilter#12 [id: not known yet], DynamicFilter#3 [id: id IN (4 values)]
+            :  +- DynamicFilterScan DynamicFilter#12 [id: id < 3], DynamicFilter#3 [id: id IN (4 values)]
             :     +- FileScan parquet [id#6L] Batched: true, DataFilters: []
             +- BroadcastQueryStage 0
                +- BuildKeys DynamicFilter#3 [k: id IN (4 values)]
@@ -94,6 +94,12 @@ def test_summary_of_bytes_and_of_several_scans() -> None:
     assert _analysis([FILTER], scans).summary() == expected
     nothing = SCAN | {"files_total": 0, "files_pruned": 0, "rows_total": 0, "rows_pruned": 0}
     assert _analysis([FILTER], [nothing]).summary() == "1 filter in force"
+
+
+def test_advice() -> None:
+    reasons = (("a", "do b"), ("a", "do b"), ("c", "nothing: d"))
+    text = str(_analysis([REJECTED | {"reason": r, "advice": a} for r, a in reasons], []))
+    assert text.endswith("\n\na\n    do b")
 
 
 def test_times() -> None:

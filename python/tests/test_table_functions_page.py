@@ -27,6 +27,7 @@ def _functions() -> dict[str, list[tuple[str, str]]]:
     }
     structs = [(name, "ARRAY<STRUCT>") for name in ("filters", "scans")]
     report = [*named["QueryColumns"], *structs, ("duration_ms", "BIGINT"), ("times", "ARRAY<STRUCT>")]
+    report += [("part_of", "BIGINT"), ("processor_ms", "BIGINT")]
     functions = {"dynamic_filter_report(tag)": report}
     for name, schema in re.findall(
         r'function\(\s*"(\w+)",\s*(\w+Columns|StructType.*?\n? *\)),', source, re.S

@@ -76,8 +76,8 @@ CASES: dict[str, Case] = {
     "analyze of a command": (
         lambda s, f, t: sdf.analyze(s.sql("SHOW TABLES")),
         sdf.InvalidArgument,
-        "analyze: spark.sql ran this command already, and it is not run twice; its filters are the newest "
-        "rows of sdf.filters(spark), its scans those of sdf.scans(spark)",
+        "analyze: spark.sql ran this command already, and it is not run twice; run it inside of "
+        "`with sdf.watch(spark) as w:` and print(w)",
     ),
     "configure of nothing": (
         lambda s, f, t: sdf.configure(SESSION),

@@ -10,6 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class RoomsSuite extends AnyFunSuite {
   private val order = Seq(
     "proto",
+    "reasons",
     "bridge", // org.apache.spark.sql.execution.dynamicfilters
     "settings",
     "api",

@@ -16,11 +16,8 @@ final case class ExchangePace(everyMillis: Long = 20, bytesPerSecond: Long = 4L 
   def pause(bytes: Long): Long = math.max(everyMillis, bytes * 1000 / bytesPerSecond)
 
   /** Milliseconds to pause after a push to so many receivers, so that the driver's work per second has a limit. */
-  def pauseAfterPush(receivers: Int): Long = everyMillis * math.max(1, receivers / ExchangePace.ReceiversAtFullPace)
-}
+  def pauseAfterPush(receivers: Int): Long = everyMillis * math.max(1, receivers / ReceiversAtFullPace)
 
-object ExchangePace {
-
-  /** `make bench-coordinator`: telling 1,000 executors every 20 ms took 8 to 12 % of a core. */
-  private val ReceiversAtFullPace = 200
+  // `make bench-coordinator`: telling 1,000 executors every 20 ms took 8 to 12 % of a core.
+  private final val ReceiversAtFullPace = 200
 }

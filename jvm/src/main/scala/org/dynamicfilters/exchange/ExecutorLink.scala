@@ -86,11 +86,12 @@ final class ExecutorLink(
       counters.add(sentBytes, message.length.toLong)
     } catch { case _: Exception => counters.add(sendFailed) }
 
+  private final val SweepMillis = 10000L
   private val isSweepScheduled = new AtomicBoolean
 
   /** Sweeps idle executions, because the message that an execution ended may be lost. */
   private def sweepLater(): Unit = if (isSweepScheduled.compareAndSet(false, true)) {
-    val will = schedule.later(ExecutorLink.SweepMillis) {
+    val will = schedule.later(SweepMillis) {
       isSweepScheduled.set(false)
       executions.sweep()
       if (executions.live > 0) sweepLater()
@@ -153,8 +154,4 @@ final class ExecutorLink(
       filter
     }
   }
-}
-
-private object ExecutorLink {
-  val SweepMillis: Long = 10 * 1000
 }

@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state._
 
 /** A filter of one execution that the driver sends to executors while their scans run. Guarded by the coordinator's lock.
@@ -120,14 +121,11 @@ private[exchange] final class LiveJoin(executionId: Long, state: JoinState, sche
   override protected def message(): Option[Outgoing] = state.phase match {
     case JoinPhase.Ready(filter, bytes, _, _) =>
       if (state.scansEnded) {
-        withhold(withheldLate, "it was complete after every scan that it is for had ended")
+        withhold(withheldLate, Reasons.TooLate)
         None
       } else if (fits(bytes)) state.named.map(encoded)
       else {
-        withhold(
-          withheldBytes,
-          s"$bytes bytes to ${subscribers.size} executors are more than ${outbox.pace.fanOutBytes}; they get its range"
-        )
+        withhold(withheldBytes, Reasons.TooManyBytes(bytes, subscribers.size, outbox.pace.fanOutBytes))
         Some(encoded(NamedFilter(FilterName(state.filterId, 0), rangeOf(filter))))
       }
     case _ => None
@@ -136,9 +134,9 @@ private[exchange] final class LiveJoin(executionId: Long, state: JoinState, sche
   private def encoded(f: NamedFilter): Outgoing =
     outbox.liveFilter(executionId, f.name, FilterCodec.encode(f.filter))
 
-  private def withhold(why: ExchangeCounter.Value, reason: String): Unit = {
+  private def withhold(why: ExchangeCounter.Value, reason: Reason): Unit = {
     outbox.counters.add(why)
-    state.record.withhold(s"not sent to running scans: $reason")
+    state.record.withhold(reason)
   }
 
   private def rangeOf(filter: ValueFilter): ValueFilter = filter match {

@@ -41,6 +41,9 @@ trait Peers {
   */
 final class Outbox(peers: Peers, val pace: ExchangePace, val counters: ExchangeCounters, val clock: () => Long) {
 
+  // Larger filters go as a Spark broadcast, which executors also fetch from each other.
+  private final val InlineBytes = 1 << 20
+
   def send(peer: String, m: Outgoing): Unit =
     if (peers.send(peer, m)) {
       counters.add(sent)
@@ -60,16 +63,10 @@ final class Outbox(peers: Peers, val pace: ExchangePace, val counters: ExchangeC
   ): Outgoing = {
     def message(inline: Option[Array[Byte]]) =
       MessageCodec.encode(Message.FilterContents(executionId, name, inline))
-    if (encoded.length <= Outbox.InlineBytes) Outgoing(message(Some(encoded)))
+    if (encoded.length <= InlineBytes) Outgoing(message(Some(encoded)))
     else {
       counters.add(broadcasts)
       Outgoing(message(None), Some(broadcast(encoded)))
     }
   }
-}
-
-private object Outbox {
-
-  /** Larger filters go as a Spark broadcast, which executors also fetch from each other. */
-  val InlineBytes: Int = 1 << 20
 }

@@ -1,5 +1,7 @@
 package org.dynamicfilters.filter
 
+import org.dynamicfilters.reasons.{Reason, Reasons}
+
 /** Implements [[KeyPartial.build]]: the union of all partitions' keys, in the form that suits their number and type. */
 private[filter] object FilterBuilder {
   import KeyPartial._
@@ -25,11 +27,7 @@ private[filter] object FilterBuilder {
     val outgrown = parts.map(_.keys).collect { case Outgrown(limit) => limit }
     val built =
       if (outgrown.nonEmpty)
-        BuiltFilter(
-          range.simplest,
-          outgrown.max,
-          Some(s"a partition of the build side has more than ${outgrown.max} keys")
-        )
+        BuiltFilter(range.simplest, outgrown.max, Some(Reasons.ManyKeysInPartition(outgrown.max)))
       else
         range.domain match {
           case d: LongDomain => longs(d, union(d, parts.map(_.keys)), limits, range)
@@ -37,7 +35,7 @@ private[filter] object FilterBuilder {
         }
     // The ends of a range of strings may be long.
     if (FilterCodec.sizeOf(built.filter) <= limits.maxFilterBytes) built
-    else BuiltFilter(All, built.values, Some(s"even the range is larger than ${limits.maxFilterBytes} bytes"))
+    else BuiltFilter(All, built.values, Some(Reasons.LargeRange(limits.maxFilterBytes)))
   }
 
   private def longs(d: LongDomain, keys: LongSet, limits: KeyLimits, range: Range): BuiltFilter = {
@@ -48,23 +46,17 @@ private[filter] object FilterBuilder {
     else if (n > limits.maxRows) tooMany(n, limits, range)
     else if (n <= limits.inMaxValues && fits(values, limits)) BuiltFilter(values, n, None)
     else {
-      val tooLarge = Option.when(n <= limits.inMaxValues)(s"the values take more than ${limits.maxFilterBytes} bytes")
+      val tooLarge = Option.when(n <= limits.inMaxValues)(Reasons.LargeValues(limits.maxFilterBytes))
       if (!LongBitmap.suits(d)) bloom(d, keys, limits, range, tooLarge)
       else if (!LongBitmap.pays(keys))
-        bloom(
-          d,
-          keys,
-          limits,
-          range,
-          Some(s"too few keys for a bitmap: on average fewer than ${LongBitmap.fewest} in each range of 2^32 numbers")
-        )
+        bloom(d, keys, limits, range, Some(Reasons.SparseKeys(LongBitmap.fewest)))
       else {
         val bits = keys match {
           case b: LongBitmap => b
           case other => LongBitmap.build(d, other.foreach(_))
         }
         if (bits.sizeInBytes + overhead <= limits.maxFilterBytes) BuiltFilter(members(bits, range), n, tooLarge)
-        else bloom(d, keys, limits, range, Some(s"a bitmap takes more than ${limits.maxFilterBytes} bytes"))
+        else bloom(d, keys, limits, range, Some(Reasons.LargeBitmap(limits.maxFilterBytes)))
       }
     }
   }
@@ -95,7 +87,7 @@ private[filter] object FilterBuilder {
       else {
         val f = members(ObjectValues(d, distinct.toArray), range)
         if (fits(f, limits)) BuiltFilter(f, n, None)
-        else hashed(d, keys, limits, range, Some(s"the values take more than ${limits.maxFilterBytes} bytes"))
+        else hashed(d, keys, limits, range, Some(Reasons.LargeValues(limits.maxFilterBytes)))
       }
     }
   }
@@ -105,7 +97,7 @@ private[filter] object FilterBuilder {
       keys: Seq[Keys],
       limits: KeyLimits,
       range: Range,
-      why: Option[String]
+      why: Option[Reason]
   ): BuiltFilter = {
     val codes = LongValues(
       Bloom.hashes,
@@ -123,7 +115,7 @@ private[filter] object FilterBuilder {
       codes: LongSet,
       limits: KeyLimits,
       range: Range,
-      why: Option[String]
+      why: Option[Reason]
   ): BuiltFilter = {
     val n = codes.size
     // Checked before it is built: its size follows from the number of keys.
@@ -131,7 +123,7 @@ private[filter] object FilterBuilder {
       val f = members(Bloom.build(d, n, codes.foreach(_), limits.bloomFpp, 1), range)
       if (fits(f, limits)) return BuiltFilter(f, n, why)
     }
-    BuiltFilter(range.simplest, n, Some(s"a bloom filter takes more than ${limits.maxFilterBytes} bytes"))
+    BuiltFilter(range.simplest, n, Some(Reasons.LargeBloom(limits.maxFilterBytes)))
   }
 
   /** Bytes of a message beside a bitmap or bloom filter whose keys are longs. */
@@ -140,5 +132,5 @@ private[filter] object FilterBuilder {
   private def fits(f: ValueFilter, limits: KeyLimits): Boolean = FilterCodec.sizeOf(f) <= limits.maxFilterBytes
 
   private def tooMany(n: Long, limits: KeyLimits, range: Range): BuiltFilter =
-    BuiltFilter(range.simplest, n, Some(s"the build side has more than ${limits.maxRows} keys"))
+    BuiltFilter(range.simplest, n, Some(Reasons.ManyKeys(limits.maxRows)))
 }

@@ -30,10 +30,6 @@ final class KeyCost {
 }
 
 object KeyCost {
-
-  /** The reason in reports. */
-  val TooMuch = "the build key takes long to compute"
-
   private val FirstRows = 64
   private val Every = 16
 

@@ -5,6 +5,7 @@ import org.apache.spark.sql.execution.vectorized.{ConstantColumnVector, Writable
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** The order and the representation of the values of one Spark type inside filters.
   *
@@ -75,15 +76,14 @@ object KeyDomain {
   }
 
   /** The domain of a type, or why its values cannot be filtered. */
-  def of(dt: DataType): Either[String, KeyDomain] = dt match {
+  def of(dt: DataType): Either[Reason, KeyDomain] = dt match {
     case t if LongDomain.kindOf(t).isDefined => Right(new LongDomain(t))
     case _: DecimalType | BinaryType => Right(new ObjectDomain(dt))
     // CHAR and VARCHAR are subclasses of StringType. Their values may be padded before a comparison.
     case s: StringType if s == StringType => Right(new ObjectDomain(StringType))
-    case _: CharType | _: VarcharType => Left(s"type ${dt.catalogString} is not supported: its values may be padded")
-    case _: StringType =>
-      Left(s"type ${dt.catalogString} is not supported: only strings of collation UTF8_BINARY compare by their bytes")
-    case _ => Left(s"type ${dt.catalogString} is not supported: only atomic types with an order are")
+    case _: CharType | _: VarcharType => Left(Reasons.Padded(dt.catalogString))
+    case _: StringType => Left(Reasons.Collated(dt.catalogString))
+    case _ => Left(Reasons.NoOrder(dt.catalogString))
   }
 }
 

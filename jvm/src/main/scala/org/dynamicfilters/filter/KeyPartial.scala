@@ -1,5 +1,7 @@
 package org.dynamicfilters.filter
 
+import org.dynamicfilters.reasons.{Reason, Reasons}
+
 /** Limits of the keys that a join's build side collects and of the filter made of them.
   *
   * @param maxRows
@@ -123,13 +125,11 @@ object KeyPartial {
   /** Sent in place of an encoded partial that is larger than [[KeyLimits.mostSent]]. */
   val tooLarge: Array[Byte] = Array(0)
 
-  private val TooLarge = "the build keys are too long to be sent: they count in spark.driver.maxResultSize"
-
   /** Decodes the bytes of [[KeyPartial.encode]], or says why there is no partial. Never throws. */
-  def decode(bytes: Array[Byte]): Either[String, KeyPartial] = bytes.length match {
-    case 0 => Left(KeyCost.TooMuch)
-    case 1 => Left(TooLarge)
-    case _ => PartialCodec.decode(bytes)
+  def decode(bytes: Array[Byte]): Either[Reason, KeyPartial] = bytes.length match {
+    case 0 => Left(Reasons.KeyTakesLong)
+    case 1 => Left(Reasons.LongKeys)
+    case _ => PartialCodec.decode(bytes).left.map(Reasons.Unreadable)
   }
 
   /** The filter for the other side of a join. Passes the keys of all partitions.
@@ -152,7 +152,7 @@ object KeyPartial {
   * @param reduced
   *   why the filter has a simpler form than its keys allow; None if it has not
   */
-final case class BuiltFilter(filter: ValueFilter, values: Long, reduced: Option[String]) {
+final case class BuiltFilter(filter: ValueFilter, values: Long, reduced: Option[Reason]) {
 
   /** How many keys pass, counting SQL NULL as one; None if the number is unknown. */
   def distinct: Option[Long] = {

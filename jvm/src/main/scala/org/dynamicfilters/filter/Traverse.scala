@@ -4,6 +4,6 @@ package org.dynamicfilters.filter
 private[dynamicfilters] object Traverse {
 
   /** All results in order, or the first Left. */
-  def apply[A, B](xs: Seq[A])(f: A => Either[String, B]): Either[String, Seq[B]] =
-    xs.foldLeft[Either[String, Vector[B]]](Right(Vector.empty))((done, x) => done.flatMap(bs => f(x).map(bs :+ _)))
+  def apply[E, A, B](xs: Seq[A])(f: A => Either[E, B]): Either[E, Seq[B]] =
+    xs.foldLeft[Either[E, Vector[B]]](Right(Vector.empty))((done, x) => done.flatMap(bs => f(x).map(bs :+ _)))
 }

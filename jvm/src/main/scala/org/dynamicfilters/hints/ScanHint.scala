@@ -5,6 +5,7 @@ import java.util.Locale
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation}
 import org.dynamicfilters.operators.FilteredScan
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** A user's hint on one table. */
 sealed abstract class ScanHint(val name: String)
@@ -52,6 +53,6 @@ object ScanHint {
   }
 
   /** The reason, if a hint forbids filters on the scan. */
-  def refusal(plan: SparkPlan): Either[String, Unit] =
-    Either.cond(!on(plan).contains(Avoid), (), s"the hint ${Avoid.name} is on the table")
+  def refusal(plan: SparkPlan): Either[Reason, Unit] =
+    Either.cond(!on(plan).contains(Avoid), (), Reasons.Hinted)
 }

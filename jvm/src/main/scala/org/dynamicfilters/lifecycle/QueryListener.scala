@@ -24,6 +24,7 @@ import org.dynamicfilters.operators.{
   TopKTapExec
 }
 import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
+import org.dynamicfilters.reasons.Reason
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
@@ -44,7 +45,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
           report.startedMillis = s.time
           report.callSite = s.details
           report.tags = s.jobTags.toSeq.sorted
-          report.isRoot = s.rootExecutionId.forall(_ == s.executionId)
+          report.partOf = s.rootExecutionId.filter(_ != s.executionId)
         case e: SparkListenerSQLExecutionEnd =>
           ended(e)
           UserFilterCommands.sweep()
@@ -60,15 +61,20 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   private val jobs = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
 
   override def onJobStart(job: SparkListenerJobStart): Unit =
-    Option(job.properties)
-      .flatMap(p => Option(p.getProperty(TaskFilters.ExecutionIdProperty)))
-      .flatMap(_.toLongOption)
-      .foreach(id => jobs.put(job.jobId, Long.box(id)))
+    executionId(job.properties).foreach(id => jobs.put(job.jobId, Long.box(id)))
 
   override def onJobEnd(job: SparkListenerJobEnd): Unit = {
     val execution = Option(jobs.remove(job.jobId))
     if (job.jobResult != JobSucceeded) execution.foreach(id => JoinWaits.jobFailed(id))
   }
+
+  private val stages = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
+
+  override def onStageSubmitted(stage: SparkListenerStageSubmitted): Unit =
+    executionId(stage.properties).foreach(id => stages.put(stage.stageInfo.stageId, Long.box(id)))
+
+  private def executionId(properties: java.util.Properties): Option[Long] =
+    Option(properties).flatMap(p => Option(p.getProperty(TaskFilters.ExecutionIdProperty))).flatMap(_.toLongOption)
 
   private def ended(e: SparkListenerSQLExecutionEnd): Unit =
     try {
@@ -101,8 +107,14 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit =
     DriverExchange.current.foreach(_.executorRemoved(removed.executorId))
 
-  override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
-    stage.stageInfo.rddInfos.foreach(rdd => RunningStages.ended(rdd.id, well = stage.stageInfo.failureReason.isEmpty))
+  override def onStageCompleted(stage: SparkListenerStageCompleted): Unit = {
+    val info = stage.stageInfo
+    info.rddInfos.foreach(rdd => RunningStages.ended(rdd.id, well = info.failureReason.isEmpty))
+    for (
+      id <- Option(stages.remove(info.stageId)); report <- QueryReports.instance.find(id); m <- Option(info.taskMetrics)
+    )
+      report.addProcessorNanos(m.executorCpuTime + m.executorDeserializeCpuTime)
+  }
 
   /** Adds the filters and scans of a plan to the report. Spark keeps the RDDs of a plan, so nothing is registered when the plan
     * runs a second time; this finds it in the plan.
@@ -139,7 +151,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
     }
   }
 
-  private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[String]): Unit = {
+  private def noteUser(report: QueryReport, ref: UserRef, column: String, reason: Option[Reason]): Unit = {
     val state = UserState.of(report.executionId, ref)
     state.addColumn(column)
     reason.foreach(state.addReason)

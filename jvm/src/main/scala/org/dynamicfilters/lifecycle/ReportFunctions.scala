@@ -45,7 +45,8 @@ object ReportFunctions {
 
   private val FilterColumns = StructType.fromDDL(
     "query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state STRING, " +
-      "reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT"
+      "reason STRING, generation BIGINT, expression STRING, size_bytes BIGINT, wait_ms BIGINT, ready_ms BIGINT, " +
+      "reason_code STRING, advice STRING"
   )
 
   private val ScanColumns = StructType.fromDDL(
@@ -66,11 +67,13 @@ object ReportFunctions {
     .add("scans", ArrayType(ScanColumns))
     .add("duration_ms", LongType)
     .add("times", ArrayType(TimeColumns))
+    .add("part_of", LongType)
+    .add("processor_ms", LongType)
 
   /** Made of a local relation, so that Spark runs no job for it. */
   private val report = describe(
     "dynamic_filter_report",
-    "_FUNC_(tag) - everything of this session's newest query that ran under a tag of this text, once it has ended"
+    "_FUNC_(tag) - everything of this session's queries that ran under a tag of this text, once they have ended"
   ) { arguments =>
     val tag = arguments match {
       case Seq(e) if e.foldable && e.dataType == StringType && e.eval() != null => e.eval().toString
@@ -79,7 +82,7 @@ object ReportFunctions {
     }
     LocalRelation.fromExternalRows(
       DataTypeUtils.toAttributes(ReportColumns),
-      new ReportReader(SparkSession.active).newest(tag).toSeq
+      new ReportReader(SparkSession.active).under(tag)
     )
   }
 

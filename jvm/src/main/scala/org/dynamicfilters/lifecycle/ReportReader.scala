@@ -26,20 +26,24 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     QueryReports.instance.ofSession(SparkAccess.sessionId(session))
   }
 
-  /** Waits until the session's queries have ended. A Spark Connect client has its rows before the execution ends, and the session
-    * of a query may be known only at its end.
+  /** The queries that ran under a tag, by execution id. Waits until they have ended: a Spark Connect client has its rows before
+    * the execution ends, and the session of a query may be known only at its end.
     */
-  def newest(tag: String): Option[Row] = {
-    def found = now().filter(q => q.isRoot && q.tags.exists(isTag(_, tag))).maxByOption(_.executionId)
+  def under(tag: String): Seq[Row] = {
+    def found = now().filter(_.tags.exists(isTag(_, tag)))
     val start = System.nanoTime()
-    def waits(q: Option[QueryReport]) = q.forall(_.state == "running") &&
-      System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(if (q.isEmpty) BeginMillis else EndMillis)
-    var query = found
-    while (waits(query)) {
+    def waits(all: Seq[QueryReport]) = (all.isEmpty || all.exists(_.state == "running")) &&
+      System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(if (all.isEmpty) BeginMillis else EndMillis)
+    var queries = found
+    while (waits(queries)) {
       Thread.sleep(PollMillis)
-      query = found
+      queries = found
     }
-    query.map(q => Row.fromSeq(queryRow(q).toSeq ++ Seq(filterRows(q), scanRows(q), duration(q), timeRows(q))))
+    queries.map { q =>
+      val more =
+        Seq(filterRows(q), scanRows(q), duration(q), timeRows(q), q.partOf.map(Long.box).orNull, q.processorMillis)
+      Row.fromSeq(queryRow(q).toSeq ++ more)
+    }
   }
 
   private def duration(q: QueryReport): Any = since(q, q.endedMillis)
@@ -66,7 +70,8 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   private def filterRows(q: QueryReport): Seq[Row] =
     filtersOf(q).map(f => filterRow(q, f)) ++ q.synchronized(q.rejected.toVector).map { r =>
-      Row(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason, 0L, "true", 0L, 0L, null)
+      val known = Seq(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason.text)
+      Row.fromSeq(known ++ Seq(0L, "true", 0L, 0L, null, r.reason.code, r.reason.advice))
     }
 
   private def filterRow(q: QueryReport, record: FilterRecord): Row = {
@@ -79,12 +84,14 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       f.columns,
       f.filter.form,
       f.state.toString,
-      f.reason,
+      f.reason.map(_.text).orNull,
       f.generation,
       if (shows || !f.filter.hasValues) f.filter.expression else ValueFilter.Hidden,
       f.bytes,
       f.waitMillis,
-      f.readyMillis.orNull
+      f.readyMillis.orNull,
+      f.reason.map(_.code).orNull,
+      f.reason.map(_.advice).orNull
     )
   }
 

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange,
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyLimits, OwnFailure}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
@@ -89,11 +90,11 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       }
     }
     if (execution.isEmpty) {
-      taps.foreach(_.ref.state.disable("the query runs outside of a SQL execution"))
+      taps.foreach(_.ref.state.disable(Reasons.NoExecution))
       rows
     } else if (SparkAccess.determinism(rows) == DeterministicLevel.INDETERMINATE) {
       // A retried task would put other rows into the exchange than those whose keys were collected (contract 5).
-      taps.foreach(_.ref.state.disable("the build side is not deterministic: a retried task gives other rows"))
+      taps.foreach(_.ref.state.disable(Reasons.RandomBuildSide))
       rows
     } else {
       val wanted = taps.filter(_.ref.state.started(partitions))
@@ -123,12 +124,6 @@ object BuildKeyTapExec {
 
   /** Text of the operator in plans. */
   val Name = "BuildKeys"
-
-  /** Reason: Spark reuses an exchange that has no tap. */
-  val RanWithoutTap = "the build side was exchanged before without a tap for this key"
-
-  /** Reason: adaptive execution has removed the tap from the plan. */
-  val PlannedAway = "adaptive execution planned the build side away"
 
   /** The tap below an exchange. Looks through query stages and reused exchanges. */
   def under(p: SparkPlan): Option[BuildKeyTapExec] = p match {

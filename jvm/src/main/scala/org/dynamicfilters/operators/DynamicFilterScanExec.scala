@@ -9,7 +9,8 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.{ColumnBounds, OwnFailure}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TaskFilters}
@@ -91,11 +92,13 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
           files.filePartitions,
           spec,
           complete,
-          FileStatistics.instance,
-          SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes),
-          ask(splits),
-          fromTable(splits),
-          ChunkSizes.wanted(scan.requiredSchema)
+          SplitChooser.FileFacts(
+            FileStatistics.instance,
+            unchanged(splits, _),
+            fromTable(splits),
+            ChunkSizes.wanted(scan.requiredSchema)
+          ),
+          SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes)
         )
         .map { choice =>
           countLeft(choice, complete, accumulator)
@@ -122,7 +125,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   }
 
   /** Bounds from the table's log. Not read for a single file. */
-  private def fromTable(splits: Seq[PartitionedFile]): SplitChooser.FromTable = {
+  private def fromTable(splits: Seq[PartitionedFile]): Int => PartitionedFile => Option[ColumnBounds] = {
     lazy val wanted = splits.iterator.map(_.urlEncodedPath).toSet
     val table = DeltaTable.forIndex(scan.relation.location).filterNot(_.fileCount.contains(1L))
     val fields = spec.columns.map(c => table.filterNot(_ => c.isPartitionColumn).flatMap(_.field(c.name)))
@@ -150,7 +153,11 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
   // Reused, because a new one takes 1 ms.
   private def hadoopConf = spec.reader.fold(HadoopConfAccess.of(scan.relation))(_.conf)
 
-  private def ask(splits: Seq[PartitionedFile]): SplitChooser.Ask = { files =>
+  /** Whether files are unchanged since they were listed, see [[FileChecks]]. */
+  private def unchanged(
+      splits: Seq[PartitionedFile],
+      files: Seq[PartitionedFile]
+  ): PartitionedFile => Option[Boolean] = {
     val checks = TaskFilters
       .executionId(sparkContext)
       .flatMap(Executions.instance.attach(_, "files")(new FileChecks))
@@ -168,7 +175,7 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
         report.addUnopened(s.file, s.rowGroups, s.bytes, spec.isNarrowed)
         pruner.recordSkippedFile(report, s.bounds)
       }
-      if (choice.changed > 0) report.addReason(FileChecks.Changed, choice.changed.toLong)
+      if (choice.changed > 0) report.addReason(Reasons.FileChanged, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(
         "filesPruned" -> SplitsUnopened,

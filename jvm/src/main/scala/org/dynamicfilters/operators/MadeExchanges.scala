@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Executions, JoinRef}
 
 /** The exchanges that adaptive execution has made for a query so far, including those of subqueries and cached tables. While a
@@ -61,10 +62,10 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
 
   private def look(owner: AdaptiveSparkPlanExec, whole: SparkPlan, ref: JoinRef): Unit =
     used(ref, owner.context.stageCache) match {
-      case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(BuildKeyTapExec.PlannedAway)
+      case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(Reasons.PlannedAway)
       case Used.Own =>
       case Used.Equal(tap) => ref.state.follow(tap.ref.state)
-      case Used.Untapped => ref.state.disable(BuildKeyTapExec.RanWithoutTap)
+      case Used.Untapped => ref.state.disable(Reasons.RanWithoutTap)
     }
 
   /** Whether the scan belongs to this query alone, and not to a cached table that other queries may read too.

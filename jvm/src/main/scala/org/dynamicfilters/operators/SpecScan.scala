@@ -73,22 +73,20 @@ trait SpecScan extends FilteredScan {
   protected def tracked[T: ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics
     val counts = counted.map(c => (c.plus.id, c.minus.map(_.id), m(c.metric)))
-    val scanned = new ScanTaskRDD(
-      rdd,
-      spec,
-      spec.columns.map(_.ref.currentRun),
-      ReadyFilters(sparkContext, ready),
-      Option.when(spec.showsFilters)(
-        ScanSnapshots(sparkContext, spec.filterRefs, ready(_).isDefined, spec.giveUpSelectivity)
-      ),
-      countsRows,
-      accumulator,
-      report =>
-        counts.foreach { case (plus, minus, metric) =>
-          val n = report.counts(plus) - minus.fold(0L)(report.counts(_))
-          if (n > 0) metric += n
-        }
+    val finish = (report: ScanReport) => {
+      counts.foreach { case (plus, minus, metric) =>
+        val n = report.counts(plus) - minus.fold(0L)(report.counts(_))
+        if (n > 0) metric += n
+      }
+      accumulator.add(report)
+    }
+    // Values, so that tasks do not get the whole plan.
+    val (ofScan, runs, sent) = (spec, spec.columns.map(_.ref.currentRun), ReadyFilters(sparkContext, ready))
+    val snapshots = Option.when(spec.showsFilters)(
+      ScanSnapshots(sparkContext, spec.filterRefs, ready(_).isDefined, spec.giveUpSelectivity)
     )
+    val scanned =
+      new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, runs, sent, snapshots, _, finish))
     TaskFilters
       .executionId(sparkContext)
       .foreach(RunningStages.scanStarted(_, scanned.id, spec.joins.map(_._1.state)))

@@ -84,8 +84,11 @@ final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int]
   def accepts(i: Int, key: Long): Boolean = acceptsLong(i, key)
   def accepts(i: Int, key: Float): Boolean = acceptsLong(i, SortableBits.ofFloat(key).toLong)
   def accepts(i: Int, key: Double): Boolean = acceptsLong(i, SortableBits.ofDouble(key))
-  def accepts(i: Int, key: UTF8String): Boolean = tasks.length == 0 || TopKTap.accepts(tasks(i), key)
-  def accepts(i: Int, key: Array[Byte]): Boolean = tasks.length == 0 || TopKTap.accepts(tasks(i), key)
+  def accepts(i: Int, key: UTF8String): Boolean = acceptsObject(i, key)
+  def accepts(i: Int, key: Array[Byte]): Boolean = acceptsObject(i, key)
+
+  private def acceptsObject(i: Int, key: AnyRef): Boolean =
+    tasks.length == 0 || tasks(i).asInstanceOf[ObjectTaskTopK].accept(key)
 
   private def acceptsLong(i: Int, key: Long): Boolean =
     tasks.length == 0 || tasks(i).asInstanceOf[LongTaskTopK].accept(key)
@@ -141,19 +144,12 @@ private[operators] object TopKTap {
     case t: LongTaskTopK => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.longFromRow(r, key))
     case t: ObjectTaskTopK =>
       t.domain.dataType match {
-        case _: StringType => r => if (r.isNullAt(key)) t.acceptNull() else accepts(t, r.getUTF8String(key))
-        case BinaryType => r => if (r.isNullAt(key)) t.acceptNull() else accepts(t, r.getBinary(key))
+        case _: StringType => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(r.getUTF8String(key))
+        case BinaryType => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(r.getBinary(key))
         case d: DecimalType =>
-          r => if (r.isNullAt(key)) t.acceptNull() else accepts(t, r.getDecimal(key, d.precision, d.scale))
+          r => if (r.isNullAt(key)) t.acceptNull() else t.accept(r.getDecimal(key, d.precision, d.scale))
         case other => throw new IllegalStateException(s"no object keys of type ${other.sql}")
       }
-  }
-
-  def accepts(task: TaskTopK, key: AnyRef): Boolean = {
-    val t = task.asInstanceOf[ObjectTaskTopK]
-    val wanted = t.wants(key)
-    if (wanted && t.counts) t.count(KeyDomain.copied(key))
-    wanted
   }
 }
 

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.{QueryReports, TopKRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
@@ -104,7 +105,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
     val started = filters.indices.map(start)
     if (rdds(rows).exists(SparkAccess.determinism(_) == DeterministicLevel.INDETERMINATE))
       // A retried task might see other rows than were counted (contract 5).
-      started.foreach(_.disabled = Some("the input gives other rows when a task is retried"))
+      started.foreach(_.disabled = Some(Reasons.OtherRows))
     else
       source.fill(
         filters.indices.map(i => TopKTapPart(filters(i), runs(i), keys(i), started(i).accumulator)).toArray,

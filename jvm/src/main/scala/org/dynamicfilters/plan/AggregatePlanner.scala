@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.{Producer, TopKRef, TopKSpec}
 
 /** Makes aggregates without grouping (min, max, min_by, max_by) producers. [[DynamicFilterRule]] calls it.
@@ -28,15 +29,15 @@ object AggregatePlanner {
   /** @return
     *   the new child of the aggregate, or why it produces no filter
     */
-  def plan(a: BaseAggregateExec, conf: SQLConf): Either[String, SparkPlan] = {
+  def plan(a: BaseAggregateExec, conf: SQLConf): Either[Reason, SparkPlan] = {
     val input = a.child
     for {
-      _ <- Either.cond(a.groupingExpressions.isEmpty, (), "min and max of each group need a bound for each group")
+      _ <- Either.cond(a.groupingExpressions.isEmpty, (), Reasons.ExtremesByGroup)
       wanted <- Traverse(a.aggregateExpressions)(wantedBy).map(merge)
       _ <- Either.cond(
         wanted.size <= MaxBounds || input.exists(ScanHint.on(_).contains(ScanHint.Use)),
         (),
-        s"more than $MaxBounds bounds are not expected to exclude anything"
+        Reasons.ManyBounds(MaxBounds)
       )
       inOrder <- TopKPlanner.isInOrder(input)
       specs <- Traverse(wanted)(w =>
@@ -64,15 +65,15 @@ object AggregatePlanner {
     case _ => None
   }
 
-  private def wantedBy(e: AggregateExpression): Either[String, Wanted] = {
+  private def wantedBy(e: AggregateExpression): Either[Reason, Wanted] = {
     val name = e.aggregateFunction.prettyName
     for {
-      x <- extremum(e.aggregateFunction).toRight(s"$name needs every row")
-      _ <- Either.cond(e.filter.isEmpty, (), s"$name has a FILTER clause")
-      _ <- Either.cond(!e.isDistinct, (), s"$name is DISTINCT")
+      x <- extremum(e.aggregateFunction).toRight(Reasons.NeedsEveryRow(name))
+      _ <- Either.cond(e.filter.isEmpty, (), Reasons.HasFilter(name))
+      _ <- Either.cond(!e.isDistinct, (), Reasons.IsDistinct(name))
       column <- x.key match {
         case a: AttributeReference => Right(a)
-        case other => Left(s"the aggregated column is computed: ${ExpressionText.withoutValues(other)}")
+        case other => Left(Reasons.Computed("the aggregated column", ExpressionText.withoutValues(other)))
       }
     } yield Wanted(column, x.ascending, x.tiesFree)
   }

@@ -19,6 +19,7 @@ import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQuer
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.JoinRef
 
 /** Finds the first exchange of a join's build side, and puts the tap below it that collects the keys (`tapped`). Equal
@@ -50,7 +51,7 @@ object BuildSides {
     */
   def tapped(plan: SparkPlan, key: Expression, nullsMatch: Boolean, passed: Seq[String] = Nil)(
       make: (Exchange, Expression, Seq[String]) => JoinRef
-  ): Either[String, Tapped] = {
+  ): Either[Reason, Tapped] = {
     def below(parent: SparkPlan, child: SparkPlan, key: Expression, passing: Option[String] = None) =
       tapped(child, key, nullsMatch, passed ++ passing)(make).map { t =>
         t.copy(side = parent.withNewChildren(parent.children.map(x => if (x eq child) t.side else x)))
@@ -59,12 +60,11 @@ object BuildSides {
     def existing(exchange: SparkPlan) =
       tapOf(exchange, bind(key, exchange.output), nullsMatch)
         .map(Tapped(exchange, _, passed))
-        .toRight(BuildKeyTapExec.RanWithoutTap)
+        .toRight(Reasons.RanWithoutTap)
     plan match {
       case r: ReusedExchangeExec => existing(r)
       // Spark sets a subquery's result in an operator's own expressions, and the key of a tap is not among these.
-      case _: Exchange if key.exists(_.isInstanceOf[PlanExpression[_]]) =>
-        Left("the build key has a subquery in it")
+      case _: Exchange if key.exists(_.isInstanceOf[PlanExpression[_]]) => Left(Reasons.KeyHasSubquery)
       case e: Exchange =>
         val bound = bind(key, e.output)
         val ref = tapOf(e, bound, nullsMatch).getOrElse(make(e, bound, passed))
@@ -89,26 +89,25 @@ object BuildSides {
           sides.find { case (_, side) => side.outputSet.contains(a) } match {
             case Some((isLeft, side)) =>
               if (carries(isLeft)) below(j, side, a, Some("join")) else Left(noExchange(j))
-            case None => Left("the build key is made by a join")
+            case None => Left(Reasons.KeyOfJoin)
           }
         }
       case other => Left(noExchange(other))
     }
   }
 
-  private def noExchange(plan: SparkPlan): String = s"the build side has no exchange of its own (${plan.nodeName.trim})"
+  private def noExchange(plan: SparkPlan): Reason = Reasons.NoExchange(plan.nodeName.trim)
 
-  private def attribute(e: Expression): Either[String, Attribute] = e match {
+  private def attribute(e: Expression): Either[Reason, Attribute] = e match {
     case a: Attribute => Right(a)
-    case other =>
-      Left(s"the build key is computed above the build side's exchange: ${ExpressionText.withoutValues(other)}")
+    case other => Left(Reasons.KeyComputed(ExpressionText.withoutValues(other)))
   }
 
-  private def source(list: Seq[NamedExpression], a: Attribute): Either[String, Expression] =
+  private def source(list: Seq[NamedExpression], a: Attribute): Either[Reason, Expression] =
     list.find(_.exprId == a.exprId) match {
       case Some(x: Attribute) => Right(x)
       case Some(Alias(x, _)) if x.deterministic => Right(JoinKeys.plain(x))
-      case _ => Left(s"the build key ${a.name} is computed above the build side's exchange")
+      case _ => Left(Reasons.KeyComputed(a.name))
     }
 
   /** Bound by position and nullable, so that equal exchanges, whose attributes differ, have equal keys. */

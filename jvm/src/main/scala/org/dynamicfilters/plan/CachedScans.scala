@@ -4,10 +4,10 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.columnar.{CachedBatchSerializer, SimpleMetricsCachedBatchSerializer}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.BinaryType
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.operators.CachedScanExec
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.Producer
 
 /** Decides which filters a scan of cached data can use. [[RowScans]] uses it. */
@@ -25,27 +25,17 @@ object CachedScans {
     * @param crossed
     *   whether an exchange lies between the producer and the scan: then the scan drops single rows too
     */
-  def accepts(scan: SparkPlan, column: Attribute, producer: Producer.Value, crossed: Boolean): Either[String, Unit] =
+  def accepts(scan: SparkPlan, column: Attribute, producer: Producer.Value, crossed: Boolean): Either[Reason, Unit] =
     for {
-      cached <- CachedScanExec
-        .scanOf(scan)
-        .toRight(s"the operator ${scan.nodeName.trim} reads cached data in a way of its own")
+      cached <- CachedScanExec.scanOf(scan).toRight(Reasons.CacheOperator(scan.nodeName.trim))
       serializer = cached.relation.cacheBuilder.serializer
-      _ <- Either.cond(
-        isSparks(serializer),
-        (),
-        s"cached data of ${serializer.getClass.getSimpleName} has no statistics that are known"
-      )
-      _ <- Either.cond(
-        cached.conf.inMemoryPartitionPruning,
-        (),
-        s"statistics of cached data are not used: ${SQLConf.IN_MEMORY_PARTITION_PRUNING.key}=false"
-      )
+      _ <- Either.cond(isSparks(serializer), (), Reasons.CacheSerializer(serializer.getClass.getSimpleName))
+      _ <- Either.cond(cached.conf.inMemoryPartitionPruning, (), Reasons.CacheNotPruned)
       _ <- KeyDomain.of(column.dataType)
       _ <- Either.cond(
         column.dataType != BinaryType || (crossed && producer == Producer.join),
         (),
-        s"cached data has no bounds of type ${column.dataType.catalogString}"
+        Reasons.CacheBounds(column.dataType.catalogString)
       )
     } yield ()
 

@@ -22,6 +22,7 @@ import org.dynamicfilters.operators.{
   SpecScan,
   TopKTapExec
 }
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{QueryReports, Rejected, ReportRows}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Producer, TaskFilters}
@@ -111,8 +112,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       ExchangeCounters.instance.add(ExchangeCounter.failures)
       Option(plan.session).foreach { session =>
         val execution = session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-        val reason = s"${e.getClass.getSimpleName} while planning"
-        QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, reason)))
+        QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, Reasons.Failed(e, "planning"))))
       }
     } catch {
       case OwnFailure(other) => logWarning("Dynamic filters: a failure is not reported", other)
@@ -151,7 +151,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def best(p: SparkPlan, b: BestRows): SparkPlan = {
     val child = p.children.indexWhere(_.outputSet.contains(b.column))
     def wanted = TopKPlanner.Wanted(b.column, b.ascending, b.nullsFirst, b.limit, tiesFree = !b.ties, distinct = false)
-    if (child < 0) reject(p, Producer.topk, Seq(b.column.name), "the column comes from none of the operator's children")
+    if (child < 0) reject(p, Producer.topk, Seq(b.column.name), Reasons.ColumnOfNone)
     else if (p.children(child).isInstanceOf[TopKTapExec]) p
     else
       TopKPlanner.tapped(p.children(child), wanted, p, conf) match {
@@ -162,13 +162,13 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       }
   }
 
-  private def topK(p: SparkPlan, order: Seq[SortOrder], child: Either[String, SparkPlan]): SparkPlan =
+  private def topK(p: SparkPlan, order: Seq[SortOrder], child: Either[Reason, SparkPlan]): SparkPlan =
     withChild(p, child, Producer.topk, order.flatMap(_.references.map(_.name)).take(1))
 
   /** The operator above a child with a tap, or why there is none. */
   private def withChild(
       p: SparkPlan,
-      child: Either[String, SparkPlan],
+      child: Either[Reason, SparkPlan],
       producer: Producer.Value,
       columns: => Seq[String]
   ): SparkPlan = child match {
@@ -184,7 +184,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     case _ => withChild(a, AggregatePlanner.plan(a, conf), Producer.aggregate, AggregatePlanner.columns(a))
   }
 
-  private def reject(p: SparkPlan, producer: Producer.Value, columns: Seq[String], reason: String): SparkPlan = {
+  private def reject(p: SparkPlan, producer: Producer.Value, columns: Seq[String], reason: Reason): SparkPlan = {
     DynamicFilterRule.reject(p, Rejected(producer, columns, reason))
     p
   }
@@ -196,7 +196,7 @@ object DynamicFilterRule {
   val RejectedTag: TreeNodeTag[Rejected] = TreeNodeTag[Rejected]("dynamicfilters.rejected")
 
   /** Reasons that do not replace an earlier one: at re-planning, the operator's input runs already. */
-  private val TooLate = Set(PushDown.RunsAlready, BuildKeyTapExec.RanWithoutTap)
+  private val TooLate = Set(Reasons.RunsAlready, Reasons.RanWithoutTap)
 
   /** Removes an earlier rejection of an operator from its tags and from the report, because the operator produces a filter
     * now.

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitExec}
 import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.NeverFails
 
 /** Decides whether excluded rows that a scan returns nevertheless can make the query fail. [[PushDown]] asks it at joins,
@@ -69,7 +70,7 @@ private[plan] object ExcludedRows {
       isFiltered: Boolean,
       above: List[SparkPlan],
       producer: Seq[Expression]
-  ): Option[String] = {
+  ): Option[Reason] = {
     val change = join.joinType match {
       case _: InnerLike | LeftSemi => Change.none
       case LeftOuter | RightOuter | LeftSingle => Change.nullsIn((if (isLeft) join.right else join.left).output)
@@ -95,7 +96,7 @@ private[plan] object ExcludedRows {
       isFiltered: Boolean,
       above: List[SparkPlan],
       producer: Seq[Expression]
-  ): Option[String] =
+  ): Option[Reason] =
     if (a.aggregateExpressions.isEmpty && a.groupingExpressions.forall(isOfEachRow)) None
     else withPartialInput(a, isFiltered, above, producer)
 
@@ -109,7 +110,7 @@ private[plan] object ExcludedRows {
       isFiltered: Boolean,
       above: List[SparkPlan],
       producer: Seq[Expression]
-  ): Option[String] =
+  ): Option[Reason] =
     through(p, Change.none, isFiltered).fold(Some(_), failure(_, above, producer, isFiltered))
 
   @tailrec
@@ -118,7 +119,7 @@ private[plan] object ExcludedRows {
       above: List[SparkPlan],
       producer: Seq[Expression],
       isFiltered: Boolean
-  ): Option[String] =
+  ): Option[Reason] =
     if (change.isNone) None
     else
       above match {
@@ -130,14 +131,13 @@ private[plan] object ExcludedRows {
           }
       }
 
-  private def firstFailing(change: Change, expressions: Seq[Expression]): Option[String] =
+  private def firstFailing(change: Change, expressions: Seq[Expression]): Option[Reason] =
     expressions.find(e => change.touches(e) && !NeverFails(e)).map(fails)
 
-  private def fails(e: Expression): String =
-    s"${ExpressionText.withoutValues(e)} may fail for rows that nobody needs, which lack a part of what they are made of"
+  private def fails(e: Expression): Reason = Reasons.MayFail(ExpressionText.withoutValues(e))
 
   /** The change in an operator's output, or why an expression of the operator may fail. */
-  private def through(p: SparkPlan, change: Change, isFiltered: Boolean): Either[String, Change] = p match {
+  private def through(p: SparkPlan, change: Change, isFiltered: Boolean): Either[Reason, Change] = p match {
     case a: BaseAggregateExec => groups(a, change)
     case w: WindowExecBase =>
       // Window functions see partitions that have lost rows.
@@ -159,7 +159,7 @@ private[plan] object ExcludedRows {
   /** Stops the filter if a join could produce many more rows than in stock Spark: a changed key may match a large part of the
     * other side (NULL matches nothing), and so may rows that stock Spark drops below, unless all scans there are filtered.
     */
-  private def joined(j: BaseJoinExec, change: Change, isFiltered: Boolean): Either[String, Change] =
+  private def joined(j: BaseJoinExec, change: Change, isFiltered: Boolean): Either[Reason, Change] =
     if (change == Change.Rows && !isFiltered) Left(PushDown.stops(j))
     else if (!j.expressions.exists(change.touches)) Right(change)
     // Another row may be a second match, which is an error in a LeftSingle join.
@@ -193,7 +193,7 @@ private[plan] object ExcludedRows {
     case _ => false
   }
 
-  private def into(p: SparkPlan, change: Change): Either[String, Change] = p match {
+  private def into(p: SparkPlan, change: Change): Either[Reason, Change] = p match {
     // More rows may exceed the limit of a broadcast, which fails the query.
     case b: BroadcastExchangeLike if change == Change.Rows => Left(PushDown.stops(b))
     case _: ProjectExec | _: FilterExec | _: UnionExec | _: ExpandExec | _: GenerateExec | _: EvalPythonExec |
@@ -222,7 +222,7 @@ private[plan] object ExcludedRows {
     case _ => c
   }
 
-  private def groups(a: BaseAggregateExec, change: Change): Either[String, Change] = {
+  private def groups(a: BaseAggregateExec, change: Change): Either[Reason, Change] = {
     val functions = a.aggregateExpressions.map(f => f.resultAttribute.exprId -> f.aggregateFunction).toMap
     val (same, others) = a.groupingExpressions.partition(k => isOfEachRow(k) && !change.touches(k))
     val keys = same.map(_.exprId).toSet

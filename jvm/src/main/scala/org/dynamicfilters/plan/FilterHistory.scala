@@ -6,6 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.execution.{FileSourceScanExec, SQLExecution, SparkPlan}
 import org.dynamicfilters.operators.DynamicFilterScanExec
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.{ScanCounter, ScanReport, ScanRun, Wait}
 import org.dynamicfilters.state.{Cost, JoinRef, StepTracker, Tested}
 
@@ -37,7 +38,7 @@ private[plan] final class FilterHistory {
     * @param tables
     *   the state of the tables (see [[TableContents]])
     */
-  def whySkipped(execution: String, filter: Int, column: String, use: Use, tables: Seq[Any]): Option[String] =
+  def whySkipped(execution: String, filter: Int, column: String, use: Use, tables: Seq[Any]): Option[Reason] =
     synchronized {
       for {
         uses <- Option(filters.get((filter, column)))
@@ -62,7 +63,7 @@ private[plan] final class FilterHistory {
       tables: Seq[Any],
       tested: Tested,
       giveUp: Double,
-      reason: String
+      reason: Reason
   ): Unit = synchronized {
     val uses = filters.computeIfAbsent((filter, column), _ => mutable.HashMap.empty[Use, Seen])
     val before = uses.get(use).filter(_.tables == tables)
@@ -73,11 +74,6 @@ private[plan] final class FilterHistory {
 }
 
 object FilterHistory {
-
-  /** In reports, why a filter is not made. */
-  val AllPassed = "all rows passed it when the query ran before"
-  val DoesNotPay = "to test rows by it took more than it saved when the query ran before"
-
   private[plan] val Make = "make"
   private[plan] val Waits = "wait"
 
@@ -89,13 +85,13 @@ object FilterHistory {
   private[plan] final case class Use(step: String, scan: Int)
 
   private final class Seen(val tables: Seq[Any], tracker: StepTracker) {
-    private var lastReason = ""
+    private var lastReason: Reason = _
     private var (added, asked) = (-1L, "")
     private var answer = true
 
-    def reason: String = lastReason
+    def reason: Reason = lastReason
 
-    def add(execution: Long, tested: Tested, reason: String): Unit = if (execution != added) {
+    def add(execution: Long, tested: Tested, reason: Reason): Unit = if (execution != added) {
       added = execution
       lastReason = reason
       tracker.add(tested)
@@ -115,7 +111,7 @@ object FilterHistory {
   private val history = new FilterHistory
 
   /** Why a join's filter is not made for a scan, if so. */
-  def whySkipped(ref: JoinRef, scan: SparkPlan, column: String): Option[String] =
+  def whySkipped(ref: JoinRef, scan: SparkPlan, column: String): Option[Reason] =
     whySkipped(Make, ref, scan, column)
 
   /** Whether a scan was held back, or an exchange copied, for a filter that most rows passed. Without it, a scan of TPC-DS q65
@@ -124,7 +120,7 @@ object FilterHistory {
   def waitedInVain(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
     whySkipped(Waits, ref, scan, column).isDefined
 
-  private def whySkipped(step: String, ref: JoinRef, scan: SparkPlan, column: String): Option[String] =
+  private def whySkipped(step: String, ref: JoinRef, scan: SparkPlan, column: String): Option[Reason] =
     if (!history.knows(hash(ref), column)) None
     else
       for {
@@ -148,13 +144,13 @@ object FilterHistory {
         case j: JoinRef =>
           val (tested, passed) = (report.effects.rowsTested(i), report.effects.rowsPassed(i))
           // A useful filter without a history needs no entry.
-          def keep(step: String, rows: Long, passed: Long, reason: String): Unit =
+          def keep(step: String, rows: Long, passed: Long, reason: Reason): Unit =
             if (giveUp < 1 && (passed > rows * giveUp || history.knows(hash(j), c.name)))
               for (s <- plainScan; t <- tables(j, s)) {
                 val use = Use(step, s.canonicalized.hashCode)
                 history.record(execution, hash(j), c.name, use, t, Tested(rows, passed, Cost.none), giveUp, reason)
               }
-          if (c.place.waits != Wait.No) keep(Waits, tested, if (leftOutUnread(report)) 0 else passed, "")
+          if (c.place.waits != Wait.No) keep(Waits, tested, if (leftOutUnread(report)) 0 else passed, Reasons.AllPassed)
           val output = report(ScanCounter.RowsOutput)
           val effects = report.effects
           val isKnown = effects.isEvaluated(i) && (effects.isSelective(i) || (sawAllSplits && !effects.isSkipped(i)))
@@ -162,12 +158,12 @@ object FilterHistory {
           def testsDoNotPay = sawAllSplits && !leftOutUnread(report) && tested < output * (1 - giveUp)
           // A late filter may have tested few rows because it was late. Few rows cost nothing to test.
           val isMeasured = output >= Estimates.ManyRows && run.fromStart(j.id)
-          def made(reason: Option[String]): Unit = {
+          def made(reason: Option[Reason]): Unit = {
             val rows = math.max(output, StepTracker.FewRows)
-            keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(""))
+            keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(Reasons.AllPassed))
           }
-          if (isKnown && !effects.isSelective(i)) made(Some(AllPassed))
-          else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(DoesNotPay))
+          if (isKnown && !effects.isSelective(i)) made(Some(Reasons.AllPassed))
+          else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(Reasons.TestsCostMore))
         case _ =>
       }
     }

@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.exchange.{ReusedExchangeExec, ShuffleExcha
 import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.operators.TopKTapExec
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** Makes `GROUP BY k ORDER BY k LIMIT n` and `SELECT DISTINCT k ... ORDER BY k LIMIT n` producers: the result has the n best
   * distinct keys, so rows with worse keys are not needed. [[DynamicFilterRule]] calls it.
@@ -15,12 +16,12 @@ import org.dynamicfilters.operators.TopKTapExec
   * The tap goes below the lowest aggregate. All groups must reach the TopK: a HAVING could drop groups that were counted.
   * Without ORDER BY there is no filter: Spark may return any groups, also groups that lost rows before the bound was known.
   */
-final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[String]) {
+final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[Reason]) {
 
   /** @return
     *   the new child of the TopK, or why it produces no filter; None if it does not sort groups by a grouping key
     */
-  def plan(topK: TakeOrderedAndProjectExec): Option[Either[String, SparkPlan]] = topK.sortOrder.head.child match {
+  def plan(topK: TakeOrderedAndProjectExec): Option[Either[Reason, SparkPlan]] = topK.sortOrder.head.child match {
     case key: AttributeReference if sortsGroups(topK.child, key) =>
       val first = topK.sortOrder.head
       if (isTapped(topK.child)) Some(Right(topK.child))
@@ -56,13 +57,13 @@ final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[String]
     *   operators above the plan up to the TopK, the lowest first
     */
   private def down(plan: SparkPlan, key: Attribute, above: List[SparkPlan])(
-      tap: (SparkPlan, Attribute) => Either[String, SparkPlan]
-  ): Either[String, SparkPlan] = plan match {
+      tap: (SparkPlan, Attribute) => Either[Reason, SparkPlan]
+  ): Either[Reason, SparkPlan] = plan match {
     case p: ProjectExec =>
-      if (!p.projectList.forall(_.deterministic)) Left("a non-deterministic projection is in the way")
+      if (!p.projectList.forall(_.deterministic)) Left(Reasons.NonDeterministic("projection"))
       else into(p, renamed(p.projectList, key))(down(_, _, p :: above)(tap))
     case a: BaseAggregateExec =>
-      if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
+      if (!a.expressions.forall(_.deterministic)) Left(Reasons.NonDeterministic("aggregate"))
       else
         for {
           tapped <- into(a, groupedBy(a, key)) { (child, column) =>
@@ -78,18 +79,18 @@ final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[String]
       whyKeep(e)
         .toLeft(())
         .flatMap(_ => down(e.children.head, key, e :: above)(tap).map(c => e.withNewChildren(Seq(c))))
-    case _: AQEShuffleReadExec | _: ExchangeQueryStageExec => Left(PushDown.RunsAlready)
+    case _: AQEShuffleReadExec | _: ExchangeQueryStageExec => Left(Reasons.RunsAlready)
     case other => Left(PushDown.stops(other))
   }
 
   private def into(p: UnaryExecNode, column: Option[Attribute])(
-      below: (SparkPlan, Attribute) => Either[String, SparkPlan]
-  ): Either[String, SparkPlan] =
-    column.toRight("the sort key is computed").flatMap(below(p.child, _)).map(c => p.withNewChildren(Seq(c)))
+      below: (SparkPlan, Attribute) => Either[Reason, SparkPlan]
+  ): Either[Reason, SparkPlan] =
+    column.toRight(Reasons.SortKeyComputed).flatMap(below(p.child, _)).map(c => p.withNewChildren(Seq(c)))
 
   private def belowSort(input: SparkPlan, column: Attribute)(
-      tap: (SparkPlan, Attribute) => Either[String, SparkPlan]
-  ): Either[String, SparkPlan] = input match {
+      tap: (SparkPlan, Attribute) => Either[Reason, SparkPlan]
+  ): Either[Reason, SparkPlan] = input match {
     case s: SortExec => belowSort(s.child, column)(tap).map(c => s.withNewChildren(Seq(c)))
     case other => tap(other, column)
   }

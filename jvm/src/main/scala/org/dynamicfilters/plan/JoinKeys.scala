@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.types._
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** One pair of keys of an equi-join.
   *
@@ -74,8 +75,8 @@ object JoinKeys {
     build == probe || (widths.contains(build) && widths.contains(probe))
 
   /** The probe key as a column. */
-  def column(key: JoinKey): Either[String, AttributeReference] = key.probe match {
+  def column(key: JoinKey): Either[Reason, AttributeReference] = key.probe match {
     case a: AttributeReference => Right(a)
-    case other => Left(s"the join key is computed: ${ExpressionText.withoutValues(other)}")
+    case other => Left(Reasons.Computed("the join key", ExpressionText.withoutValues(other)))
   }
 }

@@ -11,6 +11,7 @@ import org.dynamicfilters.api.{FilterProducer, MatchingRows}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.BuildKeyTapExec
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{QueryReports, Rejected}
 import org.dynamicfilters.scan.{ScanPlace, Wait}
 import org.dynamicfilters.settings.Settings
@@ -52,7 +53,7 @@ final class JoinPlanner(
     val apart = BuildSides.narrowedDifferently(visited)
     if (apart.nonEmpty && copied) new JoinPlanner(plan, conf, adaptive, shared, mayCopy = false)()
     else {
-      apart.foreach(_.state.disable(NarrowedApart))
+      apart.foreach(_.state.disable(Reasons.NarrowedApart))
       finished(visited)
     }
   }
@@ -71,7 +72,7 @@ final class JoinPlanner(
           case Right(done) => done
           case Left(reason) => reject(j, j.leftKeys ++ j.rightKeys, reason)
         }
-      case j: BaseJoinExec => reject(j, j.condition.toSeq, "the join has no equal keys")
+      case j: BaseJoinExec => reject(j, j.condition.toSeq, Reasons.NoEqualKeys)
       case p: FilterProducer =>
         p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(filteredOperator)
       case other => other
@@ -90,7 +91,7 @@ final class JoinPlanner(
     val probe = p.children.indexWhere(_.outputSet.contains(m.column))
     val build = p.children.indices.indexWhere(i => i != probe && m.key.references.subsetOf(p.children(i).outputSet))
     val done =
-      if (probe < 0 || build < 0) Left("the operator's column and key do not come from two of its children")
+      if (probe < 0 || build < 0) Left(Reasons.ColumnAndKey)
       else
         filteredByEach(
           p.children(probe),
@@ -106,7 +107,7 @@ final class JoinPlanner(
     }
   }
 
-  private def reject(j: SparkPlan, keys: Seq[Expression], reason: String): SparkPlan = {
+  private def reject(j: SparkPlan, keys: Seq[Expression], reason: Reason): SparkPlan = {
     val now = Rejected(Producer.join, keys.flatMap(_.references.map(_.name)).take(1), reason)
     val rejected = DynamicFilterRule.reject(j, now)
     val execution = j.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
@@ -114,7 +115,7 @@ final class JoinPlanner(
     j
   }
 
-  private def filteredJoin(j: BaseJoinExec): Either[String, SparkPlan] =
+  private def filteredJoin(j: BaseJoinExec): Either[Reason, SparkPlan] =
     for {
       filterLeft <- runningSide(j).map(Right(_)).getOrElse(JoinSides.filterLeft(j, conf, isHinted(j)))
       (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
@@ -149,9 +150,9 @@ final class JoinPlanner(
       build: SparkPlan,
       keys: Seq[JoinKey],
       computed: Seq[Expression]
-  ): Either[String, Sides] = {
+  ): Either[Reason, Sides] = {
     val waits = new WaitPlanner(probe, build)
-    val none: Either[String, Sides] = Left("the join has no equal keys")
+    val none: Either[Reason, Sides] = Left(Reasons.NoEqualKeys)
     val (_, done) = keys.foldLeft((Sides(probe, build), none)) { case ((sides, done), key) =>
       filtered(sides, key, computed, waits) match {
         case Right(both) => (both, Right(both))
@@ -172,13 +173,13 @@ final class JoinPlanner(
       key: JoinKey,
       computed: Seq[Expression],
       waits: WaitPlanner
-  ): Either[String, Sides] = {
+  ): Either[Reason, Sides] = {
     val running = PlannedFilters.running(sides.probe, key.origin)
     val copies = new ExchangeCopies(sides.build, shared)
     val probeColumn = JoinKeys.column(key)
-    def unlessRunning(check: => Either[String, Any]): Either[String, Any] =
+    def unlessRunning(check: => Either[Reason, Any]): Either[Reason, Any] =
       if (running.isDefined) Right(()) else check
-    def push(ref: JoinRef): Either[String, SparkPlan] =
+    def push(ref: JoinRef): Either[Reason, SparkPlan] =
       probeColumn.flatMap(
         pushDown(sides.probe, _, computed, ref, waits, copies, checksHistory = learns && running.isEmpty)
       ) match {
@@ -197,18 +198,18 @@ final class JoinPlanner(
       _ = if (!used.add(ref.id) || ref.origin != key.origin) ref.usedByOthers()
       newProbe <- push(ref)
     } yield Sides(newProbe, tapped.side)
-    if (result.isLeft) running.foreach(_.state.disable(s"planned anew: ${result.swap.getOrElse("")}"))
+    result.left.foreach(reason => running.foreach(_.state.disable(Reasons.PlannedAnew(reason))))
     result
   }
 
-  private def repeatableKeys(build: SparkPlan, key: JoinKey): Either[String, Unit] =
+  private def repeatableKeys(build: SparkPlan, key: JoinKey): Either[Reason, Unit] =
     Repeatable
       .keys(build, key.build.references)
-      .map(reason => s"the build side: $reason")
+      .map(Reasons.BuildSide)
       .toLeft(())
 
   /** The build side with a tap for the key. */
-  private def tap(build: SparkPlan, key: JoinKey, running: Option[JoinRef]): Either[String, BuildSides.Tapped] =
+  private def tap(build: SparkPlan, key: JoinKey, running: Option[JoinRef]): Either[Reason, BuildSides.Tapped] =
     // A second tap above a running one would report its keys to the same filter.
     running.filter(BuildSides.hasRunningTap(build, _)) match {
       case Some(ref) => Right(BuildSides.Tapped(build, ref, ref.passed))
@@ -222,17 +223,17 @@ final class JoinPlanner(
   private def takeKeysFrom(running: JoinRef, tapped: JoinRef, passed: Seq[String]): Unit =
     if (running eq tapped) running.tappedAfter(passed)
     else if (running == tapped) running.state.follow(tapped.state)
-    else running.state.disable(JoinRef.MovedLater)
+    else running.state.disable(Reasons.MovedLater)
 
-  private def checked(key: JoinKey): Either[String, Unit] =
+  private def checked(key: JoinKey): Either[Reason, Unit] =
     for {
-      _ <- Either.cond(key.build.deterministic, (), "the build key is not deterministic")
+      _ <- Either.cond(key.build.deterministic, (), Reasons.RandomKey)
       _ <- KeyDomain.of(key.build.dataType)
       _ <- KeyDomain.of(key.probe.dataType)
       _ <- Either.cond(
         JoinKeys.comparable(key.build.dataType, key.probe.dataType),
         (),
-        s"keys of types ${key.build.dataType.catalogString} and ${key.probe.dataType.catalogString} are not compared"
+        Reasons.KeyTypes(key.build.dataType.catalogString, key.probe.dataType.catalogString)
       )
     } yield ()
 
@@ -269,7 +270,7 @@ final class JoinPlanner(
 
   /** The type of a key at the tap: between tap and join, an integer may be widened. */
   private def collected(key: Expression): KeyDomain =
-    KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why), identity)
+    KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why.text), identity)
 
   // Whether a filter was put below an exchange that other places use too, so that Spark computes a copy.
   private var copied = false
@@ -283,7 +284,7 @@ final class JoinPlanner(
       (e, columns) =>
         if (!shared.isShared(e)) showsPartitions(e)
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
-        else Some(PushDown.UsedTwice),
+        else Some(Reasons.UsedTwice),
       () => showsPosition,
       rowValues.maySeeFewerRows
     )
@@ -293,7 +294,7 @@ final class JoinPlanner(
       column: Attribute,
       computed: Seq[Expression],
       copies: ExchangeCopies
-  ): Either[String, Unit] =
+  ): Either[Reason, Unit] =
     new PushDown(
       "the join key",
       computed,
@@ -310,7 +311,8 @@ final class JoinPlanner(
       "the join key",
       if (left) j.leftKeys else j.rightKeys,
       reach(new ExchangeCopies(if (left) j.right else j.left, shared)),
-      (scan, _, _) => Either.cond(asksForFilters(scan), scan, "")
+      // No report shows this reason.
+      (scan, _, _) => Either.cond(asksForFilters(scan), scan, Reasons.NotSmaller)
     )
     probe.exists(asksForFilters) && keys.exists(k => JoinKeys.column(k).exists(c => hinted(probe, Seq(c)).isRight))
   }
@@ -323,7 +325,7 @@ final class JoinPlanner(
       waits: WaitPlanner,
       copies: ExchangeCopies,
       checksHistory: Boolean
-  ): Either[String, SparkPlan] = {
+  ): Either[Reason, SparkPlan] = {
     def whyUseless(scan: SparkPlan, c: Attribute) =
       if (checksHistory && !asksForFilters(scan)) FilterHistory.whySkipped(ref, scan, c.name) else None
     new PushDown(
@@ -341,7 +343,7 @@ final class JoinPlanner(
         def isWorthACopy = copies.isInTime(adaptive, wait) && !waitedInVain
         val place = ScanPlace(crossed, wait)
         val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
-          if (copies.isMade && !isWorthACopy) Left(PushDown.UsedTwice)
+          if (copies.isMade && !isWorthACopy) Left(Reasons.UsedTwice)
           else ScanPlanner.filtered(scan, cs, Seq(ref), place, conf)
         }
         result.foreach(_ => cs.foreach(c => ref.state.record.addColumn(c.name)))
@@ -352,7 +354,6 @@ final class JoinPlanner(
 }
 
 object JoinPlanner {
-  private val NarrowedApart = "other filters narrow its build side differently in each place that it is for"
 
   /** Both sides of a join. */
   private final case class Sides(probe: SparkPlan, build: SparkPlan)

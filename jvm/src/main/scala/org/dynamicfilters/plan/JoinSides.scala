@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.settings.Settings
 
 /** Decides which side of a join is filtered by the keys of the other side. [[JoinPlanner]] uses it. */
@@ -16,7 +17,7 @@ object JoinSides {
     * @param isHinted
     *   whether a hint asks for filters on the left (else the right) side. A hint overrules estimates
     */
-  def filterLeft(j: BaseJoinExec, conf: SQLConf, isHinted: Boolean => Boolean): Either[String, Boolean] =
+  def filterLeft(j: BaseJoinExec, conf: SQLConf, isHinted: Boolean => Boolean): Either[Reason, Boolean] =
     j match {
       case b: BroadcastHashJoinExec =>
         val streamsLeft = b.buildSide == BuildRight
@@ -35,7 +36,7 @@ object JoinSides {
           val refused = (if (asked.isEmpty) candidates else asked).map(side => side -> whyNotSelective(j, side, conf))
           refused.collectFirst { case (side, None) => side }.orElse(asked.headOption).toRight(refused.head._2.get)
         }
-      case other => Left(s"the operator ${other.nodeName.trim} is not known")
+      case other => Left(Reasons.UnknownJoin(other.nodeName.trim))
     }
 
   /** Whether a side may be filtered without changing the answer. */
@@ -46,31 +47,27 @@ object JoinSides {
       case _ => true
     })
 
-  private def needsAll(j: BaseJoinExec, streamsLeft: Boolean): String =
-    if (JoinSemantics.isNullAware(j)) "NOT IN needs every row: a NULL decides over all of them"
-    else
-      j.joinType match {
-        case FullOuter => "a full outer join needs every row of both sides"
-        case other =>
-          s"${JoinSemantics.withArticle(other)} needs every row of its ${if (streamsLeft) "left side" else "right side"}"
-      }
+  private def needsAll(j: BaseJoinExec, streamsLeft: Boolean): Reason =
+    if (JoinSemantics.isNullAware(j)) Reasons.NotIn
+    else {
+      val sides = if (j.joinType == FullOuter) "both sides" else s"its ${if (streamsLeft) "left" else "right"} side"
+      Reasons.NeedsAllRows(JoinSemantics.withArticle(j.joinType), sides)
+    }
 
   /** Why filtering one side of a shuffled join is not expected to pay, if so. */
-  private def whyNotSelective(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[String] = {
+  private def whyNotSelective(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[Reason] = {
     val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
     (logical(probe).map(Estimates.estimate), BuildEstimates.estimate(build)) match {
       case (Some(p), Some(b)) =>
-        if (b.rows > p.rows) Some("the build side is not expected to be smaller") else notSelective(b, conf)
+        if (b.rows > p.rows) Some(Reasons.NotSmaller) else notSelective(b, conf)
       case _ => None
     }
   }
 
   /** Rejects a build side without any condition: it has most keys of the probe side, unless it is a short list. */
-  private def notSelective(build: Estimate, conf: SQLConf): Option[String] = {
+  private def notSelective(build: Estimate, conf: SQLConf): Option[Reason] = {
     val limit = math.min(Settings.get(conf, Settings.JoinMaxBuildRows), Estimates.ManyRows)
-    if (build.selectivity >= 1 && build.rows > limit)
-      Some(s"the build side is not expected to be selective, and to have more than $limit rows")
-    else None
+    Option.when(build.selectivity >= 1 && build.rows > limit)(Reasons.NotSelective(limit))
   }
 
   /** The logical plan of a side, if Spark has linked one. */

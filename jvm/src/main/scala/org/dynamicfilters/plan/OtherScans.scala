@@ -7,6 +7,7 @@ import org.dynamicfilters.api.FilterConsumer
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.ConsumerScanExec
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 import org.dynamicfilters.state.{FilterRef, Producer}
 
@@ -27,7 +28,7 @@ object OtherScans {
       refs: Seq[FilterRef],
       place: ScanPlace,
       conf: SQLConf
-  ): Either[String, SparkPlan] = scan match {
+  ): Either[Reason, SparkPlan] = scan match {
     case RowScans(s) => RowScans.filtered(s, columns, refs, place, conf)
     // Custom scans cannot join filters by OR.
     case _ if columns.size > 1 => Left(ScanPlanner.noFileScan(scan))
@@ -54,7 +55,7 @@ object OtherScans {
       column: Attribute,
       producer: Producer.Value,
       crossed: Boolean
-  ): Either[String, Unit] = scan match {
+  ): Either[Reason, Unit] = scan match {
     case RowScans(s) => RowScans.accepts(s, column, producer, crossed)
     case _ =>
       for {
@@ -64,9 +65,9 @@ object OtherScans {
       } yield ()
   }
 
-  private def takes(scan: SparkPlan, column: Attribute): Either[String, Unit] = scan match {
+  private def takes(scan: SparkPlan, column: Attribute): Either[Reason, Unit] = scan match {
     case c: ConsumerScanExec => takes(c.child, column)
-    case c: FilterConsumer => Either.cond(c.takesFilterOn(column), (), s"the scan takes no filter on ${column.name}")
+    case c: FilterConsumer => Either.cond(c.takesFilterOn(column), (), Reasons.TakesNone(column.name))
     case other => Left(PushDown.stops(other))
   }
 
@@ -77,7 +78,7 @@ object OtherScans {
     scan.asInstanceOf[FilterConsumer].withFilter(added) match {
       case same: SparkPlan with FilterConsumer if same.output.map(_.exprId) == scan.output.map(_.exprId) =>
         Right(tagged(ConsumerScanExec(filters, tagged(same, scan)), scan))
-      case other => Left(s"${scan.nodeName.trim}.withFilter returned another operator: ${other.nodeName.trim}")
+      case other => Left(Reasons.OtherOperator(scan.nodeName.trim, other.nodeName.trim))
     }
 
   /** Adaptive execution asserts that nodes have a logical link. */

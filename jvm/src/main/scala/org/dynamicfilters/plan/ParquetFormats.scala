@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.tables.{DeltaTable, FormatName}
 
 /** The file formats that read Parquet with Spark's reader: Spark's own, and Delta's, which adds columns to the reader's output.
@@ -21,16 +22,12 @@ object ParquetFormats {
   private val usesNumbers = "spark.databricks.delta.deletionVectors.useMetadataRowIndex"
 
   /** The scan's format, or why it is not filtered. */
-  def supported(scan: FileSourceScanExec): Either[String, ParquetFileFormat] = scan.relation.fileFormat match {
+  def supported(scan: FileSourceScanExec): Either[Reason, ParquetFileFormat] = scan.relation.fileFormat match {
     case p: ParquetFileFormat if p.getClass == classOf[ParquetFileFormat] =>
       // Checkpoints, from which Delta reads the state of its tables.
-      Either.cond(
-        !scan.relation.location.getClass.getName.startsWith(DeltaTable.Package),
-        p,
-        "it is a scan of Delta's own log"
-      )
+      Either.cond(!scan.relation.location.getClass.getName.startsWith(DeltaTable.Package), p, Reasons.DeltaLog)
     case p: ParquetFileFormat if p.getClass.getName == DeltaTable.Package + "DeltaParquetFileFormat" => Right(p)
-    case other => Left(s"files of format ${FormatName(other)} are not filtered yet")
+    case other => Left(Reasons.OtherFormat(FormatName(other)))
   }
 
   /** Delta's description of how a column is stored (see [[DeltaTable.notes]]); empty for Spark's own format. */

@@ -2,7 +2,8 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan}
+import org.dynamicfilters.operators.FilteredScan
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan.Wait
 import org.dynamicfilters.state.JoinRef
 
@@ -41,7 +42,7 @@ private[plan] object PlannedFilters {
     if (refs.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
       refs.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
-        r.state.disable(BuildKeyTapExec.PlannedAway)
+        r.state.disable(Reasons.PlannedAway)
       }
     }
   }

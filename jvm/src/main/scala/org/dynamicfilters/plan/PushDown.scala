@@ -20,6 +20,7 @@ import org.apache.spark.sql.execution.window.WindowExecBase
 import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.api.FilterPassThrough
 import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** Pushes a filter down from its producer to scans, by attribute id. Used by the planners of all producers.
   *
@@ -41,7 +42,7 @@ final class PushDown(
     key: String,
     producer: Seq[Expression],
     reach: PushDown.Reach,
-    toScan: (SparkPlan, Seq[Attribute], Boolean) => Either[String, SparkPlan]
+    toScan: (SparkPlan, Seq[Attribute], Boolean) => Either[Reason, SparkPlan]
 ) {
   import PushDown._
 
@@ -49,23 +50,23 @@ final class PushDown(
   private var unfiltered = 0
 
   /** The plan with filters in all scans that the columns come from, or why no scan can be filtered. */
-  def apply(plan: SparkPlan, columns: Seq[Attribute]): Either[String, SparkPlan] =
+  def apply(plan: SparkPlan, columns: Seq[Attribute]): Either[Reason, SparkPlan] =
     down(plan, columns, Path(crossed = false, Nil))
 
-  private def down(plan: SparkPlan, columns: Seq[Attribute], path: Path): Either[String, SparkPlan] = plan match {
+  private def down(plan: SparkPlan, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] = plan match {
     case _: FileSourceScanExec | _: DynamicFilterScanExec | OtherScans(_) => toScan(plan, columns, path.crossed)
 
     case p: FilterPassThrough =>
       Traverse(columns)(c => p.sourceOf(c).toRight(stops(plan))).flatMap { sources =>
         val child = plan.children.indexWhere(c => sources.forall(has(c, _)))
-        if (child < 0) Left(s"$key is made by ${plan.nodeName.trim}")
+        if (child < 0) Left(Reasons.MadeBy(key, plan.nodeName.trim))
         else
           down(plan.children(child), sources, path.below(plan))
             .map(c => plan.withNewChildren(plan.children.updated(child, c)))
       }
 
     case p: ProjectExec =>
-      if (!p.projectList.forall(reach.mayPass)) Left("a non-deterministic projection is in the way")
+      if (!p.projectList.forall(reach.mayPass)) Left(Reasons.NonDeterministic("projection"))
       else {
         // Expressions that depend on a row's position show which rows the scan dropped.
         val crosses = path.crossing(!p.projectList.forall(RowValues.dependsOnRowOnly))
@@ -73,7 +74,7 @@ final class PushDown(
       }
 
     case f: FilterExec =>
-      if (f.condition.deterministic) into(f, columns, path) else Left("a non-deterministic filter is in the way")
+      if (f.condition.deterministic) into(f, columns, path) else Left(Reasons.NonDeterministic("filter"))
 
     case j: BroadcastHashJoinExec => intoJoin(j, columns, path)
     case j: BroadcastNestedLoopJoinExec => intoJoin(j, columns, path)
@@ -88,7 +89,7 @@ final class PushDown(
         Traverse(columns) { column =>
           val position = output.indexWhere(_.exprId == column.exprId)
           if (position < 0 || c.output(position).dataType != column.dataType)
-            Left("the branches of the union differ in type")
+            Left(Reasons.UnionTypes)
           else Right(c.output(position))
         }.flatMap(down(c, _, path.below(u)))
       }
@@ -100,15 +101,15 @@ final class PushDown(
       g.generator match {
         case _: ExplodeBase | _: Inline | _: Stack if g.generator.deterministic && columns.forall(has(g.child, _)) =>
           into(g, columns, path)
-        case other => Left(s"the generator ${other.prettyName} is in the way")
+        case other => Left(Reasons.Generator(other.prettyName))
       }
 
     // Outputs its input columns and the functions' results, row by row.
     case e: EvalPythonExec =>
-      if (!e.udfs.forall(_.deterministic)) Left("a Python function that is not deterministic is in the way")
-      else if (OperatorRules.seesPartition(e)) Left("a Python function over an iterator of batches is in the way")
+      if (!e.udfs.forall(_.deterministic)) Left(Reasons.RandomPython)
+      else if (OperatorRules.seesPartition(e)) Left(Reasons.IteratorFunction)
       else if (columns.forall(has(e.child, _))) into(e, columns, path)
-      else Left(s"$key is computed by a Python function")
+      else Left(Reasons.ComputedByPython(key))
 
     case e: ExpandExec => Traverse(columns)(inEachProjection(e, _)).flatMap(into(e, _, path))
 
@@ -117,8 +118,8 @@ final class PushDown(
     case s: SortExec if reach.beyondExchange => into(s, columns, path)
     case t: BuildKeyTapExec => into(t, columns, path)
     case a: BaseAggregateExec if reach.beyondExchange =>
-      if (!a.expressions.forall(_.deterministic)) Left("a non-deterministic aggregate is in the way")
-      else if (reach.showsPosition()) Left(ShowsOrder)
+      if (!a.expressions.forall(_.deterministic)) Left(Reasons.NonDeterministic("aggregate"))
+      else if (reach.showsPosition()) Left(Reasons.ShowsOrder)
       else
         for {
           grouped <- Traverse(columns)(grouping(a, _))
@@ -135,75 +136,70 @@ final class PushDown(
         case Some(reason) => Left(reason)
         case None => down(e.children.head, columns, path.below(e).crossing(true)).map(c => e.withNewChildren(Seq(c)))
       }
-    case _: adaptive.QueryStageExec if reach.beyondExchange => Left(RunsAlready)
+    case _: adaptive.QueryStageExec if reach.beyondExchange => Left(Reasons.RunsAlready)
     case other => Left(stops(other))
   }
 
   private def has(plan: SparkPlan, column: Attribute): Boolean = plan.outputSet.contains(column)
 
-  private def into(parent: UnaryExecNode, columns: Seq[Attribute], path: Path): Either[String, SparkPlan] =
+  private def into(parent: UnaryExecNode, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] =
     down(parent.child, columns, path.below(parent)).map(c => parent.withNewChildren(Seq(c)))
 
   /** The input column of a projection's column. */
-  private def source(list: Seq[NamedExpression], column: Attribute): Either[String, Attribute] =
+  private def source(list: Seq[NamedExpression], column: Attribute): Either[Reason, Attribute] =
     found(list, column, "projection")
 
-  private def found(list: Seq[NamedExpression], column: Attribute, where: String): Either[String, AttributeReference] =
-    list
-      .find(_.exprId == column.exprId)
-      .toRight(s"$key ${column.name} is not in the $where below")
-      .flatMap(passedOn(_))
+  private def found(list: Seq[NamedExpression], column: Attribute, where: String): Either[Reason, AttributeReference] =
+    list.find(_.exprId == column.exprId).toRight(Reasons.NotBelow(key, column.name, where)).flatMap(passedOn(_))
 
-  private def passedOn(e: NamedExpression): Either[String, AttributeReference] =
-    PushDown.passedOn(e).toRight(s"$key is computed: ${ExpressionText.withoutValues(e)}")
+  private def passedOn(e: NamedExpression): Either[Reason, AttributeReference] =
+    PushDown.passedOn(e).toRight(Reasons.Computed(key, ExpressionText.withoutValues(e)))
 
   /** The input column that all projections of an Expand pass on unchanged. */
-  private def inEachProjection(e: ExpandExec, column: Attribute): Either[String, Attribute] = {
+  private def inEachProjection(e: ExpandExec, column: Attribute): Either[Reason, Attribute] = {
     val at = e.output.indexWhere(_.exprId == column.exprId)
     e.projections.map(p => if (at < 0) None else Some(p(at))).distinctBy(_.map(_.canonicalized)) match {
       case Seq(Some(same: AttributeReference)) if e.projections.forall(_.forall(_.deterministic)) => Right(same)
-      case _ => Left(s"$key is not in all the rows that ROLLUP, CUBE or GROUPING SETS make of one")
+      case _ => Left(Reasons.Rollup(key))
     }
   }
 
   /** The input column of a grouping key. A filter on it drops whole groups, so the others keep all their rows. */
-  private def grouping(a: BaseAggregateExec, column: Attribute): Either[String, Attribute] =
+  private def grouping(a: BaseAggregateExec, column: Attribute): Either[Reason, Attribute] =
     for {
       x <- found(a.resultExpressions, column, "aggregate")
-      g <- a.groupingExpressions
-        .find(_.exprId == x.exprId)
-        .toRight("an aggregate is in the way that does not group by the key")
+      g <- a.groupingExpressions.find(_.exprId == x.exprId).toRight(Reasons.GroupsByOther)
       grouped <- passedOn(g)
     } yield grouped
 
   private def inPartitions(w: UnaryExecNode, by: Seq[Expression], columns: Seq[Attribute], path: Path) =
     if (columns.forall(c => by.exists { case a: Attribute => a.exprId == c.exprId; case _ => false }))
       unless(ExcludedRows.withPartialInput(w, _, path.above, producer))(into(w, columns, path))
-    else Left("a window is in the way that is not partitioned by the key")
+    else Left(Reasons.WindowByOther)
 
   /** Pushes down unless there is a reason against it.
     *
     * @param reason
     *   gets whether all scans below the operator are filtered
     */
-  private def unless(reason: Boolean => Option[String])(
-      pushed: => Either[String, SparkPlan]
-  ): Either[String, SparkPlan] =
+  private def unless(reason: Boolean => Option[Reason])(
+      pushed: => Either[Reason, SparkPlan]
+  ): Either[Reason, SparkPlan] =
     reason(true).toLeft(()).flatMap { _ =>
       val before = unfiltered
       pushed.flatMap(done => (if (unfiltered == before) None else reason(false)).toLeft(done))
     }
 
   /** Pushes into the side of the columns, and into the other side by equal keys, as [[JoinSemantics]] permits. */
-  private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], path: Path): Either[String, SparkPlan] = {
+  private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] = {
     val isLeft = columns.forall(has(join.left, _))
     val rules = JoinSemantics.of(join)(isLeft)
     if (!isLeft && !columns.forall(has(join.right, _)))
       Left(
-        if (columns.forall(c => has(join.left, c) || has(join.right, c))) s"$key comes from both sides of a join"
-        else s"$key is made by a join"
+        if (columns.forall(c => has(join.left, c) || has(join.right, c))) Reasons.BothSides(key)
+        else Reasons.MadeBy(key, "a join")
       )
-    else if (!rules.carries) Left(s"${JoinSemantics.withArticle(join.joinType)} is in the way")
+    else if (!rules.carries) Left(Reasons.OtherJoin(JoinSemantics.withArticle(join.joinType)))
     else {
       val before = unfiltered
       val own = intoSide(join, isLeft, columns, path)
@@ -234,14 +230,14 @@ final class PushDown(
       left: Boolean,
       columns: Seq[Attribute],
       path: Path
-  ): Either[String, SparkPlan] = {
+  ): Either[Reason, SparkPlan] = {
     val build = join match {
       case b: BroadcastHashJoinExec => Some(b.buildSide)
       case b: BroadcastNestedLoopJoinExec => Some(b.buildSide)
       case _ => None
     }
     if (!reach.beyondExchange && build.contains(if (left) BuildLeft else BuildRight))
-      Left(s"$key comes from the build side of a broadcast join")
+      Left(Reasons.BroadcastSide(key))
     else {
       // The hash table outputs rows without a match in an order that depends on their number.
       val isHashed = join match {
@@ -272,27 +268,18 @@ object PushDown {
     def below(p: SparkPlan): Path = copy(above = p :: above)
     def crossing(crosses: Boolean): Path = copy(crossed = crossed || crosses)
   }
-  val RunsAlready = "the probe side runs already"
-
-  /** Reason: Spark computes the exchange once for several places, and the others need all rows. */
-  val UsedTwice = "an exchange is in the way that another part of the query uses too"
-
-  /** Reason: an expression depends on the partition of a row after a shuffle. Adaptive execution coalesces partitions by the
-    * bytes of all shuffles that a stage reads together, so a filter below any of them may change partitions.
-    */
-  val ShowsPartitions = "an exchange is in the way, and the query shows in which partition a row is"
-
-  /** Reason: an expression depends on the position of a row, and the order of groups depends on their number. */
-  val ShowsOrder = "an aggregate is in the way, and the query shows in which order its groups are"
 
   /** Why exchanges of a plan must not be filtered, if so.
+    *
+    * If an expression depends on the partition of a row after a shuffle, none may be: adaptive execution coalesces partitions by
+    * the bytes of all shuffles that a stage reads together, so a filter below any of them may change partitions.
     *
     * @param isShared
     *   whether another part of the query uses the exchange too
     */
-  def whyKeep(plan: SparkPlan, isShared: SparkPlan => Boolean): SparkPlan => Option[String] = {
+  def whyKeep(plan: SparkPlan, isShared: SparkPlan => Boolean): SparkPlan => Option[Reason] = {
     lazy val shows = Repeatable.showsPartitions(plan)
-    exchange => if (isShared(exchange)) Some(UsedTwice) else Option.when(shows)(ShowsPartitions)
+    exchange => if (isShared(exchange)) Some(Reasons.UsedTwice) else Option.when(shows)(Reasons.ShowsPartitions)
   }
 
   /** The column that a projection's expression passes on unchanged; None if it computes something. */
@@ -316,7 +303,7 @@ object PushDown {
     */
   final case class Reach(
       beyondExchange: Boolean,
-      whyKeep: (SparkPlan, Seq[Attribute]) => Option[String],
+      whyKeep: (SparkPlan, Seq[Attribute]) => Option[Reason],
       showsPosition: () => Boolean,
       mayPass: NamedExpression => Boolean = RowValues.dependsOnRowOnly
   )
@@ -324,11 +311,8 @@ object PushDown {
     val withinStage: Reach = Reach(beyondExchange = false, (_, _) => None, () => false)
   }
 
-  def stops(plan: SparkPlan): String = plan match {
-    case _: exchange.Exchange | _: adaptive.QueryStageExec =>
-      "an exchange is in the way: the scan below is done before the bound is known"
-    case other =>
-      val what = OperatorRules.inTheWay(other).getOrElse(s"the operator ${other.nodeName.trim}")
-      s"$what ${if (what.endsWith("metrics")) "are" else "is"} in the way"
+  def stops(plan: SparkPlan): Reason = plan match {
+    case _: exchange.Exchange | _: adaptive.QueryStageExec => Reasons.OtherStage
+    case other => OperatorRules.inTheWay(other)
   }
 }

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.dynamicfilters.api.{FilterConsumer, FilterPassThrough}
 import org.dynamicfilters.operators._
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.Producer
 
 /** Decides whether retried tasks see the same input as their first attempts (contract 5). The planners of TopKs and joins ask
@@ -28,22 +29,22 @@ object Repeatable {
     *
     * For TopKs without ties, which count rows by position. Shuffles change the order.
     */
-  def rows(plan: SparkPlan): Option[String] = check(plan, Order.Same)
+  def rows(plan: SparkPlan): Option[Reason] = check(plan, Order.Same)
 
   /** As [[rows]], but lost blocks of cached data may come back in another order. For TopKs that keep every row that equals the
     * bound, so that positions do not matter.
     */
-  def rowsOfCacheInAnyOrder(plan: SparkPlan): Option[String] = check(plan, Order.SameButOfCache)
+  def rowsOfCacheInAnyOrder(plan: SparkPlan): Option[Reason] = check(plan, Order.SameButOfCache)
 
   /** Why a retried task might see another set of rows; None if it sees the same. */
-  def set(plan: SparkPlan): Option[String] = check(plan, Order.Any)
+  def set(plan: SparkPlan): Option[Reason] = check(plan, Order.Any)
 
   /** As [[set]], for the plan of a broadcast, which Spark collects once: rows and collected keys come from the same attempt of
     * each task, so only non-deterministic expressions and samples count.
     */
-  def once(plan: SparkPlan): Option[String] = plan.collectFirst {
+  def once(plan: SparkPlan): Option[Reason] = plan.collectFirst {
     case p if !p.expressions.forall(RowValues.isRepeatable) => notDeterministic(p)
-    case _: SampleExec => "the input is not deterministic (a sample)"
+    case _: SampleExec => Reasons.Random("a sample")
   }
 
   /** Whether a second execution of the plan gives the same rows, also in another query.
@@ -94,16 +95,16 @@ object Repeatable {
   def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
     p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.ignoresPosition(p)
 
-  private def notDeterministic(p: SparkPlan) = s"the input is not deterministic (${p.nodeName.trim})"
+  private def notDeterministic(p: SparkPlan) = Reasons.Random(p.nodeName.trim)
 
   /** Why a retried task might write other keys into a build side's exchange; None if it writes the same.
     *
     * @param columns
     *   columns of the keys
     */
-  def keys(build: SparkPlan, columns: AttributeSet): Option[String] = build match {
+  def keys(build: SparkPlan, columns: AttributeSet): Option[Reason] = build match {
     case b: BroadcastExchangeLike => once(b.children.head)
-    case other => set(other).orElse(Option.when(ValuesByOrder.decide(other, columns))(ValuesByOrder.Reason))
+    case other => set(other).orElse(Option.when(ValuesByOrder.decide(other, columns))(Reasons.ValuesByOrder))
   }
 
   /** Required order of rows: the same, the same except for cached data, or any. */
@@ -111,15 +112,14 @@ object Repeatable {
     val Same, SameButOfCache, Any = Value
   }
 
-  private def check(plan: SparkPlan, order: Order.Value): Option[String] = {
-    def below: Option[String] = plan.children.iterator.flatMap(check(_, order)).nextOption()
+  private def check(plan: SparkPlan, order: Order.Value): Option[Reason] = {
+    def below: Option[Reason] = plan.children.iterator.flatMap(check(_, order)).nextOption()
     plan match {
       case _: BroadcastExchangeLike | _: BroadcastQueryStageExec => None
       case r: ReusedExchangeExec => check(r.child, order)
       case p if !p.expressions.forall(RowValues.isRepeatable) => Some(notDeterministic(p))
-      case _: SampleExec => Some("the input is not deterministic (a sample)")
-      case d: SpecScan if d.spec.followsUpdates =>
-        Some("the scan follows updates of a filter of the user's own")
+      case _: SampleExec => Some(Reasons.Random("a sample"))
+      case d: SpecScan if d.spec.followsUpdates => Some(Reasons.FollowsUpdates)
       // EvalPythonExec is deterministic here, and outputs one row for each input row, in order.
       case _: ProjectExec | _: FilterExec | _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec | _: UnionExec |
           _: GenerateExec | _: EvalPythonExec | _: ExpandExec | _: CoalesceExec | _: FileSourceScanExec |
@@ -131,7 +131,7 @@ object Repeatable {
       case CachedScans(scan) =>
         CachedScanExec.scanOf(unfiltered(scan)) match {
           case Some(c) => cached(c.relation.cachedPlan, order)
-          case None => Some(s"the operator ${scan.nodeName.trim} is not known to give the same rows again")
+          case None => Some(Reasons.MayDiffer(scan.nodeName.trim))
         }
       case RowScans(scan) if order != Order.Any => RowScans.reordered(scan)
       case other if order != Order.Any => Some(PushDown.stops(other))
@@ -145,9 +145,8 @@ object Repeatable {
       case p: PinnedQueryExec => check(p.current, order)
       // Spark makes `SELECT 1 ... LIMIT 1` of an EXISTS without correlation: all rows are the same.
       case l: LimitExec if hasEqualRows(l.child) => below
-      case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec =>
-        Some("the input is not deterministic (a limit)")
-      case other => Some(s"the operator ${other.nodeName.trim} is not known to give the same rows again")
+      case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec => Some(Reasons.Random("a limit"))
+      case other => Some(Reasons.MayDiffer(other.nodeName.trim))
     }
   }
 
@@ -162,12 +161,11 @@ object Repeatable {
     case other => other
   }
 
-  private def cached(plan: SparkPlan, order: Order.Value): Option[String] = order match {
-    case Order.Same => check(plan, Order.Same).map(why => s"cached data that is lost may come in another order: $why")
+  private def cached(plan: SparkPlan, order: Order.Value): Option[Reason] = order match {
     case Order.SameButOfCache =>
       check(plan, Order.Any)
-        .orElse(Option.when(ValuesByOrder.anywhere(plan))(ValuesByOrder.Reason))
-        .map(why => s"cached data that is lost may come with other rows: $why")
-    case Order.Any => check(plan, Order.Any)
+        .orElse(Option.when(ValuesByOrder.anywhere(plan))(Reasons.ValuesByOrder))
+        .map(Reasons.CacheRows)
+    case _ => check(plan, order)
   }
 }

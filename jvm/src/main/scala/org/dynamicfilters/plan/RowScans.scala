@@ -11,6 +11,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{CachedScanExec, RowFilteredScanExec, SourceScan, SpecScan}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, Producer}
@@ -41,7 +42,7 @@ object RowScans {
       column: Attribute,
       producer: Producer.Value,
       crossed: Boolean
-  ): Either[String, Unit] = {
+  ): Either[Reason, Unit] = {
     val plain = unfiltered(scan)
     for {
       _ <- KeyDomain.of(column.dataType)
@@ -59,13 +60,12 @@ object RowScans {
   /** Whether the scan tests single rows. It does not for a user filter, which is a condition above the scan. */
   private def testsRows(producer: Producer.Value, crossed: Boolean): Boolean = producer == Producer.join && crossed
 
-  private def rowsOnly(scan: SparkPlan, producer: Producer.Value): String = {
+  private def rowsOnly(scan: SparkPlan, producer: Producer.Value): Reason = {
     val by = if (producer == Producer.user) "the condition above it" else "the join"
-    s"${nameOf(scan)} can be filtered by rows only, and $by in the same stage does that"
+    Reasons.RowsOnly(nameOf(scan), by)
   }
 
-  private def noBounds(scan: SparkPlan): String =
-    s"${nameOf(scan)} can be filtered by rows only, which is of no use to a TopK, min or max"
+  private def noBounds(scan: SparkPlan): Reason = Reasons.NoBounds(nameOf(scan))
 
   /** Whether bounds or partition values of the column are known for splits, so that splits can be skipped at any time. */
   private def hasBounds(scan: SparkPlan, column: Attribute): Boolean = scan match {
@@ -85,11 +85,11 @@ object RowScans {
   }
 
   /** Position of a column among those that are read, and among the partition columns; -1 for none. */
-  private def place(scan: SparkPlan, column: Attribute): Either[String, (Int, Int)] = scan match {
+  private def place(scan: SparkPlan, column: Attribute): Either[Reason, (Int, Int)] = scan match {
     case f: FileSourceScanExec => ScanPlanner.position(f, column)
     case other =>
       val at = other.output.indexWhere(_.exprId == column.exprId)
-      Either.cond(at >= 0, (at, -1), s"the scan does not read ${column.name}")
+      Either.cond(at >= 0, (at, -1), Reasons.NotInScan(column.name))
   }
 
   private def attribute(scan: SparkPlan, c: ScanColumn): Attribute = scan match {
@@ -117,18 +117,18 @@ object RowScans {
   }
 
   /** Why a retried task of the scan may read its rows in another order, if so. */
-  def reordered(scan: SparkPlan): Option[String] = scan match {
+  def reordered(scan: SparkPlan): Option[Reason] = scan match {
     case b: BatchScanExec if b.output.exists(hasBounds(b, _)) => None
     case r: RowFilteredScanExec => reordered(r.child)
     case _: FileSourceScanExec => None
     case other => Some(noBounds(other))
   }
 
-  private def readable(scan: SparkPlan): Either[String, Unit] = ScanHint.refusal(scan).flatMap { _ =>
+  private def readable(scan: SparkPlan): Either[Reason, Unit] = ScanHint.refusal(scan).flatMap { _ =>
     scan match {
       case f: FileSourceScanExec if CorruptFiles.areIgnored(f.relation.options) =>
-        Left(CorruptFiles.Ignored)
-      case b: BatchScanExec if TableAccess.isRewritten(b.table) => Left("what is read of the table is written again")
+        Left(Reasons.CorruptFilesIgnored)
+      case b: BatchScanExec if TableAccess.isRewritten(b.table) => Left(Reasons.Rewritten)
       case _ => Right(())
     }
   }
@@ -159,7 +159,7 @@ object RowScans {
       refs: Seq[FilterRef],
       where: ScanPlace,
       conf: SQLConf
-  ): Either[String, SparkPlan] = {
+  ): Either[Reason, SparkPlan] = {
     val plain = unfiltered(scan)
     val before = columnsOf(scan)
     ScanPlanner
@@ -172,7 +172,7 @@ object RowScans {
       column: Attribute,
       ref: FilterRef,
       where: ScanPlace
-  ): Either[String, ScanColumn] =
+  ): Either[Reason, ScanColumn] =
     for {
       _ <- accepts(scan, column, ref.producer, where.crossesExchange)
       domain <- KeyDomain.of(column.dataType)

@@ -18,6 +18,7 @@ import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.DynamicFilterScanExec
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, Producer}
@@ -45,7 +46,7 @@ object ScanPlanner {
       refs: Seq[FilterRef],
       place: ScanPlace,
       conf: SQLConf
-  ): Either[String, SparkPlan] = scan match {
+  ): Either[Reason, SparkPlan] = scan match {
     case OtherScans(s) => OtherScans.filtered(s, columns, refs, place, conf)
     case s: FileSourceScanExec =>
       for {
@@ -68,13 +69,13 @@ object ScanPlanner {
     */
   private[plan] def withColumns(before: IndexedSeq[ScanColumn], columns: Seq[Attribute], refs: Seq[FilterRef])(
       columnOf: ScanColumn => Attribute
-  )(target: (Attribute, FilterRef) => Either[String, ScanColumn]): Either[String, IndexedSeq[ScanColumn]] = {
+  )(target: (Attribute, FilterRef) => Either[Reason, ScanColumn]): Either[Reason, IndexedSeq[ScanColumn]] = {
     val wanted = columns.zip(refs)
     val isTopK = refs.head.topK.isDefined
     def has(column: Attribute, ref: FilterRef) =
       before.exists(c => (c.ref eq ref) && columnOf(c).exprId == column.exprId)
     if (wanted.forall { case (column, ref) => has(column, ref) }) Right(before)
-    else if (isTopK && before.exists(_.ref.topK.isDefined)) Left("the scan is filtered by another TopK already")
+    else if (isTopK && before.exists(_.ref.topK.isDefined)) Left(Reasons.OtherTopK)
     else
       Traverse(wanted) { case (column, ref) => target(column, ref) }
         .map(alternatives)
@@ -84,14 +85,14 @@ object ScanPlanner {
   private def alternatives(columns: Seq[ScanColumn]): Seq[ScanColumn] =
     if (columns.size == 1) columns else columns.map(_.copy(either = true))
 
-  private[plan] def noFileScan(plan: SparkPlan): String = s"the operator ${plan.nodeName.trim} is no file scan"
+  private[plan] def noFileScan(plan: SparkPlan): Reason = Reasons.NoFileScan(plan.nodeName.trim)
 
   /** Whether the scan can be filtered by a join on the column, or why not.
     *
     * @param crossed
     *   whether an exchange lies between the join and the scan
     */
-  def accepts(scan: SparkPlan, column: Attribute, crossed: Boolean): Either[String, Unit] = {
+  def accepts(scan: SparkPlan, column: Attribute, crossed: Boolean): Either[Reason, Unit] = {
     def hasColumn(s: FileSourceScanExec) = ordinal(s, column).flatMap(_ => KeyDomain.of(column.dataType)).map(_ => ())
     scan match {
       case OtherScans(s) => OtherScans.accepts(s, column, Producer.join, crossed)
@@ -101,10 +102,10 @@ object ScanPlanner {
     }
   }
 
-  private def readable(scan: FileSourceScanExec): Either[String, Unit] =
+  private def readable(scan: FileSourceScanExec): Either[Reason, Unit] =
     ScanHint.refusal(scan).flatMap { _ =>
       ParquetFormats.supported(scan).flatMap { _ =>
-        Either.cond(!CorruptFiles.areIgnored(scan.relation.options), (), CorruptFiles.Ignored)
+        Either.cond(!CorruptFiles.areIgnored(scan.relation.options), (), Reasons.CorruptFilesIgnored)
       }
     }
 
@@ -127,9 +128,9 @@ object ScanPlanner {
       column: Attribute,
       ref: FilterRef,
       place: ScanPlace
-  ): Either[String, ScanColumn] =
+  ): Either[Reason, ScanColumn] =
     // For a TopK, row groups and rows are read best first, which changes their order.
-    if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left("the order of the scan's rows is in use")
+    if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left(Reasons.ScanInOrder)
     else
       for {
         at <- position(scan, column)
@@ -145,19 +146,19 @@ object ScanPlanner {
       )
 
   /** Position of a column among those that are read, and among the partition columns; -1 for none. */
-  private[plan] def position(scan: FileSourceScanExec, column: Attribute): Either[String, (Int, Int)] =
+  private[plan] def position(scan: FileSourceScanExec, column: Attribute): Either[Reason, (Int, Int)] =
     ordinal(scan, column).map { at =>
       val data = scan.requiredSchema.length
       if (at < data) (at, -1) else (-1, at - data)
     }
 
   /** Position of a column in the scan's output, which is the required schema and then the partition columns. */
-  private def ordinal(scan: FileSourceScanExec, column: Attribute): Either[String, Int] = {
+  private def ordinal(scan: FileSourceScanExec, column: Attribute): Either[Reason, Int] = {
     val data = scan.requiredSchema.length
     val at = scan.output.indexWhere(_.exprId == column.exprId)
-    if (at < 0) Left(s"the scan does not read ${column.name}")
-    else if (at >= data + scan.relation.partitionSchema.length) Left(s"${column.name} is file metadata")
-    else if (at < data && ParquetFormats.isInternal(column.name)) Left(s"${column.name} is a row index")
+    if (at < 0) Left(Reasons.NotInScan(column.name))
+    else if (at >= data + scan.relation.partitionSchema.length) Left(Reasons.FileMetadata(column.name))
+    else if (at < data && ParquetFormats.isInternal(column.name)) Left(Reasons.RowIndex(column.name))
     else Right(at)
   }
 

@@ -18,6 +18,7 @@ import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.operators.TopKTapExec
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{TopKRef, TopKSpec}
@@ -49,7 +50,7 @@ object TopKPlanner {
   /** @return
     *   the new child of the TopK, or why it produces no filter
     */
-  def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[String, SparkPlan] =
+  def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[Reason, SparkPlan] =
     tapped(
       topK.child,
       Wanted(topK.sortOrder.head, topK.limit, tiesFree = topK.sortOrder.length == 1, distinct = false),
@@ -64,14 +65,14 @@ object TopKPlanner {
     * @return
     *   the input with a tap on it and a filter in its scans, or why there is none
     */
-  def tapped(input: SparkPlan, wanted: Wanted, producer: SparkPlan, conf: SQLConf): Either[String, SparkPlan] = {
+  def tapped(input: SparkPlan, wanted: Wanted, producer: SparkPlan, conf: SQLConf): Either[Reason, SparkPlan] = {
     val max = Settings.get(conf, Settings.TopKMaxLimit)
     for {
-      _ <- Either.cond(wanted.limit > 0, (), "the limit is 0")
-      _ <- Either.cond(wanted.limit <= max, (), s"the limit ${wanted.limit} is above ${Settings.TopKMaxLimit.key}=$max")
+      _ <- Either.cond(wanted.limit > 0, (), Reasons.NoLimit)
+      _ <- Either.cond(wanted.limit <= max, (), Reasons.LimitAbove(wanted.limit, Settings.TopKMaxLimit.key, max))
       key <- wanted.key match {
         case a: AttributeReference => Right(a)
-        case other => Left(s"the sort key is computed: ${ExpressionText.withoutValues(other)}")
+        case other => Left(Reasons.Computed("the sort key", ExpressionText.withoutValues(other)))
       }
       domain <- KeyDomain.of(key.dataType)
       inOrder <- isInOrder(input)
@@ -104,7 +105,7 @@ object TopKPlanner {
       what: String,
       computed: Seq[Expression],
       conf: SQLConf
-  ): Either[String, SparkPlan] = {
+  ): Either[Reason, SparkPlan] = {
     // Column names in each scan.
     val names = mutable.LinkedHashSet.empty[Seq[String]]
     def filter(scan: SparkPlan, columns: Seq[Attribute]) = {
@@ -115,7 +116,7 @@ object TopKPlanner {
     for {
       ordinals <- Traverse(columns) { c =>
         val at = input.output.indexWhere(_.exprId == c.exprId)
-        Either.cond(at >= 0, at, s"the column ${c.name} is not in the input")
+        Either.cond(at >= 0, at, Reasons.NotBelow("the column", c.name, "input"))
       }
       pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, (scan, cs, _) => filter(scan, cs))(
         input,
@@ -132,7 +133,7 @@ object TopKPlanner {
   /** Whether a retried task sees the same rows in the same order, so that ties can be decided by position; or why it may see
     * other rows.
     */
-  def isInOrder(input: SparkPlan): Either[String, Boolean] = Repeatable.rows(input) match {
+  def isInOrder(input: SparkPlan): Either[Reason, Boolean] = Repeatable.rows(input) match {
     case None => Right(true)
     case Some(_) => Repeatable.rowsOfCacheInAnyOrder(input).toLeft(false)
   }
@@ -149,7 +150,7 @@ object WindowLimitPlanner {
   /** @return
     *   the operator's new child, or why it produces no filter; None for the second limit, above the exchange
     */
-  def plan(w: WindowGroupLimitExec, conf: SQLConf): Option[Either[String, SparkPlan]] = {
+  def plan(w: WindowGroupLimitExec, conf: SQLConf): Option[Either[Reason, SparkPlan]] = {
     // The tap goes below the sort, which reads all rows before it returns the first.
     val (input, sorted) = w.child match {
       case s: SortExec => (s.child, (tapped: SparkPlan) => s.withNewChildren(Seq(tapped)))
@@ -158,7 +159,7 @@ object WindowLimitPlanner {
     input match {
       case _: TopKTapExec | _: WindowGroupLimitExec | _: Exchange | _: ExchangeQueryStageExec | _: AQEShuffleReadExec =>
         None
-      case _ if w.partitionSpec.nonEmpty => Some(Left("a limit in each group needs a bound for each group"))
+      case _ if w.partitionSpec.nonEmpty => Some(Left(Reasons.LimitByGroup))
       case _ =>
         val wanted = TopKPlanner.Wanted(
           w.orderSpec.head,

@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.operators.SpecScan
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.state.UserRef
 import org.dynamicfilters.user.DynamicFilterPredicate
@@ -31,7 +32,8 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     case s @ (_: FileSourceScanExec | _: BatchScanExec) => byPartition(s, partitionFilters(s))
     case f: FilterExec =>
       val below = visit(f.child)
-      val random = if (f.condition.deterministic) None else Some(NonDeterministic)
+      // Random numbers depend on the position of a row, so the scan must not drop rows.
+      val random = Option.when(!f.condition.deterministic)(Reasons.RandomCondition)
       conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
         case (child, (u, column)) =>
           random.toLeft(()).flatMap(_ => pushed(child, f.condition, u, column)) match {
@@ -52,7 +54,7 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
       condition: Expression,
       u: DynamicFilterPredicate,
       column: Attribute
-  ): Either[String, SparkPlan] =
+  ): Either[Reason, SparkPlan] =
     new PushDown(
       "the column",
       Seq(condition),
@@ -60,7 +62,7 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
       (scan, columns, _) => filtered(scan, u, columns.head)
     )(p, Seq(column))
 
-  private def filtered(scan: SparkPlan, u: DynamicFilterPredicate, column: Attribute): Either[String, SparkPlan] =
+  private def filtered(scan: SparkPlan, u: DynamicFilterPredicate, column: Attribute): Either[Reason, SparkPlan] =
     ScanPlanner.filtered(scan, Seq(column), Seq(UserRef(u.generation, u.follows && mayFollow)), ScanPlace.near, conf)
 
   /** Handles conditions on partition columns alone, which Spark moves into the scan. */
@@ -77,7 +79,7 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
       case (s, _) => s
     }
 
-  private def note(f: SparkPlan, u: DynamicFilterPredicate, column: Attribute, reason: String): Unit = {
+  private def note(f: SparkPlan, u: DynamicFilterPredicate, column: Attribute, reason: Reason): Unit = {
     val rows = RowsOnly(UserRef(u.generation, follows = false), column.name, reason)
     val known = f.getTagValue(RowsOnlyTag).getOrElse(Nil)
     if (!known.contains(rows)) f.setTagValue(RowsOnlyTag, known :+ rows)
@@ -86,11 +88,8 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
 
 object UserPlanner {
 
-  /** Reason: random numbers depend on the position of a row, so the scan must not drop rows. */
-  private val NonDeterministic = "a condition beside it is non-deterministic"
-
   /** A user filter that is evaluated only in its condition, and why no scan uses it. */
-  final case class RowsOnly(ref: UserRef, column: String, reason: String)
+  final case class RowsOnly(ref: UserRef, column: String, reason: Reason)
 
   /** On the operator with the condition. Reports read it when the query has ended. */
   val RowsOnlyTag: TreeNodeTag[Seq[RowsOnly]] = TreeNodeTag[Seq[RowsOnly]]("dynamicfilters.rowsOnly")

@@ -17,7 +17,6 @@ import org.apache.spark.sql.types._
   * one of several equal values that differ in binary form: -0.0 and 0.0, strings of a collation.
   */
 private[plan] object ValuesByOrder {
-  val Reason = "an aggregate's values depend on the order of its rows"
 
   /** Whether an aggregate has such values. */
   def in(a: BaseAggregateExec): Boolean =

@@ -1,5 +1,8 @@
 package org.dynamicfilters.report
 
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicLong
+
 import scala.collection.mutable
 import scala.util.Try
 import scala.util.control.NonFatal
@@ -8,6 +11,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
@@ -29,7 +33,7 @@ object FilterState extends Enumeration {
 /** A filter as `dynamic_filters()` shows it.
   *
   * @param reason
-  *   null where there is nothing to explain
+  *   None if there is nothing to explain
   * @param bytes
   *   of the encoded filter
   * @param waitMillis
@@ -44,7 +48,7 @@ final case class FilterView(
     producer: Producer.Value,
     columns: Seq[String],
     state: FilterState.Value,
-    reason: String,
+    reason: Option[Reason],
     generation: Long,
     filter: FilterText,
     bytes: Long,
@@ -91,7 +95,7 @@ final case class EndedFilter(last: FilterView) extends FilterRecord {
 /** A join's filter. All executions of a plan share its state. */
 final case class JoinRun(state: JoinState) extends FilterRecord {
   override def view(executionId: Long, running: Boolean): FilterView = {
-    def shown(s: FilterState.Value, reason: String, generation: Long, f: ValueFilter, bytes: Long) =
+    def shown(s: FilterState.Value, reason: Option[Reason], generation: Long, f: ValueFilter, bytes: Long) =
       FilterView(
         state.filterId,
         Producer.join,
@@ -108,19 +112,18 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
     // Called on the thread of Spark's listeners.
     (if (running) state.phase else state.phaseAtEnd) match {
       case JoinPhase.Registered =>
-        shown(FilterState.registered, if (running) null else "the build side did not run", 0, ValueFilter.All, 0)
+        shown(FilterState.registered, Option.when(!running)(Reasons.BuildDidNotRun), 0, ValueFilter.All, 0)
       case JoinPhase.Building(_, reports) =>
         val reason =
-          if (state.isIncomplete) JoinState.Incomplete
-          else if (!running && reports == JoinPhase.Reports.All) "complete, and no scan asked for it"
-          else if (running) null
-          else "the build side did not finish"
+          if (state.isIncomplete) Some(Reasons.Incomplete)
+          else if (running) None
+          else Some(if (reports == JoinPhase.Reports.All) Reasons.NotAsked else Reasons.BuildDidNotFinish)
         // Nothing is built once the query has ended.
         val now = if (running) FilterState.building else FilterState.registered
         shown(now, reason, 0, ValueFilter.All, 0)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
-        shown(FilterState.ready, reduced.orElse(state.record.withheld).orNull, 1, f, bytes)
-      case JoinPhase.Disabled(reason) => shown(FilterState.disabled, reason, 0, ValueFilter.All, 0)
+        shown(FilterState.ready, reduced.orElse(state.record.withheld), 1, f, bytes)
+      case JoinPhase.Disabled(reason) => shown(FilterState.disabled, Some(reason), 0, ValueFilter.All, 0)
     }
   }
 }
@@ -139,7 +142,7 @@ final class TopKRun(
     val accumulator: TopKAccumulator
 ) extends FilterRecord
     with PlanRun {
-  @volatile var disabled: Option[String] = None
+  @volatile var disabled: Option[Reason] = None
   private val registeredMillis = System.currentTimeMillis()
 
   /** The highest generation of an execution, and the tightest bound that an executor reported. */
@@ -162,10 +165,10 @@ final class TopKRun(
       else if (running) FilterState.building
       else FilterState.registered
     def none =
-      if (seenIn(executionId).isEmpty) "its input was not read in this query"
-      else if (ref.producer == Producer.aggregate) "no value was seen"
-      else "fewer rows than the limit were seen"
-    val reason = disabled.getOrElse(if (generation == 0 && !running) none else null)
+      if (seenIn(executionId).isEmpty) Reasons.NotRead
+      else if (ref.producer == Producer.aggregate) Reasons.NoValue
+      else Reasons.FewRows
+    val reason = disabled.orElse(Option.when(generation == 0 && !running)(none))
     val text = FilterText.forFilter(filter, columns)
     FilterView(
       ref.id,
@@ -201,7 +204,7 @@ final class TopKRun(
 }
 
 /** A producer that the planner considered and rejected. */
-final case class Rejected(producer: Producer.Value, columns: Seq[String], reason: String)
+final case class Rejected(producer: Producer.Value, columns: Seq[String], reason: Reason)
 
 /** The report of one SQL execution. */
 final class QueryReport(val executionId: Long) {
@@ -225,8 +228,16 @@ final class QueryReport(val executionId: Long) {
     showValues = Some(showValues.getOrElse(true) && Settings.showsValues(session.sessionState.conf))
   }
 
-  /** False for a query that another query runs, such as Delta's queries over its log. */
-  @volatile var isRoot: Boolean = true
+  /** The query that runs this one as a part of it, such as a MERGE of Delta; None for a query of its own. */
+  @volatile var partOf: Option[Long] = None
+
+  private val processor = new AtomicLong
+
+  /** Adds the processor time of a stage's tasks. */
+  def addProcessorNanos(nanos: Long): Unit = processor.addAndGet(nanos)
+
+  /** Processor time of the tasks of all stages that have ended, in milliseconds. */
+  def processorMillis: Long = TimeUnit.NANOSECONDS.toMillis(processor.get)
   val filters = mutable.ArrayBuffer.empty[FilterRecord]
   val scans = mutable.ArrayBuffer.empty[ScanRun]
   val rejected = mutable.LinkedHashSet.empty[Rejected]
@@ -346,7 +357,7 @@ final case class UserRun(state: UserState) extends FilterRecord {
       Producer.user,
       state.columnNames,
       FilterState.ready,
-      state.reason.map(why => s"looked at above the scan only: $why").orNull,
+      state.reason.map(Reasons.AboveScan),
       g.number,
       FilterText.forFilter(g.filter, state.columnNames),
       g.sizeBytes,

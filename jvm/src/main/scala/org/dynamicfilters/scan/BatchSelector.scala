@@ -3,6 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{OwnFailure, Selection, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 
 /** Drops rows from batches that were read in full, with the newest filters. Used by [[LateMaterialization]]. A dropped
   * row is not shuffled, sorted, fetched or looked up in a join's hash table, which costs more than testing its key
@@ -38,7 +39,7 @@ final class BatchSelector(
         case OwnFailure(e) =>
           failed = true
           report.add(Fallbacks, 1)
-          report.addReason(s"${e.getClass.getSimpleName} while testing rows")
+          report.addReason(Reasons.Failed(e, "testing rows"))
           logWarning("Dynamic filters: failure while testing rows that were read; those of the file's rest all pass", e)
           batch
       }
@@ -51,7 +52,7 @@ final class BatchSelector(
     if (active.isEmpty) batch
     else {
       val n = batch.numRows
-      val selection = selector.select(n, batch.column, active)
+      val selection = selector.select(n, batch.column, RowFilters(active))
       if (selection.count == n) batch else selected(batch, selection)
     }
   }

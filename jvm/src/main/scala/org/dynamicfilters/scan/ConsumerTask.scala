@@ -38,7 +38,7 @@ private final class ConsumerTask(
   }
 
   /** Called when the scan starts to read a partition. */
-  def reads(partition: Int): Unit = fixed.foreach(_.reads(partition))
+  def startPartition(partition: Int): Unit = fixed.foreach(_.startPartition(partition))
   override def close(): Unit = fixed.foreach(_.finish())
 }
 
@@ -66,7 +66,7 @@ final class ConsumerTaskRDD[T: ClassTag](
     RunningTasks
       .of(context)
       .attach(key)(new ConsumerTask(filters, runs, ready, snapshots, context))
-      .foreach(_.reads(split.index))
+      .foreach(_.startPartition(split.index))
     firstParent[T].iterator(split, context)
   }
 }

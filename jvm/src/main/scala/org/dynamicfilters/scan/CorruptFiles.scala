@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.FileSourceOptions
   * Checked when a scan is planned and again when its reader is made, because the setting may have changed in between.
   */
 object CorruptFiles {
-  val Ignored = "corrupt files are ignored: which of their rows are read depends on what is skipped"
 
   /** @param options
     *   options of the relation, which override the session's settings

@@ -16,6 +16,7 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** Wraps a Parquet format, Spark's or a table format's own, with a reader that uses dynamic filters.
   *
@@ -98,13 +99,13 @@ final class DynamicFileReader(
     TaskScan.current(spec.scanId) match {
       case Some(task) if skipsCorrupt =>
         task.report.opened(file.urlEncodedPath)
-        fallBack(task, file, CorruptFiles.Ignored, SeenRows(plain(file), task))
+        fallBack(task, file, Reasons.CorruptFilesIgnored, SeenRows(plain(file), task))
       case Some(task) => open(file, task)
       case _ => plain(file)
     }
 
   private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
-    task.reachesFile()
+    task.startFile()
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
       task.report.addUnopened(file, task.files.rowGroups(file), task.files.bytes(file), spec.isNarrowed)
       Iterator.empty
@@ -114,22 +115,21 @@ final class DynamicFileReader(
       val rows = plain(file)
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
-          case a if countsRows =>
-            Left((a, "deleted rows are found by counting: files are left out as a whole only"))
-          case None => Left((None, "the reader is not Spark's vectorized one"))
+          case a if countsRows => Left((a, Reasons.CountsRows))
+          case None => Left((None, Reasons.RowReader))
           // Encrypted footers may lack statistics, so encrypted files are read as in stock Spark.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
-            Left((Some(a), "the file is encrypted"))
+            Left((Some(a), Reasons.Encrypted))
           case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
         }
       }
-      if (!hooked.exists(_.isRight)) task.readsWholeFile()
+      if (!hooked.exists(_.isRight)) task.readWholeFile()
       hooked match {
         case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
         case Some(Left((a, reason))) =>
           a.foreach(access => guarded(task, "counting rows")(countAll(task, access)))
           fallBack(task, file, reason, if (a.isEmpty) SeenRows(rows, task) else rows)
-        case None => fallBack(task, file, "the reader could not be set up", rows)
+        case None => fallBack(task, file, Reasons.NoReader, rows)
       }
     }
   }
@@ -149,7 +149,7 @@ final class DynamicFileReader(
   private def isEncrypted(a: ParquetReaderAccess): Boolean =
     a.fileReader.getFileMetaData.getEncryptionType.name != "UNENCRYPTED"
 
-  private def fallBack(task: TaskScan, file: PartitionedFile, reason: String, rows: Iterator[InternalRow]) = {
+  private def fallBack(task: TaskScan, file: PartitionedFile, reason: Reason, rows: Iterator[InternalRow]) = {
     task.report.add(Fallbacks, 1)
     task.report.addReason(reason)
     task.report.files.read += PathHash(file.urlEncodedPath)
@@ -160,7 +160,7 @@ final class DynamicFileReader(
     try Some(body)
     catch {
       case OwnFailure(e) =>
-        task.report.addReason(s"${e.getClass.getSimpleName} while $what")
+        task.report.addReason(Reasons.Failed(e, what))
         logWarning(s"Dynamic filters: failure while $what; the file is read without filters", e)
         None
     }

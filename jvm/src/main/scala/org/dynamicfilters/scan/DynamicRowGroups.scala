@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by
@@ -55,8 +56,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val groups = reader.getRowGroups.asScala.zipWithIndex.collect {
       case (b, i) if b.getRowCount > 0 =>
         // Rows are selected by number only if all columns have a page index.
-        val left = if (columnBytes.hasPageIndex(b)) access.rowsLeft(i).map(ParquetRowRanges.rows) else None
-        new RowGroup(b, i, boundsOf(b), left.filter(_.count < b.getRowCount))
+        val indexed = columnBytes.hasPageIndex(b)
+        val left = if (indexed) access.rowsLeft(i).map(ParquetRowRanges.rows) else None
+        new RowGroup(b, i, boundsOf(b), left.filter(_.count < b.getRowCount), indexed)
     }.toArray
     val orders = spec.orders.collect { case (c, topK) if dataIndex(c) >= 0 => (dataIndex(c), topK) }
     val ordered =
@@ -102,7 +104,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         if (current != null) current.recordCost()
         // The first row group includes the cost of opening the split, two to ten times the cost of the next one.
         current = new GroupScan(task, queue.head, isComparable = current != null || isAlone)
-        task.reachesRowGroup(current.group.block.getStartingPos)
+        task.startRowGroup(current.group.block.getStartingPos)
       }
       val store = if (failed) readRest() else admit()
       if (store != null && store.getRowCount > 0) {
@@ -148,9 +150,9 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       case OwnFailure(e) =>
         // If the file is at fault, reading it as Spark does shows Spark's own error.
         failed = true
-        task.overlookAll()
+        task.recordAllSkipped()
         report.add(Fallbacks, 1)
-        report.addReason(s"${e.getClass.getSimpleName} while filtering a row group")
+        report.addReason(Reasons.Failed(e, "filtering a row group"))
         logWarning(s"Dynamic filters: reading ${file.urlEncodedPath} without filters from here on", e)
         null
     }
@@ -162,7 +164,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   private def readRows(group: RowGroup, rows: RowRanges): PageReadStore = {
-    val store = SelectedRows.read(reader, group.index, group.rowCount, rows, columnBytes.hasPageIndex(group.block))
+    val store = SelectedRows.read(reader, group.index, group.rowCount, rows, group.hasPageIndex)
     columnBytes.count(report, reader, group.index, None, Some(rows))
     store
   }
@@ -208,7 +210,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
         return Decision.prune(ByBloom)
     }
     val byFilters =
-      if (!columnBytes.hasPageIndex(group.block)) Nil
+      if (!group.hasPageIndex) Nil
       else
         undecided.flatMap(c => rowsOfPages(group, pruner, dataColumns(c)._1)) ++
           either.flatMap(_.rowsOfPages(rowsOfPages(group, pruner, _)))
@@ -270,7 +272,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       // Without a lookup nothing was decided.
       val decided = if (answer.isDefined) group.rowCount else 0L
       if (tracker.add(Tested(decided, if (answer.contains(true)) group.rowCount else 0, Cost(spent, saved, 0))))
-        report.addReason("dictionaries or bloom filters left out no row groups: they are seldom looked into")
+        report.addReason(Reasons.SeldomLookedUp)
       answer.contains(false)
     }
   }
@@ -281,14 +283,14 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   override def close(): Unit =
     try {
       // The query needed no more rows, for example because of a LIMIT.
-      if (queue.nonEmpty) task.overlookAll()
+      if (queue.nonEmpty) task.recordAllSkipped()
       // The cost of a row group is known only if it was read to its end.
       if (isExhausted && current != null) current.recordCost()
       late.close()
     } catch {
       // Another thread of the task may still be reading, for example to feed a script.
-      case OwnFailure(e) => report.addReason(s"${e.getClass.getSimpleName} while a file was closed")
+      case OwnFailure(e) => report.addReason(Reasons.Failed(e, "a file was closed"))
     } finally
       try learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
-      catch { case NonFatal(e) => report.addReason(s"${e.getClass.getSimpleName} while learning statistics") }
+      catch { case NonFatal(e) => report.addReason(Reasons.Failed(e, "learning statistics")) }
 }

@@ -107,10 +107,6 @@ final class FileChecks {
 }
 
 object FileChecks {
-
-  /** The reason in reports, if a file is read that learned statistics would exclude. */
-  val Changed = "a file was written anew since its statistics were learned"
-
   private val PatienceMillis = 2000L
   private val Threads = 8
 

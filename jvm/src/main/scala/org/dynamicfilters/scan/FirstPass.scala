@@ -4,10 +4,12 @@ import java.io.Closeable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{And, BasePredicate, BoundReference, Expression, Predicate}
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.dynamicfilters.filter.{Selection, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 
 /** Reads a few columns of row groups and finds the rows that have to be read in full. Used by [[LateMaterialization]].
   *
@@ -23,8 +25,7 @@ final class FirstPass(
     required: StructType,
     val fields: IndexedSeq[Int],
     predicates: Seq[Expression],
-    start: Long,
-    length: Long,
+    file: PartitionedFile,
     record: RowSelector.Record
 ) extends Closeable {
   private var reader: ProbeReader = _
@@ -35,56 +36,49 @@ final class FirstPass(
     }
   private val selector = new RowSelector(record)
 
-  /** @param either
-    *   filters of which a row needs to pass one, evaluated after `filters`
-    * @param offer
-    *   called for each row that passes everything, with the column at `offerField`; may be null
+  /** @param rows
+    *   the rows to read; None for all
+    * @param best
+    *   collects the best of the rows that pass everything, by the first of `fields`
     * @param observe
     *   called for each batch before anything is evaluated, with the columns by position in the required schema, the
     *   number of rows and their row numbers; may be null
-    * @param giveUpAbove
-    *   the pass stops if more than this share of the first rows passes the filters; 1 for never
-    * @param giveUpAboveAll
-    *   the same for rows that pass the predicates too
     * @return
     *   row numbers; None if the pass was stopped
     */
   def run(
-      group: Int,
-      rowCount: Long,
+      group: RowGroup,
       rows: Option[RowRanges],
-      indexed: Boolean,
-      filters: Seq[RowFilter],
-      either: Option[DisjunctionTest],
-      offerField: Int,
-      offer: (ColumnVector, Int, Long) => Unit,
+      filters: RowFilters,
+      best: Option[FirstRows],
       observe: FirstPass.BatchObserver,
-      giveUpAbove: Double,
-      giveUpAboveAll: Double
+      stop: FirstPass.Stop
   ): Option[RowRanges] = {
-    if (reader == null) reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), start, length)
+    if (reader == null)
+      reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), file.start, file.length)
     val passing = new RowRanges.Builder
-    val active = filters.filter(_.filter != ValueFilter.All)
-    val all = rows.fold(rowCount)(_.count)
+    val active = filters.copy(all = filters.all.filter(_.filter != ValueFilter.All))
+    val all = rows.fold(group.rowCount)(_.count)
     var seen, passed, passedAll = 0L
-    val complete = reader.read(group, rowCount, rows, indexed) { (batch, numbers) =>
+    val complete = reader.read(group.index, group.rowCount, rows, group.hasPageIndex) { (batch, numbers) =>
       val n = batch.numRows
       if (observe != null) observe(f => batch.column(position(f)), n, numbers)
-      val selection = selector.select(n, f => batch.column(position(f)), active, either)
+      val selection = selector.select(n, f => batch.column(position(f)), active)
       seen += n
       passed += selection.count
       predicate.foreach(p => keepMatching(p, batch, selection))
       passedAll += selection.count
-      val offered = if (offer != null) batch.column(position(offerField)) else null
+      val heap = best.orNull
+      val offered = if (heap != null) batch.column(0) else null
       var i = 0
       while (i < selection.count) {
         val r = selection.rows(i)
         passing.add(numbers(r))
-        if (offered != null) offer(offered, r, numbers(r))
+        if (heap != null) heap.offer(offered, r, numbers(r))
         i += 1
       }
       seen < FirstPass.Sample || seen > all / 2 ||
-      (passed <= seen * giveUpAbove && passedAll <= seen * giveUpAboveAll)
+      (passed <= seen * stop.aboveFilters && passedAll <= seen * stop.aboveAll)
     }
     if (complete) Some(passing.result())
     else {
@@ -121,10 +115,7 @@ final class FirstPass(
 
   def reportFailures(report: ScanReport): Unit =
     if (failures > 0)
-      report.addReason(
-        s"a predicate failed on rows in the first pass (${lastFailure.getClass.getSimpleName})",
-        failures
-      )
+      report.addReason(Reasons.PredicateFailed(lastFailure), failures)
 
   override def close(): Unit = {
     // The task may end while another thread of it is reading, for example to feed a script.
@@ -140,6 +131,9 @@ object FirstPass {
     * columns.
     */
   private[scan] val Sample = 16384L
+
+  /** When a pass stops: if more than this share of the first rows passes the filters, or the predicates too; 1 for never. */
+  final case class Stop(aboveFilters: Double = 1, aboveAll: Double = 1)
 
   type BatchObserver = (Int => ColumnVector, Int, Array[Long]) => Unit
 }

@@ -7,7 +7,7 @@ import org.dynamicfilters.state.TopKSpec
 /** Collects the `limit` best rows of a row group by the TopK's key. They are returned first, because they set the bound
   * that excludes the others.
   *
-  * A bounded heap with the worst row on top. NULL keys are added only if nulls sort first.
+  * NULL keys are added only if nulls sort first.
   */
 abstract class FirstRows(spec: TopKSpec) {
   protected val limit: Int = spec.limit
@@ -29,11 +29,7 @@ abstract class FirstRows(spec: TopKSpec) {
 }
 
 object FirstRows {
-  def apply(spec: TopKSpec): FirstRows = spec.domain match {
-    case _ if spec.distinct => new DistinctFirstRows(spec)
-    case d: LongDomain => new LongFirstRows(spec, d)
-    case _ => new ObjectFirstRows(spec)
-  }
+  def apply(spec: TopKSpec): FirstRows = if (spec.distinct) new DistinctFirstRows(spec) else new HeapOfFirstRows(spec)
 
   private[scan] def key(spec: TopKSpec, v: ColumnVector, i: Int): AnyRef =
     if (v.isNullAt(i)) null
@@ -44,66 +40,8 @@ object FirstRows {
       }
 }
 
-private final class LongFirstRows(spec: TopKSpec, domain: LongDomain) extends FirstRows(spec) {
-  private val flip = if (spec.ascending) 0L else -1L
-  // Binary max-heap of (encoded key, row); smaller encoded is better.
-  private var keys = new Array[Long](math.min(limit, 1024))
-  private var numbers = new Array[Long](math.min(limit, 1024))
-  private var n = 0
-
-  private var least = Long.MaxValue
-
-  override def size: Int = n
-  override def allEqual: Boolean = n > 0 && least == keys(0)
-  override def rows: Array[Long] = { val r = java.util.Arrays.copyOf(numbers, n); java.util.Arrays.sort(r); r }
-
-  /** With nulls first, NULL has the same code as the best value. The result is NULL then, which is the weaker
-    * statement.
-    */
-  override def worstKey: AnyRef =
-    if (spec.nullsFirst && keys(0) == Long.MinValue) null else java.lang.Long.valueOf(keys(0) ^ flip)
-
-  override def offer(v: ColumnVector, i: Int, row: Long): Unit = {
-    val isNull = v.isNullAt(i)
-    if (!isNull || spec.nullsFirst) {
-      val k = if (isNull) Long.MinValue else domain.longFromVector(v, i) ^ flip
-      if (k < least) least = k
-      if (n < limit) {
-        if (n == keys.length) {
-          keys = java.util.Arrays.copyOf(keys, math.min(limit, n * 2))
-          numbers = java.util.Arrays.copyOf(numbers, keys.length)
-        }
-        var c = n
-        n += 1
-        while (c > 0 && keys((c - 1) / 2) < k) {
-          keys(c) = keys((c - 1) / 2)
-          numbers(c) = numbers((c - 1) / 2)
-          c = (c - 1) / 2
-        }
-        keys(c) = k
-        numbers(c) = row
-      } else if (k < keys(0)) siftDown(k, row)
-    }
-  }
-
-  private def siftDown(k: Long, row: Long): Unit = {
-    var p = 0
-    var c = 1
-    while (c < n) {
-      if (c + 1 < n && keys(c + 1) > keys(c)) c += 1
-      if (keys(c) > k) {
-        keys(p) = keys(c)
-        numbers(p) = numbers(c)
-        p = c
-        c = 2 * p + 1
-      } else c = n
-    }
-    keys(p) = k
-    numbers(p) = row
-  }
-}
-
-private final class ObjectFirstRows(spec: TopKSpec) extends FirstRows(spec) {
+/** A heap with the worst row on top. */
+private final class HeapOfFirstRows(spec: TopKSpec) extends FirstRows(spec) {
   private final class Entry(val key: AnyRef, val row: Long)
   private val order = spec.order
   private val heap = new java.util.PriorityQueue[Entry](

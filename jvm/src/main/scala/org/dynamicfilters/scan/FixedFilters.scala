@@ -7,7 +7,7 @@ import org.dynamicfilters.exchange.{SnapshotUnavailable, TaskSnapshots}
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state._
 
-/** The filters of joins and users of a scan in one task for which the rule of [[Snapshots]] holds.
+/** The filters of joins and users of a scan in one task, by the rule of [[Snapshots]].
   *
   * @param refs
   *   the scan's filters
@@ -16,7 +16,7 @@ import org.dynamicfilters.state._
   * @param ready
   *   the filters that travelled with the scan
   * @param tests
-  *   by filter, what tests of rows did in the tasks of this process; may be empty where `snapshots` never give up
+  *   by filter, the tracker of row tests in this process; may be empty if `snapshots` never gives up
   */
 private[scan] final class FixedFilters(
     refs: IndexedSeq[FilterRef],
@@ -28,20 +28,21 @@ private[scan] final class FixedFilters(
 ) {
   private var partition = -1
   private var schedule: Vector[ScheduleEntry] = _
-  // The driver may not know what this attempt uses.
+  // Whether the driver may not know the schedule of this attempt.
   private var isUntold = false
   private var at = ReadPlace.start
-  // The entry of the schedule that holds at this place, and its filters.
+  // The current entry of the schedule, and its filters.
   private var entry = -1
   private var filters: Array[ValueFilter] = _
   private var tested: Array[Boolean] = _
   private var (rows, passed) = (new Array[Long](refs.size), new Array[Long](refs.size))
+  private var changes = 0
 
-  /** Rises whenever other filters hold. */
-  var version = 0
+  /** Rises whenever the filters change. */
+  def version: Int = changes
 
-  /** The task goes on with this partition of the scan. */
-  def reads(next: Int): Unit = {
+  /** The task starts with a partition of the scan. */
+  def startPartition(next: Int): Unit = {
     finish()
     partition = next
     schedule = null
@@ -49,31 +50,31 @@ private[scan] final class FixedFilters(
     entry = -1
   }
 
-  /** It goes on from this place on, with newer filters if it may.
+  /** The task goes on from this place, with newer filters if the rule allows it.
     *
     * @param news
-    *   whether there may be newer ones
+    *   whether there may be newer filters
     */
-  def reaches(place: ReadPlace, news: => Boolean): Unit = if (place > at) {
+  def advance(place: ReadPlace, news: => Boolean): Unit = if (place > at) {
     fix()
     at = place
-    // After an answer that did not come the task does not wait for another.
+    // If an answer did not come, the task does not wait for another one.
     if (snapshots.change && !isUntold && entry == schedule.size - 1 && news) ask(Some(place))
     hold()
   }
 
-  /** The file that was reached is read to its end with the filters that hold now: its row groups cannot be followed.
+  /** The task reads the current file to its end with the current filters, because it does not see the row groups.
     *
     * @throws SnapshotUnavailable
-    *   an earlier attempt went on with newer filters inside this file
+    *   if an earlier attempt went on to newer filters inside this file
     */
-  def readsWhole(): Unit = {
+  def readWholeFile(): Unit = {
     fix()
     if (schedule.exists(e => e.from > at && e.from.file == at.file))
       throw new SnapshotUnavailable("an earlier attempt followed the row groups of a file that this one cannot follow")
   }
 
-  // As late as the rule allows.
+  // Fixes the schedule as late as the rule allows.
   private def fix(): Unit = if (schedule == null) {
     schedule = snapshots.table.onlyFirst
     try {
@@ -83,7 +84,7 @@ private[scan] final class FixedFilters(
     } catch { case NonFatal(e) => throw new SnapshotUnavailable(s"filters that travelled with a task are gone: $e") }
   }
 
-  /** All filters that there will be have travelled with the task. What the driver could say is that one is not worth testing. */
+  /** Whether to ask although all filters travelled with the task: the driver may have disabled tests by one of them. */
   private def hasToAsk = tests.exists(_.isDisabled) || !TaskSnapshots.isFirst(context, snapshots.table)
 
   private def ask(newFrom: Option[ReadPlace]): Unit =
@@ -93,12 +94,12 @@ private[scan] final class FixedFilters(
       case _ => isUntold = true
     }
 
-  /** Takes the filters that hold at this place. */
+  /** Takes the filters of the schedule at this place. */
   private def hold(): Unit = {
     val now = schedule.lastIndexWhere(_.from <= at)
     if (now != entry) {
       entry = now
-      version += 1
+      changes += 1
       tested = Array.fill(refs.size)(true)
       filters = Array.tabulate(refs.size) { i =>
         val found = schedule(now).filters(i) match {
@@ -112,27 +113,27 @@ private[scan] final class FixedFilters(
   }
 
   private def unknown(i: Int): ValueFilter = refs(i) match {
-    // What the query started with travels with the scan.
+    // The first generation travels with the scan.
     case u: UserRef => u.generation.filterFor(domains(i))
     case _ => ValueFilter.All
   }
 
-  /** The filter, by its place among the scan's. */
+  /** A filter by its position among the scan's. */
   def apply(i: Int): ValueFilter = { fix(); filters(i) }
 
   /** Whether rows are tested by it. */
   def isTested(i: Int): Boolean = { fix(); tested(i) }
 
-  /** What testing rows by it did. */
+  /** Records a test of rows by the filter. */
   def saw(i: Int, before: Long, after: Long): Unit = {
     rows(i) += before
     passed(i) += after
   }
 
-  /** The partition has been read. */
+  /** The partition has been read: reports its schedule, if the driver may not know it, and the tests of rows. */
   def finish(): Unit = Option(schedule).foreach { now =>
     val used = Option.when(isUntold)(now)
-    // Not with each batch: the driver, who decides, hears of it no earlier. Costs do not count: a row that is dropped is not
+    // Once for the partition, because the driver, which decides, gets it no earlier. Costs do not count: a dropped row is not
     // shuffled, and times tell little while other processes run.
     val did = rows.indices.map(i => Tested(rows(i), passed(i), Cost.none))
     if (snapshots.givesUp) did.zip(tests).foreach { case (t, tracker) => if (t.rows > 0) tracker.add(t) }
@@ -143,6 +144,6 @@ private[scan] final class FixedFilters(
     schedule = null
   }
 
-  /** Whether rows are not tested by some filter, because that is not worth it. */
+  /** Whether tests of rows by some filter are disabled. */
   def gaveUp: Boolean = tested != null && tested.contains(false)
 }

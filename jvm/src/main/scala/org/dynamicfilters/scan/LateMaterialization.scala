@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Is
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepTracker, Tested, TopKSpec}
 
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
@@ -72,13 +73,13 @@ final class LateMaterialization(
     task.rowTests.inFirstPass(filter, before, after)
 
   private lazy val overFilters =
-    new FirstPass(access, access.requestedSchema, filterFields, cheap, file.start, file.length, counts)
+    new FirstPass(access, access.requestedSchema, filterFields, cheap, file, counts)
   private lazy val overPredicates = asking(costly)
   // Used if there is no pass over the filters' columns.
   private lazy val overAllPredicates = asking(cheap ++ costly)
   private def asking(asked: Seq[Expression]): FirstPass = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-    new FirstPass(access, access.requestedSchema, fields, asked, file.start, file.length, counts)
+    new FirstPass(access, access.requestedSchema, fields, asked, file, counts)
   }
   private var opened = List.empty[FirstPass]
   private def open(p: FirstPass): FirstPass = { if (!opened.contains(p)) opened ::= p; p }
@@ -116,14 +117,14 @@ final class LateMaterialization(
     if (!bound && spec.isForJoinsOnly) return readPlainly
     if (!savesEnough(group)) return readPlainly
     // The second part of a row group is found in the same way as the first.
-    val choice = firstPart.fold(Choice.make(task.firstPass()))(p => Choice(p.firstPass, isTaken = true))
+    val choice = firstPart.fold(new Choice(task.firstPass()))(p => Choice(p.firstPass, isTaken = true))
     if (!choice.isTaken) return Decision(plain, Some(choice))
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, either, pages, splittable, learner)
     // A pass before the first bound of a TopK does not predict the cost of the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
       choice.tracker.leaves(bytes)
-      if (choice.tracker.add(Tested(candidates, passed, Cost.none))) report.addReason(Disabled)
+      if (choice.tracker.add(Tested(candidates, passed, Cost.none))) report.addReason(Reasons.ReadAtOnce)
     }
     if (found.isEmpty) {
       record(candidates, 1)
@@ -135,7 +136,7 @@ final class LateMaterialization(
       Decision(read, Some(choice))
     }
     val rows = firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.rows.complement(group.rowCount)))
-    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
+    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.foundFewKeys()
     val passed = rows.count + firstPart.fold(0L)(_.rows.count)
     val share = passed.toDouble / math.max(candidates, 1)
 
@@ -193,36 +194,22 @@ final class LateMaterialization(
     val byField = dataColumns.indices.filter(fileColumns(_).isStored).map { i =>
       RowFilter(dataColumns(i)._1, dataColumns(i)._2.ordinal, filters(i))
     }
+    val rowFilters = RowFilters(byField, either)
     val best = if (splittable) topK.map(FirstRows(_)) else None
-    val indexed = bytes.hasPageIndex(group.block)
 
     def pass(
         p: FirstPass,
         rows: Option[RowRanges],
         best: Option[FirstRows],
         observe: FirstPass.BatchObserver,
-        giveUpAbove: Double,
-        giveUpAboveAll: Double
+        stop: FirstPass.Stop
     ): Option[RowRanges] = {
       // Counts with the page indexes of the main reader, which the narrow reader shares.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
-      val offer = best.map(b => b.offer _).orNull
-      open(p).run(
-        group.index,
-        group.rowCount,
-        rows,
-        indexed,
-        byField,
-        either,
-        filterFields.headOption.getOrElse(-1),
-        offer,
-        observe,
-        giveUpAbove,
-        giveUpAboveAll
-      )
+      open(p).run(group, rows, rowFilters, best, observe, stop)
     }
     val second = costly.nonEmpty
-    val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
+    val bound = !rowFilters.passAll
     val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
     // Whether the pass over predicates is the first pass.
     val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)
@@ -234,11 +221,10 @@ final class LateMaterialization(
         rows,
         best,
         observe = null,
-        1,
-        giveUpAboveAll = if (best.isEmpty) ReadAllShare else 1
+        FirstPass.Stop(aboveAll = if (best.isEmpty) ReadAllShare else 1)
       )
         .getOrElse {
-          report.addReason("most of a row group's first rows pass the query's predicates: they are asked once")
+          report.addReason(Reasons.AskedOnce)
           rows.getOrElse(RowRanges.all(group.rowCount))
         }
 
@@ -254,7 +240,8 @@ final class LateMaterialization(
           if (watch != null) watch(column, n, numbers)
           windows.get.add(column(filterFields.head), n, numbers)
         }
-      val found = pass(overFilters, rows, if (second) None else best, observe, giveUpAbove, giveUpAboveAll = 1) match {
+      val stop = FirstPass.Stop(aboveFilters = giveUpAbove)
+      val found = pass(overFilters, rows, if (second) None else best, observe, stop) match {
         case Some(f) => f
         case None => return None
       }
@@ -269,7 +256,8 @@ final class LateMaterialization(
       // Reads the best windows first, until no other window can have a better row.
       val heap = best.get
       val gathered = windows.get
-      val batches = new gathered.WindowBatches(rows.getOrElse(RowRanges.all(group.rowCount)), readsWhole = !indexed)
+      val batches =
+        new gathered.WindowBatches(rows.getOrElse(RowRanges.all(group.rowCount)), readsWhole = !group.hasPageIndex)
       var found = RowRanges.all(0)
       var complete = true
       var batch = batches.next(0)
@@ -285,7 +273,7 @@ final class LateMaterialization(
 
   /** Bytes to read for these rows, as a share of the bytes to read for `pages`. */
   private def byteShare(group: RowGroup, pages: Option[RowRanges], rows: RowRanges): Double =
-    if (!bytes.hasPageIndex(group.block)) rows.windowShare(KeyWindows.Rows, group.rowCount)
+    if (!group.hasPageIndex) rows.windowShare(KeyWindows.Rows, group.rowCount)
     else {
       def read(rows: Option[RowRanges]) = bytes.read(access.fileReader, group.index, None, rows)
       read(Some(rows)).toDouble / math.max(read(pages), 1L)
@@ -307,9 +295,6 @@ final class LateMaterialization(
 }
 
 private[scan] object LateMaterialization {
-
-  /** The reason in reports. */
-  val Disabled = "late materialization gave up"
 
   /** @param complete
     *   whether `rows` has all passing rows. If not, `best` is full and the other rows are not better than its worst

@@ -12,6 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.reasons.Reasons
 
 /** Wraps a format of Spark other than Parquet. Files are not opened if a filter excludes their partition values. ORC's
   * reader also gets the filters that are complete when the scan starts ([[OrcPredicates]]).
@@ -88,9 +89,9 @@ private final class OtherFileReader(
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
-      task.reachesFile()
+      task.startFile()
       // Row groups are not visible here.
-      task.readsWholeFile()
+      task.readWholeFile()
       if (excludes(task, file)) {
         task.report.leftUnopened(PathHash(file.urlEncodedPath))
         Iterator.empty
@@ -105,7 +106,7 @@ private final class OtherFileReader(
     try task.excludes(file)
     catch {
       case OwnFailure(e) =>
-        task.report.addReason(s"${e.getClass.getSimpleName} while checking a file")
+        task.report.addReason(Reasons.Failed(e, "checking a file"))
         logWarning("Dynamic filters: failure while checking a file; it is read", e)
         false
     }
@@ -119,7 +120,7 @@ private final class OtherFileReader(
       try filtered(file)
       catch {
         case e @ (_: IllegalArgumentException | _: ClassCastException | _: UnsupportedOperationException) =>
-          task.foreach(_.report.addReason(s"${e.getClass.getSimpleName} while a file was opened with filters"))
+          task.foreach(_.report.addReason(Reasons.Failed(e, "a file was opened with filters")))
           logWarning("Dynamic filters: a file cannot be opened with filters; it is read without them", e)
           plain(file)
       }

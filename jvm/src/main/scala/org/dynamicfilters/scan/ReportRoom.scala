@@ -18,10 +18,6 @@ final class ReportRoom(private var left: Long) {
 }
 
 object ReportRoom {
-
-  /** The reason in reports, if statistics are missing. */
-  val Full = "not all statistics were sent: they count in spark.driver.maxResultSize"
-
   private val Most = 256L << 10
   private val Least = 16L << 10
   private val Share = 64

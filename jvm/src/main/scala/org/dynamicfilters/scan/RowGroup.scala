@@ -2,6 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.StepTracker
 
 /** A row group of a split.
@@ -12,12 +13,15 @@ import org.dynamicfilters.state.StepTracker
   *   by filtered column of the files
   * @param left
   *   rows that the query's static predicates leave by the page index, None for all; stock Spark would read only these
+  * @param hasPageIndex
+  *   see [[ColumnBytes.hasPageIndex]]
   */
 final class RowGroup(
     val block: BlockMetaData,
     val index: Int,
     val bounds: Array[ColumnBounds],
-    val left: Option[RowRanges]
+    val left: Option[RowRanges],
+    val hasPageIndex: Boolean
 ) {
   val rowCount: Long = block.getRowCount
   val leftCount: Long = left.fold(rowCount)(_.count)
@@ -60,7 +64,7 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
       try {
         val now = task.filters()
         if (now.indices.exists(i => task.spec.forOwnStage(i) && now(i) != ValueFilter.All))
-          tests = Some(Choice.make(task.steps.ownStageTests))
+          tests = Some(new Choice(task.steps.ownStageTests))
       } catch {
         // The test fails too, and reports that.
         case OwnFailure(_) =>
@@ -72,10 +76,10 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
   def recordCost(): Unit = {
     val nanos = System.nanoTime() - since
     if (isComparable && task.comparesTimes) {
-      if (firstPass.exists(_.took(group.leftCount, nanos))) task.report.addReason(LateMaterialization.Disabled)
+      if (firstPass.exists(_.took(group.leftCount, nanos))) task.report.addReason(Reasons.ReadAtOnce)
       // Tests do not change what is read, so processor time is compared: it is more exact on a busy machine.
       if ((thread eq Thread.currentThread) && tests.exists(_.took(group.leftCount, ThreadTime.nanos - processorSince)))
-        task.report.addReason(RowTests.Disabled)
+        task.report.addReason(Reasons.RowsNotTested)
     }
     task.tookRowGroup(nanos)
   }
@@ -120,10 +124,8 @@ final case class FirstPart(rows: RowRanges, restBounds: ColumnBounds, firstPass:
 
 /** Whether a step was taken for one row group, by its tracker. */
 final case class Choice(tracker: StepTracker, isTaken: Boolean) {
+  def this(tracker: StepTracker) = this(tracker, tracker.isTaken())
 
   /** Records what the row group took, and returns whether that disabled the step. */
   def took(rows: Long, nanos: Long): Boolean = tracker.took(isTaken, rows, nanos)
-}
-object Choice {
-  def make(tracker: StepTracker): Choice = Choice(tracker, tracker.isTaken())
 }

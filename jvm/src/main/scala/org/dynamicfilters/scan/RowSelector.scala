@@ -14,6 +14,17 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
   */
 final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
 
+/** Filters that test the rows of batches.
+  *
+  * @param either
+  *   filters of which a row needs to pass one, evaluated after the others
+  */
+final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest] = None) {
+
+  /** Whether every row passes. */
+  def passAll: Boolean = all.forall(_.filter == ValueFilter.All) && either.isEmpty
+}
+
 /** Finds the rows of batches that pass. Used by one task. The result is valid until the next call.
   *
   * @param record
@@ -26,23 +37,16 @@ final class RowSelector(record: RowSelector.Record) {
     *   number of rows of the batch
     * @param vector
     *   by position in the required schema
-    * @param either
-    *   filters of which a row needs to pass one, evaluated after the others
     */
-  def select(
-      rows: Int,
-      vector: Int => ColumnVector,
-      filters: Seq[RowFilter],
-      either: Option[DisjunctionTest] = None
-  ): Selection = {
+  def select(rows: Int, vector: Int => ColumnVector, filters: RowFilters): Selection = {
     if (selection == null || selection.rows.length < rows) selection = new Selection(rows)
     selection.all(rows)
-    for (f <- filters if selection.count > 0) {
+    for (f <- filters.all if selection.count > 0) {
       val (before, from) = (selection.count.toLong, ThreadTime.nanos)
       f.filter.select(vector(f.field), selection)
       record(f.at, before, selection.count.toLong, ThreadTime.nanos - from)
     }
-    either.foreach(_.select(vector, selection))
+    filters.either.foreach(_.select(vector, selection))
     selection
   }
 }

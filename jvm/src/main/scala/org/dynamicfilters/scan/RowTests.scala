@@ -1,5 +1,6 @@
 package org.dynamicfilters.scan
 
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 
 /** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
@@ -39,7 +40,7 @@ private[scan] final class RowTests(
   }
 
   private def record(filter: Int, did: Tested): Unit =
-    if (trackers(filter).add(did)) report.addReason(RowTests.Disabled)
+    if (trackers(filter).add(did)) report.addReason(Reasons.RowsNotTested)
 
   /** Counts rows that a first pass tested. If a snapshot decides about the filter, passing rows are tested and counted
     * again later.
@@ -77,8 +78,4 @@ private[scan] object RowTests {
     * nothing, and the test costs little.
     */
   val MeasurableRows = 10000L
-
-  /** The reason in reports. */
-  val Disabled =
-    "most rows that were read pass the filters, or tests cost more than they save: they are not tested one by one"
 }

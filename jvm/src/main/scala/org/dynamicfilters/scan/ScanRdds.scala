@@ -27,24 +27,17 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
   *
   * @param countsRows
   *   whether rows are counted here, because the scan's reader does not use filters
+  * @param make
+  *   makes the object for a task
   */
-final class ScanTaskRDD[T: ClassTag](
-    prev: RDD[T],
-    spec: ScanSpec,
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots],
-    countsRows: Boolean,
-    reports: ScanAccumulator,
-    finish: ScanReport => Unit
-) extends AnnouncingRDD[T](prev) {
+final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: Boolean, make: TaskContext => TaskScan)
+    extends AnnouncingRDD[T](prev) {
 
   import ScanTaskRDD.hasRows
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
-    def made = new TaskScan(spec, runs, ready, snapshots, context, { r => finish(r); reports.add(r) })
-    val task = TaskScan.begin(spec.scanId, context)(made)
-    task.reads(split.index)
+    val task = TaskScan.begin(spec.scanId, context)(make(context))
+    task.startPartition(split.index)
     val all = firstParent[T].iterator(split, context)
     val rows =
       if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(all) else all
@@ -100,8 +93,8 @@ final class ChosenFileScanRDD(
     TaskScan.current(spec.scanId).foreach { task =>
       part.files.files.indices.foreach { i =>
         val file = part.files.files(i)
-        if (part.known(i) != null) task.files.learn(file, part.known(i), conf)
-        if (part.fromTable(i) != null) task.files.believe(file, part.fromTable(i))
+        if (part.known(i) != null) task.files.addLearned(file, part.known(i), conf)
+        if (part.fromTable(i) != null) task.files.addTableBounds(file, part.fromTable(i))
       }
     }
     FileRuns.compute(scan, part.files, context)
@@ -171,5 +164,5 @@ final class ChosenSplits(
   *   bytes of the columns that the scan reads, if known
   */
 final class LearnedColumns(byColumn: Array[Array[LearnedRowGroup]], val bytes: Option[Long]) extends Serializable {
-  def of(column: Int): Option[Array[LearnedRowGroup]] = Option(byColumn(column))
+  def rowGroups(column: Int): Option[Array[LearnedRowGroup]] = Option(byColumn(column))
 }

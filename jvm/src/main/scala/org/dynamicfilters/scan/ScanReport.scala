@@ -3,6 +3,7 @@ package org.dynamicfilters.scan
 import scala.collection.mutable
 
 import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** The counters of a scan, in the order of the report's array. */
 object ScanCounter extends Enumeration {
@@ -62,12 +63,14 @@ final class ScanReport(
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
 
-  def addReason(reason: String, n: Long = 1): Unit =
+  def addReason(reason: Reason, n: Long = 1): Unit = addReason(reason.text, n)
+
+  private def addReason(reason: String, n: Long): Unit =
     if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
       reasons(reason) = reasons.getOrElse(reason, 0L) + n
 
   def learn(split: LearnedSplit): Unit =
-    if (room.take(ReportRoom.bytesOf(split))) learned += split else addReason(ReportRoom.Full)
+    if (room.take(ReportRoom.bytesOf(split))) learned += split else addReason(Reasons.StatisticsFull)
 
   /** Counts a split that is opened. */
   def opened(path: String): Unit = {

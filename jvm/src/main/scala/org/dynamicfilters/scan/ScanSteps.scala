@@ -3,16 +3,16 @@ package org.dynamicfilters.scan
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.state.{Cost, Executions, StepTracker, Tested}
 
-/** Whether the steps of one scan pay: a [[StepTracker]] for each, which the tasks of an execution share in a process.
+/** The trackers of a scan's steps ([[StepTracker]]). The tasks of an execution share them in a process.
   *
   * @param executionId
-  *   None where nothing is shared
+  *   None if tasks share nothing
   * @param giveUp
-  *   the share of rows above which a step is given up; 1 for never
+  *   largest share of passing rows at which a step pays; 1 takes each step whatever it costs
   */
 private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], giveUp: Double) {
 
-  /** What the execution's tasks in this process share; the task's own where it has no execution. */
+  /** An object that the execution's tasks share in this process, or a new one without an execution. */
   def shared[A <: AnyRef](key: String)(make: => A): A =
     executionId.flatMap(Executions.instance.attach(_, key)(make)).getOrElse(make)
 
@@ -22,13 +22,13 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   private def trackers(step: String, n: Int, giveUp: Double = giveUp): IndexedSeq[StepTracker] =
     (0 until n).map(i => tracker(s"$step-$i", giveUp))
 
-  /** Kept for the next execution, where the same filters can be known again. */
+  /** A tracker that the next executions of the same scan with the same filters use too. */
   private def remembered(step: String, filters: String): StepTracker = {
     val scan = (spec.marker.hashCode, spec.requiredSchema.hashCode, spec.options.hashCode)
     StepTracker.of((scan, step, filters.hashCode), giveUp)
   }
 
-  /** Looks into dictionaries and Bloom filters of files, by column of the spec. */
+  /** Lookups in dictionaries and Bloom filters of files, by column of the spec. */
   val dictionaries: IndexedSeq[StepTracker] = trackers("dictionary", spec.columns.size)
   val blooms: IndexedSeq[StepTracker] = trackers("bloom", spec.columns.size)
 
@@ -39,19 +39,19 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   lazy val snapshots: IndexedSeq[StepTracker] =
     trackers("snapshots", spec.filterRefs.size, spec.giveUpSelectivity)
 
-  /** Tests of rows that were read by filters of joins of the same stage, all together. Such a join drops the same rows itself,
-    * maybe for less than a test costs: TPC-DS q03 took 196 ms of executors' processor time with tests and 242 without, q65 60 ms
-    * more with them. So both ways are measured up to where the operators above the scan ask for the next row group.
+  /** Tests of rows by all filters of joins in the same stage. Such a join drops the same rows itself, maybe for less than a test
+    * costs: TPC-DS q03 took 196 ms of executors' processor time with tests and 242 without, q65 60 ms more with them. So row groups
+    * are measured with and without tests, until the operators above the scan ask for the next row group.
     */
   lazy val ownStageTests: StepTracker = {
     val tests = if (giveUp >= 1) tracker("ownStage") else remembered("ownStage", "")
-    // All bytes have been read.
+    // Tests come after all bytes were read.
     tests.leaves(1)
     tests
   }
 
-  /** First passes over the columns of these filters. Bounds of a TopK are others with each row group; filters of joins are known
-    * again by their text.
+  /** First passes over the columns of these filters. Filters of joins are recognized by their text. The bound of a TopK changes with
+    * each row group, so all its first passes have one tracker.
     */
   def firstPass(filters: => IndexedSeq[ValueFilter]): StepTracker =
     if (!spec.isForJoinsOnly) anyFirstPass
@@ -67,6 +67,6 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   private var ofPassed: StepTracker = _
   private var passed = IndexedSeq.empty[ValueFilter]
 
-  /** Records the time that a row group took, all that was done with its rows included. */
+  /** Records the time of a row group, from its first step until its rows are consumed. */
   def tookRowGroup(nanos: Long): Unit = (dictionaries ++ blooms).foreach(_.add(Tested(0, 0, Cost(0, 0, nanos))))
 }

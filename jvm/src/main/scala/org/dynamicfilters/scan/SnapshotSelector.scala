@@ -5,6 +5,7 @@ import java.io.Closeable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 
 /** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]. Whatever
   * the scan reads, by statistics, pages, first passes or stock Spark's reader, only rows that pass the snapshot go on.
@@ -101,7 +102,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
         i == used.length
       } catch {
         case OwnFailure(e) =>
-          task.report.addReason(s"${e.getClass.getSimpleName} while testing a row")
+          task.report.addReason(Reasons.Failed(e, "testing a row"))
           true
       }
 

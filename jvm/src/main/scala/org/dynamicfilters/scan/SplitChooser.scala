@@ -57,20 +57,27 @@ object SplitChooser {
     */
   final case class Tasks(atLeast: Int, openCost: Long)
 
-  /** Asks the file system for files. The result says for each whether it is unchanged since it was listed; None without
-    * an answer.
+  /** What the driver knows of files.
+    *
+    * @param statistics
+    *   learned by earlier queries
+    * @param ask
+    *   asks the file system, at most once. Says for each file whether it is unchanged since it was listed; None without an
+    *   answer
+    * @param fromTable
+    *   by column of the spec, bounds of files from the table's log
+    * @param wanted
+    *   whether the scan reads a leaf column, see [[ChunkSizes.wanted]]
     */
-  type Ask = Seq[PartitionedFile] => PartitionedFile => Option[Boolean]
-
-  /** By column of the spec, bounds of files from the table's log. */
-  type FromTable = Int => PartitionedFile => Option[ColumnBounds]
+  final case class FileFacts(
+      statistics: FileStatistics,
+      ask: Seq[PartitionedFile] => PartitionedFile => Option[Boolean],
+      fromTable: Int => PartitionedFile => Option[ColumnBounds] = _ => _ => None,
+      wanted: String => Boolean = _ => true
+  )
 
   /** @param pruner
     *   has the complete filters
-    * @param ask
-    *   called at most once
-    * @param wanted
-    *   whether the scan reads a leaf column, see [[ChunkSizes.wanted]]
     * @return
     *   None if no split is excluded and nothing is known for the tasks, so that Spark's own partitions can stay
     */
@@ -78,12 +85,10 @@ object SplitChooser {
       partitions: Seq[FilePartition],
       spec: ScanSpec,
       pruner: Pruner,
-      statistics: FileStatistics,
-      tasks: Tasks,
-      ask: Ask,
-      fromTable: FromTable = _ => _ => None,
-      wanted: String => Boolean = _ => true
+      facts: FileFacts,
+      tasks: Tasks
   ): Option[Choice] = {
+    import facts._
     val keys = spec.columns.map(spec.statisticsKey)
     def split(f: PartitionedFile): Split = {
       val learned = spec.columns.indices.map { i =>

@@ -7,21 +7,22 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 
-/** One filtered scan in one task: the filters as the task sees them, what it counts, and what it learned of files.
+/** One filtered scan in one task: the current filters, the counters, and what is known of files.
   *
-  * Nothing of an execution is in the closure that reads files (Spark keeps that closure between executions of a plan); it
-  * finds this object through the running task.
+  * The closure that reads files holds nothing of an execution, because Spark keeps it between executions of a plan. It finds this
+  * object through the running task.
   *
   * @param runs
   *   by filter of the scan, see `TopKRef.nextRun`
   * @param ready
-  *   the filters that were complete when the scan was started
+  *   the filters that were complete when the scan started
   * @param snapshots
-  *   for the rule of [[Snapshots]], if it holds
+  *   for the rule of [[Snapshots]], if it may apply
   * @param finish
-  *   gets the report when the task ends
+  *   receives the report when the task ends
   */
 final class TaskScan(
     val spec: ScanSpec,
@@ -40,7 +41,7 @@ final class TaskScan(
   /** Whether filters hold for whole partitions, by the rule of [[Snapshots]]. */
   val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.outputMustBeFixed
 
-  // A TopK takes the first of equal rows, so the rows' order must not depend on measured times either.
+  // A TopK takes the first of equal rows, so the order of rows must not depend on measured times either.
   private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
 
   /** Whether measured times may decide how row groups are read. */
@@ -53,10 +54,10 @@ final class TaskScan(
     if (isOrderFixed) 1.0 else spec.giveUpSelectivity
   )
 
-  /** What is known of files before they are opened. */
+  /** Facts about files before they are opened. */
   val files: KnownFiles = new KnownFiles(spec, report, steps.shared("files")(new FileChecks))
 
-  // Filters that hold for the partition that is being read, where the rule of Snapshots holds.
+  // The filters of the current partition, if the rule of Snapshots applies.
   private val fixed = snapshots
     .filter(_ => isFixed)
     .map(
@@ -70,47 +71,50 @@ final class TaskScan(
       )
     )
 
-  /** Whether a first pass pays with the filters as of now. */
+  /** The tracker of first passes with the current filters. */
   def firstPass(): StepTracker = steps.firstPass(filters())
 
   private val current = new CurrentFilters(spec.columns.size, runs, ready, context)
 
-  /** The scan goes on with this partition of its RDD. */
-  def reads(partition: Int): Unit = {
-    fixed.foreach(_.reads(partition))
-    hasFewKeys = false
+  /** The task starts with a partition of the scan's RDD. */
+  def startPartition(partition: Int): Unit = {
+    fixed.foreach(_.startPartition(partition))
+    fewKeys = false
     file = -1
     if (isFixed) news = newest()
   }
 
-  /** Whether a row group of the partition had fewer different keys than a TopK of groups wants. */
-  var hasFewKeys = false
+  private var fewKeys = false
   private var file = -1
 
-  /** The scan goes on with the partition's next file. */
-  def reachesFile(): Unit = {
+  /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
+  def hasFewKeys: Boolean = fewKeys
+  def foundFewKeys(): Unit = fewKeys = true
+
+  /** The task starts with the partition's next file. */
+  def startFile(): Unit = {
     file += 1
-    reaches(0)
+    advance(0)
   }
 
-  /** The scan goes on with a row group of that file.
+  /** The task starts with a row group of the current file.
     *
     * @param offset
     *   its first byte
     */
-  def reachesRowGroup(offset: Long): Unit = reaches(offset)
+  def startRowGroup(offset: Long): Unit = advance(offset)
 
-  /** The scan reads that file without regard to its row groups. */
-  def readsWholeFile(): Unit = fixed.foreach(_.readsWhole())
+  /** The task reads the current file without seeing its row groups. */
+  def readWholeFile(): Unit = fixed.foreach(_.readWholeFile())
 
-  private def reaches(offset: Long): Unit =
-    if (!isOrderFixed) fixed.foreach(_.reaches(ReadPlace(file, offset), hasNews()))
+  private def advance(offset: Long): Unit =
+    if (!isOrderFixed) fixed.foreach(_.advance(ReadPlace(file, offset), hasNews()))
 
-  // What this process knows of filters, to ask the driver only where there may be something new.
+  // The filters that this process knew last. The driver is asked only if there are others.
   private var news = IndexedSeq.empty[ValueFilter]
 
   private def newest(): IndexedSeq[ValueFilter] = spec.filterRefs.zipWithIndex.map {
-    // One that it has stays: after the execution's end it would be decoded anew each time, and never be the same.
+    // Kept, because after the execution's end it would be decoded again each time, and would differ from itself.
     case (_: JoinRef, at) if at < news.size && news(at) != null => news(at)
     case (j: JoinRef, at) => ready.find(context, j, at).orNull
     case (u: UserRef, at) if u.follows => users(at)(u, context)
@@ -124,14 +128,14 @@ final class TaskScan(
     changed
   }
 
-  /** Rises whenever other filters hold. */
+  /** Rises whenever the filters of the partition change. */
   def filtersVersion: Int = fixed.fold(0)(_.version)
 
-  /** Filters by column of the spec, as of now: of those by which rows are tested. */
+  /** The current filters by column of the spec; All if rows are not tested by the filter. */
   def filters(): IndexedSeq[ValueFilter] =
     spec.columns.indices.map(i => if (fixed.forall(_.isTested(i))) filter(i) else ValueFilter.All)
 
-  /** The same, and those by which only files and row groups are left out. */
+  /** The current filters by column of the spec, including filters that only exclude files and row groups. */
   def allFilters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(filter)
 
   private def filter(column: Int): ValueFilter = {
@@ -145,7 +149,9 @@ final class TaskScan(
 
   private lazy val users = spec.columns.map(c => new UserColumn(c.domain))
 
-  /** Tests of rows that were read. Below an exchange the partition's snapshot decides, but for filters of the same stage. */
+  /** Tests of rows that were read. Below an exchange the partition's snapshot decides about them, except for filters of joins in
+    * the same stage.
+    */
   val rowTests = new RowTests(
     steps.rows,
     report,
@@ -168,31 +174,30 @@ final class TaskScan(
     counting.forEach(_())
     fixed.foreach { f =>
       f.finish()
-      if (f.gaveUp) report.addReason(RowTests.Disabled)
+      if (f.gaveUp) report.addReason(Reasons.RowsNotTested)
     }
     report.effects.recordTests(rowTests.counts)
     finish(report)
   }
 
-  /** Rows are left out, or not reached, that no filter of a single column was asked about. */
-  def overlookAll(): Unit = spec.columns.indices.foreach(report.effects.recordSkipped)
+  /** Records that rows were not reached, so that the effect of each filter on them is unknown. */
+  def recordAllSkipped(): Unit = spec.columns.indices.foreach(report.effects.recordSkipped)
 
-  /** Whether a filter excludes the split before its file is opened: by partition values, by what the table's format says of the
-    * file, or by learned statistics if the file is still the one that they were learned of.
+  /** Whether a filter excludes the split before its file is opened: by partition values, by bounds from the table's format, or by
+    * learned statistics if the file is unchanged.
     */
   def excludes(file: PartitionedFile): Boolean = {
     val now = pruner(allFilters())
     def isLeftOut(bounds: Int => ColumnBounds, hold: => Boolean): Boolean =
       now.excludes(bounds) && hold && { now.recordSkippedFile(report, bounds); true }
-    // Whether what was learned holds for this file is found out anew by every attempt, maybe with another outcome. Where rows
-    // are not tested, that would show.
+    // Each attempt checks anew whether the file is unchanged, maybe with another outcome. If rows are not tested, the output
+    // would depend on that.
     def bounds(i: Int) =
       if (fixed.exists(!_.isTested(i))) files.certainBounds(file, i) else files.bounds(file, i)
     isLeftOut(files.certainBounds(file, _), hold = true) ||
     (files.hasLearned(file) && isLeftOut(bounds, files.isAsListed(file)))
   }
 
-  /** Answers questions to statistics by these filters. */
   def pruner(filters: IndexedSeq[ValueFilter]): Pruner = new Pruner(spec.columns, filters)
 }
 
@@ -203,15 +208,11 @@ object TaskScan {
 
   private final case class Key(scanId: Long)
 
-  /** The scan as the running task sees it.
-    *
-    * @return
-    *   None outside of a task, or where the task was not announced by [[begin]]
-    */
+  /** The scan in the running task; None outside of a task, and before [[begin]]. */
   def current(scanId: Long): Option[TaskScan] =
     Option(TaskContext.get()).flatMap(RunningTasks.find).flatMap(_.find[TaskScan](Key(scanId)))
 
-  /** Announces a scan to its task, once, however many of the scan's partitions the task reads. */
+  /** Makes the scan of a task, once for all partitions that the task reads. */
   def begin(scanId: Long, context: TaskContext)(make: => TaskScan): TaskScan = {
     ExecutorExchange.start()
     RunningTasks.of(context).attach(Key(scanId))(make).getOrElse(make)

@@ -1,14 +1,14 @@
 package org.dynamicfilters.state
 
-/** What this process asks of the cluster for its executions. All return at once. */
+/** What a process asks of the cluster for its executions. All methods return at once. */
 trait ClusterLink {
 
-  /** This process holds something of an execution from now on: it has to hear of its end, or else to sweep. */
+  /** The process begins to hold something of an execution, and must be told of its end. */
   def joined(executionId: Long): Unit
 
-  /** A TopK of this process that the cluster shares. The driver is asked for the bound that there is. */
+  /** The state of a TopK that the cluster shares. Asks the driver for its current and all later bounds. */
   def topK(executionId: Long, name: FilterName, spec: TopKSpec): TopKState
 
-  /** Asks for what the driver knows of a filter, and will know. */
+  /** Asks the driver for the current and all later generations of a filter. */
   def subscribe(executionId: Long, name: FilterName): Unit
 }

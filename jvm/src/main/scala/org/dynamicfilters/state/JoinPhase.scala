@@ -1,6 +1,7 @@
 package org.dynamicfilters.state
 
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.reasons.Reason
 
 /** The phases of a [[JoinState]]: Registered, Building, then Ready or Disabled. */
 sealed trait JoinPhase {
@@ -37,7 +38,7 @@ object JoinPhase {
     * @param distinct
     *   number of keys that pass; see [[org.dynamicfilters.filter.BuiltFilter.distinct]]
     */
-  final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[String], distinct: Option[Long])
+  final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[Reason], distinct: Option[Long])
       extends JoinPhase
-  final case class Disabled(reason: String) extends JoinPhase
+  final case class Disabled(reason: Reason) extends JoinPhase
 }

@@ -1,6 +1,7 @@
 package org.dynamicfilters.state
 
 import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
+import org.dynamicfilters.reasons.Reason
 
 /** What reports show of a join filter beside its phase. Thread-safe. */
 final class JoinRecord {
@@ -8,7 +9,7 @@ final class JoinRecord {
   private val waited = new AtomicLong
   @volatile private var startedMillis = 0L
   @volatile private var names = Vector.empty[String]
-  @volatile private var notSent: Option[String] = None
+  @volatile private var notSent: Option[Reason] = None
   @volatile private var shows = true
   @volatile private var metrics: JoinRecord.Metrics = _
 
@@ -21,8 +22,8 @@ final class JoinRecord {
   def showValues(show: Boolean): Unit = shows = show
 
   /** Why the filter was not sent to executors. */
-  def withheld: Option[String] = notSent
-  def withhold(reason: String): Unit = notSent = Some(reason)
+  def withheld: Option[Reason] = notSent
+  def withhold(reason: Reason): Unit = notSent = Some(reason)
 
   /** Sets the receiver of metrics, which must not fail. The first call counts, as do the keys of the first start. */
   def setMetrics(m: JoinRecord.Metrics): Unit = synchronized(if (metrics == null) metrics = m)

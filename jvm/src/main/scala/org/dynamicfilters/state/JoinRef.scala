@@ -3,6 +3,7 @@ package org.dynamicfilters.state
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.SparkPlan
 import org.dynamicfilters.filter.{KeyDomain, KeyLimits, OwnFailure}
+import org.dynamicfilters.reasons.Reasons
 
 /** The filter of a join in a plan, made from one key of the build side.
   *
@@ -68,7 +69,7 @@ final class JoinRef private (
     if (narrowing.forall(n => !filters.subsetOf(n.filters))) {
       val isFirst = narrowing.isEmpty
       narrowing = Some(Narrowing(scans, filters))
-      if (!isFirst && compared) state.disable(NarrowedLater)
+      if (!isFirst && compared) state.disable(Reasons.NarrowedLater)
     }
 
   /** The filters recorded by `narrowedBy`. */
@@ -90,13 +91,13 @@ final class JoinRef private (
     */
   def tappedAfter(now: Seq[String]): Unit = if (now != passed) {
     isOther = true
-    if (compared) state.disable(MovedLater)
+    if (compared) state.disable(Reasons.MovedLater)
   }
 
   /** Another join of the plan uses this filter too, because the build sides are equal: the same as after a comparison. */
   def usedByOthers(): Unit = {
     compared = true
-    if (isOther) state.disable(MovedLater)
+    if (isOther) state.disable(Reasons.MovedLater)
   }
 
   /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */
@@ -140,10 +141,6 @@ final class JoinRef private (
 object JoinRef {
 
   private final case class Narrowing(scans: Seq[Option[SparkPlan]], filters: Set[Any])
-
-  val MovedLater = "planned anew: its keys would come from another place of the build side"
-
-  val NarrowedLater = "planned anew: other filters than before narrow the build side"
 
   /** @param build
     *   canonical form of the build side's exchange

@@ -2,7 +2,8 @@ package org.dynamicfilters.state
 
 import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
 
-import org.dynamicfilters.filter.{KeyLimits, KeyPartial, ValueFilter}
+import org.dynamicfilters.filter.{KeyLimits, ValueFilter}
+import org.dynamicfilters.reasons.Reason
 
 /** The state of one join filter on the driver, from planning to the end of the query: which build side its keys come from.
   * [[KeyReports]] collects the keys, [[FilterLatch]] holds scans back, [[JoinRecord]] keeps what reports show.
@@ -13,7 +14,7 @@ import org.dynamicfilters.filter.{KeyLimits, KeyPartial, ValueFilter}
 final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends KeyOffers {
   import JoinPhase._
 
-  private val own = new KeyReports(filterId, KeyPartial.build(_, limits, nullsMatch))
+  private val own = new KeyReports(filterId, nullsMatch, limits)
   private val latch = new FilterLatch
   val record = new JoinRecord
 
@@ -170,7 +171,7 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
   }
 
   /** Disables the filter, unless it has all keys, and releases waiting scans. */
-  def disable(reason: String): Unit = {
+  def disable(reason: Reason): Unit = {
     own.disable(reason)
     release()
   }
@@ -203,6 +204,4 @@ object JoinState {
 
   /** Lock for changes of `leader`. */
   private object Following
-
-  val Incomplete = "not every partition of the build side has reported"
 }

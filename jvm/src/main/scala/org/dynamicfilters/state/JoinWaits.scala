@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.reasons.Reasons
 
 /** A scan's wait for a filter.
   *
@@ -20,7 +21,10 @@ final case class JoinWait(ref: JoinRef, millis: Long, endsAtStart: Boolean = fal
 
 /** Holds scans back until a filter settles: it is complete, or waiting for it longer is of no use. */
 private[state] final class FilterLatch {
-  import FilterLatch._
+  // Upper limit for the time between the tap's `doExecute` and the submission of its job.
+  private final val SubmissionNanos = 10L * 1000 * 1000
+  // Time between two calls of `look`.
+  private final val LookNanos = 20L * 1000 * 1000
   private val begun, settled = new CountDownLatch(1)
   private val listeners = new ConcurrentLinkedQueue[() => Unit]()
 
@@ -69,15 +73,6 @@ private[state] final class FilterLatch {
     settled.await(math.max(0L, until - System.nanoTime()), TimeUnit.NANOSECONDS)
     (System.nanoTime() - from) / 1000000
   }
-}
-
-private object FilterLatch {
-
-  /** Upper limit for the time between the tap's `doExecute` and the submission of its job. */
-  val SubmissionNanos: Long = TimeUnit.MILLISECONDS.toNanos(10)
-
-  /** Time between two calls of `look` during a wait. */
-  val LookNanos: Long = TimeUnit.MILLISECONDS.toNanos(20)
 }
 
 /** Holds probe stages back on the driver until their filters are ready (contract 7).
@@ -129,7 +124,7 @@ object JoinWaits extends Logging {
     /** The execution ended: ends all waits. */
     override def close(): Unit = {
       ended = true
-      waiting.values.asScala.foreach(_.state.disable("the query ended"))
+      waiting.values.asScala.foreach(_.state.disable(Reasons.QueryEnded))
     }
   }
 

@@ -7,18 +7,15 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
-import org.dynamicfilters.filter.{BuiltFilter, FilterCodec, KeyPartial}
+import org.dynamicfilters.filter.{FilterCodec, KeyLimits, KeyPartial}
+import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** The keys that the partitions of one build side report, and the filter that is built from them. Keeps the phase.
   *
   * All or nothing (contract 2): there is no filter before every partition has reported. A second report of a partition, after a
   * retry, replaces the first.
-  *
-  * @param union
-  *   makes the filter of the keys of all partitions
   */
-private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => BuiltFilter)
-    extends Logging {
+private[state] final class KeyReports(filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends Logging {
   import JoinPhase._
 
   private val partials = new ConcurrentHashMap[Int, Array[Byte]]()
@@ -56,17 +53,19 @@ private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => 
   }
 
   /** Disables the filter, unless all keys are there. */
-  def disable(reason: String): Unit = {
+  def disable(reason: Reason): Unit = {
     val now = current.updateAndGet {
-      case Building(_, Reports.Missing) => Disabled(JoinState.Incomplete)
+      case Building(_, Reports.Missing) => Disabled(Reasons.Incomplete)
       case other => if (other.hasAllKeys || other.isDone) other else Disabled(reason)
     }
     if (now.isDisabled) partials.clear()
   }
 
+  private final val SmallBytes = 256 * 1024L
+
   /** Whether building the filter takes long. */
   def isLarge: Boolean =
-    buildsLarge || partials.values.stream.mapToLong(_.length.toLong).sum > KeyReports.SmallBytes
+    buildsLarge || partials.values.stream.mapToLong(_.length.toLong).sum > SmallBytes
 
   /** Number of partitions whose keys are held. */
   def size: Int = partials.size
@@ -98,18 +97,12 @@ private[state] final class KeyReports(filterId: Long, union: Seq[KeyPartial] => 
       undecodable.headOption match {
         case Some(reason) => Disabled(reason)
         case None =>
-          val b = union(parts)
+          val b = KeyPartial.build(parts, limits, nullsMatch)
           Ready(b.filter, FilterCodec.sizeOf(b.filter).toInt, b.reduced, b.distinct)
       }
     } catch {
       case NonFatal(e) =>
         logWarning(s"Dynamic filters: filter $filterId could not be built, rows pass", e)
-        Disabled(s"${e.getClass.getSimpleName} while building the filter")
+        Disabled(Reasons.Failed(e, "building the filter"))
     }
-}
-
-private object KeyReports {
-
-  /** Bytes of keys that are built into a filter at once. */
-  val SmallBytes = 256 * 1024L
 }

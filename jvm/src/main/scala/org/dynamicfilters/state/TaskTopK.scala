@@ -1,7 +1,7 @@
 package org.dynamicfilters.state
 
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{LongDomain, ObjectDomain, ValueFilter}
+import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain, ValueFilter}
 
 /** One task attempt's part in a TopK: counts the rows that the attempt outputs, and knows which rows it still needs. Used by
   * [[org.dynamicfilters.operators.TopKTap]] for rows, and by the task's scan for the filter.
@@ -36,8 +36,11 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
   @volatile private var askedElsewhere = false
   @volatile private var ownForOthers: Option[AnyRef] = None
 
+  private var offered = 0
+  private var rowsDropped = 0L
+
   /** Number of rows that were not needed. */
-  var dropped = 0L
+  final def dropped: Long = rowsDropped
 
   // Which rows pass, beside values within the subclass's bound.
   protected var bounded = false
@@ -60,20 +63,24 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     between = if (isNew) 0 else StepTracker.FirstPause - 1
 
   /** The attempt's own bound: the key of its `limit`-th best row, if it has output that many. */
-  protected def ownWorst: Option[AnyRef]
+  private def ownWorst: Option[AnyRef] =
+    if (nulls >= limit) Some(null)
+    else Option.when(nulls + bestCount >= limit)(bestKey(limit - nulls - 1))
 
   /** Merges the buffer into the attempt's best keys. Returns whether the buffer had any. */
   protected def drainBuffer(): Boolean
 
-  /** The attempt's at most n best keys, best first, without NULL; a fresh array. */
-  protected def bestKeys(n: Int): Array[AnyRef]
+  /** Number of the attempt's best keys, without NULL; at most `limit`. */
+  protected def bestCount: Int
+
+  /** The attempt's i-th best key, without NULL. */
+  protected def bestKey(i: Int): AnyRef
   protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit
 
   /** Whether a row with a NULL key is needed. Counts the row if so. */
   final def acceptNull(): Boolean = {
-    nullsOffered += 1
-    if ((nullsOffered & (TaskTopK.RefreshRows - 1)) == 1) look()
-    if (!nullsPass) { dropped += 1; false }
+    countOffer()
+    if (!nullsPass) drop()
     else {
       if (spec.nullsFirst) {
         pendingNulls += 1
@@ -82,7 +89,6 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
       true
     }
   }
-  private var nullsOffered = 0
 
   /** Merges counted rows into the attempt's best keys, shares these if the last time is long enough ago, and takes over the
     * newest bound.
@@ -102,9 +108,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
   /** Shares the attempt's best keys at once. */
   final def publish(): Unit = if (changed) {
     val start = System.nanoTime()
-    val values = bestKeys(limit - nulls)
-    val keys = new Array[AnyRef](nulls + values.length)
-    System.arraycopy(values, 0, keys, nulls, values.length)
+    val count = nulls + math.min(limit - nulls, bestCount)
+    val keys = Array.tabulate[AnyRef](count)(i => if (i < nulls) null else bestKey(i - nulls))
     sink.contribute(partition, attempt, keys)
     changed = false
     published = System.nanoTime()
@@ -120,11 +125,19 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     refresh()
   }
 
-  /** Called for the first row, and then every [[TaskTopK.RefreshRows]] rows, by the thread that counts. */
-  final protected def look(): Unit = {
-    if (counting == null) counting = Thread.currentThread
-    if (askedElsewhere) flush() else refresh()
+  /** Called for each row by the thread that counts. For the first row, and then every [[TaskTopK.RefreshRows]] rows, takes over
+    * the newest bound.
+    */
+  final protected def countOffer(): Unit = {
+    offered += 1
+    if ((offered & (TaskTopK.RefreshRows - 1)) == 1) {
+      if (counting == null) counting = Thread.currentThread
+      if (askedElsewhere) flush() else refresh()
+    }
   }
+
+  /** Counts a row that is not needed, and returns false. */
+  final protected def drop(): Boolean = { rowsDropped += 1; false }
 
   private def newestShared(): TopKBound = {
     val newest = pinned.getOrElse(shared.bound)
@@ -223,14 +236,12 @@ final class LongTaskTopK(
   // A value passes if its encoded form is at most this.
   private var maxEncoded = Long.MaxValue
   private var tiesPass = false
-  private var offered = 0
 
   /** Whether a row with this key is needed. Counts the row if so. */
   def accept(key: Long): Boolean = {
-    offered += 1
-    if ((offered & (TaskTopK.RefreshRows - 1)) == 1) look()
+    countOffer()
     val encoded = key ^ flip
-    if (bounded && (!valuesPass || encoded > maxEncoded)) { dropped += 1; false }
+    if (bounded && (!valuesPass || encoded > maxEncoded)) drop()
     // If ties pass, counting another row with the bound's key does not tighten the bound.
     else if (tiesPass && encoded == maxEncoded) true
     else if (passesUncounted()) true
@@ -242,10 +253,8 @@ final class LongTaskTopK(
     }
   }
 
-  override protected def ownWorst: Option[AnyRef] =
-    if (nulls >= limit) Some(null)
-    else if (nulls + best.length >= limit) Some(java.lang.Long.valueOf(best(limit - nulls - 1) ^ flip))
-    else None
+  override protected def bestCount: Int = best.length
+  override protected def bestKey(i: Int): AnyRef = java.lang.Long.valueOf(best(i) ^ flip)
 
   override protected def drainBuffer(): Boolean = {
     val any = buffered > 0
@@ -265,9 +274,6 @@ final class LongTaskTopK(
     }
     any
   }
-
-  override protected def bestKeys(n: Int): Array[AnyRef] =
-    Array.tabulate[AnyRef](math.min(n, best.length))(i => java.lang.Long.valueOf(best(i) ^ flip))
 
   override protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit = {
     var max = Long.MaxValue
@@ -297,30 +303,22 @@ final class ObjectTaskTopK(
   private var buffered = 0
   private var best = TaskTopK.none
   private var limits: List[(AnyRef, Boolean)] = Nil
-  private var offered = 0
 
-  /** Whether the row of the last call of [[wants]] must be counted. If ties pass, another row with the bound's key does not
-    * tighten the bound.
-    */
-  var counts = true
-
-  /** Whether a row with this key is needed. The key is not kept: call [[count]] with a copy if so, unless [[counts]] is false. */
-  def wants(key: AnyRef): Boolean = {
-    offered += 1
-    if ((offered & (TaskTopK.RefreshRows - 1)) == 1) look()
-    counts = true
+  /** Whether a row with this key is needed. Counts the row if so, by a copy of the key. */
+  def accept(key: AnyRef): Boolean = {
+    countOffer()
+    // If ties pass, counting another row with the bound's key does not tighten the bound.
+    var counts = true
     val needed = !bounded || (valuesPass && limits.forall { case (limit, inclusive) =>
       val c = order.compare(key, limit)
       if (c == 0 && !spec.tiesFree) counts = false
       c < 0 || (inclusive && c == 0)
     })
-    if (needed && counts && passesUncounted()) counts = false
-    if (!needed) dropped += 1
-    needed
+    if (needed && counts && !passesUncounted()) count(KeyDomain.copied(key))
+    needed || drop()
   }
 
-  /** Counts an output row. Keeps the key, which must not be changed afterwards. */
-  def count(key: AnyRef): Unit = {
+  private def count(key: AnyRef): Unit = {
     buffer(buffered) = key
     buffered += 1
     bytes += TaskTopK.bytesOf(key)
@@ -329,10 +327,8 @@ final class ObjectTaskTopK(
   }
   private var bytes, bestBytes = 0L
 
-  override protected def ownWorst: Option[AnyRef] =
-    if (nulls >= limit) Some(null)
-    else if (nulls + best.length >= limit) Some(best(limit - nulls - 1))
-    else None
+  override protected def bestCount: Int = best.length
+  override protected def bestKey(i: Int): AnyRef = best(i)
 
   override protected def drainBuffer(): Boolean = {
     val any = buffered > 0
@@ -355,8 +351,6 @@ final class ObjectTaskTopK(
     }
     any
   }
-
-  override protected def bestKeys(n: Int): Array[AnyRef] = java.util.Arrays.copyOf(best, math.min(n, best.length))
 
   override protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit =
     limits = shared.toList ++ own.map((_, !spec.tiesFree))

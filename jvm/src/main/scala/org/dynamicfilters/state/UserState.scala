@@ -6,13 +6,14 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.SQLExecution
+import org.dynamicfilters.reasons.Reason
 import org.dynamicfilters.user.{Follower, Generation}
 
 /** The state of a user filter in one execution, on the driver. Thread-safe. */
 final class UserState(val executionId: Long, val ref: UserRef) extends Follower with AutoCloseable with Logging {
   @volatile private var adopted: Generation = ref.generation
   @volatile private var columns = Vector.empty[String]
-  @volatile private var notInScan: Option[String] = None
+  @volatile private var notInScan: Option[Reason] = None
   @volatile private var shows = true
 
   /** When the execution first used it, in milliseconds since 1970. */
@@ -56,8 +57,8 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
   def showValues(show: Boolean): Unit = shows = show
 
   /** Why no scan uses the filter, which is then tested above the scan only. */
-  def reason: Option[String] = notInScan
-  def addReason(why: String): Unit = synchronized(if (notInScan.isEmpty) notInScan = Some(why))
+  def reason: Option[Reason] = notInScan
+  def addReason(why: Reason): Unit = synchronized(if (notInScan.isEmpty) notInScan = Some(why))
 }
 
 object UserState {

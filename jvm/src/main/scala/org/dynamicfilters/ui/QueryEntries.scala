@@ -22,7 +22,7 @@ object QueryEntries {
       filters.take(MostFilters).map(filter(report, _)),
       scans.take(MostScans).map(scan(report, _)),
       rejected.take(MostRejected).map { r =>
-        RejectedEntry(r.producer.toString, columns(r.columns), bounded(r.reason))
+        RejectedEntry(r.producer.toString, columns(r.columns), bounded(r.reason.text))
       },
       Seq(filters.size - MostFilters, scans.size - MostScans, rejected.size - MostRejected)
         .map(math.max(0, _))
@@ -45,7 +45,7 @@ object QueryEntries {
       if (shown) bounded(f.filter.expression) else ValueFilter.Hidden,
       f.generation,
       f.bytes,
-      bounded(f.reason),
+      bounded(f.reason.fold("")(_.text)),
       f.times.registered,
       f.times.ready,
       f.times.used,

@@ -90,7 +90,7 @@ object DynamicFilterPredicate {
         .distinctBy(u => (u.sessionId, u.name))
 
   private[user] def domainOf(dt: DataType): KeyDomain =
-    KeyDomain.of(dt).fold(why => throw new IllegalStateException(why), identity)
+    KeyDomain.of(dt).fold(why => throw new IllegalStateException(why.text), identity)
 }
 
 /** A generation in the form that generated code calls. Serialized with the code's references. */

@@ -5,6 +5,7 @@ import java.util.concurrent.CountDownLatch
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter, Values}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
@@ -199,7 +200,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val c = new SimulatedCluster(1, source(top3, s))
     late(c.nodes.head)
     c.settle()
-    s.disable("away")
+    s.disable(Reasons.QueryEnded)
     c.settle()
     assert(late(c.nodes.head).isEmpty)
   }
@@ -213,7 +214,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     s.scanEnded(3)
     complete(s, Seq(1, 5))
     c.settle()
-    assert(late(c.nodes.head).isEmpty && s.record.withheld.exists(_.contains("ended")))
+    assert(late(c.nodes.head).isEmpty && s.record.withheld.contains(Reasons.TooLate))
     assert(c.counters(ExchangeCounter.withheldLate) > 0)
   }
 
@@ -285,7 +286,9 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     c.settle()
     val f = late(c.nodes.head).get
     assert(
-      f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.record.withheld.exists(_.contains("range"))
+      f.passes(int.fromInternal(4)) && !f.passes(int.fromInternal(10)) && s.record.withheld.exists(
+        _.text.contains("range")
+      )
     )
     assert(stored(c.nodes.head, s.named.get.name).isEmpty, "a snapshot names the whole filter")
   }

@@ -138,7 +138,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val few = limits.copy(inMaxValues = 100)
     def form(p: KeyPartial, l: KeyLimits = few): (String, Option[String]) = {
       val built = KeyPartial.build(Seq(p), l, nullsMatch = false)
-      (built.filter.form, built.reduced)
+      (built.filter.form, built.reduced.map(_.text))
     }
     assert(form(ints((1 to 100).map(_ * 3))) == ("range+in", None))
     assert(form(ints((1 to 101).map(_ * 3))) == ("range+bitmap", None))
@@ -158,7 +158,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     def built(p: KeyPartial, l: KeyLimits): (String, Option[String]) = {
       val b = KeyPartial.build(Seq(p), l, nullsMatch = false)
       assert(FilterCodec.sizeOf(b.filter) <= l.maxFilterBytes)
-      (b.filter.form, b.reduced)
+      (b.filter.form, b.reduced.map(_.text))
     }
     val keys = ints(scattered(20000))
     val wide = limits.copy(inMaxValues = 100000)
@@ -188,7 +188,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(p.outgrown && p.rows == 2102 && p.min == Long.box(-5) && p.max == Long.box(9999))
     val built = KeyPartial.build(Seq(p, ints(Seq(20000))), small, nullsMatch = false)
     assert(built.filter.expression("k") == "-5 <= k <= 20000")
-    assert(built.reduced.exists(_.matches("a partition of the build side has more than \\d+ keys")))
+    assert(built.reduced.exists(_.text.matches("a partition of the build side has more than \\d+ keys")))
   }
 
   test("the partitions share the budget") {
@@ -333,7 +333,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         }
         c.result().encode
       }
-      val parts = sent.map(KeyPartial.decode(_).fold(fail(_), identity))
+      val parts = sent.map(KeyPartial.decode(_).fold(r => fail(r.text), identity))
       val taken = allocated {
         assert(FilterBuilder.union(Values.longs.domain.asInstanceOf[LongDomain], parts.map(_.keys)).size == 6L * rows)
       }
@@ -365,7 +365,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       var built: BuiltFilter = null
       val taken = allocated {
         val sent = collectors.map(_.result().encode)
-        val parts = sent.map(KeyPartial.decode(_).fold(fail(_), identity))
+        val parts = sent.map(KeyPartial.decode(_).fold(r => fail(r.text), identity))
         built = KeyPartial.build(parts, limits, nullsMatch = false)
       }
       assert(built.values == 800000L)

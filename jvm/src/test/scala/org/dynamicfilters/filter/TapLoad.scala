@@ -63,7 +63,7 @@ object TapLoad {
   }
 
   private def measure(c: Case, rounds: Int): Unit = {
-    val domain = KeyDomain.of(c.dataType).fold(sys.error, identity)
+    val domain = KeyDomain.of(c.dataType).fold(r => sys.error(r.text), identity)
     val each = c.rows / partitions
     // As operators have them: one row object whose bytes change.
     val codes = if (c.dataType == LongType) Array.tabulate(c.rows)(i => c.values(i).asInstanceOf[Long]) else null
@@ -105,8 +105,10 @@ object TapLoad {
       val parts = sent.result()
       val before = threads.getThreadAllocatedBytes(Thread.currentThread.getId)
       val driver = timed {
-        form =
-          KeyPartial.build(parts.toSeq.map(KeyPartial.decode(_).fold(sys.error, identity)), c.limits, false).filter.form
+        form = KeyPartial
+          .build(parts.toSeq.map(KeyPartial.decode(_).fold(r => sys.error(r.text), identity)), c.limits, false)
+          .filter
+          .form
       }
       if (round >= 3) {
         collected += (tasks - idle) / c.rows.toDouble

@@ -1,6 +1,7 @@
 package org.dynamicfilters.plan
 
-import org.dynamicfilters.plan.FilterHistory.{AllPassed, Make, Use, Waits}
+import org.dynamicfilters.plan.FilterHistory.{Make, Use, Waits}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, Tested}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -15,7 +16,7 @@ class FilterHistorySuite extends AnyFunSuite {
 
     def saw(passed: Long, tables: Seq[Any] = Seq(10), filter: Int = 1, use: Use = use, again: Boolean = false): Unit = {
       if (!again) executions += 1
-      history.record(executions, filter, "k", use, tables, Tested(rows, passed, Cost.none), 0.6, AllPassed)
+      history.record(executions, filter, "k", use, tables, Tested(rows, passed, Cost.none), 0.6, Reasons.AllPassed)
     }
 
     def isMade(tables: Seq[Any] = Seq(10), filter: Int = 1, use: Use = use): Boolean =
@@ -29,7 +30,7 @@ class FilterHistorySuite extends AnyFunSuite {
     (1 to 3).foreach(_ => f.saw(rows, again = true))
     assert(f.isMade(), "one execution counts once")
     f.saw(rows)
-    assert(!f.isMade() && f.history.whySkipped(null, 1, "k", use, Seq(10)).contains(AllPassed))
+    assert(!f.isMade() && f.history.whySkipped(null, 1, "k", use, Seq(10)).contains(Reasons.AllPassed))
     assert(f.history.knows(1, "k") && !f.history.knows(1, "j"))
     assert(f.isMade(filter = 3) && f.isMade(use = use.copy(step = Waits)))
   }

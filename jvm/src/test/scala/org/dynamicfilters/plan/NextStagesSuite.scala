@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.adaptive.{
 }
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, Exchange, ShuffleExchangeExec}
 import org.scalatest.funsuite.AnyFunSuite
+import org.dynamicfilters.reasons.Reasons
 
 /** Plans as adaptive execution makes them while some of their stages run. */
 class NextStagesSuite extends AnyFunSuite with SparkTests {
@@ -69,7 +70,7 @@ class NextStagesSuite extends AnyFunSuite with SparkTests {
     val waiting = PlannedFilters.waitedFor(running)
     assert(waiting.nonEmpty)
     assert(!NextStages.hasNoEffect(running))
-    waiting.foreach(_.state.disable("given up"))
+    waiting.foreach(_.state.disable(Reasons.QueryEnded))
     assert(NextStages.hasNoEffect(running))
   }
 }

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.dynamicfilters.api.{FilterProducer, NeededRows}
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.state.{Producer, TaskFilters}
 import org.scalatest.funsuite.AnyFunSuite
@@ -27,7 +28,7 @@ class PlanningFailuresSuite extends AnyFunSuite with SparkTests {
     assert(ExchangeCounters.instance(ExchangeCounter.failures) > before)
     val found = QueryReports.instance.find(id).toSeq.flatMap(_.rejected)
     assert(
-      found.exists(r => r.producer == Producer.topk && r.reason == s"${e.getClass.getSimpleName} while planning"),
+      found.exists(r => r.producer == Producer.topk && r.reason == Reasons.Failed(e, "planning")),
       found
     )
   }

@@ -5,6 +5,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper, Shuffle
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec, ShuffleExchangeExec}
 import org.apache.spark.sql.functions.{desc, expr}
 import org.scalatest.funsuite.AnyFunSuite
+import org.dynamicfilters.reasons.Reasons
 
 /** What is compared before canonical forms are must not tell apart what those make equal. */
 class SharedExchangesSuite extends AnyFunSuite with SparkTests with AdaptiveSparkPlanHelper {
@@ -66,7 +67,7 @@ class SharedExchangesSuite extends AnyFunSuite with SparkTests with AdaptiveSpar
       withConf(Adaptive -> adaptive) {
         checkSame { val one = best(value); one.union(one) }
         val reasons = seen().reasons
-        assert(reasons.nonEmpty && reasons.forall(_ == PushDown.UsedTwice))
+        assert(reasons.nonEmpty && reasons.forall(_ == Reasons.UsedTwice.text))
       }
     }
 

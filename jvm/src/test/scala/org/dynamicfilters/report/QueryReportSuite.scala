@@ -1,6 +1,7 @@
 package org.dynamicfilters.report
 
 import org.dynamicfilters.filter.KeyLimits
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{JoinState, Producer}
 import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
@@ -20,28 +21,37 @@ class QueryReportSuite extends AnyFunSuite with TimeLimits {
   test("no filter is being built once its query has ended") {
     def shown(state: JoinState, running: Boolean) = {
       val view = JoinRun(state).view(1, running)
-      (view.state, Option(view.reason))
+      (view.state, view.reason)
     }
     val state = new JoinState(1, nullsMatch = false, KeyLimits(10, 10, 0.01, 1024))
     state.started(2)
     assert(shown(state, running = true) == ((FilterState.building, None)))
-    assert(shown(state, running = false) == ((FilterState.registered, Some("the build side did not finish"))))
+    assert(shown(state, running = false) == ((FilterState.registered, Some(Reasons.BuildDidNotFinish))))
   }
 
   test("of a query that has ended a report keeps what filters show, not what they hold") {
     val report = new QueryReport(1)
     class Holding extends FilterRecord {
-      var shown = "before"
+      var shown = Reasons.NotRead
       override def view(executionId: Long, running: Boolean): FilterView =
-        FilterView(7, Producer.topk, Seq("k"), FilterState.ready, shown, 3, FilterText("range", "k < 5", true), 10)
+        FilterView(
+          7,
+          Producer.topk,
+          Seq("k"),
+          FilterState.ready,
+          Some(shown),
+          3,
+          FilterText("range", "k < 5", true),
+          10
+        )
     }
     val held = new Holding
     report.add(held)
     assert(report.filters.contains(held))
-    held.shown = "at the end"
+    held.shown = Reasons.FewRows
     report.ended("finished")
-    held.shown = "after"
+    held.shown = Reasons.NoValue
     val Seq(kept) = report.filters.toSeq
-    assert(kept.isInstanceOf[EndedFilter] && kept.view(1, running = false).reason == "at the end")
+    assert(kept.isInstanceOf[EndedFilter] && kept.view(1, running = false).reason.contains(Reasons.FewRows))
   }
 }

@@ -6,6 +6,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarBatch, ColumnarMap}
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import org.dynamicfilters.filter.{End, KeyDomain, Selection, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.StepTracker
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -100,7 +101,7 @@ class BatchSelectorSuite extends AnyFunSuite {
       f.test(b) eq b
     }
     assert(whole == 46)
-    assert(f.report.reasons == Map(RowTests.Disabled -> 1))
+    assert(f.report.reasons == Map(Reasons.RowsNotTested.text -> 1))
   }
 
   test("a failure lets all rows pass from then on, is counted and has a reason") {

@@ -42,22 +42,22 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
         .head
 
     val first = inTask { f =>
-      f.reads(0)
-      f.reaches(ReadPlace(1, 0), news = false)
+      f.startPartition(0)
+      f.advance(ReadPlace(1, 0), news = false)
       val before = f(0)
       completes()
-      f.reaches(ReadPlace(1, 4), news = true)
+      f.advance(ReadPlace(1, 4), news = true)
       (before == ValueFilter.All, f(0) == ValueFilter.All)
     }
     assert(first == (true, false))
     val (inside, after) = inTask { f =>
-      f.reads(0)
-      f.reaches(ReadPlace(1, 0), news = false)
+      f.startPartition(0)
+      f.advance(ReadPlace(1, 0), news = false)
       val inside =
-        try { f.readsWhole(); "went on" }
+        try { f.readWholeFile(); "went on" }
         catch { case e: ControlThrowable => e.getMessage }
-      f.reaches(ReadPlace(2, 0), news = false)
-      f.readsWhole()
+      f.advance(ReadPlace(2, 0), news = false)
+      f.readWholeFile()
       (inside, f(0) == ValueFilter.All)
     }
     assert(inside.contains("an earlier attempt followed the row groups"))

@@ -71,10 +71,17 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
     assert(conf.iterator.asScala.map(e => e.getKey -> e.getValue).toMap == before)
     val none = new Pruner(scan.spec.columns, scan.spec.columns.map(_ => ValueFilter.All))
     val order =
-      SplitChooser.choose(partitions, scan.spec, none, statistics, SplitChooser.Tasks(2, 0), _ => _ => None).map {
-        choice =>
+      SplitChooser
+        .choose(
+          partitions,
+          scan.spec,
+          none,
+          SplitChooser.FileFacts(statistics, _ => _ => None),
+          SplitChooser.Tasks(2, 0)
+        )
+        .map { choice =>
           choice.splits.toSeq.flatMap(_.files.files).map(f => f.toPath.getName.slice(5, 10).toInt)
-      }
+        }
     (scan, statistics, order.getOrElse(Nil))
   }
 

@@ -6,6 +6,7 @@ import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.ColumnBounds
+import org.dynamicfilters.reasons.Reasons
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What a scan's counts say of its files. */
@@ -83,7 +84,7 @@ class ScanReportSuite extends AnyFunSuite {
 
   test("a report comes as it was sent") {
     val r = report
-    r.addReason("for a reason", 3)
+    r.addReason(Reasons.FileChanged, 3)
     r.learned += LearnedSplit(
       "f",
       FileIdentity(1, 2),

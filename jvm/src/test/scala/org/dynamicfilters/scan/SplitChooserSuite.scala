@@ -73,12 +73,14 @@ class SplitChooserSuite extends AnyFunSuite {
         partitions,
         spec,
         pruner(below10),
-        learned(spec, inFiles),
-        tasks,
-        { fs =>
-          asked :+= names(fs)
-          f => Map("2" -> true, "3" -> false).get(names(Seq(f)))
-        }
+        SplitChooser.FileFacts(
+          learned(spec, inFiles),
+          { fs =>
+            asked :+= names(fs)
+            f => Map("2" -> true, "3" -> false).get(names(Seq(f)))
+          }
+        ),
+        tasks
       )
       .get
     assert(asked == Seq("234"))
@@ -92,17 +94,35 @@ class SplitChooserSuite extends AnyFunSuite {
     val spec = specOf(ofPartitions)
     val choice =
       SplitChooser
-        .choose(partitions, spec, pruner(below10, ofPartitions), new FileStatistics(10), tasks, _ => fail("asked"))
+        .choose(
+          partitions,
+          spec,
+          pruner(below10, ofPartitions),
+          SplitChooser.FileFacts(new FileStatistics(10), _ => fail("asked")),
+          tasks
+        )
         .get
     assert(names(choice.left.map(_.file)) == "234" && choice.changed == 0 && !choice.isLearned)
     val none = specOf(inFiles)
     assert(
       SplitChooser
-        .choose(partitions, none, pruner(below10), new FileStatistics(10), tasks, _ => fail("asked"))
+        .choose(
+          partitions,
+          none,
+          pruner(below10),
+          SplitChooser.FileFacts(new FileStatistics(10), _ => fail("asked")),
+          tasks
+        )
         .isEmpty
     )
     val all = SplitChooser
-      .choose(partitions, none, pruner(ValueFilter.All), learned(none, inFiles), tasks, _ => fail("asked"))
+      .choose(
+        partitions,
+        none,
+        pruner(ValueFilter.All),
+        SplitChooser.FileFacts(learned(none, inFiles), _ => fail("asked")),
+        tasks
+      )
       .get
     assert(read(all) == "01234" && known(all) == "01234")
   }
@@ -111,7 +131,9 @@ class SplitChooserSuite extends AnyFunSuite {
     val spec = specOf(inFiles)
     val older = Seq(FilePartition(0, files.map(f => f.copy(modificationTime = 6L)).toArray))
     assert(
-      SplitChooser.choose(older, spec, pruner(below10), learned(spec, inFiles), tasks, _ => fail("asked")).isEmpty
+      SplitChooser
+        .choose(older, spec, pruner(below10), SplitChooser.FileFacts(learned(spec, inFiles), _ => fail("asked")), tasks)
+        .isEmpty
     )
   }
 
@@ -124,7 +146,13 @@ class SplitChooserSuite extends AnyFunSuite {
       )
     }
     val choice = SplitChooser
-      .choose(partitions, spec, pruner(below10), new FileStatistics(10), tasks, _ => fail("asked"), _ => log)
+      .choose(
+        partitions,
+        spec,
+        pruner(below10),
+        SplitChooser.FileFacts(new FileStatistics(10), _ => fail("asked"), _ => log),
+        tasks
+      )
       .get
     assert(names(choice.left.map(_.file)) == "34" && read(choice) == "012" && known(choice) == "")
     assert(
@@ -145,10 +173,12 @@ class SplitChooserSuite extends AnyFunSuite {
       packed.zipWithIndex.map { case (fs, i) => FilePartition(i, fs.toArray) },
       spec,
       pruner(below10),
-      new FileStatistics(10),
-      SplitChooser.Tasks(2, openCost),
-      _ => fail("asked"),
-      _ => f => Option.when(f.length == 5000)(ColumnBounds.exact(int.fromInternal(50)))
+      SplitChooser.FileFacts(
+        new FileStatistics(10),
+        _ => fail("asked"),
+        _ => f => Option.when(f.length == 5000)(ColumnBounds.exact(int.fromInternal(50)))
+      ),
+      SplitChooser.Tasks(2, openCost)
     )
     val choice = choose(100).get
     assert(choice.left.size == 1 && choice.splits.map(_.files.files.length).max <= 50)
@@ -170,9 +200,8 @@ class SplitChooserSuite extends AnyFunSuite {
         Seq(FilePartition(0, many.toArray)),
         spec,
         pruner(below10),
-        statistics,
-        SplitChooser.Tasks(parallelism, 0),
-        _ => _ => Some(true)
+        SplitChooser.FileFacts(statistics, _ => _ => Some(true)),
+        SplitChooser.Tasks(parallelism, 0)
       )
       .get
       .splits

@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Executions, JoinRef, TaskFilters}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -49,7 +50,7 @@ class TaskBudgetsSuite extends AnyFunSuite with SparkTests {
       _.tookRowGroup(5000 * Millis)
     )
     assert(tested == Seq(true, false, false, true))
-    assert(reasons == Seq(RowTests.Disabled))
+    assert(reasons == Seq(Reasons.RowsNotTested.text))
   }
 
   test("a filter whose rows would have cost more is not over its budget") {

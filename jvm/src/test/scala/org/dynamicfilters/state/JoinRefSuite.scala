@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundRefer
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyDomain, KeyLimits}
+import org.dynamicfilters.reasons.Reasons
 import org.scalatest.funsuite.AnyFunSuite
 
 /** When two joins' filters are taken for one. */
@@ -15,7 +16,7 @@ class JoinRefSuite extends AnyFunSuite {
   private def ref(build: String): JoinRef =
     JoinRef(domain, nullsMatch = false, "k=j", scan(build), key, limits)
   private val limits = KeyLimits(1000, 10, 0.01, 1 << 20)
-  private def isGivenUp(r: JoinRef): Boolean = r.state.phase == JoinPhase.Disabled(JoinRef.NarrowedLater)
+  private def isGivenUp(r: JoinRef): Boolean = r.state.phase == JoinPhase.Disabled(Reasons.NarrowedLater)
 
   test("filters of equal build sides are equal, those of different ones are not") {
     assert(ref("d") == ref("d") && ref("d") != ref("e"))
@@ -109,13 +110,13 @@ class JoinRefSuite extends AnyFunSuite {
     val (moved, other) = (ref("d"), ref("d"))
     assert(moved == other)
     moved.tappedAfter(Seq("filter"))
-    assert(moved.state.phase == JoinPhase.Disabled(JoinRef.MovedLater))
+    assert(moved.state.phase == JoinPhase.Disabled(Reasons.MovedLater))
     assert(other.state.phase == JoinPhase.Registered)
     // Nor may it come back with the keys of a third one.
     val third = ref("d")
     moved.state.follow(third.state)
     third.state.started(0)
-    assert(moved.state.phase == JoinPhase.Disabled(JoinRef.MovedLater))
+    assert(moved.state.phase == JoinPhase.Disabled(Reasons.MovedLater))
   }
 
   test("a filter that two joins of a plan have is given up if its keys come from another place, or are narrowed") {
@@ -124,7 +125,7 @@ class JoinRefSuite extends AnyFunSuite {
     moved.tappedAfter(Seq("filter"))
     late.tappedAfter(Seq("filter"))
     late.usedByOthers()
-    Seq(moved, late).foreach(r => assert(r.state.phase == JoinPhase.Disabled(JoinRef.MovedLater)))
+    Seq(moved, late).foreach(r => assert(r.state.phase == JoinPhase.Disabled(Reasons.MovedLater)))
     narrowed.narrowedBy(Nil, Set.empty)
     narrowed.usedByOthers()
     assert(narrowed.state.phase == JoinPhase.Registered)

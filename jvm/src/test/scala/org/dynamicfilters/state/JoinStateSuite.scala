@@ -3,6 +3,7 @@ package org.dynamicfilters.state
 import java.util.concurrent.{Executors, TimeUnit}
 
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.reasons.Reasons
 import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
@@ -32,7 +33,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
   test("only the first start's keys are wanted") {
     val s = state
     assert(s.started(2) && !s.started(1) && s.phase == JoinPhase.Building(2))
-    s.disable("test")
+    s.disable(Reasons.QueryEnded)
     assert(!s.started(2))
     val built = state
     assert(built.started(0) && built.current.isDefined && !built.started(1))
@@ -72,13 +73,13 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
   test("a filter that was given up stays so; one that is ready stays ready") {
     val dropped = state
     dropped.started(1)
-    dropped.disable("no longer wanted")
+    dropped.disable(Reasons.QueryEnded)
     dropped.offer(0, keys(1), outgrown = false)
-    assert(dropped.phase == JoinPhase.Disabled("no longer wanted") && dropped.isSettled && dropped.current.isEmpty)
+    assert(dropped.phase == JoinPhase.Disabled(Reasons.QueryEnded) && dropped.isSettled && dropped.current.isEmpty)
     val ready = state
     ready.started(1)
     ready.offer(0, keys(1), outgrown = false)
-    ready.disable("too late")
+    ready.disable(Reasons.QueryEnded)
     assert(ready.current.isDefined)
   }
 
@@ -94,7 +95,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     val dropped = state
     dropped.started(2)
     dropped.offer(0, keys(1), outgrown = false)
-    dropped.disable("no longer wanted")
+    dropped.disable(Reasons.QueryEnded)
     assert(dropped.kept == 0)
     dropped.offer(1, keys(1), outgrown = false)
     assert(dropped.kept == 0)
@@ -131,7 +132,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
         // Those that follow one that follows it, too.
         assert(all.forall(x => x.isSettled && passes(x, 9L)))
       }
-      all.foreach(_.disable("the query ended"))
+      all.foreach(_.disable(Reasons.QueryEnded))
       assert(all.forall(_.isSettled))
     }
   }
@@ -160,7 +161,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
         ready.started(1)
         assert(waits(ready, 10000)(ready.offer(0, keys(1), outgrown = false)) < 5000)
         val dropped = state
-        assert(waits(dropped, 10000)(dropped.disable("away")) < 5000)
+        assert(waits(dropped, 10000)(dropped.disable(Reasons.QueryEnded)) < 5000)
         val failed = state
         assert(waits(failed, 10000)(failed.release()) < 5000)
         val never = state
@@ -190,7 +191,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
       assert(waits(second, pause = 200)(first.started(1)) >= 200)
       assert(waits(second)(()) < 5000)
       val dropped = state
-      waits(dropped, pause = 200)(dropped.disable("away"))
+      waits(dropped, pause = 200)(dropped.disable(Reasons.QueryEnded))
     }
   }
 
@@ -200,8 +201,8 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     own.follow(leader)
     none.follow(leader)
     own.started(1)
-    leader.disable("cancelled")
-    assert(own.isSettled && own.current.isEmpty && none.phase == JoinPhase.Disabled("cancelled"))
+    leader.disable(Reasons.QueryEnded)
+    assert(own.isSettled && own.current.isEmpty && none.phase == JoinPhase.Disabled(Reasons.QueryEnded))
     own.offer(0, keys(3), outgrown = false)
     assert(passes(own, 3L) && !passes(own, 4L) && none.current.isEmpty)
   }
@@ -210,10 +211,10 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
     val (leader, follower) = (state, state)
     leader.started(1)
     follower.follow(leader)
-    follower.disable("narrowed otherwise")
+    follower.disable(Reasons.QueryEnded)
     leader.offer(0, keys(3), outgrown = false)
     assert(passes(leader, 3L) && follower.current.isEmpty)
-    assert(follower.phase == JoinPhase.Disabled("narrowed otherwise"))
+    assert(follower.phase == JoinPhase.Disabled(Reasons.QueryEnded))
   }
 
   test("filters never follow each other in a circle, whatever becomes of them") {
@@ -221,7 +222,7 @@ class JoinStateSuite extends AnyFunSuite with TimeLimits with JoinFilters {
       val (a, b, c) = (state, state, state)
       a.started(1)
       b.follow(a)
-      b.disable("x")
+      b.disable(Reasons.QueryEnded)
       a.follow(b)
       c.follow(b)
       a.follow(c)

@@ -1,6 +1,7 @@
 package org.dynamicfilters.state
 
 import org.dynamicfilters.filter.KeyLimits
+import org.dynamicfilters.reasons.Reasons
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What the driver keeps of scans and build sides that run. */
@@ -40,8 +41,8 @@ class RunningStagesSuite extends AnyFunSuite {
     assert(!s.isSettled)
     RunningStages.ended(-30, well = true)
     assert(s.isSettled && s.isIncomplete && s.current.isEmpty)
-    s.disable("the query ended")
-    assert(s.phase == JoinPhase.Disabled(JoinState.Incomplete))
+    s.disable(Reasons.QueryEnded)
+    assert(s.phase == JoinPhase.Disabled(Reasons.Incomplete))
     Executions.instance.close(id)
   }
 }

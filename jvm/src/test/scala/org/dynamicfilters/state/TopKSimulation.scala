@@ -70,10 +70,7 @@ final class TopKSimulation(
       else
         task match {
           case t: LongTaskTopK => t.accept(key.asInstanceOf[java.lang.Long])
-          case t: ObjectTaskTopK =>
-            val wanted = t.wants(key)
-            if (wanted && t.counts) t.count(key)
-            wanted
+          case t: ObjectTaskTopK => t.accept(key)
         }
   }
 

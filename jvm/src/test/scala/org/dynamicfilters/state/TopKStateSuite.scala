@@ -253,8 +253,8 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val t = new TopKState(TopKSpec(text, 1, ascending = false, nullsFirst = false, tiesFree = true))
     val task = TaskTopK(t, 0, 1).asInstanceOf[ObjectTaskTopK]
     val long = "x" * (300 * 1024)
-    (10 until 20).foreach(i => task.count(UTF8String.fromString(s"$i$long")))
+    (10 until 20).foreach(i => task.accept(UTF8String.fromString(s"$i$long")))
     // After a few of them it knew the best one, without being asked.
-    assert(!task.wants(UTF8String.fromString("1")) && task.wants(UTF8String.fromString("3")))
+    assert(!task.accept(UTF8String.fromString("1")) && task.accept(UTF8String.fromString("3")))
   }
 }

@@ -1,6 +1,7 @@
 package org.dynamicfilters.ui
 
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report._
 import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport, ScanRun, ScannedTable}
 import org.dynamicfilters.state.{FilterTimes, Producer}
@@ -8,13 +9,13 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class QueryEntriesSuite extends AnyFunSuite {
   private def filter(id: Long, text: FilterText = FilterText("in", "k IN (42)", hasValues = true)) = EndedFilter(
-    FilterView(id, Producer.join, Seq("k"), FilterState.ready, null, 1, text, 10, 7, Some(5), FilterTimes(1, 2, 3))
+    FilterView(id, Producer.join, Seq("k"), FilterState.ready, None, 1, text, 10, 7, Some(5), FilterTimes(1, 2, 3))
   )
 
   private def report(id: Long, filters: Int = 1): QueryReport = {
     val r = new QueryReport(id)
     (1 to filters).foreach(i => r.add(filter(i.toLong)))
-    r.reject(Rejected(Producer.topk, Seq("s"), "in the way"))
+    r.reject(Rejected(Producer.topk, Seq("s"), Reasons.NoLimit))
     val tasks = new ScanAccumulator(_ => ())
     val counted = new ScanReport(id, "1")
     import ScanCounter._
@@ -53,7 +54,7 @@ class QueryEntriesSuite extends AnyFunSuite {
     val levels = q.scans.head.levels.map(l => (l.name, l.skipped, l.total))
     // More bytes than there are were read: with some of them twice. None is skipped then, and no share is above all.
     assert(levels == Seq(("files", 3, 4), ("row groups", 6, 8), ("rows", 780, 800), ("bytes", 0, 1000)))
-    assert(q.rejected == Seq(RejectedEntry("topk", Seq("s"), "in the way")))
+    assert(q.rejected == Seq(RejectedEntry("topk", Seq("s"), "the limit is 0")))
   }
 
   test("all of it is bounded") {
@@ -61,7 +62,7 @@ class QueryEntriesSuite extends AnyFunSuite {
     val r = report(1, filters = 500)
     r.description = long
     r.add(filter(1000, FilterText("in", long, hasValues = true)))
-    (1 to 500).foreach(i => r.reject(Rejected(Producer.join, s"c$i" +: Seq.fill(100)(long), long)))
+    (1 to 500).foreach(i => r.reject(Rejected(Producer.join, s"c$i" +: Seq.fill(100)(long), Reasons.Operator(long))))
     val q = QueryEntries.fromReport(r)
     assert(q.filters.size == 100 && q.rejected.size == 100 && q.leftOut == 802)
     assert(q.description.length == QueryEntry.LongestText)

@@ -7,49 +7,49 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, RpcTimeout, ThreadSafeRpcEndpoint}
 import org.apache.spark.util.RpcUtils
 
-/** Spark's RPC, which is visible only inside its own packages: bytes between executors and the driver.
+/** Access to Spark's RPC, which is private to Spark's packages: sends bytes between executors and the driver.
   *
-  * An executor has no address of its own; it sends the driver a reference to its endpoint, and the driver answers down the
-  * connection that the executor opened. On the wire there are classes of the JDK, of Scala and of Spark only: with `--jars`
-  * the thread that reads a message does not know ours, and the message would be lost without an error.
+  * An executor has no address. So it sends the driver a reference to its endpoint, and the driver answers on the connection that
+  * the executor opened. Messages have classes of the JDK, of Scala and of Spark only: with `--jars`, the thread that reads a
+  * message does not know our classes, and the message would be lost without an error.
   */
 object RpcAccess {
 
-  /** The driver's side. All are called on RPC threads and must be short. */
+  /** Receives messages on the driver. Called on RPC threads, so must be short. */
   trait DriverReceiver {
     def registered(peer: String, executorId: String, to: PeerWire): Unit
     def received(peer: String, bytes: Array[Byte]): Unit
 
-    /** A question; `reply` may be called later, on any thread, with null for no broadcast. */
+    /** Receives a request. `reply` may be called later, on any thread, with null for no broadcast. */
     def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit
     def refused(): Unit
   }
 
-  /** The executor's side, likewise. */
+  /** Receives messages on an executor, as [[DriverReceiver]]. */
   trait ExecutorReceiver {
     def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit
     def refused(): Unit
 
-    /** What this process holds, as text. */
+    /** The live counts of this process as text. */
     def live(): String
   }
 
-  /** The way to one executor. */
+  /** Sends to one executor. */
   final class PeerWire private[dynamicfilters] (ref: RpcEndpointRef) {
     def send(bytes: Array[Byte], payload: Broadcast[Array[Byte]]): Unit =
       if (payload == null) ref.send(bytes) else ref.send((bytes, payload))
 
-    /** Blocks, for at most five seconds; throws if there is no answer. */
+    /** Asks for the live counts. Blocks for at most five seconds; throws if there is no answer. */
     def live(): String = ref.askSync[String](LiveQuestion, new RpcTimeout(5.seconds, "five seconds"))
   }
 
   private val LiveQuestion = "live"
 
-  /** The way to the driver. */
+  /** Sends to the driver. */
   final class DriverWire private[dynamicfilters] (ref: RpcEndpointRef, peer: String, stopEndpoint: () => Unit) {
     def send(bytes: Array[Byte]): Unit = ref.send((peer, bytes))
 
-    /** Blocks until the driver has answered; throws if it does not in time.
+    /** Sends a request and blocks until the driver answers; throws if it does not in time.
       *
       * @return
       *   the answer, and what fetches the broadcast beside it
@@ -80,8 +80,7 @@ object RpcAccess {
     () => env.stop(ref)
   }
 
-  /** Opens this executor's endpoint and makes it known to the driver; blocks until the driver has answered, and throws if it
-    * does not.
+  /** Opens this executor's endpoint and registers it with the driver. Blocks until the driver answers; throws if it does not.
     *
     * @param peer
     *   unique in the application

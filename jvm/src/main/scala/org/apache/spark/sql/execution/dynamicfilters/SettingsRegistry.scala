@@ -10,8 +10,8 @@ import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry, TypedConfig
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.internal.SQLConf
 
-/** One setting; wraps Spark's own entry, whose type is private to Spark. */
-final class Setting[T] private[dynamicfilters] (entry: ConfigEntry[T]) {
+/** One setting, with the values that it takes in words. Wraps Spark's own entry, whose type is private to Spark. */
+final class Setting[T] private[dynamicfilters] (entry: ConfigEntry[T], val takes: String) {
   def key: String = entry.key
   def default: String = entry.defaultValueString
   def doc: String = entry.doc
@@ -57,7 +57,8 @@ object SettingsRegistry {
   ): Setting[T] = {
     def value(text: String): T =
       Try(read(text.trim)).toOption.flatten.getOrElse(throw invalid(builder.key, text, takes))
-    new Setting(new TypedConfigBuilder[T](builder, value(_), (v: T) => v.toString).createWithDefaultString(default))
+    val typed = new TypedConfigBuilder[T](builder, value(_), (v: T) => v.toString)
+    new Setting(typed.createWithDefaultString(default), takes)
   }
 
   def boolean(key: String, default: Boolean, doc: String): Setting[Boolean] =
@@ -71,9 +72,7 @@ object SettingsRegistry {
     *   returns the text, or throws with what is wrong with it
     */
   def string(key: String, default: String, doc: String)(check: String => String): Setting[String] =
-    new Setting(
-      build(key).doc(doc).internal().stringConf.transform(check).createWithDefault(default)
-    )
+    new Setting(build(key).doc(doc).internal().stringConf.transform(check).createWithDefault(default), "text")
 
   def int(key: String, default: Int, doc: String, takes: String)(valid: Int => Boolean): Setting[Int] =
     setting(build(key).doc(doc), takes, default.toString)(_.toIntOption.filter(valid))
