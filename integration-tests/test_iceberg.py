@@ -6,7 +6,6 @@ Run with `TABLE_FORMAT=iceberg`, on a Spark line that Iceberg has a package for.
 from __future__ import annotations
 
 import datetime as dt
-from itertools import cycle
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -174,15 +173,16 @@ def test_tables_after_commands_are_the_same(spark: SparkSession, compare: Compar
             more=f"'format-version'='2', {modes}",
         )
         tables.append(name)
-    for statement, settings in zip(statements, cycle(STRATEGIES.values()), strict=False):
-        for enabled, name in zip((True, False), tables, strict=True):
-            with sdf.conf(spark).override(enabled=enabled), joins.settings(spark, settings):
-                spark.sql(statement.format(t=name))
-        left = [sorted(map(str, spark.table(name).collect())) for name in tables]
-        assert left[0] == left[1], statement
-        # Deletes leave the bounds of files wider than their rows; a merge may leave most rows in one.
-        compare(f"SELECT * FROM {tables[0]} ORDER BY id DESC, k LIMIT 9", fires=None)
-        compare(f"SELECT x.id FROM {tables[0]} x JOIN b ON x.k = b.j", settings)
+    for settings in STRATEGIES.values():
+        for statement in statements:
+            for enabled, name in zip((True, False), tables, strict=True):
+                with sdf.conf(spark).override(enabled=enabled), joins.settings(spark, settings):
+                    spark.sql(statement.format(t=name))
+            left = [sorted(map(str, spark.table(name).collect())) for name in tables]
+            assert left[0] == left[1], statement
+            # Deletes leave the bounds of files wider than their rows; a merge may leave most rows in one.
+            compare(f"SELECT * FROM {tables[0]} ORDER BY id DESC, k LIMIT 9", fires=None)
+            compare(f"SELECT x.id FROM {tables[0]} x JOIN b ON x.k = b.j", settings)
 
 
 def test_partitioned_table(spark: SparkSession, compare: Comparer) -> None:
