@@ -34,12 +34,15 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
 
   private val Partitions = 6
 
-  /** Files whose keys follow each other, written an hour ago but for the last one. */
+  /** Files whose keys follow each other, written an hour ago. By its time, the last one is written in an hour: however long the
+    * test takes, it counts as written just now.
+    */
   private def table(key: String = "id", settings: Seq[(String, String)] = Nil): String = withConf(settings: _*) {
     val path = write(spark.range(0, 6000, 1, Partitions).selectExpr(s"$key AS k", "hex(id) AS s"))
     val files = Files.list(Paths.get(path)).iterator.asScala.filter(_.toString.endsWith(".parquet")).toSeq.sorted
-    val hourAgo = System.currentTimeMillis - 3600 * 1000L
-    files.init.foreach(Files.setLastModifiedTime(_, FileTime.fromMillis(hourAgo)))
+    val (now, hour) = (System.currentTimeMillis, 3600 * 1000L)
+    files.init.foreach(Files.setLastModifiedTime(_, FileTime.fromMillis(now - hour)))
+    Files.setLastModifiedTime(files.last, FileTime.fromMillis(now + hour))
     path
   }
 
