@@ -69,8 +69,8 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
     application = start_application(
         options.mode, settings | (losses.settings(local) if options.losses else {})
     )
+    session = application.new_session()
     try:
-        session = application.new_session()
         run = campaign.Campaign(
             session, folder, options.limit, report=lambda text: print(text, flush=True), progress=_Progress()
         )
@@ -89,6 +89,8 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
         if options.refused:
             print("\n\n".join(run.tally.refused))
     finally:
+        # First: a client asks a server that is gone again and again, for minutes.
+        application.close_session(session)
         application.stop()
     return 1 if run.tally.faults else 0
 
