@@ -151,6 +151,8 @@ lazy val sparkTests = (project in file("build/spark-tests")).settings(
     "org.scalatest" %% "scalatest" % "3.2.19",
     "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0",
     "org.scalatestplus" %% "mockito-5-18" % "3.2.19.0",
-    "org.mockito" % "mockito-core" % "5.23.0"
+    "org.mockito" % "mockito-core" % "5.23.0",
+    // Spark's Java tests of sources assert by it.
+    "org.junit.jupiter" % "junit-jupiter-api" % "5.13.4"
   )
 )
