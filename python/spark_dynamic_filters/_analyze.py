@@ -81,7 +81,18 @@ def analyze(df: DataFrame) -> Analysis:
         VersionMismatch: plugin and this package do not go together; the message says which to change.
         DynamicFiltersError: the plugin kept no report of the run.
     """
-    spark = require_query("analyze", df)
+    return run_analyzed(require_query("analyze", df), "analyze", df)
+
+
+def run_analyzed(spark: SparkSession, what: str, df: DataFrame) -> Analysis:
+    """Runs a DataFrame that `require_query` has accepted, and times it.
+
+    Args:
+        what: the function that was called, for the message.
+
+    Raises:
+        DynamicFiltersError: the plugin kept no report of the run.
+    """
     with tagged(spark) as tag:
         start = time.perf_counter()
         run_query(df)
@@ -89,7 +100,7 @@ def analyze(df: DataFrame) -> Analysis:
     report = by_tag(spark, tag)
     if report is None:
         raise DynamicFiltersError(
-            "analyze: the plugin kept no report of this run; other queries of this session may have "
+            f"{what}: the plugin kept no report of this run; other queries of this session may have "
             "pushed it out: raise spark.dynamicFilters.report.retainedQueries"
         )
     return Analysis(report, seconds)

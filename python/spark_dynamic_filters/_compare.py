@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import _analysis_html
-from ._analyze import Analysis, require_query, tagged
-from ._commands import run_query
+from ._analyze import Analysis, require_query, run_analyzed
 from ._conf import conf
-from ._errors import DynamicFiltersError, InvalidArgument
+from ._errors import InvalidArgument
 from ._html_table import table
-from ._report import by_tag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -143,26 +140,13 @@ def compare(df: DataFrame, runs: int = 3) -> Comparison:
     analysis = None
     for i in range(runs):
         for enabled in (False, True) if i % 2 == 0 else (True, False):
-            analyzed = _timed(spark, df, enabled)
+            with conf(spark).override(enabled=enabled):
+                analyzed = run_analyzed(spark, "compare", df)
             ways[enabled].append(Run(analyzed.seconds, analyzed.processor_ms / 1000))
             analysis = analyzed if enabled else analysis
     assert analysis is not None
     rows = "equal" if not difference else "ties" if difference.startswith("only ties") else "different"
     return Comparison(ways[False], ways[True], rows, difference, analysis)
-
-
-def _timed(spark: SparkSession, df: Any, enabled: bool) -> Analysis:
-    with conf(spark).override(enabled=enabled), tagged(spark) as tag:
-        start = time.perf_counter()
-        run_query(df)
-        seconds = time.perf_counter() - start
-    report = by_tag(spark, tag)
-    if report is None:
-        raise DynamicFiltersError(
-            "compare: the plugin kept no report of a run; other queries of this session may have pushed it "
-            "out: raise spark.dynamicFilters.report.retainedQueries"
-        )
-    return Analysis(report, seconds)
 
 
 def _difference(spark: SparkSession, df: DataFrame) -> str:
