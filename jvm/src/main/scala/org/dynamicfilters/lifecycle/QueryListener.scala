@@ -61,7 +61,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   private val jobs = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
 
   override def onJobStart(job: SparkListenerJobStart): Unit =
-    executionId(job.properties).foreach(id => jobs.put(job.jobId, Long.box(id)))
+    TaskFilters.executionId(job.properties).foreach(id => jobs.put(job.jobId, Long.box(id)))
 
   override def onJobEnd(job: SparkListenerJobEnd): Unit = {
     val execution = Option(jobs.remove(job.jobId))
@@ -71,10 +71,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
   private val stages = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
 
   override def onStageSubmitted(stage: SparkListenerStageSubmitted): Unit =
-    executionId(stage.properties).foreach(id => stages.put(stage.stageInfo.stageId, Long.box(id)))
-
-  private def executionId(properties: java.util.Properties): Option[Long] =
-    Option(properties).flatMap(p => Option(p.getProperty(TaskFilters.ExecutionIdProperty))).flatMap(_.toLongOption)
+    TaskFilters.executionId(stage.properties).foreach(id => stages.put(stage.stageInfo.stageId, Long.box(id)))
 
   private def ended(e: SparkListenerSQLExecutionEnd): Unit =
     try {

@@ -1,5 +1,7 @@
 package org.dynamicfilters.state
 
+import java.util.Properties
+
 import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.settings.Settings
@@ -27,12 +29,16 @@ object TaskFilters {
   private val MaxComputations = 1L << 20
 
   /** The SQL execution that the task works for. */
-  def executionId(context: TaskContext): Option[Long] =
-    Option(context.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
+  def executionId(context: TaskContext): Option[Long] = parsed(context.getLocalProperty(ExecutionIdProperty))
 
   /** The SQL execution that this thread of the driver works for. */
-  def executionId(sc: SparkContext): Option[Long] =
-    Option(sc.getLocalProperty(ExecutionIdProperty)).flatMap(_.toLongOption)
+  def executionId(sc: SparkContext): Option[Long] = parsed(sc.getLocalProperty(ExecutionIdProperty))
+
+  /** The SQL execution of a job or stage, by its properties, which may be null. */
+  def executionId(properties: Properties): Option[Long] =
+    Option(properties).flatMap(p => parsed(p.getProperty(ExecutionIdProperty)))
+
+  private def parsed(id: String): Option[Long] = Option(id).flatMap(_.toLongOption)
 
   /** Whether the task may exchange bounds with other executors, by its session's setting. */
   def shares(context: TaskContext): Boolean = shares(context.getLocalProperty(Settings.ExchangeEnabled.key))
