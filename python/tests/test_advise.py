@@ -14,6 +14,7 @@ import pyarrow
 import pytest
 
 from spark_dynamic_filters import __main__ as command
+from spark_dynamic_filters import _advise_plan
 
 _numbers = itertools.count(1)
 
@@ -333,3 +334,10 @@ def test_nothing_readable_and_wrong_arguments(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "log").write_bytes(plain(events(topk())))
     assert command.main(["advise", str(tmp_path / "log"), "--html", str(tmp_path / "no" / "page")]) == 1
     assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("reason", [*_advise_plan._STOPS.values(), _advise_plan._LATE, _advise_plan._SHARED])
+def test_reasons_are_those_of_the_plugin(reason: str) -> None:
+    """The page is made from the plugin's own reasons, and says what to do."""
+    page = Path(__file__).parents[2] / "docs/troubleshooting.md"
+    assert f"| `{reason}` |" in page.read_text(encoding="utf-8")
