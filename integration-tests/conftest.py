@@ -65,7 +65,7 @@ def _is_own(item: pytest.Item, reason: str | None) -> bool:
 
 
 def _with_each_axis(cases: set[choice.Case], salt: str, given: set[choice.Case]) -> set[choice.Case]:
-    """Tests that have each value of each axis, whatever module they are of."""
+    """Tests that together have each value of each axis; their modules do not matter."""
     anywhere = {replace(c, module="", name=f"{c.module} {c.name}"): c for c in cases | given}
     before = {case for case, of in anywhere.items() if of in given}
     return {anywhere[case] for case in _chosen(set(anywhere) - before, salt, AXES, before)}

@@ -83,7 +83,7 @@ def test_filter_of_a_join_below_the_exchange_beside_a_late_one(tmp_path: Path) -
     [pytest.param(False, marks=pytest.mark.large), pytest.param(True, marks=pytest.mark.exhaustive)],
 )
 def test_cached_data_and_a_late_filter(tmp_path: Path, blocks: bool) -> None:
-    # Cached blocks are lost, too, in one of the cases: map tasks make them anew.
+    # In one of the cases cached blocks are lost too. Map tasks compute them again.
     cached = """
 from pyspark import StorageLevel
 big = spark.table("big").persist(StorageLevel.DISK_ONLY)

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
 
 GROUPS, ROWS = 24, 60  # of each of two files
 
-# A row takes four milliseconds, in whatever kind of session, two tasks six seconds: so there is time for an
-# update between the planning of a query and the end of its scans, also on a machine that does other work.
+# A row takes four milliseconds in every kind of session, so two tasks take six seconds. That leaves time for
+# an update between the planning of a query and the end of its scans, also on a busy machine.
 SLOW = (
     "SELECT count(*) AS n, max(length(s)) AS m FROM "
     "(SELECT k, reflect('java.lang.Thread', 'sleep', 4L) AS s FROM slow WHERE {condition})"

@@ -38,7 +38,7 @@ UNKNOWN = {
     ),
 }
 LIMITS = "a whole number from 0 to 2147483647"
-#: A setting, a value, and what it takes.
+#: By case: a setting, a value that it refuses, and the valid values as the error names them.
 INVALID = {
     "of a word for a boolean": ("enabled", "maybe", "true or false"),
     "of a negative number": ("topk.maxLimit", "-1", LIMITS),

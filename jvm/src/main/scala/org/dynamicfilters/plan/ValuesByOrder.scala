@@ -38,7 +38,7 @@ private[plan] object ValuesByOrder {
 
   private def isByOrder(e: AggregateExpression): Boolean = e.aggregateFunction match {
     case _: Count => false
-    // Spark's own bloom filter of a join (`InjectRuntimeFilter`): a bit is set, in whatever order.
+    // Spark's own bloom filter of a join (`InjectRuntimeFilter`): its bits do not depend on the order of rows.
     case _: BloomFilterAggregate => false
     case m: Min => hasEqualValues(m.child)
     case m: Max => hasEqualValues(m.child)

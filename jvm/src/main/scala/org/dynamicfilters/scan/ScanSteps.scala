@@ -8,7 +8,7 @@ import org.dynamicfilters.state.{Cost, Executions, StepTracker, Tested}
   * @param executionId
   *   None if tasks share nothing
   * @param giveUp
-  *   largest share of passing rows at which a step pays; 1 takes each step whatever it costs
+  *   largest share of passing rows at which a step pays; at 1 each step is taken, at any cost
   */
 private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], giveUp: Double) {
 

@@ -10,9 +10,9 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 
-/** One filtered scan in one task: the current filters, the counters, and what is known of files.
+/** One filtered scan in one task: the current filters, the counters, and the statistics of files.
   *
-  * The closure that reads files holds nothing of an execution, because Spark keeps it between executions of a plan. It finds this
+  * Spark keeps the closure that reads files between executions of a plan. So the closure refers to no execution: it finds this
   * object through the running task.
   *
   * @param runs
@@ -190,8 +190,8 @@ final class TaskScan(
     val now = pruner(allFilters())
     def isLeftOut(bounds: Int => ColumnBounds, hold: => Boolean): Boolean =
       now.excludes(bounds) && hold && { now.recordSkippedFile(report, bounds); true }
-    // Each attempt checks anew whether the file is unchanged, maybe with another outcome. If rows are not tested, the output
-    // would depend on that.
+    // Each attempt checks whether the file is unchanged, and two attempts may differ in that. The output must not depend on it
+    // if rows are not tested.
     def bounds(i: Int) =
       if (fixed.exists(!_.isTested(i))) files.certainBounds(file, i) else files.bounds(file, i)
     isLeftOut(files.certainBounds(file, _), hold = true) ||

@@ -50,7 +50,7 @@ object StepState extends Enumeration {
   * The tasks of a process share a tracker. Thread-safe.
   *
   * @param giveUp
-  *   the largest share of rows that may pass; 1 takes the step whatever it costs
+  *   the largest share of rows that may pass; at 1 the step is taken at any cost
   */
 final class StepTracker(giveUp: Double) {
   import StepTracker._
