@@ -182,7 +182,9 @@ def test_tables_after_commands_are_the_same(spark: SparkSession, compare: Compar
             assert left[0] == left[1], statement
             # Deletes leave the bounds of files wider than their rows; a merge may leave most rows in one.
             compare(f"SELECT * FROM {tables[0]} ORDER BY id DESC, k LIMIT 9", fires=None)
-            compare(f"SELECT x.id FROM {tables[0]} x JOIN b ON x.k = b.j", settings)
+            # A broadcast join drops rows itself, so its filter skips whole files only.
+            fires = True if settings is joins.SHUFFLED else None
+            compare(f"SELECT x.id FROM {tables[0]} x JOIN b ON x.k = b.j", settings, fires=fires)
 
 
 def test_partitioned_table(spark: SparkSession, compare: Comparer) -> None:
