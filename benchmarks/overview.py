@@ -1,4 +1,4 @@
-"""The chart of README: what a few queries take with and without filters, from the reports in docs/bench.
+"""The chart of README: what queries take with and without filters, from the reports in docs/bench.
 
 ``python benchmarks/overview.py`` writes docs/bench/overview.png. It measures nothing.
 """
@@ -10,76 +10,106 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 
 from datafiles import ROOT
 from processor import WALL
 from report import Report
-from results import OURS, REPEATED, STOCK
+from results import FIRST, OURS, REPEATED, STOCK, Measured
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 BENCH = ROOT / "docs" / "bench"
-GREY, RED = "#9aa5b1", "#d9480f"
+GREY, ORANGE, RED = "#9aa5b1", "#f59f00", "#d9480f"
 
 
 @dataclass(frozen=True)
-class Bar:
-    """One query: seconds in stock Spark and with filters."""
+class Bars:
+    """One query, or all queries of a benchmark: seconds in stock Spark and with filters.
+
+    Attributes:
+        first: the first run over a table, None if no report measures it.
+    """
 
     label: str
     stock: float
     ours: float
+    first: float | None = None
 
 
-def bars() -> list[Bar]:
-    """The queries of the table in README, in its order."""
-    topk, joins = (Report(BENCH / f"{name}.json").cases for name in ("topk", "joins"))
+def queries() -> list[Bars]:
+    """The single queries of the table in README, in its order."""
+    topk, joins = _cases("topk-80m"), _cases("joins")
 
-    def of_topk(query: str, label: str) -> Bar:
-        (case,) = [c for c in topk if (c.name, c.table) == (query, "int64, 32M rows")]
-        return Bar(label, case.median(WALL, STOCK), case.median(WALL, REPEATED))
+    def of_topk(query: str, label: str) -> Bars:
+        (case,) = [c for c in topk if c.name == query]
+        return Bars(label, *(case.median(WALL, variant) for variant in (STOCK, REPEATED, FIRST)))
 
-    def of_join(part: str, name: str, rows: str, label: str) -> Bar:
+    def of_join(part: str, name: str, rows: str, label: str) -> Bars:
         (case,) = [c for c in joins if (c.part, c.name, c.table) == (part, name, rows)]
-        return Bar(label, case.median(WALL, STOCK), case.median(WALL, OURS))
+        return Bars(label, case.median(WALL, STOCK), case.median(WALL, OURS))
 
     return [
-        of_topk("q23", "TopK with a condition\n32M rows"),
-        of_topk("latest1000", "TopK, newest 1,000\n32M rows"),
+        of_topk("q23", "TopK with a condition\n80M rows"),
+        of_topk("latest1000", "TopK, newest 1,000\n80M rows"),
         of_join("clustered", "broadcast", "100M rows", "broadcast join\n100M rows, 950 keys"),
         of_join("clustered", "merge", "100M rows", "sort-merge join\n100M rows, 950 keys"),
         of_join("star", "merge", "10M rows", "star join, 3 dimensions\n10M rows"),
     ]
 
 
-def draw(data: Sequence[Bar], file: Path) -> None:
-    """Two bars a query, on a logarithmic scale, with their seconds and how many times faster."""
-    figure, axes = plt.subplots(figsize=(8, 3.9), dpi=110)
-    places = range(len(data))
-    axes.barh([i - 0.2 for i in places], [b.stock for b in data], 0.38, color=GREY, label="stock Spark 4.3")
-    axes.barh(
-        [i + 0.2 for i in places],
-        [b.ours for b in data],
-        0.38,
-        color=RED,
-        label="dynamic filters, later runs",
-    )
-    for i, bar in enumerate(data):
-        axes.text(bar.stock * 1.06, i - 0.2, f"{bar.stock:.1f} s", va="center", fontsize=8)
-        times = bar.stock / bar.ours
-        text = f"{bar.ours:.2f} s, {times:.{0 if times >= 10 else 1}f} times faster"
-        axes.text(bar.ours * 1.06, i + 0.2, text, va="center", fontsize=8, color=RED, weight="bold")
-    axes.set_xscale("log")
-    axes.set_xlim(0.1, 200)
-    axes.set_yticks(list(places), [b.label for b in data], fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("seconds, logarithmic; medians, two cores", fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+def benchmarks() -> list[Bars]:
+    """Sums of all queries of TPC-H and TPC-DS."""
+    names = {
+        "tpch-10": "TPC-H, 22 queries\nscale factor 10",
+        "tpcds-10-aa": "TPC-DS, 99 queries\nscale factor 10",
+    }
+    return [
+        Bars(label, *(sum(c.median(WALL, variant) for c in _cases(name)) for variant in (STOCK, OURS)))
+        for name, label in names.items()
+    ]
+
+
+def _cases(report: str) -> Sequence[Measured]:
+    return Report(BENCH / f"{report}.json").cases
+
+
+def draw(file: Path) -> None:
+    """Two charts with linear axes: single queries, and whole benchmarks."""
+    figure, (above, below) = plt.subplots(2, figsize=(8, 5.6), dpi=110, height_ratios=(5, 2))
+    _draw(above, queries())
+    _draw(below, benchmarks())
+    above.legend(frameon=False, fontsize=8, loc="lower right")
+    below.set_xlabel("seconds, shorter is better; medians, two cores, Spark 4.3", fontsize=8)
     figure.tight_layout()
     figure.savefig(file, metadata={"Software": None})
 
 
+def _draw(axes: Axes, data: Sequence[Bars]) -> None:
+    for i, bars in enumerate(data):
+        apart = 0.14 if bars.first is None else 0.27
+        _bar(axes, i - apart, bars.stock, GREY, "stock Spark")
+        if bars.first is not None:
+            _bar(axes, i, bars.first, ORANGE, "dynamic filters, first run over a table")
+        _bar(axes, i + apart, bars.ours, RED, "dynamic filters, later runs", bars.stock / bars.ours)
+    axes.set_xlim(0, 1.18 * max(b.stock for b in data))
+    axes.set_yticks(range(len(data)), [b.label for b in data], fontsize=8)
+    axes.invert_yaxis()
+    axes.tick_params(axis="x", labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _bar(
+    axes: Axes, place: float, seconds: float, color: str, label: str, times: float | None = None
+) -> None:
+    known = axes.get_legend_handles_labels()[1]
+    axes.barh(place, seconds, 0.25, color=color, label=None if label in known else label)
+    text = f" {seconds:.{0 if seconds >= 100 else 1 if seconds >= 1 else 2}f} s"
+    if times is not None:
+        text += f", {times:.{0 if times >= 10 else 1}f} times faster"
+    axes.text(seconds, place, text, va="center", fontsize=8, weight="bold" if times else "normal")
+
+
 if __name__ == "__main__":
-    draw(bars(), BENCH / "overview.png")
+    draw(BENCH / "overview.png")
