@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
-REPOSITORY = "https://github.com/dynamicfilters/spark-dynamic-filters"
-_OUTSIDE = re.compile(r"\]\((?:\.\./)+([^)#]+)(#[^)]*)?\)")
+_OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+([^)#]+)(#[^)]*)?\)")
 # Pages of the repository that are pages of the site too.
 _INCLUDED = {
+    "README.md": "/index.md",
     "CHANGELOG.md": "/changes.md",
     "benchmarks": "/bench/how.md",
     "benchmarks/README.md": "/bench/how.md",
@@ -31,7 +31,7 @@ project = "spark-dynamic-filters"
 author = "The spark-dynamic-filters developers"
 version = release = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["bench/*.json"]
 source_suffix = {".md": "markdown", ".ipynb": "notebook"}
 myst_heading_anchors = 3
@@ -45,14 +45,13 @@ autodoc_mock_imports = ["pyspark", "google"]
 
 html_theme = "furo"
 html_title = f"spark-dynamic-filters {release}"
-html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": "docs/"}
 
-# Checked by `make docs-links` only, which needs a network.
-linkcheck_ignore = [rf"{REPOSITORY}.*"]
+# Code has a button that copies it; plans and outputs (`text`) have none.
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 
 
 class NotebookParser(RstParser):
-    """A notebook as a page: its cells in order, without their outputs."""
+    """A notebook as a page: its cells in order, each with its outputs."""
 
     supported = ("notebook",)
 
@@ -66,22 +65,34 @@ _FENCED = re.compile(r"^( *)```(\w+)\n(.*?)\n *```$", re.M | re.S)
 
 def _cell(cell: dict[str, Any]) -> str:
     text = "".join(cell["source"])
-    return text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+    if cell["cell_type"] == "markdown":
+        return text
+    return "\n\n".join([f"```python\n{text}\n```", *map(_output, cell["outputs"])])
 
 
-def _links(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Links to files that are no pages of the site go to the repository."""
+def _output(output: dict[str, Any]) -> str:
+    """HTML if the output has it, else text; longer fences than those inside."""
+    data = output.get("data", {})
+    if "text/html" in data:
+        return f"`````{{raw}} html\n{''.join(data['text/html'])}\n`````"
+    return f"`````text\n{''.join(data.get('text/plain', output.get('text', ''))).rstrip()}\n`````"
+
+
+def _prepared(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Links to files outside the site become text. Reports of benchmarks are in no table of contents."""
 
     def target(found: re.Match[str]) -> str:
-        path, anchor = found[1].rstrip("/"), found[2] or ""
+        text, path, anchor = found[1], found[2].rstrip("/"), found[3] or ""
         page = _INCLUDED.get(path)
-        return f"]({page}{anchor})" if page else f"]({REPOSITORY}/blob/main/{path}{anchor})"
+        return f"[{text}]({page}{anchor})" if page else text
 
     source[0] = _OUTSIDE.sub(target, source[0])
+    if docname.startswith("bench/") and docname != "bench/README":
+        source[0] = f"---\norphan: true\n---\n{source[0]}"
 
 
 def _included(app: Sphinx, relative: Path, parent: str, content: list[str]) -> None:
-    """Likewise in files that pages include; their links are relative to the repository."""
+    """Links of files that pages include are relative to the repository."""
     content[0] = content[0].replace("](../docs/", "](/").replace("](docs/", "](/")
 
 
@@ -100,7 +111,7 @@ def _code_block(found: re.Match[str]) -> str:
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.add_source_parser(NotebookParser)
-    app.connect("source-read", _links)
+    app.connect("source-read", _prepared)
     app.connect("include-read", _included)
     # Before napoleon, which understands sections.
     app.connect("autodoc-process-docstring", _markdown, priority=400)
