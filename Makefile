@@ -229,6 +229,7 @@ lint: lint-python lint-scala
 lint-python: $(VENV)
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/mypy --cache-dir build/mypy
 
 lint-scala:
 	tools/sbt scalafmtCheckAll
