@@ -218,9 +218,11 @@ def test_queries_are_named_by_their_text_or_line(spark: SparkSession, frame: Dat
     analysis = sdf.analyze(spark.sql(f"SELECT *\n  FROM {t} ORDER BY id LIMIT 5"))
     assert analysis.description == f"SELECT * FROM {t} ORDER BY id LIMIT 5"
     assert "NativeMethodAccessorImpl" not in sdf.analyze(frame).description
-    spark.sql(f"SELECT id FROM {t} ORDER BY id LIMIT 4").show()
-    newest = spark.sql("SELECT description FROM dynamic_filter_summary() ORDER BY query_id DESC LIMIT 1")
-    assert [row[0] for row in newest.collect()] == [f"SELECT id FROM {t} ORDER BY id LIMIT 4"]
+    newest = "SELECT description FROM dynamic_filter_summary() ORDER BY query_id DESC LIMIT 1"
+    text = f"SELECT id FROM {t} ORDER BY id LIMIT 4"
+    for run in (spark.sql(text).show, spark.sql(text).count):
+        run()
+        assert [row[0] for row in spark.sql(newest).collect()] == [text]
 
 
 def test_rejected_filters_are_reported(spark: SparkSession, t: str) -> None:

@@ -9,14 +9,26 @@ import org.dynamicfilters.settings.Settings
 private[lifecycle] object QueryWords {
 
   // What queries of PySpark and Spark Connect, and those of `sdf.analyze`, are called in Spark's UI.
-  private val NoName =
-    "(?s).* at (NativeMethodAccessorImpl|DirectMethodHandleAccessor|<unknown>).*|analyze at .*|Spark Connect - .*"
+  private val OfGateway = "(?s)(\\w+) at (?:NativeMethodAccessorImpl|DirectMethodHandleAccessor|<unknown>).*".r
+  private val ReplacedBySql = "(?s)analyze at .*|Spark Connect - .*".r
 
-  /** The SQL text of a query that Spark has no better name for; else the name in Spark's UI, as a call site or job description.
+  /** The SQL text of a query that Spark has no better name for, or its method and tables; else the name in Spark's UI, as a call
+    * site or job description.
     */
-  def name(report: QueryReport, query: QueryExecution): String =
-    if (!report.description.matches(NoName) || report.showValues.contains(false)) report.description
-    else sqlText(query.logical).fold(report.description)(_.split("\\s+").filter(_.nonEmpty).mkString(" "))
+  def name(report: QueryReport, query: QueryExecution): String = {
+    def sql = sqlText(query.logical).map(_.split("\\s+").filter(_.nonEmpty).mkString(" "))
+    report.description match {
+      case asIs if report.showValues.contains(false) => asIs
+      case OfGateway(method) => sql.getOrElse(method + ofTables(query.logical))
+      case asIs @ ReplacedBySql() => sql.getOrElse(asIs)
+      case asIs => asIs
+    }
+  }
+
+  private def ofTables(plan: LogicalPlan): String = {
+    val names = plan.collect { case s: SubqueryAlias => s.identifier.name }.distinct
+    if (names.isEmpty) "" else names.mkString(" of ", ", ", "")
+  }
 
   /** Methods as `show` and `count` put operators on top of the query. A view has another text than the query. */
   private def sqlText(plan: LogicalPlan): Option[String] = plan.origin.sqlText.orElse(plan match {

@@ -84,7 +84,10 @@ object QuerySummary {
     val parts = Option.when(all.bytesRead.of > 0)(s"read ${all.bytesRead.percent} of the bytes") ++
       Option.when(skipped.nonEmpty)(s"skipped ${skipped.mkString(" and ")}")
     val read = if (parts.isEmpty) "" else parts.mkString(": ", ", ", "")
-    if (skipped.nonEmpty) read
+    // Rows alone: the filter spares what comes after the scan, not the scan.
+    val byRows = all.rowGroups.of > 0 && all.rowGroups.part == 0 && all.files.part == 0
+    if (skipped.nonEmpty)
+      read + (if (byRows) s", but no row group, because the data is not clustered by ${columns(inForce)}" else "")
     else
       inForce.flatMap(_.reason).headOption match {
         case Some(reason) => s", skipped nothing: ${reason.text}"

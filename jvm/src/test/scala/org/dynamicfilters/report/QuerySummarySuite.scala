@@ -36,6 +36,14 @@ class QuerySummarySuite extends AnyFunSuite {
     assert(text(Seq(ready), Seq(unknown)) == "1 filter in force")
   }
 
+  test("a filter that skips rows but no row group tells of the data") {
+    val rows = Skipped(Share(0, 4), Share(0, 8), Share(1960, 2000), Share(10, 10))
+    assert(
+      text(Seq(ready), Seq(rows)) == "1 filter in force: read 100 % of the bytes, skipped 98 % of the rows, " +
+        "but no row group, because the data is not clustered by k"
+    )
+  }
+
   test("a filter that skips nothing has its reason") {
     val start = "1 filter in force, skipped nothing: "
     assert(
