@@ -32,7 +32,7 @@ PYTEST := .venv/bin/python -m pytest
 .PHONY: help demo bench bench-topk bench-topk-useless bench-joins bench-user bench-cached bench-cost bench-planning bench-tables \
   bench-tables-delta bench-tables-iceberg bench-tpch bench-tpcds bench-peers bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
   build-parts test-parts check-parts stubs texts lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
-  test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local \
+  test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local release \
   check-classic check-local-cluster test-large test-tight-heap \
   test-browser linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro test-spark
 
@@ -61,6 +61,7 @@ help:
 	@echo "make test-docs           the code blocks of README and the notebook; test-docs-all: of all pages"
 	@echo "make chart               draw the chart of README from docs/bench"
 	@echo "make publish-local           the Maven artifact, into ~/.m2, where --packages of Spark finds it"
+	@echo "make release build all that is published, in dist/release (docs/release.md)"
 	@echo "make jar     build $(JAR)"
 	@echo "make wheel   build $(WHEEL)"
 	@echo "make stubs   generate Python's part of proto/ anew, after a change there"
@@ -180,6 +181,12 @@ texts:
 publish-local:
 	MAVEN_REPOSITORY="$(MAVEN_REPOSITORY)" tools/sbt jvm/publish
 
+# Wheel, jar, POM, sources, javadoc, checksums, bill of materials and list of contents, in dist/release.
+release: $(WHEEL)
+	rm -rf build/maven
+	MAVEN_REPOSITORY=build/maven tools/sbt jvm/publish
+	.venv/bin/python tools/release.py --wheel $(WHEEL) --maven build/maven --out dist/release
+
 # ---- documentation
 
 DOCS_VENV := .venv-docs
@@ -229,6 +236,7 @@ lint: lint-python lint-scala
 lint-python: $(VENV)
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/mypy --cache-dir build/mypy
 
 lint-scala:
 	tools/sbt scalafmtCheckAll

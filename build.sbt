@@ -71,8 +71,7 @@ lazy val common = Seq(
     "--add-opens=java.base/sun.nio.cs=ALL-UNNAMED",
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
     "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED"
-  ),
-  Compile / doc / sources := Nil
+  )
 )
 
 lazy val jvm = (project in file("jvm")).settings(
@@ -106,6 +105,10 @@ lazy val jvm = (project in file("jvm")).settings(
     case PathList("META-INF", "LICENSE" | "NOTICE") => MergeStrategy.singleOrError
     case path => (assembly / assemblyMergeStrategy).value(path)
   },
+  // The part that others extend. What it names of the rest is compiled already.
+  Compile / doc / sources := (Compile / sources).value.filter(_.getParentFile.getName == "api"),
+  Compile / doc / dependencyClasspath ++= (Compile / products).value.classpath,
+  Compile / doc / scalacOptions -= "-Werror",
   // What is published is the assembled jar, whose protobuf is Spark Connect's.
   Compile / packageBin / publishArtifact := false,
   addArtifact(Artifact("spark-dynamic-filters"), assembly),
@@ -125,7 +128,7 @@ lazy val jvm = (project in file("jvm")).settings(
 // A jar of its own, so that nothing of it is in an application that was not started for tests.
 lazy val faults = (project in file("faults"))
   .dependsOn(jvm)
-  .settings(common, name := "spark-dynamic-filters-faults", publish / skip := true)
+  .settings(common, name := "spark-dynamic-filters-faults", publish / skip := true, Compile / doc / sources := Nil)
 
 // Spark's own compiled tests and what they need (tools/test_spark.py). The root does not aggregate it, so that no other
 // command fetches these jars.

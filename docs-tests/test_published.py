@@ -1,4 +1,4 @@
-"""`make publish-local`, and then `--packages`, in a home where nothing was before."""
+"""`make publish-local`, and then `spark.jars.packages`, in a home where nothing was before."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ assert tuple(row) == ({version!r}, "plugin"), row
 
 @pytest.mark.large
 @pytest.mark.timeout(900)
-def test_packages_finds_what_was_published(python: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", [True, False], ids=["home", "repositories"])
+def test_packages_finds_what_was_published(python: Path, tmp_path: Path, own: bool) -> None:
+    """In the repository of this home, or in one that `spark.jars.repositories` names."""
     home = tmp_path / "home"
-    repository = home / ".m2" / "repository"
+    repository = home / ".m2" / "repository" if own else tmp_path / "published"
     make = ["make", "--no-print-directory", "publish-local", f"MAVEN_REPOSITORY={repository}"]
     subprocess.run(make, cwd=ROOT, check=True, timeout=600)
     folder = repository / "org" / "dynamicfilters" / "spark-dynamic-filters_2.13" / VERSION
@@ -33,7 +35,9 @@ def test_packages_finds_what_was_published(python: Path, tmp_path: Path) -> None
     query = tmp_path / "query.py"
     query.write_text(QUERY.format(version=VERSION))
     submit = [str(python.parent / "spark-submit"), "--master", "local[1]"]
-    submit += ["--packages", f"org.dynamicfilters:spark-dynamic-filters_2.13:{VERSION}"]
+    submit += ["--conf", f"spark.jars.packages=org.dynamicfilters:spark-dynamic-filters_2.13:{VERSION}"]
+    if not own:
+        submit += ["--conf", f"spark.jars.repositories={repository.as_uri()}"]
     submit += ["--conf", "spark.plugins=org.dynamicfilters.DynamicFiltersPlugin", str(query)]
     clean = {"HOME": str(home), "SPARK_SUBMIT_OPTS": f"-Duser.home={home}"}
     variables = {**environment.variables(python), **clean}

@@ -139,8 +139,17 @@ def test_views(spark: SparkSession, same_twice: Check) -> None:
         spark.sql("DROP VIEW IF EXISTS stored")
 
 
-def test_an_unknown_name_is_ignored(same_twice: Check) -> None:
+@pytest.mark.client
+def test_an_unknown_name_is_reported(spark: SparkSession, same_twice: Check) -> None:
     same_twice("SELECT /*+ NO_DYNAMIC_FILTER(nobody) */ * FROM t ORDER BY id LIMIT 5")
+    files = spark.table("t").limit(5)
+    for df in (
+        spark.sql("SELECT /*+ DYNAMIC_FILTER(nobody, t) */ * FROM t"),
+        files.hint("DYNAMIC_FILTER", "nobody"),
+    ):
+        assert analyze(df).reasons() == ["a hint names what is not in its query block: nobody"]
+    # `df.hint` leaves `df` as it is.
+    assert analyze(files).reasons() == []
     # With an alias the name itself is not seen any more, as in Spark's own hints.
     same_twice("SELECT /*+ NO_DYNAMIC_FILTER(t) */ * FROM t AS a ORDER BY id LIMIT 5")
 

@@ -121,7 +121,7 @@ def test_analysis_prints(frame: DataFrame) -> None:
     text = str(analysis)
     assert f"query {analysis.query_id}" in text
     assert "DynamicFilter#" in text
-    assert re.search(r"rows +\[[#.]{20}\] .* of 4,000 .* skipped", text)
+    assert re.search(r"rows +\[[#.]{20}\] .* of 4,000 .* read", text)
     assert re.search(r"#\d+: TopKFilter --> DynamicFilterScan of \S+ \(scan \d+\)\n", text)
     html = analysis._repr_html_()
     assert html.count("<table>") == 2
@@ -133,7 +133,7 @@ def test_analyze_without_filters(spark: SparkSession) -> None:
     analysis = sdf.analyze(spark.range(100).selectExpr("sum(id)"))
     assert not analysis.filters
     assert not analysis.fired()
-    assert "no dynamic filters" in str(analysis)
+    assert "no dynamic filter: " in str(analysis)
 
 
 def test_analyze_of_a_plan_that_is_sent_compressed(
@@ -189,6 +189,40 @@ def test_the_report_does_not_report_itself(spark: SparkSession, frame: DataFrame
             "JOIN dynamic_filter_scans() s ON f.query_id = s.query_id",
         ):
             assert [tuple(row) for row in spark.sql(text).collect()] == [(query_id, "topk")], text
+
+
+def test_a_sentence_for_each_query(spark: SparkSession, frame: DataFrame, t: str) -> None:
+    def sentence(df: DataFrame) -> str:
+        analysis = sdf.analyze(df)
+        query = f"SELECT summary FROM dynamic_filter_summary() WHERE query_id = {analysis.query_id}"
+        assert [row["summary"] for row in spark.sql(query).collect()] == [analysis.summary()]
+        assert analysis.summary() in str(analysis)
+        return analysis.summary()
+
+    told = sentence(frame)
+    assert re.fullmatch(r"1 filter in force: read \d+ % of the bytes, skipped .*\d+ % of the rows", told), (
+        told
+    )
+    assert "a LIMIT without ORDER BY takes the first rows" in sentence(spark.table(t).limit(5))
+    assert "Spark itself skips by a WHERE" in sentence(spark.table(t).where("id > 5"))
+    assert "the sort key is computed" in sentence(spark.sql(f"SELECT * FROM {t} ORDER BY id + 1 LIMIT 5"))
+    with sdf.conf(spark).override(enabled=False):
+        assert sentence(frame) == "no dynamic filter: spark.dynamicFilters.enabled is false"
+    with sdf.create_filter(spark, "wide", "bigint") as wide:
+        wide.update(sdf.between(-1, 1_000_000))
+        told = sentence(spark.table(t).where(wide.matches("id")))
+    assert told.startswith("1 filter in force, skipped nothing: all row groups have values that pass"), told
+
+
+def test_queries_are_named_by_their_text_or_line(spark: SparkSession, frame: DataFrame, t: str) -> None:
+    analysis = sdf.analyze(spark.sql(f"SELECT *\n  FROM {t} ORDER BY id LIMIT 5"))
+    assert analysis.description == f"SELECT * FROM {t} ORDER BY id LIMIT 5"
+    assert "NativeMethodAccessorImpl" not in sdf.analyze(frame).description
+    newest = "SELECT description FROM dynamic_filter_summary() ORDER BY query_id DESC LIMIT 1"
+    text = f"SELECT id FROM {t} ORDER BY id LIMIT 4"
+    for run in (spark.sql(text).show, spark.sql(text).count):
+        run()
+        assert [row[0] for row in spark.sql(newest).collect()] == [text]
 
 
 def test_rejected_filters_are_reported(spark: SparkSession, t: str) -> None:

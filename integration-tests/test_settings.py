@@ -18,6 +18,7 @@ BAD_VALUES = [
     ("enabled", "maybe"),
     ("topk.enabled", "2"),
     ("join.waitTimeout", "soon"),
+    ("join.waitTimeout", 5),
     ("join.maxBuildRows", "0"),
     ("in.maxValues", "-1"),
     ("bloom.fpp", "0"),

@@ -281,10 +281,10 @@ class _Reader:
         elif name == "ApplicationEnd":
             self._finished = True
         elif name == "JobStart":
-            execution = (event.get("Properties") or {}).get("spark.sql.execution.id")
-            for stage in event["Stage IDs"] if execution is not None else ():
+            number = int((event.get("Properties") or {}).get("spark.sql.execution.id", -1))
+            for stage in event["Stage IDs"] if number >= 0 else ():
                 # A stage that a later job names too has run, and is skipped there.
-                self._owner.setdefault(stage, int(execution))
+                self._owner.setdefault(stage, number)
         elif name == "StageCompleted":
             self._stage(event["Stage Info"])
         elif name == "SQLExecutionStart":
@@ -301,8 +301,9 @@ class _Reader:
     def _stage(self, info: dict[str, Any]) -> None:
         """Takes over the metrics of a stage. A value is that of all stages so far that share the metric."""
         stage = int(info["Stage ID"])
-        execution = self._running.get(self._owner.get(stage, -1))
-        for metric in info["Accumulables"] if execution is not None else ():
+        if (execution := self._running.get(self._owner.get(stage, -1))) is None:
+            return
+        for metric in info["Accumulables"]:
             number, value = int(metric["ID"]), str(metric.get("Value"))
             if value.isdigit() and not str(metric.get("Name")).startswith("internal."):
                 execution.values[number] = max(execution.values.get(number, 0), int(value))

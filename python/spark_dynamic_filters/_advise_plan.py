@@ -177,8 +177,8 @@ class _Judge:
         allowed = [s for s in (0, 1) if kind in _FILTERED[s] and (not broadcast or s == _streamed(join))]
         refused = ""
         if not allowed:
-            side = "both sides" if kind == "FullOuter" else f"its {('left', 'right')[_streamed(join)]} side"
-            refused = f"a{'n' * (label[0] in 'aeiou')} {label} needs every row of {side}"
+            needed = "both sides" if kind == "FullOuter" else f"its {('left', 'right')[_streamed(join)]} side"
+            refused = f"a{'n' * (label[0] in 'aeiou')} {label} needs every row of {needed}"
         for side in allowed:
             probe, build = join.inputs[side], join.inputs[1 - side]
             # Filters of joins above reach the build side too, and so narrow what it gives.
@@ -198,7 +198,7 @@ class _Judge:
                 if kept < _USELESS:
                     reached = [self._reach(probe, key, made) for key in _lists(join.text)[side]]
                     # What the keys exclude together, one of them alone may let pass.
-                    for scan in set.union(*reached) - set.intersection(*reached):
+                    for scan in {s for r in reached for s in r if not all(s in other for other in reached)}:
                         self._found[scan][-1].sure = False
                 return
         if refused:
@@ -221,7 +221,7 @@ class _Judge:
 
     def _reach(self, node: Node, key: str, made: Filter) -> set[frozenset[int]]:
         """Adds a filter to the scans that have the key; returns these."""
-        column, why, reached = _column(key), self._query.reasons, set()
+        column, why, reached = _column(key), self._query.reasons, set[frozenset[int]]()
         if column is None:
             why.append(f"the {'sort' if made.late else 'join'} key is computed: {_plain(key)}")
             return reached

@@ -5,61 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-# Parts of a scan: the name, the keys of what was skipped or read and of all, and which of these it was.
+# Parts of a scan that bars show, as the tab of Spark's UI does: the name, the key of what was read or skipped
+# and that of the total.
 _LEVELS = (
-    ("files", "files_pruned", "files_total", "skipped"),
-    ("row groups", "row_groups_pruned", "row_groups_total", "skipped"),
-    ("rows", "rows_pruned", "rows_total", "skipped"),
-    ("bytes", "bytes_read", "bytes_total", "read"),
+    ("bytes", "bytes_read", "bytes_total"),
+    ("files", "files_pruned", "files_total"),
+    ("row groups", "row_groups_pruned", "row_groups_total"),
+    ("rows", "rows_pruned", "rows_total"),
 )
 FILTER_COLUMNS = ("filter", "producer", "columns", "state", "generation", "in force", "reason")
-_MOST_REASONS = 2
+REJECTED_TITLE = "Possible, but not used:"
+REJECTED_COLUMNS = ("producer", "columns", "reason", "what to do")
 
 
-def summary(filters: Sequence[Any], scans: Sequence[Any]) -> str:
-    """One sentence: what was read, what was skipped, how many filters did it, and why others did not."""
-    if not filters:
-        return "no dynamic filters"
-    parts = []
-    if read := _of(scans, "bytes_read", "bytes_total"):
-        parts.append(f"read {percent(*read)} % of the bytes")
-    skipped = []
-    if files := _of(scans, "files_pruned", "files_total"):
-        skipped.append(f"{files[0]:,} of {files[1]:,} files")
-    if rows := _of(scans, "rows_pruned", "rows_total"):
-        skipped.append(f"{percent(*rows)} % of the rows")
-    if skipped:
-        parts.append("skipped " + " and ".join(skipped))
-    return "; ".join([", ".join(parts), _filters(filters)] if parts else [_filters(filters)])
-
-
-def _of(scans: Sequence[Any], part: str, total: str) -> tuple[int, int] | None:
-    """Sums over the scans that know both, None where there is nothing to tell a share of."""
-    known = [s for s in scans if s[part] is not None and s[total] is not None]
-    whole = sum(s[total] for s in known)
-    return (sum(s[part] for s in known), whole) if whole else None
-
-
-def _filters(filters: Sequence[Any]) -> str:
-    rejected = [f for f in filters if f["state"] == "disabled"]
-    ready = sum(1 for f in filters if f["state"] != "disabled" and (f["generation"] or 0) > 0)
-    waiting = len(filters) - len(rejected) - ready
-    parts = [f"{ready} {'filter' if ready == 1 else 'filters'} in force"]
-    if waiting:
-        parts.append(f"{waiting} without a value")
-    text = ", ".join(parts)
-    if rejected:
-        reasons = list(dict.fromkeys(f["reason"] for f in rejected if f["reason"]))
-        shown = "; ".join(reasons[:_MOST_REASONS]) + ("; ..." if len(reasons) > _MOST_REASONS else "")
-        text += f", {len(rejected)} rejected" + (f": {shown}" if shown else "")
-    return text
-
-
-def advice(filters: Sequence[Any]) -> list[str]:
-    """Each reason that the user can do something about, and below it what."""
-    advised = {f["reason"]: f["advice"] for f in filters if f["advice"]}
-    told = [(reason, what) for reason, what in advised.items() if not what.startswith("nothing")]
-    return [line for reason, what in told for line in (reason, f"    {what}")]
+def is_rejected(f: Any) -> bool:
+    """Whether the planner made no filter of it."""
+    return f["filter_id"] is None
 
 
 def times(filters: Sequence[Any]) -> list[str]:
@@ -81,13 +42,16 @@ def scan_title(scan: Any) -> str:
 
 
 def scan_levels(scan: Any) -> Iterator[tuple[str, float, str]]:
-    """Each part of a scan that is known: its name, the share that was skipped or read, and both in words."""
-    for name, part, total, done in _LEVELS:
+    """Each part of a scan that is known: its name, the share that was read, and both in words."""
+    for name, part, total in _LEVELS:
         if scan[part] is not None and scan[total]:
-            text = f"{scan[part]:,} of {scan[total]:,} ({percent(scan[part], scan[total])} %) {done}"
-            # No row was read of the latter; Spark counts as read what it opened.
-            unopened = f", {scan['files_unopened']:,} never opened" if name == "files" and scan[part] else ""
-            yield name, scan[part] / scan[total], text + unopened
+            whole = scan[total]
+            read = max(0, min(whole, scan[part] if part.endswith("_read") else whole - scan[part]))
+            text = f"{read:,} of {whole:,} ({percent(read, whole)} %) read"
+            if name == "files" and read < whole:
+                # Spark counts as read what it opened.
+                text += f", {scan['files_unopened']:,} never opened"
+            yield name, read / whole, text
 
 
 def scan_notes(scan: Any) -> list[str]:
@@ -99,23 +63,28 @@ def scan_notes(scan: Any) -> list[str]:
 
 
 def filter_rows(filters: Sequence[Any]) -> list[list[str]]:
-    """Cells under `FILTER_COLUMNS`."""
-    return [
-        [
-            _cell(f["filter_id"]),
-            _cell(f["producer"]),
-            ", ".join(f["columns"] or []),
-            _cell(f["state"]),
-            _cell(f["generation"]),
-            _cell(f["expression"]),
-            _cell(f["reason"]),
-        ]
-        for f in filters
-    ]
+    """Cells under `FILTER_COLUMNS`; without the filters that the planner rejected."""
+    keys = ("filter_id", "producer", "columns", "state", "generation", "expression", "reason")
+    return [[_cell(f[key]) for key in keys] for f in filters if not is_rejected(f)]
+
+
+def rejected_rows(filters: Sequence[Any]) -> list[list[str]]:
+    """Cells under `REJECTED_COLUMNS`."""
+    keys = ("producer", "columns", "reason", "advice")
+    return [[_cell(f[key]) for key in keys] for f in filters if is_rejected(f)]
+
+
+def advice(filters: Sequence[Any]) -> list[str]:
+    """Each reason of a filter that the user can do something about, and below it what."""
+    advised = {f["reason"]: f["advice"] for f in filters if f["advice"] and not is_rejected(f)}
+    told = [(reason, what) for reason, what in advised.items() if not what.startswith("nothing")]
+    return [line for reason, what in told for line in (reason, f"    {what}")]
 
 
 def _cell(value: Any) -> str:
     """Empty for None."""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
     return "" if value is None else str(value)
 
 

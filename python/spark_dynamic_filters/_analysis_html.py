@@ -32,17 +32,18 @@ def render(report: QueryReport, seconds: float) -> str:
     """A fragment: summary, bars, drawing of the plan, filters, time line."""
     parts = [
         f"<style>{STYLE}</style>",
-        f"<p><b>query {report.query_id}: {seconds:.3f} s; "
-        f"{escape(words.summary(report.filters, report.scans))}</b></p>",
+        f"<p><b>query {report.query_id}: {seconds:.3f} s; {escape(report.sentence)}</b></p>",
         *(_bars(scan) for scan in report.scans),
         draw(report.plan),
     ]
-    if report.filters:
-        parts.append(table(words.FILTER_COLUMNS, words.filter_rows(report.filters)))
+    if made := words.filter_rows(report.filters):
+        parts.append(table(words.FILTER_COLUMNS, made))
     lines = _timeline.text(report.filters, report.times, report.duration_ms) + words.times(report.filters)
     lines += words.advice(report.filters)
     if lines:
         parts.append(f"<pre>{escape(chr(10).join(lines))}</pre>")
+    if rejected := words.rejected_rows(report.filters):
+        parts.append(f"<p>{words.REJECTED_TITLE}</p>" + table(words.REJECTED_COLUMNS, rejected))
     parts.append(f"<details><summary>plan</summary><pre>{escape(report.plan)}</pre></details>")
     return f'<div class="sdf">{"".join(parts)}</div>'
 

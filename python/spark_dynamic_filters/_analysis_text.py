@@ -16,24 +16,26 @@ _BAR = 20  # characters
 
 
 def render(report: QueryReport, seconds: float) -> str:
-    """Summary, bars for each scan, plan, filters, time line."""
-    parts = [f"query {report.query_id}: {seconds:.3f} s; " + words.summary(report.filters, report.scans)]
+    """Summary, bars for each scan, plan, filters, time line, and filters that could have been."""
+    parts = [f"query {report.query_id}: {seconds:.3f} s; {report.sentence}"]
     if report.scans:
         parts.append("\n".join(line for scan in report.scans for line in _bars(scan)))
     parts.append("\n".join([final(report.plan), *_ways(report)]))
-    if report.filters:
-        parts.append(table(words.FILTER_COLUMNS, words.filter_rows(report.filters)))
+    if made := words.filter_rows(report.filters):
+        parts.append(table(words.FILTER_COLUMNS, made))
     if advised := words.advice(report.filters):
         parts.append("\n".join(advised))
     if line := _timeline.text(report.filters, report.times, report.duration_ms):
         parts.append("\n".join(line))
     if told := words.times(report.filters):
         parts.append("\n".join(told))
+    if rejected := words.rejected_rows(report.filters):
+        parts.append(words.REJECTED_TITLE + "\n" + table(words.REJECTED_COLUMNS, rejected))
     return "\n\n".join(parts)
 
 
 def _bars(scan: Any) -> list[str]:
-    """A bar for each part of a scan: how much of it was skipped, or of the bytes, read."""
+    """A bar for each part of a scan: how much of it was read."""
     lines = [words.scan_title(scan)]
     for name, share, text in words.scan_levels(scan):
         full = round(_BAR * share)

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import _analysis as words
 from . import _analysis_html, _analysis_text
 from ._commands import is_command_result, run_query
 from ._errors import DynamicFiltersError, InvalidArgument
@@ -60,8 +59,8 @@ class Analysis(QueryReport):
         Path(path).write_text(_analysis_html.page(self, self.seconds), encoding="utf-8")
 
     def summary(self) -> str:
-        """One sentence: what was read and skipped, by how many filters, and why others did nothing."""
-        return words.summary(self.filters, self.scans)
+        """One sentence: how many filters were in force and what they skipped; without one, why."""
+        return self.sentence
 
 
 def analyze(df: DataFrame) -> Analysis:

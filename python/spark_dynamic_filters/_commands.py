@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 import zlib
 from collections.abc import Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ._errors import missing_protobuf, translated
@@ -104,7 +106,21 @@ def run_query(df: Any) -> None:
         _by_connect(spark, RunQuery(relation=relation).SerializeToString(), RunQuery.DESCRIPTOR.full_name)
     else:
         access = spark._jvm.org.apache.spark.sql.execution.dynamicfilters.QueryAccess
-        access.run(spark._jsparkSession, access.logicalPlan(df._jdf))
+        context = spark.sparkContext._jsc
+        # As PySpark does for collect: else Spark names the query by a line of the gateway.
+        context.setCallSite(f"analyze at {_caller()}")
+        try:
+            access.run(spark._jsparkSession, access.logicalPlan(df._jdf))
+        finally:
+            context.clearCallSite()
+
+
+def _caller() -> str:
+    """The line of the program that called this package."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals.get("__package__") == __package__:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "<unknown>"
 
 
 def _by_connect(spark: Any, encoded: bytes, type_name: str = _TYPE) -> None:

@@ -14,6 +14,9 @@ from ._settings import SETTINGS, Setting, below, encode, find, similar, unknown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Attributes for groups whose names are keywords of Python.
+_KEYWORDS = {"in_": "in"}
+
 
 def conf(spark: SparkSession) -> Conf:
     """The settings of dynamic filters in this session.
@@ -26,7 +29,8 @@ def conf(spark: SparkSession) -> Conf:
         ...
     ```
 
-    Booleans, whole numbers and fractions are Python's; times and sizes are text such as "10s" and "8m".
+    Booleans, whole numbers and fractions are Python's; times and sizes are text such as "10s" and "8m". A
+    time needs its unit. `print(conf)` shows all settings.
     Changes hold for this session from the next query on.
 
     Args:
@@ -80,7 +84,7 @@ class ConfGroup:
             # Spark has a default in its smallest unit (10000ms): show it as documented.
             if setting.type is str:
                 text = self._spark.conf.get(setting.key, setting.default)
-            return setting.decode(text)
+            return setting.decode(text or "")
         except Exception as error:
             if means_plugin_missing(error):
                 raise not_loaded(self._spark) from error
@@ -170,6 +174,7 @@ class ConfGroup:
             # and copying for attributes that are not set yet.
             if name.startswith("__") or name in ConfGroup.__slots__:
                 raise AttributeError(name)
+            name = _KEYWORDS.get(name, name)
             if name not in below(self._group):
                 raise unknown(self._full(name))
             if below(self._full(name)):
@@ -188,17 +193,20 @@ class ConfGroup:
             self.unset(name)
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *below(self._group)]
+        typed = {name: alias for alias, name in _KEYWORDS.items()}
+        return [*super().__dir__(), *(typed.get(name, name) for name in below(self._group))]
 
     def _repr_html_(self) -> str:
-        of = [s for s in SETTINGS if not self._group or s.name.startswith(f"{self._group}.")]
-        rows = [[s.key, str(self.get(s.key)), s.default, s.meaning] for s in of]
+        rows = [[s.key, str(self.get(s.key)), s.default, s.meaning] for s in self._settings()]
         return html_table(("setting", "value", "default", "meaning"), rows)
 
+    def _settings(self) -> list[Setting]:
+        return [s for s in SETTINGS if not self._group or s.name.startswith(f"{self._group}.")]
+
     def __repr__(self) -> str:
-        names = [n for n in below(self._group) if not below(self._full(n))]
-        values = ", ".join(f"{n}={self.get(n)!r}" for n in names)
-        return f"Conf({self._group}{': ' if self._group else ''}{values})"
+        start = f"{self._group}: " if self._group else ""
+        names = {s.name.removeprefix(f"{self._group}."): s for s in self._settings()}
+        return f"Conf({start}{', '.join(f'{name}={self.get(s.key)!r}' for name, s in names.items())})"
 
 
 class TopKConf(ConfGroup):
@@ -234,6 +242,12 @@ class LateMaterializationConf(ConfGroup):
     enabled: bool
 
 
+class InConf(ConfGroup):
+    """`spark.dynamicFilters.in.*`."""
+
+    maxValues: int
+
+
 class BloomConf(ConfGroup):
     """`spark.dynamicFilters.bloom.*`."""
 
@@ -260,7 +274,7 @@ class StatsConf(ConfGroup):
 
 
 class Conf(ConfGroup):
-    """All settings; made by `conf(spark)`. `in` is a word of Python's: `conf.get("in.maxValues")`."""
+    """All settings; made by `conf(spark)`. `in` is a keyword of Python: `conf.in_.maxValues`."""
 
     enabled: bool
     topk: TopKConf
@@ -268,6 +282,7 @@ class Conf(ConfGroup):
     aggregate: AggregateConf
     exchange: ExchangeConf
     lateMaterialization: LateMaterializationConf
+    in_: InConf
     bloom: BloomConf
     maxFilterBytes: str
     selectivity: SelectivityConf

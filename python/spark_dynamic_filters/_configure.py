@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import re
 import shlex
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,6 +17,7 @@ from ._errors import (
     EXTENSIONS_CLASS,
     PLUGIN_CLASS,
     InvalidArgument,
+    PluginNotLoaded,
     plugin_not_loaded,
     shown,
     unsupported_spark,
@@ -51,6 +54,7 @@ def configure(builder: Builder) -> Builder:
         ImportError: only `pyspark-client` is installed, and the session needs a Spark of its own.
         FileNotFoundError: the jar is missing, see `python -m spark_dynamic_filters jar`.
         PluginNotLoaded: a JVM that was started without the jar is already running, so it would come too late.
+            The builder's `getOrCreate` raises it if `spark.jars` or `spark.plugins` was set anew after this.
         ValueError: `PYSPARK_SUBMIT_ARGS` has a `--jars` or a `--conf spark.jars` of its own, which would
             replace the jar.
     """
@@ -101,7 +105,33 @@ def configure(builder: Builder) -> Builder:
         plugins = items(options.get("spark.plugins", inherited.get("spark.plugins")))
         if PLUGIN_CLASS not in plugins:
             _set(builder, "spark.plugins", [*plugins, PLUGIN_CLASS])
+    _guard(builder, options)
     return builder
+
+
+def _guard(builder: Any, options: dict[str, Any]) -> None:
+    """Makes the builder refuse a session if a setting that `configure` has added to was replaced later. Spark
+    would say `ClassNotFoundException`, or run without the plugin.
+    """
+
+    def has_ours(key: str) -> bool:
+        given = items(options.get(key))
+        return has_our_jar(given) or PLUGIN_CLASS in given or EXTENSIONS_CLASS in given
+
+    added = [key for key in ("spark.jars", "spark.plugins", "spark.sql.extensions") if has_ours(key)]
+
+    def checked(make: Callable[[Any], Any]) -> Any:
+        for key in () if _jvm_runs() else added:
+            if not has_ours(key):
+                raise PluginNotLoaded(
+                    f"{key} was set to {shown(options.get(key))} after sdf.configure, which takes the "
+                    "plugin out of it: call sdf.configure last, just before getOrCreate"
+                )
+        return make(builder)
+
+    for name in ("getOrCreate", "create"):
+        if make := getattr(type(builder), name, None):
+            setattr(builder, name, functools.partial(checked, make))
 
 
 def _remote(options: dict[str, Any]) -> Any:
@@ -237,6 +267,7 @@ def _running_jvm_has_plugin() -> bool:
     from pyspark.core.context import SparkContext
 
     SparkContext._ensure_initialized()
+    assert SparkContext._jvm is not None
     try:
         SparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(PLUGIN_CLASS)
     except Py4JJavaError:

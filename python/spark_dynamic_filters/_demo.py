@@ -9,6 +9,7 @@ import statistics
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,6 +163,8 @@ def _session() -> SparkSession:
         # Spark's default for timestamps, INT96, has no statistics in files.
         .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     )
+    # PySpark tells of pandas 3, which nothing here uses.
+    warnings.filterwarnings("ignore", message=".* pandas >= 3", category=FutureWarning)
     spark: SparkSession = configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark

@@ -284,6 +284,9 @@ def _plain(what: str, values: Any) -> tuple[Any, ...]:
                 raise InvalidArgument(f"{what}: expected several values, got an array without a dimension")
             if _is_of_times(values):
                 _refuse_bare(what, plain, values.dtype)
+            # The missing value among strings of pandas 3 is NaN.
+            if str(getattr(values, "dtype", "")) == "str":
+                plain = [None if isinstance(v, float) else v for v in plain]
             return tuple(_value(v) for v in plain)
     return tuple(_value(v) for v in values)
 

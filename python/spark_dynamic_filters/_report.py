@@ -61,6 +61,7 @@ class QueryReport:
         times: when each filter came and was used, see `dynamic_filter_report` in docs/table-functions.md.
         processor_ms: processor time of its tasks.
         description: as Spark's UI shows it.
+        sentence: what filters did, as `dynamic_filter_summary()` says it.
     """
 
     query_id: int
@@ -71,6 +72,7 @@ class QueryReport:
     times: Sequence[Row] = ()
     processor_ms: int = 0
     description: str = ""
+    sentence: str = ""
 
     def fired(self) -> bool:
         """Whether a filter was built and rows were skipped because of it."""
@@ -102,12 +104,14 @@ def all_by_tag(spark: SparkSession, tag: str) -> list[tuple[QueryReport, int | N
             QueryReport(
                 query["query_id"],
                 query["plan"],
-                sorted(query["filters"], key=lambda f: int(f["filter_id"] or 0)),
+                # Those that the planner rejected come last.
+                sorted(query["filters"], key=lambda f: (f["filter_id"] is None, int(f["filter_id"] or 0))),
                 sorted(query["scans"], key=lambda s: s["scan_id"]),
                 query["duration_ms"],
                 sorted(query["times"], key=lambda f: int(f["filter_id"])),
                 query["processor_ms"],
                 query["description"],
+                query["summary"],
             ),
             query["part_of"],
         )

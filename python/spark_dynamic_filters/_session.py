@@ -66,7 +66,12 @@ def session_of(what: str, df: Any) -> SparkSession:
 def _kind(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    return "None" if value is None else type(value).__name__
+    module, name = type(value).__module__, type(value).__name__
+    if module.startswith("pandas.") and name == "DataFrame":
+        return "a pandas DataFrame; spark.createDataFrame(df) makes a Spark DataFrame of it"
+    if module.startswith("pyspark.pandas.") and name == "DataFrame":
+        return "a pandas-on-Spark DataFrame; df.to_spark() makes a Spark DataFrame of it"
+    return "None" if value is None else name
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:

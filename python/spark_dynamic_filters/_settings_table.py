@@ -7,7 +7,7 @@ TABLE = (
     ("aggregate.enabled", bool, "true", "true or false", "Whether min/max aggregates filter their scans."),
     ("exchange.enabled", bool, "true", "true or false", "Whether executors share what they learn while a query runs; false: only what tasks of one process know."),
     ("lateMaterialization.enabled", bool, "true", "true or false", "Read filter columns first, the other columns only for surviving rows."),
-    ("join.waitTimeout", str, "10s", "a time such as '10s' or '500ms'; '0s' is none", "Longest time a probe stage may be held back for its filter, without holding a task slot; 0s = never."),
+    ("join.waitTimeout", str, "10s", "a time with its unit, such as '10s' or '500ms'; '0s' is none", "Longest time a probe stage may be held back for its filter, without holding a task slot; 0s = never."),
     ("join.maxBuildRows", int, "2000000", "a whole number from 1 to 2147483647", "A build side with more distinct keys than this gives their range only."),
     ("in.maxValues", int, "10000", "a whole number from 0 to 2147483647", "Above it a value set becomes a bitmap (integers, dates) or a bloom filter."),
     ("bloom.fpp", float, "0.01", "a number between 0 and 1, both exclusive", "False positive rate aimed at."),

@@ -8,7 +8,7 @@ from typing import Any
 
 _WIDTH = 60  # characters
 LEGEND = "- not there yet  ~ a scan is held back for it  = in force  o the first scan that has it starts"
-_MOST_CHARACTERS = 30
+_MOST_TICKS = 6
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,26 @@ def spans(filters: Sequence[Any], times: Sequence[Any]) -> list[Span]:
     ]
 
 
+def ticks(length: int) -> list[int]:
+    """Round times on the axis of a query of so many milliseconds: 1, 2 or 5 and zeros apart."""
+    steps = (digit * 10**power for power in range(20) for digit in (1, 2, 5))
+    step = next(s for s in steps if length // s < _MOST_TICKS)
+    return list(range(0, length + 1, step))
+
+
 def text(filters: Sequence[Any], times: Sequence[Any], duration: int | None) -> list[str]:
     """A line for each filter below a scale and a legend; nothing where no times are known."""
     found = spans(filters, times)
     if not found or not duration:
         return []
-    names = [f"#{s.number} {s.columns}"[:_MOST_CHARACTERS] for s in found]
+    names = [f"#{s.number} {s.columns}" for s in found]
     width = max(map(len, names))
-    end = f"{duration:,} ms"
-    head = " " * width + "  0" + end.rjust(_WIDTH - 1)
+    head = " " * (width + 2)
+    for tick in ticks(duration):
+        at = width + 2 + tick * _WIDTH // duration
+        if tick == 0 or at > len(head):
+            head = f"{head:{at}}{tick:,}"
+    head += " ms"
     lines = [
         f"{name:{width}}  {_line(span, duration)}".rstrip() for name, span in zip(names, found, strict=True)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 import uuid
 from dataclasses import dataclass, fields
 from html import escape
@@ -194,7 +195,8 @@ class UserFilter:
                 f"filter '{shown(self.name)}': expected a column or its name, got {column.__class__.__name__}"
             )
         functions = _functions(self._spark)
-        return functions.call_function(function, functions.lit(self.name), column)
+        called: Column = functions.call_function(function, functions.lit(self.name), column)
+        return called
 
     def __enter__(self) -> UserFilter:
         return self
@@ -227,7 +229,7 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
         spark: a classic or Spark Connect session.
         name: by which SQL knows it; unique among the session's filters that are not closed.
         type: of the columns that it is for, as in SQL ("bigint", "string", "decimal(10,2)") or a pyspark
-            DataType. An atomic type with an order.
+            DataType, or the class of one without arguments (`LongType`). An atomic type with an order.
 
     Raises:
         DuplicateFilter: the session has an open filter of this name.
@@ -244,12 +246,11 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
         raise ValueError("create_filter: the name is empty")
     if not is_text(name):
         raise InvalidArgument(f"create_filter: the name has half a character: {shown(repr(name))}")
-    is_class = isinstance(type, builtins.type)
-    text = type if is_class or isinstance(type, str) else getattr(type, "simpleString", lambda: None)()
-    if not isinstance(text, str):
+    text = _type_text(type)
+    if text is None:
+        kind = f"the class {type.__name__}" if isinstance(type, builtins.type) else type.__class__.__name__
         raise InvalidArgument(
-            "create_filter: the type is a string as in SQL or a pyspark DataType, "
-            + (f"got the class {type.__name__}" if is_class else f"got {type.__class__.__name__}")
+            f"create_filter: the type is a string as in SQL or a pyspark DataType, got {kind}"
         )
     # The quieter way to find that the plugin is missing.
     conf(spark)
@@ -258,10 +259,18 @@ def create_filter(spark: SparkSession, name: str, type: Any) -> UserFilter:
     return UserFilter(spark, name, text, token)
 
 
+def _type_text(given: Any) -> str | None:
+    """The name of a type in SQL; None for what is no type."""
+    if isinstance(given, type) and hasattr(given, "simpleString"):
+        try:
+            given = given()
+        except TypeError:  # a type with arguments
+            return None
+    text = given if isinstance(given, str) else getattr(given, "simpleString", lambda: None)()
+    return text if isinstance(text, str) else None
+
+
 def _functions(spark: SparkSession) -> Any:
     # By the session's kind: pyspark.sql.functions goes by environment variables.
-    if is_connect(spark):
-        from pyspark.sql.connect.functions import builtin
-    else:
-        from pyspark.sql.functions import builtin
-    return builtin
+    module = "pyspark.sql.connect.functions" if is_connect(spark) else "pyspark.sql.functions"
+    return importlib.import_module(f"{module}.builtin")

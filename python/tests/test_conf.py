@@ -75,7 +75,20 @@ def test_looks_like_its_settings() -> None:
     conf = sdf.conf(FakeSession())
     assert {"enabled", "topk", "join", "override"} <= set(dir(conf))
     assert repr(conf.topk) == "Conf(topk: enabled=True, maxLimit=100000)"
-    assert "enabled=True" in repr(conf)
+    assert [pair.split("=")[0] for pair in repr(conf)[len("Conf(") :].split(", ")] == [
+        s.name for s in SETTINGS
+    ]
+    assert "in.maxValues=10000" in repr(conf)
+
+
+def test_a_group_whose_name_is_a_keyword_has_an_alias() -> None:
+    spark = FakeSession()
+    conf = sdf.conf(spark)
+    conf.in_.maxValues = 5
+    assert spark.conf.values == {"spark.dynamicFilters.in.maxValues": "5"}
+    assert conf.in_.maxValues == conf.get("in.maxValues") == 5
+    assert "in_" in dir(conf)
+    assert "in" not in dir(conf)
 
 
 def test_may_be_copied() -> None:
@@ -103,8 +116,9 @@ def test_types_say_what_the_settings_are() -> None:
             typed |= {f"{name}.{n}": k for n, k in hints.items() if not n.startswith("_")}
         else:
             typed[name] = kind
-    # `in` is a word of Python's.
-    assert typed == {s.name: s.type for s in SETTINGS if not s.name.startswith("in.")}
+    assert typed == {
+        s.name.replace("in.", "in_.", 1) if s.name.startswith("in.") else s.name: s.type for s in SETTINGS
+    }
 
 
 def test_override_hints_at_nested_names() -> None:

@@ -279,3 +279,19 @@ def test_running_jvm_needs_no_jar_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_configure, "_running_jvm_conf", dict)
     monkeypatch.setattr(_configure, "jar_path", missing)
     assert _options(sdf.configure(SparkSession.builder)) == {"spark.plugins": PLUGIN_CLASS}
+
+
+@pytest.mark.parametrize("key", ["spark.jars", "spark.plugins"])
+@pytest.mark.parametrize("start", ["getOrCreate", "create"])
+def test_settings_that_replace_the_plugin_afterwards_are_refused(
+    monkeypatch: pytest.MonkeyPatch, key: str, start: str
+) -> None:
+    monkeypatch.setattr(SparkSession.Builder, start, lambda self: "a session")
+    builder = sdf.configure(SparkSession.builder).config(key, "com.example.Other")
+    with pytest.raises(
+        sdf.PluginNotLoaded, match=rf"{key} was set to com\.example\.Other after sdf\.configure"
+    ):
+        getattr(builder, start)()
+    assert getattr(sdf.configure(builder), start)() == "a session"
+    # Other settings may follow.
+    assert getattr(builder.config("spark.app.name", "x"), start)() == "a session"

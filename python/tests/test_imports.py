@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import spark_dynamic_filters as sdf
+from spark_dynamic_filters import _errors
 
 # What a machine with only pyspark-client does not have.
 CLIENT_ONLY = """
@@ -51,6 +52,15 @@ def test_everything_public_is_documented() -> None:
     for name in sdf.__all__:
         if not name.startswith("__"):
             assert getattr(sdf, name).__doc__, name
+
+
+def test_errors_are_public_and_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs/python-api.md").read_text(encoding="utf-8")
+    errors = [e for e in vars(_errors).values() if isinstance(e, type) and e.__module__ == _errors.__name__]
+    assert {e.__name__ for e in errors} <= set(sdf.__all__)
+    assert [
+        e.__name__ for e in errors if f".. autoexception:: {sdf.__name__}.{e.__name__}\n" not in page
+    ] == []
 
 
 def _zipped(folder: Path, version: str | None) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import json
 import re
 import subprocess
 import tomllib
@@ -16,6 +19,12 @@ ROOT = Path(__file__).parents[2]
 VERSION = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 BUILD = (ROOT / "build.sbt").read_text(encoding="utf-8")
+
+_spec = importlib.util.spec_from_file_location("release", ROOT / "tools/release.py")
+assert _spec is not None
+assert _spec.loader is not None
+release = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(release)
 
 # Not Scala, where it says since when something exists, as Spark's registries ask for it.
 _SUFFIXES = {".md", ".py", ".sbt", ".toml", ".yml", ".ipynb", ".sh", ""}
@@ -58,6 +67,53 @@ def test_jar_has_licence_and_notice() -> None:
     with zipfile.ZipFile(jar_path()) as jar:
         for name in ("LICENSE", "NOTICE"):
             assert jar.read(f"META-INF/{name}") == (ROOT / name).read_bytes()
+
+
+def test_jar_contains_our_packages_only() -> None:
+    assert release.foreign(Path(jar_path())) == []
+
+
+def test_a_release_has_checksums_a_bill_of_materials_and_a_list(tmp_path: Path) -> None:
+    folder = tmp_path / "maven/org/dynamicfilters/spark-dynamic-filters_2.13/1.2.3"
+    folder.mkdir(parents=True)
+    start = "spark-dynamic-filters_2.13-1.2.3"
+    wheel = tmp_path / "spark_dynamic_filters-1.2.3-py3-none-any.whl"
+    with pytest.raises(SystemExit, match=r"not built: .*whl"):
+        release.collect(wheel, tmp_path / "maven", tmp_path / "out")
+    for jar, entry in (("", "org/dynamicfilters/A.class"), ("-sources", "a"), ("-javadoc", "b")):
+        with zipfile.ZipFile(folder / f"{start}{jar}.jar", "w") as made:
+            made.writestr(entry, "")
+    spark = "<groupId>g</groupId><artifactId>spark</artifactId><version>4</version><scope>provided</scope>"
+    tests = "<groupId>g</groupId><artifactId>tests</artifactId><version>1</version><scope>test</scope>"
+    listed = "".join(f"<dependency>{d}</dependency>" for d in (spark, tests))
+    pom = (
+        f'<project xmlns="http://maven.apache.org/POM/4.0.0"><dependencies>{listed}</dependencies></project>'
+    )
+    (folder / f"{start}.pom").write_text(pom)
+    with zipfile.ZipFile(wheel, "w") as made:
+        needs = "Requires-Dist: protobuf>=4.25; extra == 'filters'\n"
+        made.writestr("spark_dynamic_filters-1.2.3.dist-info/METADATA", needs)
+    files = release.collect(wheel, tmp_path / "maven", tmp_path / "out")
+    assert {f.name for f in files} >= {
+        wheel.name,
+        f"{start}.jar",
+        f"{start}-sources.jar",
+        f"{start}-javadoc.jar",
+    }
+    sums = (tmp_path / "out/SHA256SUMS").read_text().splitlines()
+    assert f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}  {wheel.name}" in sums
+    assert len(sums) == len(files) - 1
+    assert (tmp_path / f"out/{start}.contents.txt").read_text() == "org/dynamicfilters/A.class\n"
+    bill = json.loads((tmp_path / f"out/{start}.cdx.json").read_text())
+    assert [c["purl"] for c in bill["components"]] == [
+        "pkg:pypi/spark-dynamic-filters@1.2.3",
+        "pkg:maven/g/spark@4",
+        "pkg:pypi/protobuf",
+    ]
+    with zipfile.ZipFile(folder / f"{start}.jar", "a") as made:
+        made.writestr("com/google/protobuf/Message.class", "")
+    with pytest.raises(SystemExit, match=r"does not allow: com/google/protobuf/Message\.class"):
+        release.collect(wheel, tmp_path / "maven", tmp_path / "out")
 
 
 def test_wheel_has_licence_and_notice() -> None:

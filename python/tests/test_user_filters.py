@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import FakeSession
+from pyspark.sql.types import ArrayType, LongType
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters import _commands
@@ -80,6 +81,39 @@ def test_errors_of_updates_name_the_filter_once(
             _filter().update(sdf.everything())
         assert str(caught.value) == expected
         assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("given", ["bigint", LongType(), LongType])
+def test_types_by_name_and_as_pyspark_has_them(monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
+    monkeypatch.setattr(_commands, "create", _Calls())
+    assert sdf.create_filter(FakeSession(), "f", given).type == "bigint"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [(int, "the class int"), (ArrayType, "the class ArrayType"), (5, "int")]
+)
+def test_what_is_no_type(given: Any, named: str) -> None:
+    with pytest.raises(sdf.InvalidArgument, match=f"or a pyspark DataType, got {named}$"):
+        sdf.create_filter(FakeSession(), "f", given)
+
+
+def test_missing_strings_of_pandas_are_null() -> None:
+    class Series(list[Any]):
+        dtype = "str"
+        tolist = list[Any].copy
+
+    assert repr(sdf.isin(Series(["a", float("nan")]))) == repr(sdf.isin(["a", None]))
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"), [("pandas.core.frame", "createDataFrame"), ("pyspark.pandas.frame", "to_spark")]
+)
+def test_frames_of_pandas_are_named(module: str, remedy: str) -> None:
+    frame = type("DataFrame", (), {"__module__": module})()
+    with pytest.raises(
+        sdf.InvalidArgument, match=rf"^analyze: expected a Spark DataFrame, got a pandas.*{remedy}"
+    ):
+        sdf.analyze(frame)
 
 
 def test_tolerance_of_numpy() -> None:

@@ -37,13 +37,15 @@ UNKNOWN = {
         f"{K[:-1]}: no such setting but a group of them: set one, as {K}enabled.",
     ),
 }
+TIMES = "a time with its unit, such as '10s' or '500ms'; '0s' is none"
 LIMITS = "a whole number from 0 to 2147483647"
 #: By case: a setting, a value that it refuses, and the valid values as the error names them.
 INVALID = {
     "of a word for a boolean": ("enabled", "maybe", "true or false"),
     "of a negative number": ("topk.maxLimit", "-1", LIMITS),
     "of a number too large": ("topk.maxLimit", "3000000000", LIMITS),
-    "of no time": ("join.waitTimeout", "soon", "a time such as '10s' or '500ms'; '0s' is none"),
+    "of no time": ("join.waitTimeout", "soon", TIMES),
+    "of a time without a unit": ("join.waitTimeout", "5", TIMES),
     "of no size": (
         "maxFilterBytes",
         "big",

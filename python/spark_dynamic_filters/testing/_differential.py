@@ -200,7 +200,8 @@ def _builder(spark: SparkSession, query: Query) -> Callable[[], DataFrame]:
             raise ValueError(
                 "assert_same_result: the DataFrame belongs to another session than the one given"
             )
-        return lambda: query.select("*")
+        df: Any = query
+        return lambda: df.select("*")
     if callable(query):
         return query
     raise InvalidArgument(

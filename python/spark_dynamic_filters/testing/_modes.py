@@ -77,7 +77,7 @@ class _Driver:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # Whatever SPARK_API_MODE or the distribution makes the default.
         builder = SparkSession.builder.master(master).config("spark.api.mode", "classic")
-        self._first = configure(builder.config(map=settings)).getOrCreate()
+        self._first = configure(builder.config(map={**settings})).getOrCreate()
 
     def new_session(self) -> SparkSession:
         return self._first.newSession()

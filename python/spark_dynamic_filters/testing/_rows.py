@@ -25,14 +25,15 @@ def canonical(value: Any) -> Hashable:
         return bytes(value)
     if isinstance(value, (list, tuple)):
         return tuple(canonical(v) for v in value)
-    if value is not None and type(value).__eq__ is object.__eq__:
+    if value is not None and type(value).__eq__ is object.__eq__:  # type: ignore[comparison-overlap]
         # As VariantVal, which equals itself only.
         return (type(value).__name__, repr(value))
     try:
         hash(value)
     except TypeError:
         return repr(value)
-    return value
+    hashable: Hashable = value
+    return hashable
 
 
 def multiset_difference(left: Rows, right: Rows, tolerance: float) -> tuple[list[Any], list[Any]]:

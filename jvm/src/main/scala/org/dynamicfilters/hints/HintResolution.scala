@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.catalog.{HiveTableRelation, UnresolvedCatal
 import org.apache.spark.sql.catalyst.expressions.{Expression, StringLiteral, SubqueryExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.catalyst.trees.TreePattern.{PLAN_EXPRESSION, UNRESOLVED_HINT}
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -16,7 +17,7 @@ import org.apache.spark.sql.execution.dynamicfilters.UserError
   *
   * Runs beside Spark's own rules for hints, before relations are resolved, and follows `ResolveHints` in what a name means: the
   * alias of a relation, or the end of its name where it has no alias; views, subqueries and table expressions are named
-  * as a whole. A name that is not found gives Spark's own warning. Without a name the hint is for every relation of the
+  * as a whole. A name that is not found gives Spark's own warning, and a reason in the query's report. Without a name the hint is for every relation of the
   * query block, its subqueries included.
   */
 object HintResolution extends Rule[LogicalPlan] {
@@ -35,9 +36,22 @@ object HintResolution extends Rule[LogicalPlan] {
         found ++= matching
         matching.nonEmpty
       }
-      conf.hintErrorHandler.hintRelationsNotFound(h.name, h.parameters, names -- found)
-      placed
+      val missing = names -- found
+      conf.hintErrorHandler.hintRelationsNotFound(h.name, h.parameters, missing)
+      if (missing.isEmpty) placed
+      else {
+        // A copy: the plan of `df.hint` shares its nodes with that of `df`, which has no hint.
+        val told = placed.clone()
+        told.setTagValue(NotFoundTag, missing.map(_.mkString(".")).toSeq.sorted)
+        told
+      }
     }
+
+  private val NotFoundTag = TreeNodeTag[Seq[String]]("dynamicfilters.hintNotFound")
+
+  /** The names in hints of an analyzed plan that no relation has. Clients of Spark Connect do not see Spark's warning. */
+  def notFound(analyzed: LogicalPlan): Seq[String] =
+    analyzed.collectWithSubqueries { case p => p.getTagValue(NotFoundTag).toSeq.flatten }.flatten.distinct
 
   private def relationName(hint: ScanHint, parameter: Expression): Seq[String] = parameter match {
     case StringLiteral(name) => UnresolvedAttribute.parseAttributeName(name)

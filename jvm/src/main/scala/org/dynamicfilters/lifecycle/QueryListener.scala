@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkLis
 import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.hints.HintResolution
 import org.dynamicfilters.operators.{
   BuildKeyTapExec,
   DynamicFilterScanExec,
@@ -24,11 +25,11 @@ import org.dynamicfilters.operators.{
   TopKTapExec
 }
 import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
-import org.dynamicfilters.reasons.Reason
-import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
+import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, Rejected, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserRef, UserState}
+import org.dynamicfilters.state.{Executions, JoinWaits, Producer, RunningStages, TaskFilters, UserRef, UserState}
 import org.dynamicfilters.ui.DynamicFiltersTab
 import org.dynamicfilters.user.UserFilterCommands
 
@@ -82,13 +83,18 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         QueryReports.instance.retained = Settings.get(session.sessionState.conf, Settings.RetainedQueries)
         report.sessionId = SparkAccess.sessionId(session)
         report.showsAs(session)
+        report.description = QueryWords.name(report, query)
         // A query that failed in analysis or planning has no plan. Asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
+          report.noFilter = QueryWords.noFilter(query)
           val plan = query.executedPlan match {
             case p: PinnedQueryExec => p.ranIn(e.executionId).getOrElse(p)
             case other => other
           }
           Plans.foreach(plan)(note(report, _))
+          val notFound = HintResolution.notFound(query.analyzed)
+          if (notFound.nonEmpty)
+            report.reject(Rejected(Producer.user, Nil, Reasons.HintNotFound(notFound.mkString(", "))))
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
             countUnopened(report, plan)

@@ -69,6 +69,7 @@ object ReportFunctions {
     .add("times", ArrayType(TimeColumns))
     .add("part_of", LongType)
     .add("processor_ms", LongType)
+    .add("summary", StringType)
 
   /** Made of a local relation, so that Spark runs no job for it. */
   private val report = describe(
@@ -125,6 +126,12 @@ object ReportFunctions {
     "one row for each of this session's queries that the report keeps, with the plan as executed where it was asked for"
   )(_.queries)
 
+  private val summary = function(
+    "dynamic_filter_summary",
+    StructType.fromDDL("query_id BIGINT, summary STRING, description STRING"),
+    "one row for each of this session's queries that the report keeps: what filters did for it, in one sentence"
+  )(_.summaries)
+
   private val users = function(
     "dynamic_user_filters",
     StructType.fromDDL(
@@ -142,7 +149,7 @@ object ReportFunctions {
     "one row: the plugin's version and whether it is active in this session"
   )(_.status)
 
-  val all: Seq[Description] = Seq(filters, scans, executors, queries, report, counters, users, live, status)
+  val all: Seq[Description] = Seq(filters, scans, summary, executors, queries, report, counters, users, live, status)
 }
 
 /** The rows are made when the query over the function is planned for execution, not when it is analyzed. */

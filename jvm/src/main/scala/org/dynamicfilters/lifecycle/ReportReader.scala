@@ -6,7 +6,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.exchange.{DriverExchange, ExchangeCounters, LiveCounts}
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.report.{FilterRecord, QueryReport, QueryReports}
+import org.dynamicfilters.report.{FilterRecord, QueryReport, QueryReports, QuerySummary}
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TestHooks}
@@ -40,8 +40,9 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       queries = found
     }
     queries.map { q =>
+      val partOf = q.partOf.map(Long.box).orNull
       val more =
-        Seq(filterRows(q), scanRows(q), duration(q), timeRows(q), q.partOf.map(Long.box).orNull, q.processorMillis)
+        Seq(filterRows(q), scanRows(q), duration(q), timeRows(q), partOf, q.processorMillis, QuerySummary.of(q))
       Row.fromSeq(queryRow(q).toSeq ++ more)
     }
   }
@@ -181,6 +182,8 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
   }
 
   def queries: Seq[Row] = reports.map(queryRow)
+
+  def summaries: Seq[Row] = reports.map(q => Row(q.executionId, QuerySummary.of(q), q.description))
 
   private def queryRow(q: QueryReport): Row = Row(q.executionId, q.description, q.tags, q.state, q.plan)
 

@@ -139,6 +139,7 @@ object Reasons {
 
   // Scans.
   val Hinted = Reason("scan.hint", "the hint NO_DYNAMIC_FILTER is on the table", "nothing: it is what the query asks for")
+  def HintNotFound(names: String) = Reason("scan.hintNotFound", s"a hint names what is not in its query block: $names", "name a table of the same SELECT: by its alias if it has one (see hints.md)")
   def OtherFormat(name: String) = Reason("scan.format", s"files of format $name are not filtered yet", "store it as Parquet, or as a Delta or Iceberg table (see tables.md)")
   val DeltaLog = Reason("scan.deltaLog", "it is a scan of Delta's own log", "nothing: Delta reads it as a whole")
   def TakesNone(column: String) = Reason("scan.takesNone", s"the scan takes no filter on $column", "the scan decides: see extending.md")

@@ -228,6 +228,9 @@ final class QueryReport(val executionId: Long) {
     showValues = Some(showValues.getOrElse(true) && Settings.showsValues(session.sessionState.conf))
   }
 
+  /** Why the query has no filter, if none was rejected either. */
+  @volatile var noFilter: NoFilter.Value = NoFilter.nothingMakesOne
+
   /** The query that runs this one as a part of it, such as a MERGE of Delta; None for a query of its own. */
   @volatile var partOf: Option[Long] = None
 

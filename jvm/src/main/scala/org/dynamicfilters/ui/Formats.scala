@@ -5,6 +5,7 @@ import java.util.Locale
 import scala.xml.{Node, NodeSeq}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess
+import org.dynamicfilters.report.Share
 
 /** Formats numbers and times for pages, with the same words as `sdf.analyze`. */
 private[ui] object Formats {
@@ -13,16 +14,14 @@ private[ui] object Formats {
   def number(n: Long): String = "%,d".formatLocal(Locale.ROOT, n)
 
   /** Rounded. Shows 0 only for none, and 100 only for all. */
-  def percent(part: Long, total: Long): String =
-    if (part > 0 && part < total) {
-      val rounded = math.round(100.0 * part / total)
-      if (rounded == 0) "< 1 %" else if (rounded == 100) "> 99 %" else s"$rounded %"
-    } else if (total > 0 && part >= total) "100 %"
-    else "0 %"
+  def percent(part: Long, total: Long): String = Share(part, total).percent
 
   /** `3 of 30 (10 %)` */
   def share(part: Long, total: Long, shown: Long => String = number): String =
     if (total == 0) Unknown else s"${shown(part)} of ${shown(total)} (${percent(part, total)})"
+
+  /** How much of a level was read: `3 of 30 (10 %)`. */
+  def read(l: LevelEntry): String = share(l.read, l.total, if (l.name == LevelEntry.Bytes) bytes else number)
 
   def bytes(n: Long): String = {
     val units = Iterator.iterate((n.toDouble, 0)) { case (x, unit) => (x / 1024, unit + 1) }

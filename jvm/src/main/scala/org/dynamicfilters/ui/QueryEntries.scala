@@ -1,7 +1,7 @@
 package org.dynamicfilters.ui
 
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.report.{FilterRecord, QueryReport}
+import org.dynamicfilters.report.{FilterRecord, QueryReport, QuerySummary}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 
 /** Turns reports into entries of the UI. */
@@ -27,7 +27,8 @@ object QueryEntries {
       Seq(filters.size - MostFilters, scans.size - MostScans, rejected.size - MostRejected)
         .map(math.max(0, _))
         .sum
-        .toLong
+        .toLong,
+      bounded(QuerySummary.of(report))
     )
   }
 

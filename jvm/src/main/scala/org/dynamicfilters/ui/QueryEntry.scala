@@ -13,6 +13,8 @@ package org.dynamicfilters.ui
   *   running, finished or failed
   * @param leftOut
   *   filters, scans and rejected producers beyond [[QueryEntry.MostFilters]] and the like
+  * @param summary
+  *   one sentence, "" if unknown
   */
 final case class QueryEntry(
     executionId: Long,
@@ -23,7 +25,8 @@ final case class QueryEntry(
     filters: Seq[FilterEntry] = Nil,
     scans: Seq[ScanEntry] = Nil,
     rejected: Seq[RejectedEntry] = Nil,
-    leftOut: Long = 0
+    leftOut: Long = 0,
+    summary: String = ""
 ) {
   def runs: Boolean = state == "running"
 
@@ -105,7 +108,9 @@ final case class ScanEntry(
   * @param name
   *   one of those below
   */
-final case class LevelEntry(name: String, skipped: Long = 0, total: Long = 0)
+final case class LevelEntry(name: String, skipped: Long = 0, total: Long = 0) {
+  def read: Long = total - skipped
+}
 
 object LevelEntry {
   val Files = "files"

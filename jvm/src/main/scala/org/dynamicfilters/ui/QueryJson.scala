@@ -42,6 +42,7 @@ object QueryJson {
   private def whole(q: QueryEntry): QueryEntry = q.copy(
     description = text(q.description),
     state = text(q.state),
+    summary = text(q.summary),
     filters = all(q.filters).map { f =>
       f.copy(
         id = text(f.id),

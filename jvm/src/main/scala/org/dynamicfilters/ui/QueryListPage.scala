@@ -31,10 +31,9 @@ private[ui] final class QueryListPage(queries: QueryStore) {
     }
 
   private def row(request: Request, q: QueryEntry, now: Long): Seq[NodeSeq] = {
-    val (files, bytes) = (q.skipped(LevelEntry.Files), q.skipped(LevelEntry.Bytes))
     def link(path: String, text: String): Node = <a href={request.link(path)}>{text}</a>
-    val filters = (Option.when(q.filters.nonEmpty)(s"${q.filtersInForce} of ${q.filters.size} in force") ++
-      Option.when(q.rejected.nonEmpty)(s"${q.rejected.size} rejected")).mkString(", ")
+    // What was rejected beside filters in force is on the query's page.
+    val filters = if (q.filtersInForce > 0) s"${q.filtersInForce} in force" else "none in force"
     Seq(
       link(QueryPage.path(q.executionId), q.executionId.toString),
       link(QueryPage.path(q.executionId), if (q.description.isEmpty) "query" else q.description),
@@ -42,8 +41,9 @@ private[ui] final class QueryListPage(queries: QueryStore) {
       Text(Formats.date(q.started)),
       Text(Formats.duration(q.duration(now))),
       Text(filters),
-      Text(if (bytes.total == 0) Formats.Unknown else Formats.percent(bytes.total - bytes.skipped, bytes.total)),
-      Text(Formats.share(files.skipped, files.total)),
+      Text(Formats.read(q.skipped(LevelEntry.Bytes))),
+      Text(Formats.read(q.skipped(LevelEntry.Files))),
+      Text(Formats.read(q.skipped(LevelEntry.Rows))),
       link(QueryPage.sqlPath(q.executionId), "SQL")
     )
   }
@@ -54,5 +54,16 @@ private[ui] object QueryListPage {
   /** Queries on a page. */
   val PageSize = 100
   private val Header =
-    Seq("ID", "Description", "State", "Submitted", "Duration", "Filters", "Bytes read", "Files skipped", "Plan")
+    Seq(
+      "ID",
+      "Description",
+      "State",
+      "Submitted",
+      "Duration",
+      "Filters",
+      "Bytes read",
+      "Files read",
+      "Rows read",
+      "Plan"
+    )
 }

@@ -20,17 +20,15 @@ private[ui] final class QueryPage(queries: QueryStore) {
   }
 
   private def head(request: Request, q: QueryEntry): Seq[Node] = {
-    val files = q.skipped(LevelEntry.Files)
-    val (rows, bytes) = (q.skipped(LevelEntry.Rows), q.skipped(LevelEntry.Bytes))
     <ul class="list-unstyled">
       <li><strong>Query: </strong>{q.description}</li>
       <li><strong>State: </strong>{q.state}</li>
       <li><strong>Submitted: </strong>{Formats.date(q.started)}</li>
       <li><strong>Duration: </strong>{Formats.duration(q.duration(System.currentTimeMillis()))}</li>
-      <li><strong>Filters: </strong>{q.filtersInForce} of {q.filters.size} in force, {q.rejected.size} rejected</li>
-      <li><strong>Bytes read: </strong>{Formats.share(bytes.total - bytes.skipped, bytes.total, Formats.bytes)}</li>
-      <li><strong>Skipped: </strong>files {Formats.share(files.skipped, files.total)},
-        rows {Formats.share(rows.skipped, rows.total)}</li>
+      <li><strong>Filters: </strong>{q.summary}</li>
+      <li><strong>Read: </strong>{
+      Bars.map(name => s"$name ${Formats.read(q.skipped(name))}").mkString(", ")
+    }</li>
       <li><a href={request.link(sqlPath(q.executionId))}>Plan in the SQL tab</a></li>
     </ul>
   }
@@ -59,11 +57,13 @@ private[ui] final class QueryPage(queries: QueryStore) {
     }
 
   private def scan(s: ScanEntry): Seq[Node] = {
-    val rows = s.levels.map { l =>
-      val shown: Long => String = if (l.name == LevelEntry.Bytes) Formats.bytes else Formats.number
-      Seq[NodeSeq](Text(l.name), bar(l), Text(Formats.share(l.skipped, l.total, shown)))
-    }
+    val rows = Bars
+      .flatMap(name => s.levels.find(_.name == name))
+      .map(l => Seq[NodeSeq](Text(l.name), bar(l), Text(Formats.read(l))))
     val foot = Seq(
+      s.levels
+        .find(_.name == LevelEntry.PageRows)
+        .fold("")(l => s"rows skipped by pages: ${Formats.number(l.skipped)}"),
       s"rows handed on: ${Formats.number(s.rowsOutput)}",
       if (s.filesUnopened > 0) s"files never opened: ${Formats.number(s.filesUnopened)}" else "",
       if (s.skippedBy.isEmpty) "" else s"row groups skipped by: ${Formats.counts(s.skippedBy)}",
@@ -71,12 +71,12 @@ private[ui] final class QueryPage(queries: QueryStore) {
     ).filter(_.nonEmpty)
     val names = if (s.filters.isEmpty) "none" else s.filters.map("DynamicFilter#" + _).mkString(", ")
     <h4>Scan of {s.table}</h4> ++ <p>{s.format}; filters: {names}</p> ++
-      Formats.table(s"dynamic-filter-scan-${s.id}", Seq("Level", "", "Skipped"), rows) ++
+      Formats.table(s"dynamic-filter-scan-${s.id}", Seq("Level", "", "Read"), rows) ++
       <p>{foot.mkString("; ")}</p>
   }
 
   private def bar(l: LevelEntry): Node = {
-    val width = if (l.total == 0) 0.0 else BarWidth * l.skipped.toDouble / l.total
+    val width = if (l.total == 0) 0.0 else BarWidth * l.read.toDouble / l.total
     <svg width={BarWidth.toString} height="12" role="img">
       <rect width={BarWidth.toString} height="12" fill="#cbd5e1"/>
       <rect width={Timeline.pixels(width)} height="12" fill="#15803d"/>
@@ -88,7 +88,7 @@ private[ui] final class QueryPage(queries: QueryStore) {
     else {
       val rows =
         q.rejected.map(r => Seq[NodeSeq](Text(r.producer), Text(r.columns.mkString(", ")), Text(r.reason)))
-      <h4>Why not</h4> ++ <p>What could have made a filter, and why it does not.</p> ++
+      <h4>Possible, but not used</h4> ++ <p>What could have made a filter, and why it did not.</p> ++
         Formats.table("dynamic-filters-rejected", Seq("Producer", "Columns", "Reason"), rows)
     }
 
@@ -97,6 +97,9 @@ private[ui] final class QueryPage(queries: QueryStore) {
 }
 
 private[ui] object QueryPage {
+
+  /** Levels that are drawn, as in `sdf.analyze`. */
+  private val Bars = Seq(LevelEntry.Bytes, LevelEntry.Files, LevelEntry.RowGroups, LevelEntry.Rows)
   private val BarWidth = 300
   private val FilterHeader = Seq(
     "Filter",

@@ -45,7 +45,8 @@ class PagesSuite extends AnyFunSuite {
         Seq(CountEntry(nasty, 1))
       )
     ),
-    Seq(RejectedEntry("aggregate", Seq("v"), s"count needs every row $nasty"))
+    Seq(RejectedEntry("aggregate", Seq("v"), s"count needs every row $nasty")),
+    summary = s"1 filter in force $nasty"
   )
 
   private final class Queries(all: Seq[QueryEntry]) extends QueryStore {
@@ -79,8 +80,9 @@ class PagesSuite extends AnyFunSuite {
       "+400 ms",
       "+410 ms",
       "300 ms",
-      "3 of 4 (75 %)",
-      "900 B of 1000 B (90 %)",
+      "1 of 4 (25 %)",
+      "100 B of 1000 B (10 %)",
+      "1 filter in force",
       "count needs every row",
       "files never opened: 2",
       "statistics 5",
@@ -117,7 +119,7 @@ class PagesSuite extends AnyFunSuite {
     assert(ids("page" -> "<x>") == ids())
     val html = text(list.content(asked()))
     assert(!html.contains("<script>"))
-    assert(html.contains("1 of 1 in force, 1 rejected") && html.contains("3 of 4 (75 %)") && html.contains("10 %"))
+    assert(html.contains("1 in force") && html.contains("1 of 4 (25 %)") && html.contains("100 B of 1000 B (10 %)"))
     assert(text(new QueryListPage(new Queries(Nil)).content(asked())).contains("rejected: 0"))
   }
 
@@ -137,6 +139,13 @@ class PagesSuite extends AnyFunSuite {
     val from = System.nanoTime()
     text(list.content(asked()))
     assert((System.nanoTime() - from) / 1000000 < 1000)
+  }
+
+  test("times on the axis are round, and labels are whole") {
+    assert(Timeline.ticks(1000) == Seq(0, 200, 400, 600, 800, 1000))
+    assert(Timeline.ticks(1234) == Seq(0, 500, 1000) && Timeline.ticks(1) == Seq(0, 1))
+    val long = query(1).copy(filters = Seq(FilterEntry("1", columns = Seq("a" * 80), registered = start)))
+    assert(page(long).contains("#1 " + "a" * 80))
   }
 
   test("shares are 0 and 100 only for none and all") {

@@ -52,12 +52,17 @@ object SettingsRegistry {
   /** @param read
     *   None for a text that is no value; so is one at which it fails
     */
-  private def setting[T](builder: ConfigBuilder, takes: String, default: String)(
+  private def setting[T](
+      builder: ConfigBuilder,
+      takes: String,
+      default: String,
+      show: Any => String = _.toString
+  )(
       read: String => Option[T]
   ): Setting[T] = {
     def value(text: String): T =
       Try(read(text.trim)).toOption.flatten.getOrElse(throw invalid(builder.key, text, takes))
-    val typed = new TypedConfigBuilder[T](builder, value(_), (v: T) => v.toString)
+    val typed = new TypedConfigBuilder[T](builder, value(_), show)
     new Setting(typed.createWithDefaultString(default), takes)
   }
 
@@ -80,11 +85,15 @@ object SettingsRegistry {
   def double(key: String, default: Double, doc: String, takes: String)(valid: Double => Boolean): Setting[Double] =
     setting(build(key).doc(doc), takes, default.toString)(_.toDoubleOption.filter(valid))
 
-  /** Milliseconds of at least 0; set as "10s", "500ms". */
-  def millis(key: String, default: String, doc: String): Setting[Long] =
-    setting(build(key).doc(doc), "a time such as '10s' or '500ms'; '0s' is none", default) { text =>
-      Some(JavaUtils.timeStringAs(text, TimeUnit.MILLISECONDS)).filter(_ >= 0)
+  /** Milliseconds of at least 0; set as "10s", "500ms". A number without a unit is refused: Spark has settings that take it for
+    * seconds and settings that take it for milliseconds.
+    */
+  def millis(key: String, default: String, doc: String): Setting[Long] = {
+    val takes = "a time with its unit, such as '10s' or '500ms'; '0s' is none"
+    setting(build(key).doc(doc), takes, default, v => s"${v}ms") { text =>
+      Some(JavaUtils.timeStringAs(text, TimeUnit.MILLISECONDS)).filter(_ >= 0 && text.last.isLetter)
     }
+  }
 
   /** Bytes, at least 1; set as "8m", "512k". */
   def bytes(key: String, default: String, doc: String): Setting[Long] =
