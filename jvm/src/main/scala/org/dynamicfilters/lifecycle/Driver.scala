@@ -24,7 +24,9 @@ object Driver {
     */
   def settings: Seq[Setting[_]] = Settings.all :+ TestHooks.Enabled
 
-  private final class Running(val sc: SparkContext, val by: Activation.Value)
+  private final class Running(val sc: SparkContext, val by: Activation.Value) {
+    val totals = new QueryTotals
+  }
   private var running: Option[Running] = None
 
   /** Starts it. Idempotent: the plugin and the session extensions both call it. */
@@ -36,8 +38,9 @@ object Driver {
       DriverExchange.stop()
       TestHooksLoader.startDriver(sc)
       DriverExchange.start(sc)
-      running = Some(new Running(sc, by))
-      sc.addSparkListener(new QueryListener(sc))
+      val started = new Running(sc, by)
+      running = Some(started)
+      sc.addSparkListener(new QueryListener(sc, started.totals))
       DynamicFiltersTab.attach(sc)
     }
   }
@@ -62,4 +65,6 @@ object Driver {
   private val FlushMillis = 3000L
 
   def activation: Option[Activation.Value] = synchronized(running.map(_.by))
+
+  private[lifecycle] def totals: Option[QueryTotals] = synchronized(running.map(_.totals))
 }

@@ -40,6 +40,11 @@ private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging
     Collections.emptyMap()
   }
 
+  override def registerMetrics(applicationId: String, ofPlugin: PluginContext): Unit =
+    Driver.totals.toSeq.flatMap(_.all).foreach { case (name, counter) =>
+      ofPlugin.metricRegistry.register(name, counter)
+    }
+
   /** Called in addition to the listener's `onApplicationEnd`, whose event Spark may have dropped. */
   override def shutdown(): Unit = context.foreach(Driver.stop)
 }

@@ -36,7 +36,9 @@ import org.dynamicfilters.user.UserFilterCommands
 /** Opens the report of a query when it starts. Completes the report and closes the query's filters when it ends, fails or is
   * cancelled.
   */
-final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
+final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTotals)
+    extends SparkListener
+    with Logging {
   override def onOtherEvent(event: SparkListenerEvent): Unit =
     try
       event match {
@@ -103,6 +105,7 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
       }
       report.endedMillis = e.time
       report.ended(if (e.errorMessage.forall(_.isEmpty)) "finished" else "failed")
+      totals.add(report)
       if (report.isOfInterest) logDebug(s"Dynamic filters: query ${e.executionId} ${report.summary}")
       DynamicFiltersTab.ended(sc, report)
     } finally Executions.instance.close(e.executionId)

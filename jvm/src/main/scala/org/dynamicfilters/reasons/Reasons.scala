@@ -9,6 +9,9 @@ package org.dynamicfilters.reasons
   */
 final case class Reason(code: String, text: String, advice: String) {
   override def toString: String = text
+
+  /** Whether code of the plugin failed. The query ran without what failed. */
+  def isFailure: Boolean = code.startsWith("failure.")
 }
 
 /** All reasons, one line each. `make texts` makes the tables of docs/troubleshooting.md from them. */

@@ -33,6 +33,9 @@ object ScanCounter extends Enumeration {
 
   /** Files read as in stock Spark, because of an unknown reader or a failure of our code. */
   val Fallbacks = Value
+
+  /** Failures of our code, each with a reason. */
+  val Failures = Value
 }
 
 /** What the tasks of one scan report. Merged on the driver by [[ScanAccumulator]].
@@ -63,7 +66,10 @@ final class ScanReport(
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
 
-  def addReason(reason: Reason, n: Long = 1): Unit = addReason(reason.text, n)
+  def addReason(reason: Reason, n: Long = 1): Unit = {
+    if (reason.isFailure) add(ScanCounter.Failures, n)
+    addReason(reason.text, n)
+  }
 
   private def addReason(reason: String, n: Long): Unit =
     if (reasons.contains(reason) || reasons.size < ScanReport.MaxReasons)
