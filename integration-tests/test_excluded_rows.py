@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(170)
 
 KEYS = 4_000
-MAY_FAIL = "may fail for rows that nobody needs, which lack a part of what they are made of"
+MAY_FAIL = "may fail on rows that the filter excludes, because these may be incomplete"
 
 
 @pytest.fixture(scope="module")

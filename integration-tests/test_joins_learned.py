@@ -16,8 +16,8 @@ from support.joins import Comparer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-USELESS = "all rows passed it when the query ran before"
-DOES_NOT_PAY = "to test rows by it took more than it saved when the query ran before"
+USELESS = "all rows passed the filter in earlier runs of the query"
+DOES_NOT_PAY = "testing rows by the filter cost more than it saved in earlier runs of the query"
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ BECOMES_BROADCAST = {
     "spark.sql.files.openCostInBytes": "4k",
 }
 WAITS = "/*+ DYNAMIC_FILTER(f) */"
-MOVED = "planned anew: its keys would come from another place of the build side"
+MOVED = "planned anew: the keys would come from another operator of the build side"
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def test_exchange_of_the_query_that_a_subquery_uses_instead_of_its_own(
     run = Comparer(spark)(_query(spark, tmp_path), BROADCAST, FOREVER, reused, fires=None).on
     assert run.seconds < QUICK, str(run)
     reasons = [f["reason"] for f in run.filters]
-    never = "the build side was exchanged before without a tap for this key"
+    never = "the build side's exchange has run without collecting this key"
     assert (never in reasons) == (reuse == "true"), str(run)
 
 

@@ -78,7 +78,7 @@ def test_topk_of_groups_of_which_a_function_is_given_a_part(
     groups = spark.table("t").groupBy("c_int").agg(F.count("*").alias("n"))
     frame = groups.select("c_int", half("n").alias("h")).orderBy(F.desc_nulls_last("c_int")).limit(10)
     assert_rejected(
-        assert_same_result(frame, ordered=True, fires=False), "may fail for rows that nobody needs"
+        assert_same_result(frame, ordered=True, fires=False), "may fail on rows that the filter excludes"
     )
 
 

@@ -227,4 +227,4 @@ def test_random_numbers_beside_a_user_filter(spark: SparkSession, condition: str
             found, report = reported(spark, lambda: sorted(spark.sql(query).collect()))
             assert found == expected
             (user,) = users(report)
-            assert user["reason"].endswith("a condition beside it is non-deterministic")
+            assert user["reason"].endswith("another condition of the same WHERE is non-deterministic")

@@ -31,6 +31,7 @@ _STOPS = {
     r"Flat\w*Groups\w*|MapGroups|CoGroup": "a function of whole groups is in the way",
 }
 _LATE = "an exchange is in the way: the scan below is done before the bound is known"
+_OF_GROUPS = "the key is a result of an aggregate: groups have no statistics"
 _SHARED = "an exchange is in the way that another part of the query uses too"
 #: By side (left, right), the joins for which its rows without a match do not matter.
 _FILTERED = (
@@ -229,7 +230,7 @@ class _Judge:
             rows_only = f"{scan.table} can be filtered by rows only"
             found = self._found.get(scan.ids, [])
             if self._rewritten and scan.format == "iceberg":
-                why.append("what is read of the table is written again")
+                why.append("the command writes back what it reads of the table")
             elif made.late and (scan.format not in _FULL or scan.format == "orc"):
                 why.append(f"{rows_only}, which is of no use to a TopK, min or max")
             elif scan.format not in _FULL and not arrived.above:
@@ -275,7 +276,9 @@ class _Judge:
             exchanged = re.fullmatch(_EXCHANGES, below[0].name) and below[0].ids not in self._shared
             partial = below[0].inputs[0] if exchanged else below[0]
             if not lists or not _has(lists[0], column):
-                why.append("an aggregate is in the way that does not group by the key")
+                why.append(
+                    _OF_GROUPS if made.late else "an aggregate is in the way that does not group by the key"
+                )
             elif not made.late:
                 yield from self._down(below[0], column, made)
             elif re.fullmatch(_AGGREGATES, partial.name):
@@ -293,7 +296,11 @@ class _Judge:
                 yield from self._down(below[0], column, replace(made, above=made.above | above, work=work))
         elif name in ("Window", "WindowGroupLimit"):
             keys = [i for items in lists[name == "Window" :] for i in items if not _ORDER.search(i)]
-            if made.late or not _has(keys, column):
+            if made.late:
+                why.append(
+                    f"the operator {name} is in the way: it reads all its input before the bound is known"
+                )
+            elif not _has(keys, column):
                 why.append("a window is in the way that is not partitioned by the key")
             else:
                 yield from self._down(below[0], column, made)

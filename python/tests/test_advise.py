@@ -336,7 +336,10 @@ def test_nothing_readable_and_wrong_arguments(tmp_path: Path, capsys: pytest.Cap
     assert "cannot be written" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("reason", [*_advise_plan._STOPS.values(), _advise_plan._LATE, _advise_plan._SHARED])
+@pytest.mark.parametrize(
+    "reason",
+    [*_advise_plan._STOPS.values(), _advise_plan._LATE, _advise_plan._OF_GROUPS, _advise_plan._SHARED],
+)
 def test_reasons_are_those_of_the_plugin(reason: str) -> None:
     """The page is made from the plugin's own reasons, and says what to do."""
     page = Path(__file__).parents[2] / "docs/troubleshooting.md"

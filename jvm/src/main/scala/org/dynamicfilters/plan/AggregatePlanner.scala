@@ -39,7 +39,7 @@ object AggregatePlanner {
         (),
         Reasons.ManyBounds(MaxBounds)
       )
-      inOrder <- TopKPlanner.isInOrder(input)
+      inOrder <- TopKPlanner.isInOrder(input, wanted.map(_.column))
       specs <- Traverse(wanted)(w =>
         KeyDomain
           .of(w.column.dataType)

@@ -60,9 +60,17 @@ private[plan] object OperatorRules {
     stop(Reasons.Numbering, seesPartition = true)("AttachDistributedSequence")
   ).flatten.toMap
 
-  private def stopOf(plan: SparkPlan): Option[Stop] = stops.get(plan.getClass.getSimpleName.stripSuffix("Exec"))
+  /** Leaves of a plan that have no statistics: no filter can skip anything of them. */
+  private val sources =
+    Set("LocalTableScan", "RDDScan", "ExternalRDDScan", "Range", "OneRowRelation", "EmptyRelation", "CommandResult")
 
-  def inTheWay(plan: SparkPlan): Reason = stopOf(plan).fold(Reasons.Operator(plan.nodeName.trim))(_.inTheWay)
+  private def nameOf(plan: SparkPlan): String = plan.getClass.getSimpleName.stripSuffix("Exec")
+  private def stopOf(plan: SparkPlan): Option[Stop] = stops.get(nameOf(plan))
+
+  def inTheWay(plan: SparkPlan): Reason = {
+    def other = if (sources(nameOf(plan))) Reasons.NoStatistics(_) else Reasons.Operator(_)
+    stopOf(plan).fold(other(plan.nodeName.trim))(_.inTheWay)
+  }
 
   /** Whether the operator's output for a row depends on the other rows of its partition. */
   def seesPartition(plan: SparkPlan): Boolean = plan match {

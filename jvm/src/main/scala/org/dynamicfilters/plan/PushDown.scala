@@ -311,6 +311,24 @@ object PushDown {
     val withinStage: Reach = Reach(beyondExchange = false, (_, _) => None, () => false)
   }
 
+  /** Why a bound stops at the operator: the scan has to be in the producer's own stage, without an operator between that reads all
+    * its input before it returns a row.
+    */
+  def stopsBound(plan: SparkPlan): Reason = plan match {
+    case _: SortExec | _: BaseAggregateExec | _: WindowExecBase | _: window.WindowGroupLimitExec =>
+      Reasons.Blocking(plan.nodeName.trim)
+    case _: SortMergeJoinExec | _: ShuffledHashJoinExec => Reasons.ShuffledJoin(plan.nodeName.trim)
+    case other => stops(other)
+  }
+
+  /** Whether one of the columns is the result of an aggregate, not a grouping key. */
+  def isOfGroups(plan: SparkPlan, columns: Seq[Attribute]): Boolean = plan.exists {
+    case a: BaseAggregateExec =>
+      def isKey(e: NamedExpression) = passedOn(e).exists(c => a.groupingExpressions.exists(_.exprId == c.exprId))
+      a.resultExpressions.exists(e => columns.exists(_.exprId == e.exprId) && !isKey(e))
+    case _ => false
+  }
+
   def stops(plan: SparkPlan): Reason = plan match {
     case _: exchange.Exchange | _: adaptive.QueryStageExec => Reasons.OtherStage
     case other => OperatorRules.inTheWay(other)

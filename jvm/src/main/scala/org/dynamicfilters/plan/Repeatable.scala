@@ -134,7 +134,7 @@ object Repeatable {
           case None => Some(Reasons.MayDiffer(scan.nodeName.trim))
         }
       case RowScans(scan) if order != Order.Any => RowScans.reordered(scan)
-      case other if order != Order.Any => Some(PushDown.stops(other))
+      case other if order != Order.Any => Some(PushDown.stopsBound(other))
       // It drops other rows in each attempt, but the result of its aggregate is the same.
       case t: TopKTapExec if t.filters.forall(_.producer == Producer.aggregate) => below
       case s: QueryStageExec => check(s.plan, order)

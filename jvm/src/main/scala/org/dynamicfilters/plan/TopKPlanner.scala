@@ -75,7 +75,7 @@ object TopKPlanner {
         case other => Left(Reasons.Computed("the sort key", ExpressionText.withoutValues(other)))
       }
       domain <- KeyDomain.of(key.dataType)
-      inOrder <- isInOrder(input)
+      inOrder <- isInOrder(input, Seq(key))
       spec = TopKSpec(
         domain,
         wanted.limit,
@@ -132,10 +132,17 @@ object TopKPlanner {
 
   /** Whether a retried task sees the same rows in the same order, so that ties can be decided by position; or why it may see
     * other rows.
+    *
+    * @param keys
+    *   columns of the bounds
     */
-  def isInOrder(input: SparkPlan): Either[Reason, Boolean] = Repeatable.rows(input) match {
+  def isInOrder(input: SparkPlan, keys: Seq[Attribute]): Either[Reason, Boolean] = Repeatable.rows(input) match {
     case None => Right(true)
-    case Some(_) => Repeatable.rowsOfCacheInAnyOrder(input).toLeft(false)
+    case Some(_) =>
+      Repeatable.rowsOfCacheInAnyOrder(input) match {
+        case Some(_) if PushDown.isOfGroups(input, keys) => Left(Reasons.OfGroups)
+        case other => other.toLeft(false)
+      }
   }
 }
 

@@ -19,37 +19,42 @@ object Reasons {
   // format: off
 
   // Between a filter and its scan.
-  def Operator(name: String) = Reason("path.operator", s"the operator $name is in the way", "move the TopK or join below it, if the result stays the same; for your own operators see extending.md")
-  private val meant = "sample, limit or observe above, if that is meant: rows that are missing would change the result"
+  def Operator(name: String) = Reason("path.operator", s"the operator $name is in the way", "sort, limit or join in a subquery below it, if the result stays the same; for an operator of your own see extending.md")
+  def Blocking(operator: String) = Reason("path.blocking", s"the operator $operator is in the way: it reads all its input before the bound is known", "sort and limit in a subquery below it, if the result stays the same")
+  val OfGroups = Reason("path.aggregate", "the key is a result of an aggregate: groups have no statistics", "nothing: a group's result is known after its last row; `ORDER BY` a column of GROUP BY with LIMIT has a filter")
+  private val meant = "put the sample, LIMIT or `observe` above the TopK or join, if that is what you mean: a filter below would change the result"
   val Sample = Reason("path.sample", "a sample is in the way", meant)
   val Limit = Reason("path.limit", "a limit is in the way", meant)
   val Metrics = Reason("path.metrics", "observed metrics are in the way", meant)
-  val AsOfJoin = Reason("path.asOfJoin", "an as-of join is in the way", "filter the tables before")
-  val CartesianProduct = Reason("path.product", "a cartesian product is in the way", "filter the tables before")
-  val Recursion = Reason("path.recursion", "a recursive table expression is in the way", "filter the tables before")
-  private val rows = "put the TopK or join below it, or use a function of rows: `udf` and `pandas_udf` let filters pass"
+  private val restricted = "put conditions of your own on the tables below it"
+  val AsOfJoin = Reason("path.asOfJoin", "an as-of join is in the way", restricted)
+  val CartesianProduct = Reason("path.product", "a cartesian product is in the way", restricted)
+  val Recursion = Reason("path.recursion", "a recursive table expression is in the way", restricted)
+  private val rows = "sort, limit or join in a subquery below it, or use `udf` or `pandas_udf`, which let filters pass"
   val PartitionFunction = Reason("path.partitions", "a function of whole partitions is in the way", rows)
   val GroupFunction = Reason("path.groups", "a function of whole groups is in the way", rows)
   val Script = Reason("path.script", "a script is in the way", rows)
-  val TableFunction = Reason("path.tableFunction", "a Python table function is in the way", "put the TopK or join below it; `explode` of an array that a `udf` returns lets filters pass")
-  val TypedRows = Reason("path.typedRows", "a function of typed rows is in the way", "use columns and expressions in place of `map`, or put it above")
-  val Numbering = Reason("path.numbering", "a numbering of rows is in the way", "with the pandas API use another `compute.default_index_type`")
-  val OtherStage = Reason("path.stage", "an exchange is in the way: the scan below is done before the bound is known", "broadcast the join below (`/*+ BROADCAST(t) */`): TopK, min and max need the scan in their own stage")
-  val UsedTwice = Reason("path.usedTwice", "an exchange is in the way that another part of the query uses too", "a condition `column = value` on the build side's table gives each place an exchange of its own")
-  private val written = "write the join to a table: random numbers, samples and row ids depend on all rows of a partition"
+  val TableFunction = Reason("path.tableFunction", "a Python table function is in the way", "sort, limit or join in a subquery below it, or use `explode` of an array that a `udf` returns, which lets filters pass")
+  val TypedRows = Reason("path.typedRows", "a function of typed rows is in the way", "use column expressions instead of `map`, or call it above the TopK or join")
+  val Numbering = Reason("path.numbering", "a numbering of rows is in the way", "name an index column when you read with the pandas API on Spark: `index_col=`")
+  private val ownStage = "broadcast the join below (`/*+ BROADCAST(t) */`): TopK, min and max need the scan in their own stage"
+  val OtherStage = Reason("path.stage", "an exchange is in the way: the scan below is done before the bound is known", ownStage)
+  def ShuffledJoin(operator: String) = Reason("path.shuffledJoin", s"a shuffled join ($operator) is in the way: the scan below is done before the bound is known", ownStage)
+  val UsedTwice = Reason("path.usedTwice", "an exchange is in the way that another part of the query uses too", "put a condition `column = value` on the build side's table: each part of the query may then get its own exchange")
+  private val written = "write the join's result to a table first: random numbers, samples and row ids depend on all rows of a partition"
   val ShowsPartitions = Reason("path.partitionsShow", "an exchange is in the way, and the query shows in which partition a row is", written)
   val ShowsOrder = Reason("path.orderShows", "an aggregate is in the way, and the query shows in which order its groups are", written)
   private val group = "add the key to GROUP BY or PARTITION BY, if the result stays the same"
   val GroupsByOther = Reason("path.groupBy", "an aggregate is in the way that does not group by the key", group)
   val WindowByOther = Reason("path.partitionBy", "a window is in the way that is not partitioned by the key", group)
   def Generator(name: String) = Reason("path.generator", s"the generator $name is in the way", "use `explode`, `posexplode`, `inline` or `stack`, which let filters pass")
-  def NonDeterministic(operator: String) = Reason("path.random", s"a non-deterministic $operator is in the way", "take `rand()`, `uuid()` and the like out, or compute them above")
-  val RandomCondition = Reason("path.randomCondition", "a condition beside it is non-deterministic", "put the condition with the random number above, in a query around this one")
-  val RandomPython = Reason("path.randomPython", "a Python function that is not deterministic is in the way", "do not mark it `asNondeterministic()`, if it is not")
+  def NonDeterministic(operator: String) = Reason("path.random", s"a non-deterministic $operator is in the way", "remove `rand()`, `uuid()` and the like, or compute them above the TopK or join")
+  val RandomCondition = Reason("path.randomCondition", "another condition of the same WHERE is non-deterministic", "put the condition with the random number into a query around this one")
+  val RandomPython = Reason("path.randomPython", "a Python function that is not deterministic is in the way", "remove `asNondeterministic()`, if the function is deterministic")
   val IteratorFunction = Reason("path.batches", "a Python function over an iterator of batches is in the way", "use a function of single batches, or call it above the join")
-  val UnionTypes = Reason("path.unionTypes", "the branches of the union differ in type", "cast in the query's branches so that the column of the files has the union's type")
-  def OtherJoin(join: String) = Reason("path.join", s"$join is in the way", "nothing: that join needs all rows of the side, or puts NULL in their place")
-  def BroadcastSide(column: String) = Reason("path.broadcast", s"$column comes from the build side of a broadcast join", "if that side is the larger one, take the BROADCAST hint away")
+  val UnionTypes = Reason("path.unionTypes", "the branches of the union differ in type", "cast the other branches to the type that the column has in the files")
+  def OtherJoin(join: String) = Reason("path.join", s"$join is in the way", "nothing: that join needs all rows of this side, or replaces missing ones by NULL")
+  def BroadcastSide(column: String) = Reason("path.broadcast", s"$column comes from the build side of a broadcast join", "if that side is the larger one, remove its BROADCAST hint")
   private val ofOne = "use the column of one of the tables"
   def BothSides(column: String) = Reason("path.bothSides", s"$column comes from both sides of a join", ofOne)
   def MadeBy(column: String, operator: String) = Reason("path.madeBy", s"$column is made by $operator", ofOne)
@@ -57,28 +62,28 @@ object Reasons {
   def Computed(column: String, expression: String) = Reason("path.computed", s"$column is computed: $expression", plain)
   def ComputedByPython(column: String) = Reason("path.computedByPython", s"$column is computed by a Python function", plain)
   val SortKeyComputed = Reason("path.sortKey", "the sort key is computed", plain)
-  def MayFail(expression: String) = Reason("path.mayFail", s"$expression may fail for rows that nobody needs, which lack a part of what they are made of", "compute it above the join that filters, or so that it cannot fail: `try_divide`, `nullif(n, 0)`, `CASE WHEN n <> 0`, sums of `DECIMAL` of up to 28 digits")
-  def Rollup(column: String) = Reason("path.rollup", s"$column is not in all the rows that ROLLUP, CUBE or GROUPING SETS make of one", "group by the key outside of them: `GROUP BY k, ROLLUP(a, b)`")
+  def MayFail(expression: String) = Reason("path.mayFail", s"$expression may fail on rows that the filter excludes, because these may be incomplete", "compute it above the join, or write it so that it cannot fail: `try_divide`, `nullif(n, 0)`, `CASE WHEN n <> 0`, sums of `DECIMAL` of up to 28 digits")
+  def Rollup(column: String) = Reason("path.rollup", s"$column is missing in some of the groups that ROLLUP, CUBE or GROUPING SETS make", "group by the key outside of them: `GROUP BY k, ROLLUP(a, b)`")
 
   // TopKs and limits.
   val NoLimit = Reason("topk.zero", "the limit is 0", "nothing: no row is asked for")
   def LimitAbove(limit: Int, setting: String, value: Int) = Reason("topk.limit", s"the limit $limit is above $setting=$value", "raise the setting; each executor keeps that many keys")
   val LimitByGroup = Reason("topk.groups", "a limit in each group needs a bound for each group", "nothing: `rank() OVER (PARTITION BY ...)` has no filter")
   val FewRows = Reason("topk.fewRows", "fewer rows than the limit were seen", "nothing: all rows are needed")
-  val NotRead = Reason("topk.notRead", "its input was not read in this query", "nothing: Spark kept the shuffle files of an earlier run, or there was nothing to read")
+  val NotRead = Reason("topk.notRead", "the input was not read in this query", "nothing: Spark kept the shuffle files of an earlier run, or there was nothing to read")
   val OtherTopK = Reason("topk.other", "the scan is filtered by another TopK already", "nothing: a scan takes the filter of one TopK")
-  val ScanInOrder = Reason("topk.order", "the order of the scan's rows is in use", "nothing: a bucketed or sorted scan is read in its order, if the query uses that")
-  private val repeat = "take out what is random, or write the input to a table: a retried task needs the same rows"
-  val OtherRows = Reason("topk.otherRows", "the input gives other rows when a task is retried", repeat)
+  val ScanInOrder = Reason("topk.order", "the query relies on the order of the scan's rows", "nothing: a bucketed or sorted scan keeps its order")
+  private val repeat = "remove what is random, or write the input to a table: a retried task needs the same rows"
+  val OtherRows = Reason("topk.otherRows", "a retried task may read other rows", repeat)
   def Random(operator: String) = Reason("topk.random", s"the input is not deterministic ($operator)", repeat)
   def MayDiffer(name: String) = Reason("topk.mayDiffer", s"the operator $name is not known to give the same rows again", "write its result to a table")
-  val FollowsUpdates = Reason("topk.follows", "the scan follows updates of a filter of the user's own", "use `matches` in place of `prunes`")
+  val FollowsUpdates = Reason("topk.follows", "the scan follows updates of a user filter (`prunes`)", "use `matches` instead of `prunes`")
 
   // Min and max.
-  val ExtremesByGroup = Reason("aggregate.groups", "min and max of each group need a bound for each group", "`ORDER BY key LIMIT n` of the groups' key has a filter")
+  val ExtremesByGroup = Reason("aggregate.groups", "min and max of each group need a bound for each group", "`ORDER BY` a column of GROUP BY with LIMIT has a filter")
   def NeedsEveryRow(function: String) = Reason("aggregate.allRows", s"$function needs every row", "ask for `min`, `max`, `min_by`, `max_by` in a query of their own")
-  def HasFilter(function: String) = Reason("aggregate.filter", s"$function has a FILTER clause", "write the condition into WHERE")
-  def IsDistinct(function: String) = Reason("aggregate.distinct", s"$function is DISTINCT", "leave DISTINCT out")
+  def HasFilter(function: String) = Reason("aggregate.filter", s"$function has a FILTER clause", "move the condition into WHERE")
+  def IsDistinct(function: String) = Reason("aggregate.distinct", s"$function is DISTINCT", "remove DISTINCT: the result is the same")
   def ManyBounds(limit: Int) = Reason("aggregate.bounds", s"more than $limit bounds are not expected to exclude anything", "split the query, or give the hint `DYNAMIC_FILTER`")
   val NoValue = Reason("aggregate.noValue", "no value was seen", "nothing: all were NULL, or there was no row")
 
@@ -90,38 +95,38 @@ object Reasons {
   private val hint = "give the hint `DYNAMIC_FILTER` of hints.md, or run `ANALYZE TABLE`"
   val NotSmaller = Reason("join.notSmaller", "the build side is not expected to be smaller", hint)
   def NotSelective(limit: Long) = Reason("join.notSelective", s"the build side is not expected to be selective, and to have more than $limit rows", hint)
-  private val again = "nothing: it is made again after 16 executions, if a table changes, or by the hint `DYNAMIC_FILTER`"
-  val AllPassed = Reason("join.allPassed", "all rows passed it when the query ran before", again)
-  val TestsCostMore = Reason("join.costs", "to test rows by it took more than it saved when the query ran before", again)
+  private val again = "nothing, or give the hint `DYNAMIC_FILTER`: without it the filter is tried again after 16 runs, or when a table changes"
+  val AllPassed = Reason("join.allPassed", "all rows passed the filter in earlier runs of the query", again)
+  val TestsCostMore = Reason("join.costs", "testing rows by the filter cost more than it saved in earlier runs of the query", again)
   def UnknownJoin(name: String) = Reason("join.unknown", s"the operator $name is not known", "nothing: only hash, broadcast and sort merge joins make filters")
   def BuildSide(reason: Reason) = Reason("join.buildSide", s"the build side: $reason", reason.advice)
   private val tableKey = "use a column of a table as the key"
   def NoExchange(operator: String) = Reason("join.noExchange", s"the build side has no exchange of its own ($operator)", tableKey)
   def KeyComputed(expression: String) = Reason("join.computed", s"the build key is computed above the build side's exchange: $expression", tableKey)
   val KeyOfJoin = Reason("join.madeByJoin", "the build key is made by a join", tableKey)
-  val KeyHasSubquery = Reason("join.subquery", "the build key has a subquery in it", tableKey)
-  private val toTable = "write the build side to a table"
+  val KeyHasSubquery = Reason("join.subquery", "the build key contains a subquery", tableKey)
+  private val toTable = "write the build side to a table first"
   val RandomKey = Reason("join.randomKey", "the build key is not deterministic", toTable)
   val RandomBuildSide = Reason("join.random", "the build side is not deterministic: a retried task gives other rows", toTable)
   val KeyTakesLong = Reason("join.keyCost", "the build key takes long to compute", "store it as a column: a filter would compute it once more for each row")
-  val ValuesByOrder = Reason("join.valuesByOrder", "an aggregate's values depend on the order of its rows", "use decimals, or write it to a table: a retried task may add floating point numbers in another order")
-  private val ended = "nothing: another side was empty, the query failed, or Spark planned anew or lost an executor"
+  val ValuesByOrder = Reason("join.valuesByOrder", "an aggregate's values depend on the order of its rows", "use DECIMAL, or write the aggregate's result to a table: a retried task may add floating point numbers in another order")
+  private val ended = "nothing: the other side was empty, the query failed, or Spark planned the query anew or lost an executor"
   val BuildDidNotRun = Reason("join.notRun", "the build side did not run", ended)
   val BuildDidNotFinish = Reason("join.notFinished", "the build side did not finish", ended)
   val Incomplete = Reason("join.incomplete", "not every partition of the build side has reported", ended)
   val QueryEnded = Reason("join.ended", "the query ended", ended)
-  private val adaptive = "nothing: adaptive execution has changed the plan while it ran"
+  private val adaptive = "nothing: adaptive execution changed the plan during the query"
   val RunsAlready = Reason("join.runs", "the probe side runs already", adaptive)
-  val RanWithoutTap = Reason("join.untapped", "the build side was exchanged before without a tap for this key", adaptive)
+  val RanWithoutTap = Reason("join.untapped", "the build side's exchange has run without collecting this key", adaptive)
   val PlannedAway = Reason("join.plannedAway", "adaptive execution planned the build side away", adaptive)
   def PlannedAnew(reason: Reason) = Reason("join.plannedAnew", s"planned anew: $reason", adaptive)
-  val MovedLater = Reason("join.moved", "planned anew: its keys would come from another place of the build side", adaptive)
-  val NarrowedLater = Reason("join.narrowed", "planned anew: other filters than before narrow the build side", adaptive)
-  val NarrowedApart = Reason("join.narrowedApart", "other filters narrow its build side differently in each place that it is for", adaptive)
-  val NotAsked = Reason("join.notAsked", "complete, and no scan asked for it", "nothing: its scans had ended, or were not needed")
-  val TooLate = Reason("join.late", "not sent to running scans: it was complete after every scan that it is for had ended", "raise `join.waitTimeout`, which holds the scan back")
-  def TooManyBytes(bytes: Int, executors: Int, most: Long) = Reason("join.bytes", s"not sent to running scans: $bytes bytes to $executors executors are more than $most; they get its range", "nothing: scans that start later have the whole filter")
-  val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or write: an RDD of a DataFrame (`df.rdd`, `toLocalIterator`) has no execution")
+  val MovedLater = Reason("join.moved", "planned anew: the keys would come from another operator of the build side", adaptive)
+  val NarrowedLater = Reason("join.narrowed", "planned anew: the build side has other filters than before", adaptive)
+  val NarrowedApart = Reason("join.narrowedApart", "the build side has different filters in different parts of the query", adaptive)
+  val NotAsked = Reason("join.notAsked", "the filter was complete, but no scan asked for it", "nothing: its scans had ended, or were not needed")
+  val TooLate = Reason("join.late", "the filter was complete after its scans had ended", "raise `join.waitTimeout`, so that the scan waits longer, or give the hint `DYNAMIC_FILTER`")
+  def TooManyBytes(bytes: Int, executors: Int, most: Long) = Reason("join.bytes", s"running scans got the range only: $bytes bytes to $executors executors are more than $most", "nothing: scans that start later have the whole filter")
+  val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or a write: `df.rdd` and `toLocalIterator` run outside of a SQL execution")
 
   // Filters that are less than they could be.
   private val maxRows = "raise `join.maxBuildRows`"
@@ -130,7 +135,7 @@ object Reasons {
   private val maxBytes = "raise `maxFilterBytes`"
   def LargeValues(n: Long) = Reason("form.values", s"the values take more than $n bytes", maxBytes)
   def LargeBitmap(n: Long) = Reason("form.bitmap", s"a bitmap takes more than $n bytes", maxBytes)
-  def LargeBloom(n: Long) = Reason("form.bloom", s"a bloom filter takes more than $n bytes", maxBytes)
+  def LargeBloom(n: Long) = Reason("form.bloom", s"a Bloom filter takes more than $n bytes", maxBytes)
   def LargeRange(n: Long) = Reason("form.range", s"even the range is larger than $n bytes", maxBytes)
   val LongKeys = Reason("form.sent", "the build keys are too long to be sent: they count in spark.driver.maxResultSize", "raise `spark.driver.maxResultSize`, or join by shorter keys")
   def SparseKeys(n: Long) = Reason("form.sparse", s"too few keys for a bitmap: on average fewer than $n in each range of 2^32 numbers", "nothing: a Bloom filter takes its place")
@@ -144,24 +149,25 @@ object Reasons {
   val Hinted = Reason("scan.hint", "the hint NO_DYNAMIC_FILTER is on the table", "nothing: it is what the query asks for")
   def HintNotFound(names: String) = Reason("scan.hintNotFound", s"a hint names what is not in its query block: $names", "name a table of the same SELECT: by its alias if it has one (see hints.md)")
   def OtherFormat(name: String) = Reason("scan.format", s"files of format $name are not filtered yet", "store it as Parquet, or as a Delta or Iceberg table (see tables.md)")
+  def NoStatistics(source: String) = Reason("scan.noStatistics", s"$source is a source without statistics: its rows are in memory or computed", "nothing if it is small; else write its rows to a table of Parquet, Delta or Iceberg")
   val DeltaLog = Reason("scan.deltaLog", "it is a scan of Delta's own log", "nothing: Delta reads it as a whole")
   def TakesNone(column: String) = Reason("scan.takesNone", s"the scan takes no filter on $column", "the scan decides: see extending.md")
   def RowsOnly(table: String, operator: String) = Reason("scan.rowsOnly", s"$table can be filtered by rows only, and $operator in the same stage does that", "nothing: below an exchange, as in a shuffled join, it would be filtered")
   def NoBounds(table: String) = Reason("scan.noBounds", s"$table can be filtered by rows only, which is of no use to a TopK, min or max", "use Parquet files, or a Delta or Iceberg table")
-  val Rewritten = Reason("scan.rewritten", "what is read of the table is written again", "nothing: the command writes the rows that match no key, too")
+  val Rewritten = Reason("scan.rewritten", "the command writes back what it reads of the table", "nothing: the command writes the rows that match no key, too")
   private val ofFiles = "use a column of the files"
   def NotInScan(column: String) = Reason("scan.column", s"the scan does not read $column", ofFiles)
   def FileMetadata(column: String) = Reason("scan.metadata", s"$column is file metadata", ofFiles)
   def RowIndex(column: String) = Reason("scan.rowIndex", s"$column is a row index", ofFiles)
   val CorruptFilesIgnored = Reason("scan.corruptFiles", "corrupt files are ignored: which of their rows are read depends on what is skipped", "set `spark.sql.files.ignoreCorruptFiles=false`")
-  def AboveScan(reason: Reason) = Reason("scan.above", s"looked at above the scan only: $reason", reason.advice)
+  def AboveScan(reason: Reason) = Reason("scan.above", s"evaluated above the scan only: $reason", reason.advice)
 
   // Cached data.
   def CacheBounds(typeName: String) = Reason("cached.type", s"cached data has no bounds of type $typeName", "use a column of another type: Spark keeps no statistics of binary values")
-  def CacheSerializer(serializer: String) = Reason("cached.serializer", s"cached data of $serializer has no statistics that are known", "use Spark's own serializer (`spark.sql.cache.serializer`)")
+  def CacheSerializer(serializer: String) = Reason("cached.serializer", s"cached data of $serializer has no known statistics", "use Spark's own serializer (`spark.sql.cache.serializer`)")
   val CacheNotPruned = Reason("cached.setting", "statistics of cached data are not used: spark.sql.inMemoryColumnarStorage.partitionPruning=false", "set it to `true`, Spark's default")
   def CacheOperator(name: String) = Reason("cached.operator", s"the operator $name reads cached data in a way of its own", "nothing: another engine reads the cache")
-  def CacheRows(reason: Reason) = Reason("cached.rows", s"cached data that is lost may come with other rows: $reason", "write it to a table and cache that; joins have filters in any case")
+  def CacheRows(reason: Reason) = Reason("cached.rows", s"a lost block of the cache may be computed again with other rows: $reason", "write the data to a table and cache that table; joins have filters in any case")
 
   // While files are read.
   val RowReader = Reason("read.rows", "the reader is not Spark's vectorized one", "set `spark.sql.parquet.enableVectorizedReader=true`, and read no nested columns")
@@ -171,10 +177,10 @@ object Reasons {
   val CountsRows = Reason("read.deletions", "deleted rows are found by counting: files are left out as a whole only", whole)
   def PredicateFailed(error: Throwable) = Reason("read.predicate", s"a predicate failed on rows in the first pass (${error.getClass.getSimpleName})", "nothing: it was evaluated later")
   private val cost = "nothing: it cost more than it saved"
-  val AskedOnce = Reason("read.predicates", "most of a row group's first rows pass the query's predicates: they are asked once", cost)
-  val SeldomLookedUp = Reason("read.lookups", "dictionaries or bloom filters left out no row groups: they are seldom looked into", cost)
+  val AskedOnce = Reason("read.predicates", "most rows pass the query's own predicates: these are evaluated once", cost)
+  val SeldomLookedUp = Reason("read.lookups", "dictionaries or Bloom filters excluded no row groups: they are seldom read", cost)
   val ReadAtOnce = Reason("read.late", "late materialization gave up", cost)
-  val RowsNotTested = Reason("read.tests", "most rows that were read pass the filters, or tests cost more than they save: they are not tested one by one", "nothing, or give the hint `DYNAMIC_FILTER`")
+  val RowsNotTested = Reason("read.tests", "rows are not tested one by one: most of them pass, or tests cost more than they save", "nothing, or give the hint `DYNAMIC_FILTER`")
   val FileChanged = Reason("read.changed", "a file was written anew since its statistics were learned", "nothing: the file is read")
   val StatisticsFull = Reason("read.statistics", "not all statistics were sent: they count in spark.driver.maxResultSize", "nothing: the next query reads the rest from the files")
 
@@ -184,7 +190,7 @@ object Reasons {
   def Unreadable(problem: String) = Reason("failure.unreadable", s"the keys of a partition cannot be read: $problem", report)
   def NotBelow(column: String, name: String, operator: String) = Reason("failure.column", s"$column $name is not in the $operator below", report)
   def NoFileScan(name: String) = Reason("failure.scan", s"the operator $name is no file scan", report)
-  private val ownOperator = "correct the operator of your own: see extending.md"
+  private val ownOperator = "correct your own operator: see extending.md"
   val ColumnAndKey = Reason("failure.key", "the operator's column and key do not come from two of its children", ownOperator)
   val ColumnOfNone = Reason("failure.child", "the column comes from none of the operator's children", ownOperator)
   def OtherOperator(operator: String, other: String) = Reason("failure.withFilter", s"$operator.withFilter returned another operator: $other", ownOperator)

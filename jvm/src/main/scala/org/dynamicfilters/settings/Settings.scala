@@ -15,15 +15,19 @@ object Settings {
   val Enabled: Setting[Boolean] =
     R.boolean(Prefix + "enabled", default = true, "Master switch; false gives exactly Spark's own plan.")
   val TopKEnabled: Setting[Boolean] =
-    R.boolean(Prefix + "topk.enabled", default = true, "Whether ORDER BY ... LIMIT filters its scans.")
+    R.boolean(
+      Prefix + "topk.enabled",
+      default = true,
+      "Whether ORDER BY ... LIMIT, rank limits and sorted groups filter their scans."
+    )
   val JoinEnabled: Setting[Boolean] =
     R.boolean(Prefix + "join.enabled", default = true, "Whether joins filter the scans of their probe side.")
   val AggregateEnabled: Setting[Boolean] =
-    R.boolean(Prefix + "aggregate.enabled", default = true, "Whether min/max aggregates filter their scans.")
+    R.boolean(Prefix + "aggregate.enabled", default = true, "Whether min, max, min_by and max_by filter their scans.")
   val ExchangeEnabled: Setting[Boolean] = R.boolean(
     Prefix + "exchange.enabled",
     default = true,
-    "Whether executors share what they learn while a query runs; false: only what tasks of one process know."
+    "Whether executors share filters while a query runs; false: a process uses only what its own tasks learned."
   )
   val LateMaterialization: Setting[Boolean] = R.boolean(
     Prefix + "lateMaterialization.enabled",
@@ -33,28 +37,31 @@ object Settings {
   val JoinWaitTimeout: Setting[Long] = R.millis(
     Prefix + "join.waitTimeout",
     "10s",
-    "Longest time a probe stage may be held back for its filter, without holding a task slot; 0s = never."
+    "Longest time that a scan is held back for a join's filter, without holding a task slot; 0s = never."
   )
   val JoinMaxBuildRows: Setting[Int] = R.int(
     Prefix + "join.maxBuildRows",
     2000000,
-    "A build side with more distinct keys than this gives their range only.",
+    "A build side with more different keys gives their range only.",
     "a whole number from 1 to 2147483647"
   )(_ >= 1)
   val InMaxValues: Setting[Int] = R.int(
     Prefix + "in.maxValues",
     10000,
-    "Above it a value set becomes a bitmap (integers, dates) or a bloom filter.",
+    "More values than this become a bitmap (integers, dates) or a Bloom filter.",
     "a whole number from 0 to 2147483647"
   )(_ >= 0)
   val BloomFpp: Setting[Double] =
-    R.double(Prefix + "bloom.fpp", 0.01, "False positive rate aimed at.", "a number between 0 and 1, both exclusive")(
-      v => v > 0 && v < 1
-    )
+    R.double(
+      Prefix + "bloom.fpp",
+      0.01,
+      "False positive rate of Bloom filters of joins.",
+      "a number between 0 and 1, both exclusive"
+    )(v => v > 0 && v < 1)
   val MaxFilterBytes: Setting[Long] = R.bytes(
     Prefix + "maxFilterBytes",
     "8m",
-    "A larger encoded filter is reduced to a smaller form, at last to its range."
+    "A larger filter is reduced to a smaller form, at last to its range."
   )
   val TopKMaxLimit: Setting[Int] = R.int(
     Prefix + "topk.maxLimit",
@@ -65,7 +72,7 @@ object Settings {
   val GiveUp: Setting[Double] = R.double(
     Prefix + "selectivity.giveUp",
     0.6,
-    "A filter that lets more than this share of rows pass stops being evaluated by rows; 1 = never.",
+    "A filter stops testing single rows if more than this share of them passes; 1 = never.",
     "a number from 0 to 1"
   )(v => v >= 0 && v <= 1)
   val RetainedQueries: Setting[Int] = R.int(
@@ -77,10 +84,10 @@ object Settings {
   val StatsPath: Setting[String] = R.directory(
     Prefix + "stats.path",
     "",
-    "Directory where what was learned of files is kept between applications; empty = nowhere."
+    "Directory that keeps the learned statistics of files between applications; empty = none."
   )
   val ShowValues: Setting[Boolean] =
-    R.boolean(Prefix + "report.showValues", default = true, "false: no data values in reports, plans and logs.")
+    R.boolean(Prefix + "report.showValues", default = true, "false: reports, plans and logs show no data values.")
 
   val all: Seq[Setting[_]] = Seq(
     Enabled,

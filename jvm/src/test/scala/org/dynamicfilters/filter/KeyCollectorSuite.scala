@@ -167,7 +167,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       built(keys, wide.copy(maxFilterBytes = 40000)) == ("range+bloom", Some("a bitmap takes more than 40000 bytes"))
     )
     assert(
-      built(keys, wide.copy(maxFilterBytes = 20000)) == ("range", Some("a bloom filter takes more than 20000 bytes"))
+      built(keys, wide.copy(maxFilterBytes = 20000)) == ("range", Some("a Bloom filter takes more than 20000 bytes"))
     )
     assert(built(keys, wide.copy(maxRows = 10000)) == ("range", Some("the build side has more than 10000 keys")))
     val long = strings(Seq("x" * 5000, "y" * 5000))

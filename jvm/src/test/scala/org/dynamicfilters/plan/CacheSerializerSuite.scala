@@ -43,7 +43,7 @@ class CacheSerializerSuite extends AnyFunSuite with SparkTests {
       test(s"one $what is not filtered, and the report says why") {
         run(Some(serializer.getName)) { (name, s) =>
           assert(s.scans.isEmpty && !s.fired, s"$name: $s")
-          val reason = s"cached data of ${serializer.getSimpleName} has no statistics that are known"
+          val reason = s"cached data of ${serializer.getSimpleName} has no known statistics"
           assert(s.reasons.contains(reason), s"$name: ${s.reasons}")
         }
       }
