@@ -34,6 +34,12 @@ FROM fact f JOIN dates d ON f.date_id = d.date_id
 WHERE d.year = 2021 AND d.quarter = 3 AND c.segment = 3 AND p.category = 7{bound}
 GROUP BY d.month, p.brand
 """
+#: The rows of the clustered join by a key that the join computes.
+COMPUTED_SQL = CLUSTERED_SQL.replace("b.k = s.k", "b.k DIV 10 = s.k DIV 10")
+#: The newest rows of the large table with what another large table knows of them.
+OUTER_SQL = """
+SELECT b.*, s.active FROM big b LEFT JOIN keys s ON b.k = s.k{bound} ORDER BY b.k DESC LIMIT 10
+"""
 USELESS_SQL = {
     "all keys": (
         "SELECT /*+ {hint}(s) */ count(*), sum(price), max(ticket) FROM big b JOIN keys s ON b.k = s.k "
@@ -77,6 +83,29 @@ def clustered(millions: float) -> Iterator[Case]:
 
     views = {"big": partial(join_tables.big, JOINS, rows), "small": small}
     yield from _compared("clustered", f"{millions:g}M rows", CLUSTERED_SQL, bound, views)
+
+
+def computed(millions: float) -> Iterator[Case]:
+    """The small table joined to clustered rows by a key that is computed on both sides."""
+    rows = int(millions * MILLION)
+    small = partial(join_tables.small, JOINS, rows)
+
+    def bound() -> str:
+        low, high = join_tables.kept_keys(small())
+        return f" AND b.k BETWEEN {low // 10 * 10} AND {high // 10 * 10 + 9}"
+
+    views = {"big": partial(join_tables.big, JOINS, rows), "small": small}
+    yield from _compared("computed", f"{millions:g}M rows", COMPUTED_SQL, bound, views)
+
+
+def outer(millions: float) -> Iterator[Case]:
+    """A TopK over a merge join that keeps all rows of the large table."""
+    rows = int(millions * MILLION)
+    views = {"big": partial(join_tables.big, JOINS, rows), "keys": partial(join_tables.keys, JOINS, rows)}
+    newest = (rows - 1) // join_tables.ROWS_A_KEY
+    oracle = OUTER_SQL.format(bound=f" WHERE b.k >= {newest}")
+    sql = variants(OUTER_SQL.format(bound=""), oracle)
+    yield Case("outer", "TopK over a left join", sql, f"{millions:g}M rows", views=views, confs=NO_BROADCAST)
 
 
 def star(millions: float) -> Iterator[Case]:

@@ -25,6 +25,7 @@ import org.dynamicfilters.user.DynamicFilterFunctions
   *   (cached data is looked up here)
   *     |
   *   optimizer           HintPlacement           moves hints into relations
+  *     |                 TopKBelowJoin           repeats a TopK on the preserved side of an outer join
   *     |
   *   planner             HintStrategy            drops hints that are left
   *     |
@@ -62,6 +63,7 @@ private object InjectedRules {
     extensions.injectPostHocResolutionRule(_ => SettingsCheck)
     extensions.injectHintResolutionRule(_ => HintResolution)
     extensions.injectOptimizerRule(_ => HintPlacement)
+    extensions.injectOptimizerRule(_ => TopKBelowJoin)
     extensions.injectPlannerStrategy(_ => HintStrategy)
     ReportFunctions.all.foreach(extensions.injectTableFunction)
     extensions.injectPostHocResolutionRule(_ => PruneCheck)

@@ -52,7 +52,7 @@ trait SpecScan extends FilteredScan {
     spec.columns.zip(ready).map { case (column, f) =>
       column.ref match {
         case u: UserRef => u.generation.filterFor(column.domain)
-        case _ => f.fold[ValueFilter](ValueFilter.All)(_.filter.convert(column.domain))
+        case _ => f.fold[ValueFilter](ValueFilter.All)(known => column.converted(known.filter))
       }
     }
   )

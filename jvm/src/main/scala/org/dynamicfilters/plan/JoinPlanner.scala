@@ -286,12 +286,13 @@ final class JoinPlanner(
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
         else Some(Reasons.UsedTwice),
       () => showsPosition,
+      computes = true,
       rowValues.maySeeFewerRows
     )
 
   private def reachable(
       probe: SparkPlan,
-      column: Attribute,
+      column: (Attribute, Option[Expression]),
       computed: Seq[Expression],
       copies: ExchangeCopies
   ): Either[Reason, Unit] =
@@ -299,8 +300,8 @@ final class JoinPlanner(
       "the join key",
       computed,
       reach(copies),
-      (scan, cs, crossed) => Traverse(cs)(ScanPlanner.accepts(scan, _, crossed)).map(_ => scan)
-    )(probe, Seq(column)).map(_ => ())
+      (scan, cs, crossed, _) => Traverse(cs)(ScanPlanner.accepts(scan, _, crossed)).map(_ => scan)
+    )(probe, Seq(column._1), column._2).map(_ => ())
 
   /** Whether a hint asks for filters on a scan of that side, and one of the keys comes from the scan. */
   private def isHinted(j: BaseJoinExec)(left: Boolean): Boolean = {
@@ -312,14 +313,16 @@ final class JoinPlanner(
       if (left) j.leftKeys else j.rightKeys,
       reach(new ExchangeCopies(if (left) j.right else j.left, shared)),
       // No report shows this reason.
-      (scan, _, _) => Either.cond(asksForFilters(scan), scan, Reasons.NotSmaller)
+      (scan, _, _, _) => Either.cond(asksForFilters(scan), scan, Reasons.NotSmaller)
     )
-    probe.exists(asksForFilters) && keys.exists(k => JoinKeys.column(k).exists(c => hinted(probe, Seq(c)).isRight))
+    probe.exists(asksForFilters) && keys.exists(k =>
+      JoinKeys.column(k).exists { case (c, e) => hinted(probe, Seq(c), e).isRight }
+    )
   }
 
   private def pushDown(
       probe: SparkPlan,
-      column: Attribute,
+      column: (Attribute, Option[Expression]),
       computed: Seq[Expression],
       ref: JoinRef,
       waits: WaitPlanner,
@@ -332,7 +335,7 @@ final class JoinPlanner(
       "the join key",
       computed,
       reach(copies),
-      (scan, cs, crossed) => {
+      (scan, cs, crossed, key) => {
         // Asked once a scan: the history tries a rejected step again now and then, so a second answer may differ.
         lazy val waitedInVain = learns && FilterHistory.waitedInVain(ref, scan, cs.head.name)
         val wait =
@@ -344,12 +347,12 @@ final class JoinPlanner(
         val place = ScanPlace(crossed, wait)
         val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
           if (copies.isMade && !isWorthACopy) Left(Reasons.UsedTwice)
-          else ScanPlanner.filtered(scan, cs, Seq(ref), place, conf)
+          else ScanPlanner.filtered(scan, cs, Seq(ref), place, conf, key)
         }
         result.foreach(_ => cs.foreach(c => ref.state.record.addColumn(c.name)))
         result
       }
-    )(probe, Seq(column))
+    )(probe, Seq(column._1), column._2)
   }
 }
 

@@ -8,7 +8,7 @@ import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.ConsumerScanExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
+import org.dynamicfilters.scan.{ApiFilter, ColumnKey, ScanPlace}
 import org.dynamicfilters.state.{FilterRef, Producer}
 
 /** Puts filters into scans other than Spark's Parquet scan: custom scans, and those of [[RowScans]]. [[ScanPlanner]] uses it. */
@@ -27,9 +27,11 @@ object OtherScans {
       columns: Seq[Attribute],
       refs: Seq[FilterRef],
       place: ScanPlace,
-      conf: SQLConf
+      conf: SQLConf,
+      key: Option[ColumnKey]
   ): Either[Reason, SparkPlan] = scan match {
-    case RowScans(s) => RowScans.filtered(s, columns, refs, place, conf)
+    case RowScans(s) => RowScans.filtered(s, columns, refs, place, conf, key)
+    case _ if key.isDefined => Left(Reasons.Computed("the join key", key.get.text))
     // Custom scans cannot join filters by OR.
     case _ if columns.size > 1 => Left(ScanPlanner.noFileScan(scan))
     case _ =>

@@ -35,14 +35,15 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * @param reach
   *   how far the filter may go
   * @param toScan
-  *   filters one scan by the columns. The last argument is true if the scan must return the same rows in every attempt: there
-  *   is an exchange between producer and scan, or another operator with that need
+  *   filters one scan by the columns. The third argument is true if the scan must return the same rows in every attempt: there
+  *   is an exchange between producer and scan, or another operator with that need. The fourth one is the key, if it is computed
+  *   from the only column ([[ComputedKeys.of]])
   */
 final class PushDown(
     key: String,
     producer: Seq[Expression],
     reach: PushDown.Reach,
-    toScan: (SparkPlan, Seq[Attribute], Boolean) => Either[Reason, SparkPlan]
+    toScan: (SparkPlan, Seq[Attribute], Boolean, Option[Expression]) => Either[Reason, SparkPlan]
 ) {
   import PushDown._
 
@@ -50,11 +51,12 @@ final class PushDown(
   private var unfiltered = 0
 
   /** The plan with filters in all scans that the columns come from, or why no scan can be filtered. */
-  def apply(plan: SparkPlan, columns: Seq[Attribute]): Either[Reason, SparkPlan] =
-    down(plan, columns, Path(crossed = false, Nil))
+  def apply(plan: SparkPlan, columns: Seq[Attribute], computed: Option[Expression] = None): Either[Reason, SparkPlan] =
+    down(plan, columns, Path(crossed = false, Nil, computed))
 
   private def down(plan: SparkPlan, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] = plan match {
-    case _: FileSourceScanExec | _: DynamicFilterScanExec | OtherScans(_) => toScan(plan, columns, path.crossed)
+    case _: FileSourceScanExec | _: DynamicFilterScanExec | OtherScans(_) =>
+      toScan(plan, columns, path.crossed, path.computed)
 
     case p: FilterPassThrough =>
       Traverse(columns)(c => p.sourceOf(c).toRight(stops(plan))).flatMap { sources =>
@@ -70,7 +72,11 @@ final class PushDown(
       else {
         // Expressions that depend on a row's position show which rows the scan dropped.
         val crosses = path.crossing(!p.projectList.forall(RowValues.dependsOnRowOnly))
-        Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, crosses))
+        columns match {
+          case Seq(column) if reach.computes =>
+            computedIn(p.projectList, column, crosses).flatMap { case (source, path) => into(p, Seq(source), path) }
+          case _ => Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, crosses))
+        }
       }
 
     case f: FilterExec =>
@@ -148,6 +154,21 @@ final class PushDown(
   /** The input column of a projection's column. */
   private def source(list: Seq[NamedExpression], column: Attribute): Either[Reason, Attribute] =
     found(list, column, "projection")
+
+  /** The input column from which a projection computes a column, and the path below. */
+  private def computedIn(
+      list: Seq[NamedExpression],
+      column: Attribute,
+      path: Path
+  ): Either[Reason, (Attribute, Path)] =
+    list.find(_.exprId == column.exprId) match {
+      case Some(Alias(e, _)) if !e.isInstanceOf[Attribute] =>
+        ComputedKeys
+          .of(e)
+          .map { case (source, computed) => (source, path.computing(computed)) }
+          .toRight(Reasons.Computed(key, ExpressionText.withoutValues(e)))
+      case _ => source(list, column).map((_, path))
+    }
 
   private def found(list: Seq[NamedExpression], column: Attribute, where: String): Either[Reason, AttributeReference] =
     list.find(_.exprId == column.exprId).toRight(Reasons.NotBelow(key, column.name, where)).flatMap(passedOn(_))
@@ -263,10 +284,16 @@ object PushDown {
     *   see the last argument of `toScan`
     * @param above
     *   the operators that the filter has passed, the lowest first
+    * @param computed
+    *   how the filter's key is computed from the column, if it is ([[ComputedKeys.of]])
     */
-  private final case class Path(crossed: Boolean, above: List[SparkPlan]) {
+  private final case class Path(crossed: Boolean, above: List[SparkPlan], computed: Option[Expression]) {
     def below(p: SparkPlan): Path = copy(above = p :: above)
     def crossing(crosses: Boolean): Path = copy(crossed = crossed || crosses)
+
+    /** The column is computed from another one. */
+    def computing(column: Expression): Path =
+      copy(computed = Some(computed.fold(column)(ComputedKeys.on(_, column))))
   }
 
   /** Why exchanges of a plan must not be filtered, if so.
@@ -298,6 +325,8 @@ object PushDown {
     *   why an exchange must not be filtered by these of its columns, if so
     * @param showsPosition
     *   whether an operator above the producer depends on the position of a row in its partition
+    * @param computes
+    *   whether the producer's key may be computed from a column of the scan
     * @param mayPass
     *   whether an expression of a projection may be evaluated for fewer rows
     */
@@ -305,6 +334,7 @@ object PushDown {
       beyondExchange: Boolean,
       whyKeep: (SparkPlan, Seq[Attribute]) => Option[Reason],
       showsPosition: () => Boolean,
+      computes: Boolean = false,
       mayPass: NamedExpression => Boolean = RowValues.dependsOnRowOnly
   )
   object Reach {

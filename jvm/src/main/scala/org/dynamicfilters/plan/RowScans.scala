@@ -158,12 +158,13 @@ object RowScans {
       columns: Seq[Attribute],
       refs: Seq[FilterRef],
       where: ScanPlace,
-      conf: SQLConf
+      conf: SQLConf,
+      key: Option[ColumnKey]
   ): Either[Reason, SparkPlan] = {
     val plain = unfiltered(scan)
     val before = columnsOf(scan)
     ScanPlanner
-      .withColumns(before, columns, refs)(attribute(plain, _))(target(plain, _, _, where))
+      .withColumns(before, columns, refs, key)(attribute(plain, _))(target(plain, _, _, where, key))
       .map(all => if (all eq before) scan else wrap(scan, all, conf))
   }
 
@@ -171,13 +172,14 @@ object RowScans {
       scan: SparkPlan,
       column: Attribute,
       ref: FilterRef,
-      where: ScanPlace
+      where: ScanPlace,
+      key: Option[ColumnKey]
   ): Either[Reason, ScanColumn] =
     for {
       _ <- accepts(scan, column, ref.producer, where.crossesExchange)
       domain <- KeyDomain.of(column.dataType)
       at <- place(scan, column)
-    } yield ScanColumn(ref, domain, column.name, at._1, at._2, where)
+    } yield ScanColumn(ref, domain, column.name, at._1, at._2, where, key = key)
 
   private def columnsOf(scan: SparkPlan): IndexedSeq[ScanColumn] = scan match {
     case r: SpecScan => r.spec.columns

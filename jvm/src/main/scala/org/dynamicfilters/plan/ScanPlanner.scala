@@ -37,6 +37,8 @@ object ScanPlanner {
     *   may be filtered already
     * @param refs
     *   by column; several filters have one producer
+    * @param computed
+    *   the filter's key, if it is computed from the only column (see [[ComputedKeys.of]])
     * @return
     *   the filtered scan, or why the scan cannot be filtered
     */
@@ -45,17 +47,33 @@ object ScanPlanner {
       columns: Seq[Attribute],
       refs: Seq[FilterRef],
       place: ScanPlace,
-      conf: SQLConf
+      conf: SQLConf,
+      computed: Option[Expression] = None
+  ): Either[Reason, SparkPlan] = keyOf(computed, columns.head).flatMap(filteredBy(scan, columns, refs, place, conf, _))
+
+  private def keyOf(computed: Option[Expression], column: Attribute): Either[Reason, Option[ColumnKey]] =
+    computed.fold[Either[Reason, Option[ColumnKey]]](Right(None)) { e =>
+      val text = ExpressionText.withoutValues(ComputedKeys.on(e, column))
+      ComputedKeys.key(e, column.dataType, text).map(Some(_)).toRight(Reasons.Computed("the join key", text))
+    }
+
+  private def filteredBy(
+      scan: SparkPlan,
+      columns: Seq[Attribute],
+      refs: Seq[FilterRef],
+      place: ScanPlace,
+      conf: SQLConf,
+      key: Option[ColumnKey]
   ): Either[Reason, SparkPlan] = scan match {
-    case OtherScans(s) => OtherScans.filtered(s, columns, refs, place, conf)
+    case OtherScans(s) => OtherScans.filtered(s, columns, refs, place, conf, key)
     case s: FileSourceScanExec =>
       for {
         _ <- readable(s)
-        added <- Traverse(columns.zip(refs)) { case (column, ref) => target(s, column, ref, place) }
+        added <- Traverse(columns.zip(refs)) { case (column, ref) => target(s, column, ref, place, key) }
       } yield wrap(s, specOf(s, alternatives(added).toIndexedSeq, conf))
     case d: DynamicFilterScanExec =>
       val plain = d.child.asInstanceOf[FileSourceScanExec]
-      withColumns(d.spec.columns, columns, refs)(columnOf(plain, _))(target(plain, _, _, place))
+      withColumns(d.spec.columns, columns, refs, key)(columnOf(plain, _))(target(plain, _, _, place, key))
         .map(all => if (all eq d.spec.columns) d else wrap(plain, d.spec.withColumns(all)))
     case other => Left(noFileScan(other))
   }
@@ -67,13 +85,18 @@ object ScanPlanner {
     * @return
     *   `before` itself if the scan has these filters already; or why they cannot be added
     */
-  private[plan] def withColumns(before: IndexedSeq[ScanColumn], columns: Seq[Attribute], refs: Seq[FilterRef])(
+  private[plan] def withColumns(
+      before: IndexedSeq[ScanColumn],
+      columns: Seq[Attribute],
+      refs: Seq[FilterRef],
+      key: Option[ColumnKey]
+  )(
       columnOf: ScanColumn => Attribute
   )(target: (Attribute, FilterRef) => Either[Reason, ScanColumn]): Either[Reason, IndexedSeq[ScanColumn]] = {
     val wanted = columns.zip(refs)
     val isTopK = refs.head.topK.isDefined
     def has(column: Attribute, ref: FilterRef) =
-      before.exists(c => (c.ref eq ref) && columnOf(c).exprId == column.exprId)
+      before.exists(c => (c.ref eq ref) && columnOf(c).exprId == column.exprId && c.key == key)
     if (wanted.forall { case (column, ref) => has(column, ref) }) Right(before)
     else if (isTopK && before.exists(_.ref.topK.isDefined)) Left(Reasons.OtherTopK)
     else
@@ -127,7 +150,8 @@ object ScanPlanner {
       scan: FileSourceScanExec,
       column: Attribute,
       ref: FilterRef,
-      place: ScanPlace
+      place: ScanPlace,
+      key: Option[ColumnKey]
   ): Either[Reason, ScanColumn] =
     // For a TopK, row groups and rows are read best first, which changes their order.
     if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left(Reasons.ScanInOrder)
@@ -142,7 +166,8 @@ object ScanPlanner {
         at._1,
         at._2,
         place,
-        stored = ParquetFormats.stored(scan.relation.fileFormat, column.name)
+        stored = ParquetFormats.stored(scan.relation.fileFormat, column.name),
+        key = key
       )
 
   /** Position of a column among those that are read, and among the partition columns; -1 for none. */

@@ -118,7 +118,7 @@ object TopKPlanner {
         val at = input.output.indexWhere(_.exprId == c.exprId)
         Either.cond(at >= 0, at, Reasons.NotBelow("the column", c.name, "input"))
       }
-      pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, (scan, cs, _) => filter(scan, cs))(
+      pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, (scan, cs, _, _) => filter(scan, cs))(
         input,
         columns
       )

@@ -59,7 +59,7 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
       "the column",
       Seq(condition),
       PushDown.Reach.withinStage,
-      (scan, columns, _) => filtered(scan, u, columns.head)
+      (scan, columns, _, _) => filtered(scan, u, columns.head)
     )(p, Seq(column))
 
   private def filtered(scan: SparkPlan, u: DynamicFilterPredicate, column: Attribute): Either[Reason, SparkPlan] =

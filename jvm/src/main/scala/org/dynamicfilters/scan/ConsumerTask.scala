@@ -24,7 +24,15 @@ private final class ConsumerTask(
   private val fixed = snapshots
     .filter(_ => TaskSnapshots.outputMustBeFixed)
     .map(
-      new FixedFilters(filters.map(_.ref), filters.map(_.domain), ready, _, IndexedSeq.empty, context)
+      new FixedFilters(
+        filters.map(_.ref),
+        filters.map(_.domain),
+        (i, f) => f.convert(filters(i).domain),
+        ready,
+        _,
+        IndexedSeq.empty,
+        context
+      )
     )
 
   def current(filter: ApiFilter): Option[ValueFilter] = {
@@ -33,7 +41,7 @@ private final class ConsumerTask(
     else
       (filters(at).ref, fixed) match {
         case (_: JoinRef, Some(f)) => Some(f(at))
-        case (ref, _) => now(at, ref, filters(at).domain)
+        case (ref, _) => now(at, ref, _.convert(filters(at).domain))
       }
   }
 

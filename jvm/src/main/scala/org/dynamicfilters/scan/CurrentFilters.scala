@@ -1,7 +1,7 @@
 package org.dynamicfilters.scan
 
 import org.apache.spark.TaskContext
-import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.state.{FilterRef, JoinRef, TaskFilters, TopKRef}
 
 /** The filters of a scan in one task, as of now.
@@ -21,14 +21,14 @@ private[scan] final class CurrentFilters(
 
   /** The filter of a TopK or a join; None where nothing is known, and for others.
     *
-    * @param domain
-    *   type of the scan's column
+    * @param convert
+    *   gives the condition on the scan's column
     */
-  def apply(at: Int, ref: FilterRef, domain: KeyDomain): Option[ValueFilter] = ref match {
+  def apply(at: Int, ref: FilterRef, convert: ValueFilter => ValueFilter): Option[ValueFilter] = ref match {
     case t: TopKRef => TaskFilters.filter(context, t, runs(at))
     case j: JoinRef =>
       // There is one generation only, so the filter is converted once.
-      if (complete(at) == null) ready.find(context, j, at).foreach(f => complete(at) = f.convert(domain))
+      if (complete(at) == null) ready.find(context, j, at).foreach(f => complete(at) = convert(f))
       Option(complete(at))
     case _ => None
   }

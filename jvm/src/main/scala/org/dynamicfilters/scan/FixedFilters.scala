@@ -13,6 +13,8 @@ import org.dynamicfilters.state._
   *   the scan's filters
   * @param domains
   *   by filter, the type of the scan's column
+  * @param convert
+  *   gives the condition on the column for a filter, by its position
   * @param ready
   *   the filters that travelled with the scan
   * @param tests
@@ -21,6 +23,7 @@ import org.dynamicfilters.state._
 private[scan] final class FixedFilters(
     refs: IndexedSeq[FilterRef],
     domains: IndexedSeq[KeyDomain],
+    convert: (Int, ValueFilter) => ValueFilter,
     ready: ReadyFilters,
     snapshots: ScanSnapshots,
     tests: IndexedSeq[StepTracker],
@@ -107,7 +110,7 @@ private[scan] final class FixedFilters(
           case v: SnapshotFilter.Values => tested(i) = v.tested; Some(v.filter)
           case _ => None
         }
-        found.map(_.convert(domains(i))).getOrElse(unknown(i))
+        found.map(convert(i, _)).getOrElse(unknown(i))
       }
     }
   }

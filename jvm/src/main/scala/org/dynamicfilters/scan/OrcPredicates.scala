@@ -49,7 +49,7 @@ object OrcPredicates {
   } yield predicate
 
   private def complete(c: ScanColumn): Option[ValueFilter] = c.ref match {
-    case j: JoinRef => j.state.current.map(_.convert(c.domain))
+    case j: JoinRef => j.state.current.map(c.converted)
     case u: UserRef => Some(u.generation.filterFor(c.domain))
     case _ => None
   }

@@ -9,13 +9,15 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef}
 
 /** One filter on one column of a scan.
   *
   * @param domain
   *   type of the column; may be a narrower integer type than the filter's
+  * @param key
+  *   the filter's key, if it is computed from the column
   * @param name
   *   name of the column in the scan
   * @param ordinal
@@ -38,8 +40,13 @@ final case class ScanColumn(
     partitionOrdinal: Int,
     place: ScanPlace,
     either: Boolean = false,
-    stored: String = ""
+    stored: String = "",
+    key: Option[ColumnKey] = None
 ) {
+
+  /** The condition on the column for a condition on the filter's key. */
+  def converted(filter: ValueFilter): ValueFilter = key.fold(filter.convert(domain))(_.inverse(filter))
+
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
   /** Bounds of a partition column in a file with these partition values. */
@@ -56,7 +63,7 @@ final case class ScanColumn(
     */
   def isForOwnStage: Boolean = ref.producer == Producer.join && !place.crossesExchange
 
-  def describe: String = ref.describe(name)
+  def describe: String = ref.describe(key.fold(name)(_.text))
 }
 
 /** The place of a scan relative to a filter's producer.
@@ -102,7 +109,9 @@ final class ScanSpec(
 
   /** A text that is equal for equal scans under equal filters, and rarely for others. */
   def marker: String =
-    filters.map { case (ref, at, part) => s"${ref.marker}:$at:$part" }.mkString("", ",", s"|${predicates.hashCode}")
+    filters
+      .map { case (ref, at, part, key) => s"${ref.marker}:$at:$part${key.mkString(":")}" }
+      .mkString("", ",", s"|${predicates.hashCode}")
 
   /** The TopK of the first filter, if it is one. */
   def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.ref.topK)
@@ -162,7 +171,8 @@ final class ScanSpec(
       giveUpSelectivity
     )
 
-  private def filters: Seq[(FilterRef, Int, Int)] = columns.map(c => (c.ref, c.ordinal, c.partitionOrdinal))
+  private def filters: Seq[(FilterRef, Int, Int, Option[ColumnKey])] =
+    columns.map(c => (c.ref, c.ordinal, c.partitionOrdinal, c.key))
 
   def filterIds: Seq[Long] = filterRefs.map(_.id)
 

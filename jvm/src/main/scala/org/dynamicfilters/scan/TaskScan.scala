@@ -64,6 +64,7 @@ final class TaskScan(
       new FixedFilters(
         spec.filterRefs,
         spec.columns.map(_.domain),
+        (i, filter) => spec.columns(i).converted(filter),
         ready,
         _,
         steps.snapshots,
@@ -143,7 +144,7 @@ final class TaskScan(
     c.ref match {
       case _: JoinRef | _: UserRef if isFixed => fixed.get(column)
       case u: UserRef => users(column)(u, context)
-      case other => current(column, other, c.domain).getOrElse(ValueFilter.All)
+      case other => current(column, other, c.converted).getOrElse(ValueFilter.All)
     }
   }
 

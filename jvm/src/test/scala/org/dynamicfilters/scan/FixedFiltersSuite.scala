@@ -31,6 +31,7 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
             new FixedFilters(
               Vector(ref),
               Vector(domain),
+              (_, filter) => filter.convert(domain),
               ready,
               scan,
               Vector.empty,

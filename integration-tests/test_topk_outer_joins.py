@@ -1,0 +1,107 @@
+"""A TopK over an outer join by columns of the preserved side: it is repeated below the join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support import joins
+from support.joins import BROADCAST, SHUFFLED, Comparer, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from spark_dynamic_filters.testing import SameResult
+
+    Check = Callable[..., SameResult]
+
+# Rows are unique by their sort keys, so that both runs have the same ones.
+REPEATED = {
+    "left": "SELECT * FROM p LEFT JOIN b ON p.k = b.j ORDER BY id DESC LIMIT 5",
+    "right": "SELECT id AS i, upper(p.s) AS u, n FROM b RIGHT JOIN p ON p.k = b.j ORDER BY i LIMIT 7",
+    "offset": "SELECT * FROM p LEFT JOIN b ON p.k = b.j ORDER BY id DESC LIMIT 5 OFFSET 3",
+    "two_keys": "SELECT * FROM p LEFT JOIN b ON p.k = b.j ORDER BY k DESC NULLS LAST, id LIMIT 9",
+    "nulls_first": "SELECT * FROM p LEFT JOIN b ON p.v = b.n ORDER BY k NULLS FIRST, id LIMIT 9",
+    "join_of_a_join": (
+        "SELECT p.*, x.n, y.w FROM p LEFT JOIN b x ON p.k = x.j LEFT JOIN b y ON p.id = y.j "
+        "ORDER BY p.id DESC LIMIT 5"
+    ),
+    "other_condition": "SELECT * FROM p LEFT JOIN b ON p.k = b.j AND p.v < b.h ORDER BY id DESC LIMIT 5",
+    "no_match": "SELECT * FROM p LEFT JOIN (SELECT * FROM b WHERE n < 0) b ON k = j ORDER BY id LIMIT 5",
+    "scalar_subquery": (
+        "SELECT id, (SELECT max(n) FROM b WHERE b.j = p.k) AS m FROM p ORDER BY id DESC LIMIT 5"
+    ),
+    "below_a_join": (
+        "SELECT a.id, c.id AS other FROM "
+        "(SELECT id, n FROM p LEFT JOIN b ON p.k = b.j ORDER BY id LIMIT 5) a JOIN p c ON a.id = c.id"
+    ),
+}
+# Left as they are: some sort key is not a column of the preserved side, or rows may leave in between.
+NOT_REPEATED = {
+    "key_of_the_other_side": "SELECT * FROM p LEFT JOIN b ON p.k = b.j ORDER BY n DESC, id LIMIT 5",
+    "second_key_of_the_other_side": "SELECT * FROM p LEFT JOIN b ON k = j ORDER BY id DESC, n LIMIT 5",
+    "computed_key": "SELECT * FROM p LEFT JOIN b ON p.k = b.j ORDER BY id + n, id LIMIT 5",
+    "full_join": "SELECT * FROM p FULL JOIN b ON p.k = b.j ORDER BY id DESC NULLS LAST LIMIT 5",
+    "condition_above": (
+        "SELECT * FROM p LEFT JOIN b ON p.k = b.j WHERE n IS NULL OR n > 3 ORDER BY id DESC LIMIT 5"
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder: Path = tmp_path_factory.mktemp("outer")
+    joins.view(spark, folder, "p", joins.probe())
+    joins.view(
+        spark, folder, "b", joins.build([*joins.within_row_group(3), *joins.within_row_group(19), 5, 5, None])
+    )
+
+
+@pytest.fixture
+def compare(spark: SparkSession) -> Comparer:
+    return Comparer(spark)
+
+
+def _topks(spark: SparkSession, query: str, *groups: dict[str, str]) -> int:
+    with settings(spark, *groups):
+        plan = spark.sql(f"EXPLAIN {query}").collect()[0][0]
+    return plan.count("TakeOrderedAndProject(")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize("shape", REPEATED)
+def test_repeated_below(compare: Comparer, shape: str, adaptive: str) -> None:
+    """Without TopKBelowJoin no filter fires: "the operator SortMergeJoin is in the way"."""
+    run = compare(REPEATED[shape], SHUFFLED, joins.ADAPTIVE[adaptive])
+    topks = [f for f in run.on.report.filters if f["producer"] == "topk"]
+    assert [f["state"] for f in topks] == ["ready"], str(run.on)
+
+
+@pytest.mark.parametrize("shape", NOT_REPEATED)
+def test_not_repeated(spark: SparkSession, compare: Comparer, shape: str) -> None:
+    compare(NOT_REPEATED[shape], SHUFFLED, fires=None)
+    assert _topks(spark, NOT_REPEATED[shape], SHUFFLED) == 1
+
+
+def test_broadcast_joins_are_left_alone(spark: SparkSession, compare: Comparer) -> None:
+    compare(REPEATED["left"], BROADCAST)
+    assert _topks(spark, REPEATED["left"], BROADCAST) == 1
+    assert _topks(spark, REPEATED["left"], SHUFFLED) == 2
+
+
+def test_ties_of_the_side(assert_same_result: Check, spark: SparkSession) -> None:
+    with settings(spark, SHUFFLED):
+        assert_same_result(
+            "SELECT v, n FROM p LEFT JOIN b ON p.k = b.j ORDER BY v DESC LIMIT 50", keys=["v"], fires=None
+        )
+
+
+def test_switched_off(spark: SparkSession) -> None:
+    """`enabled=false` gives Spark's own plan, and so does `topk.enabled=false`."""
+    for key in ("enabled", "topk.enabled"):
+        assert _topks(spark, REPEATED["left"], SHUFFLED, {f"spark.dynamicFilters.{key}": "false"}) == 1

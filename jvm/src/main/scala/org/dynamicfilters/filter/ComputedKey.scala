@@ -1,0 +1,84 @@
+package org.dynamicfilters.filter
+
+import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
+
+/** A key that a query computes from a column by a function that never falls while the column rises, such as `to_date(ts)`.
+  * Turns filters of the key into filters of the column.
+  *
+  * @param column
+  *   type of the column
+  * @param key
+  *   type of the computed key
+  * @param slack
+  *   how far two codes of the column must lie apart so that the function does not fall between them. 0 if it never falls;
+  *   more for functions of local time, which goes back at the end of summer time
+  * @param value
+  *   the computed key of a code of the column; None if it cannot be computed, as at the ends of a type
+  */
+final class ComputedKey(column: LongDomain, key: KeyDomain, slack: Long, value: Long => Option[AnyRef]) {
+
+  /** Functions of times wrap around near the ends of the type, beyond year 140,000. So only times of the half that is closer to
+    * 1970 are searched, and filters with other keys than theirs have no inverse.
+    */
+  private val isCut = column.dataType match {
+    case DateType | TimestampType | TimestampNTZType => true
+    case _ => false
+  }
+  private val (start, last) = if (isCut) (column.least / 2, column.greatest / 2) else (column.least, column.greatest)
+
+  /** Whether the function can be inverted: it does not wrap around. */
+  def isValid: Boolean = value(0).exists(zero => compare(start, zero) <= 0 && compare(last, zero) >= 0)
+
+  /** A filter of the column that passes each value whose key passes, and maybe others: the range from the first to the last of
+    * these values. NULL has the key NULL.
+    */
+  def inverse(filter: ValueFilter): ValueFilter = filter.convert(key) match {
+    case ValueFilter.All => ValueFilter.All
+    case ValueFilter.Nothing => ValueFilter.Nothing
+    case ValueFilter.NullsOnly(_) => ValueFilter.NullsOnly(column)
+    case r: ValueFilter.Range => range(r)
+    case m: ValueFilter.Members => range(m.range)
+    case ValueFilter.Both(left, right) => inverse(left).and(inverse(right))
+  }
+
+  private def range(r: ValueFilter.Range): ValueFilter =
+    if (r.hasNoValues) ValueFilter.none(column, r.nulls)
+    else if (
+      isCut && !(r.lower.exists(e => compare(start, e.key) < 0) && r.upper.exists(e => compare(last, e.key) > 0))
+    )
+      ValueFilter.All
+    else {
+      val lower = r.lower.map(e => first(compare(_, e.key) >= 0))
+      // The first code above the range.
+      val above = r.upper.flatMap(e => first(compare(_, e.key) > 0))
+      if (lower.contains(None) || above.contains(column.least)) ValueFilter.none(column, r.nulls)
+      else
+        ValueFilter.range(
+          column,
+          lower.flatten.filter(_ >= column.least + slack).map(c => end(c - slack)),
+          above.filter(_ <= column.greatest - slack).map(c => end(c - 1 + slack)),
+          r.nulls
+        )
+    }
+
+  private def end(code: Long) = End(Long.box(code), inclusive = true)
+
+  /** Compares the key of a code. Where it cannot be computed, it is beyond all keys. */
+  private def compare(code: Long, other: AnyRef): Int =
+    value(code).fold(if (code < 0) -1 else 1)(this.key.compare(_, other))
+
+  /** The least code with a property that all greater codes have too, apart from the slack; None if no code has it. */
+  private def first(has: Long => Boolean): Option[Long] = {
+    var (lo, hi) = (start, last)
+    if (has(lo)) Some(lo)
+    else if (!has(hi)) None
+    else {
+      // `lo` has not, `hi` has. The difference may be an unsigned number.
+      while (hi - lo != 1) {
+        val middle = lo + ((hi - lo) >>> 1)
+        if (has(middle)) hi = middle else lo = middle
+      }
+      Some(hi)
+    }
+  }
+}

@@ -1,0 +1,48 @@
+package org.dynamicfilters.scan
+
+import scala.util.Try
+
+import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
+import org.apache.spark.sql.types.DataType
+import org.dynamicfilters.filter.{ComputedKey, KeyDomain, LongDomain, ValueFilter}
+
+/** The key that a join computes from a column of a scan. Travels with the scan's tasks.
+  *
+  * @param expression
+  *   of the column, which is `BoundReference(0)`
+  * @param slack
+  *   see [[ComputedKey]]
+  * @param text
+  *   the expression in plans and reports
+  */
+final class ColumnKey(
+    private val expression: Expression,
+    column: DataType,
+    key: DataType,
+    slack: Long,
+    val text: String
+) extends Serializable {
+
+  @transient private lazy val computed: ComputedKey = {
+    val (from, to) =
+      (new LongDomain(column), KeyDomain.of(key).fold(why => throw new IllegalStateException(why.text), identity))
+    def value(code: Long): Option[AnyRef] =
+      // ANSI arithmetic fails at the ends of its type.
+      Try(expression.eval(new GenericInternalRow(Array[Any](from.toInternal(Long.box(code)))))).toOption
+        .flatMap(Option(_))
+        .map(to.fromInternal)
+    new ComputedKey(from, to, slack, value)
+  }
+
+  def isValid: Boolean = computed.isValid
+
+  /** The filter of the column for a filter of the key. */
+  def inverse(filter: ValueFilter): ValueFilter = computed.inverse(filter)
+
+  override def equals(other: Any): Boolean = other match {
+    case that: ColumnKey => that.expression.canonicalized == expression.canonicalized
+    case _ => false
+  }
+  override def hashCode: Int = expression.canonicalized.hashCode
+  override def toString: String = text
+}

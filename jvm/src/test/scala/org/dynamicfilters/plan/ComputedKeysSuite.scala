@@ -1,0 +1,144 @@
+package org.dynamicfilters.plan
+
+import java.time.{LocalDateTime, ZoneId, ZoneOffset}
+
+import scala.util.{Random, Try}
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
+import org.dynamicfilters.filter.{End, KeyDomain, LongDomain, ValueFilter}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Draws values near the edges of types, zones and filters, and compares the filters of columns with Spark's own evaluation. */
+class ComputedKeysSuite extends AnyFunSuite {
+  private val zones =
+    Seq("UTC", "Europe/Berlin", "America/St_Johns", "America/Sao_Paulo", "Pacific/Apia", "Asia/Manila", "+05:30")
+
+  private def column(t: DataType) = AttributeReference("c", t)()
+
+  private def cast(from: DataType, to: DataType, zone: String = "UTC") =
+    Cast(column(from), to, Some(zone), EvalMode.ANSI)
+
+  private def expressions: Seq[Expression] = {
+    val zoned = zones.flatMap { z =>
+      val date = cast(TimestampType, DateType, z)
+      val units = Seq("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+      Seq(date, Year(date), cast(DateType, TimestampType, z), cast(TimestampType, TimestampNTZType, z)) ++
+        units.map(u => TruncTimestamp(Literal(u), column(TimestampType), Some(z))) ++
+        units.take(4).map(u => TruncDate(date, Literal(u)))
+    }
+    val (i, l) = (column(IntegerType), column(LongType))
+    val arithmetic = Seq(
+      Add(i, Literal(5)),
+      Add(Literal(-7), i),
+      Subtract(l, Literal(3L)),
+      Multiply(l, Literal(10L)),
+      IntegralDivide(l, Literal(1000L)),
+      IntegralDivide(cast(IntegerType, LongType), Literal(7L)),
+      Add(IntegralDivide(l, Literal(60L)), Literal(1L))
+    )
+    val casts = Seq(
+      cast(ByteType, LongType),
+      cast(IntegerType, DoubleType),
+      cast(LongType, DoubleType),
+      cast(LongType, FloatType),
+      cast(LongType, DecimalType(20, 0)),
+      cast(IntegerType, DecimalType(12, 2)),
+      cast(DecimalType(9, 2), DecimalType(30, 4)),
+      cast(DateType, TimestampNTZType),
+      cast(TimestampNTZType, DateType),
+      cast(TimestampType, LongType)
+    )
+    zoned ++ arithmetic ++ casts
+  }
+
+  /** Codes near the ends of the type, near zero, near powers of two and near changes of the zone's offset. */
+  private def draw(d: LongDomain, random: Random): Long = {
+    val near = random.nextInt(5) match {
+      case 0 => d.least
+      case 1 => d.greatest
+      case 2 => 1L << random.nextInt(63)
+      case 3 => changes(random.nextInt(changes.size)) / (if (d.dataType == DateType) 86400000000L else 1L)
+      case _ => random.nextLong()
+    }
+    val code = near + (if (random.nextBoolean()) random.nextInt(7) - 3 else (random.nextGaussian() * 1e11).toLong)
+    math.max(d.least, math.min(d.greatest, code))
+  }
+
+  private lazy val changes: IndexedSeq[Long] = {
+    val times = for {
+      z <- zones
+      rules = ZoneId.of(z).getRules
+      year <- Seq(1900, 1911, 1987, 1995, 2011, 2018, 2024)
+      next = rules.nextTransition(LocalDateTime.of(year, 1, 1, 0, 0).toInstant(ZoneOffset.UTC)) if next != null
+    } yield next.toEpochSecond * 1000000L
+    times.toIndexedSeq
+  }
+
+  private def valueOf(e: Expression, d: LongDomain, code: Long): Option[AnyRef] =
+    Try(e.eval(InternalRowOf(d.toInternal(Long.box(code))))).toOption
+      .flatMap(Option(_))
+      .map(domain(e.dataType).fromInternal)
+
+  private def InternalRowOf(value: Any) = new GenericInternalRow(Array[Any](value))
+  private def domain(t: DataType): KeyDomain = KeyDomain.of(t).toOption.get
+
+  test("each value passes the column's filter if its key passes the filter") {
+    val random = new Random(7)
+    val draws = 120000 / expressions.size
+    expressions.foreach { e =>
+      val (c, computed) = ComputedKeys.of(e).getOrElse(fail(s"$e is no computed key"))
+      val key = ComputedKeys.key(computed, c.dataType, "").getOrElse(fail(s"$e cannot be inverted"))
+      val (from, to) = (domain(c.dataType).asInstanceOf[LongDomain], domain(e.dataType))
+      var pruned = 0
+      (1 to draws).foreach { _ =>
+        val x = draw(from, random)
+        valueOf(computed, from, x).foreach { k =>
+          val other = valueOf(computed, from, draw(from, random)).getOrElse(k)
+          val (lo, hi) = if (to.compare(k, other) <= 0) (k, other) else (other, k)
+          val filters = Seq(
+            ValueFilter.range(to, Some(End(k, inclusive = true)), Some(End(k, inclusive = true)), nulls = false),
+            ValueFilter.range(to, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), nulls = true),
+            ValueFilter.range(to, Some(End(k, inclusive = true)), None, nulls = false),
+            ValueFilter.range(to, None, Some(End(k, inclusive = true)), nulls = false)
+          )
+          filters.foreach { f =>
+            val inverse = key.inverse(f)
+            assert(inverse.passes(Long.box(x)), s"$e, $x in ${f.expression("k")}: ${inverse.expression("c")}")
+            assert(inverse.passes(null) == f.passes(null) || inverse == ValueFilter.All)
+          }
+          if (!key.inverse(filters.head).passes(Long.box(draw(from, random)))) pruned += 1
+        }
+      }
+      assert(pruned > 0, s"$e excludes nothing")
+    }
+  }
+
+  test("functions that may fall have no inverse") {
+    val i = column(IntegerType)
+    val refused = Seq(
+      UnaryMinus(i),
+      Multiply(i, Literal(-2)),
+      IntegralDivide(cast(IntegerType, LongType), Literal(-3L)),
+      Month(cast(TimestampType, DateType)),
+      Add(i, i),
+      cast(LongType, IntegerType),
+      cast(DoubleType, LongType),
+      cast(StringType, DateType),
+      Coalesce(Seq(i, Literal(0)))
+    )
+    refused.foreach(e => assert(ComputedKeys.of(e).isEmpty, e))
+  }
+
+  test("one day of a fixed zone is exactly one day") {
+    val (c, computed) = ComputedKeys.of(cast(TimestampType, DateType)).get
+    val day = Some(End(Long.box(18262L), inclusive = true))
+    val f = ComputedKeys
+      .key(computed, c.dataType, "")
+      .get
+      .inverse(ValueFilter.range(domain(DateType), day, day, nulls = false))
+    assert(
+      f.expression("ts") == "TIMESTAMP'2020-01-01 00:00:00Z' <= ts <= TIMESTAMP'2020-01-01 23:59:59.999999Z'"
+    )
+  }
+}
