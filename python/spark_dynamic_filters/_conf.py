@@ -222,6 +222,12 @@ class AggregateConf(ConfGroup):
     enabled: bool
 
 
+class SubqueryConf(ConfGroup):
+    """`spark.dynamicFilters.subquery.*`."""
+
+    enabled: bool
+
+
 class ExchangeConf(ConfGroup):
     """`spark.dynamicFilters.exchange.*`."""
 
@@ -266,6 +272,7 @@ class Conf(ConfGroup):
     topk: TopKConf
     join: JoinConf
     aggregate: AggregateConf
+    subquery: SubqueryConf
     exchange: ExchangeConf
     lateMaterialization: LateMaterializationConf
     bloom: BloomConf

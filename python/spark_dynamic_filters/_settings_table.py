@@ -5,6 +5,7 @@ TABLE = (
     ("topk.enabled", bool, "true", "true or false", "Whether ORDER BY ... LIMIT filters its scans."),
     ("join.enabled", bool, "true", "true or false", "Whether joins filter the scans of their probe side."),
     ("aggregate.enabled", bool, "true", "true or false", "Whether min/max aggregates filter their scans."),
+    ("subquery.enabled", bool, "true", "true or false", "Whether values of scalar subqueries filter the scans of the columns they are compared with."),
     ("exchange.enabled", bool, "true", "true or false", "Whether executors share what they learn while a query runs; false: only what tasks of one process know."),
     ("lateMaterialization.enabled", bool, "true", "true or false", "Read filter columns first, the other columns only for surviving rows."),
     ("join.waitTimeout", str, "10s", "a time such as '10s' or '500ms'; '0s' is none", "Longest time a probe stage may be held back for its filter, without holding a task slot; 0s = never."),

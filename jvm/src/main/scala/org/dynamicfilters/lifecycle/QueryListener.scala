@@ -25,10 +25,10 @@ import org.dynamicfilters.operators.{
 }
 import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
 import org.dynamicfilters.reasons.Reason
-import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, TopKRun, UserRun}
+import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, SubqueryRun, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, TaskFilters, UserRef, UserState}
+import org.dynamicfilters.state.{Executions, JoinWaits, RunningStages, SubqueryRef, TaskFilters, UserRef, UserState}
 import org.dynamicfilters.ui.DynamicFiltersTab
 import org.dynamicfilters.user.UserFilterCommands
 
@@ -129,6 +129,9 @@ final class QueryListener(sc: SparkContext) extends SparkListener with Logging {
         s.spec.columns.foreach { c =>
           c.ref match {
             case u: UserRef => noteUser(report, u, c.name, None)
+            case s: SubqueryRef =>
+              s.state.addColumn(c.name)
+              report.add(SubqueryRun(s.state))
             case _ =>
           }
         }
