@@ -3,9 +3,8 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.execution.{FilterExec, ScalarSubquery, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.api.FilterConsumer
 import org.dynamicfilters.filter.{Comparison, KeyDomain}
-import org.dynamicfilters.operators.{ConsumerScanExec, SpecScan}
+import org.dynamicfilters.operators.SpecScan
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.Rejected
 import org.dynamicfilters.scan.ScanPlace
@@ -16,7 +15,7 @@ import org.dynamicfilters.state.{Producer, SubqueryRef}
   *
   * The conditions stay in the plan, so a scan need not be exact. The comparisons of one column are one filter.
   */
-final class SubqueryPlanner(conf: SQLConf) {
+final class SubqueryPlanner(conf: SQLConf) extends PredicateHelper {
   import SubqueryPlanner._
 
   def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
@@ -24,7 +23,7 @@ final class SubqueryPlanner(conf: SQLConf) {
   }
 
   private def planned(f: FilterExec): SparkPlan = {
-    val all = conjuncts(f.condition).flatMap(Compared.of)
+    val all = splitConjunctivePredicates(f.condition).flatMap(Compared.of)
     val columns = all.map(_.side.canonicalized).distinct
     val child = columns.map(c => all.filter(_.side.canonicalized == c)).foldLeft(f.child) { (below, ofColumn) =>
       pushed(below, f.condition, ofColumn) match {
@@ -66,8 +65,6 @@ final class SubqueryPlanner(conf: SQLConf) {
   ): Either[Reason, SparkPlan] = scan match {
     // The rule has run before, on the whole plan.
     case s: SpecScan if s.spec.columns.exists(c => c.name == column.name && c.ref == ref) => Right(s)
-    // Its operator has no expressions that Spark would run.
-    case _: FilterConsumer | _: ConsumerScanExec => Left(Reasons.TakesNone(column.name))
     case _ =>
       ScanPlanner.filtered(scan, Seq(column), Seq(ref), ScanPlace.near, conf).flatMap {
         case s: SpecScan =>
@@ -75,7 +72,8 @@ final class SubqueryPlanner(conf: SQLConf) {
           // Adaptive execution asserts that nodes have a logical link.
           done.copyTagsFrom(s)
           Right(done)
-        case other => Left(ScanPlanner.noFileScan(other))
+        // The operators of custom scans have no expressions of which Spark would run the subqueries.
+        case _ => Left(Reasons.TakesNone(column.name))
       }
   }
 }
@@ -105,11 +103,6 @@ private object SubqueryPlanner {
       else None
 
     private def isValue(e: Expression): Boolean = e.references.isEmpty && e.exists(_.isInstanceOf[ScalarSubquery])
-  }
-
-  private def conjuncts(e: Expression): Seq[Expression] = e match {
-    case And(a, b) => conjuncts(a) ++ conjuncts(b)
-    case other => Seq(other)
   }
 
   /** Whether the driver can compute the value. Functions of users may have side effects, or take long. */
