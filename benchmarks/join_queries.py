@@ -34,6 +34,14 @@ FROM fact f JOIN dates d ON f.date_id = d.date_id
 WHERE d.year = 2021 AND d.quarter = 3 AND c.segment = 3 AND p.category = 7{bound}
 GROUP BY d.month, p.brand
 """
+#: The least and the greatest key of the small table are a subquery's values, or literals.
+VALUES_SQL = """
+SELECT count(*), sum(quantity), sum(price), sum(cost), max(score), sum(visits), min(day), max(city),
+  max(ticket)
+FROM big b
+WHERE b.k BETWEEN {low} AND {high}
+"""
+VALUE_SQL = f"(SELECT {{}}(k) FROM small WHERE rank < {SMALL_KEPT})"
 USELESS_SQL = {
     "all keys": (
         "SELECT /*+ {hint}(s) */ count(*), sum(price), max(ticket) FROM big b JOIN keys s ON b.k = s.k "
@@ -77,6 +85,20 @@ def clustered(millions: float) -> Iterator[Case]:
 
     views = {"big": partial(join_tables.big, JOINS, rows), "small": small}
     yield from _compared("clustered", f"{millions:g}M rows", CLUSTERED_SQL, bound, views)
+
+
+def values(millions: float) -> Iterator[Case]:
+    """The same rows by values of subqueries; the oracle has them as literals."""
+    rows = int(millions * MILLION)
+    small = partial(join_tables.small, JOINS, rows)
+
+    def oracle(_: object) -> str:
+        low, high = join_tables.kept_keys(small())
+        return VALUES_SQL.format(low=low, high=high)
+
+    text = VALUES_SQL.format(low=VALUE_SQL.format("min"), high=VALUE_SQL.format("max"))
+    views = {"big": partial(join_tables.big, JOINS, rows), "small": small}
+    yield Case("subquery", "BETWEEN", variants(text, oracle), f"{millions:g}M rows", views=views)
 
 
 def star(millions: float) -> Iterator[Case]:

@@ -80,6 +80,7 @@ def _useless(size: float) -> Iterator[Case]:
 
 def _joins(size: float) -> Iterator[Case]:
     yield from join_queries.clustered(size)
+    yield from join_queries.values(size)
     if size <= 10:
         yield from join_queries.star(size)
 
