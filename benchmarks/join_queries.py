@@ -40,6 +40,14 @@ COMPUTED_SQL = CLUSTERED_SQL.replace("b.k = s.k", "b.k DIV 10 = s.k DIV 10")
 OUTER_SQL = """
 SELECT b.*, s.active FROM big b LEFT JOIN keys s ON b.k = s.k{bound} ORDER BY b.k DESC LIMIT 10
 """
+#: The least and the greatest key of the small table are a subquery's values, or literals.
+VALUES_SQL = """
+SELECT count(*), sum(quantity), sum(price), sum(cost), max(score), sum(visits), min(day), max(city),
+  max(ticket)
+FROM big b
+WHERE b.k BETWEEN {low} AND {high}
+"""
+VALUE_SQL = f"(SELECT {{}}(k) FROM small WHERE rank < {SMALL_KEPT})"
 USELESS_SQL = {
     "all keys": (
         "SELECT /*+ {hint}(s) */ count(*), sum(price), max(ticket) FROM big b JOIN keys s ON b.k = s.k "
@@ -106,6 +114,20 @@ def outer(millions: float) -> Iterator[Case]:
     oracle = OUTER_SQL.format(bound=f" WHERE b.k >= {newest}")
     sql = variants(OUTER_SQL.format(bound=""), oracle)
     yield Case("outer", "TopK over a left join", sql, f"{millions:g}M rows", views=views, confs=NO_BROADCAST)
+
+
+def values(millions: float) -> Iterator[Case]:
+    """The same rows by values of subqueries; the oracle has them as literals."""
+    rows = int(millions * MILLION)
+    small = partial(join_tables.small, JOINS, rows)
+
+    def oracle(_: object) -> str:
+        low, high = join_tables.kept_keys(small())
+        return VALUES_SQL.format(low=low, high=high)
+
+    text = VALUES_SQL.format(low=VALUE_SQL.format("min"), high=VALUE_SQL.format("max"))
+    views = {"big": partial(join_tables.big, JOINS, rows), "small": small}
+    yield Case("subquery", "BETWEEN", variants(text, oracle), f"{millions:g}M rows", views=views)
 
 
 def star(millions: float) -> Iterator[Case]:

@@ -82,6 +82,7 @@ def _joins(size: float) -> Iterator[Case]:
     yield from join_queries.clustered(size)
     yield from join_queries.computed(size)
     yield from join_queries.outer(size)
+    yield from join_queries.values(size)
     if size <= 10:
         yield from join_queries.star(size)
 

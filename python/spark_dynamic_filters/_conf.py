@@ -230,6 +230,12 @@ class AggregateConf(ConfGroup):
     enabled: bool
 
 
+class SubqueryConf(ConfGroup):
+    """`spark.dynamicFilters.subquery.*`."""
+
+    enabled: bool
+
+
 class ExchangeConf(ConfGroup):
     """`spark.dynamicFilters.exchange.*`."""
 
@@ -280,6 +286,7 @@ class Conf(ConfGroup):
     topk: TopKConf
     join: JoinConf
     aggregate: AggregateConf
+    subquery: SubqueryConf
     exchange: ExchangeConf
     lateMaterialization: LateMaterializationConf
     in_: InConf

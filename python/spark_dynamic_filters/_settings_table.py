@@ -5,6 +5,7 @@ TABLE = (
     ("topk.enabled", bool, "true", "true or false", "Whether ORDER BY ... LIMIT, rank limits and sorted groups filter their scans."),
     ("join.enabled", bool, "true", "true or false", "Whether joins filter the scans of their probe side."),
     ("aggregate.enabled", bool, "true", "true or false", "Whether min, max, min_by and max_by filter their scans."),
+    ("subquery.enabled", bool, "true", "true or false", "Whether values of scalar subqueries filter the scans of the columns they are compared with."),
     ("exchange.enabled", bool, "true", "true or false", "Whether executors share filters while a query runs; false: a process uses only what its own tasks learned."),
     ("lateMaterialization.enabled", bool, "true", "true or false", "Read filter columns first, the other columns only for surviving rows."),
     ("join.waitTimeout", str, "10s", "a time with its unit, such as '10s' or '500ms'; '0s' is none", "Longest time that a scan is held back for a join's filter, without holding a task slot; 0s = never."),

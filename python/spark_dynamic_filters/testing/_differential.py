@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Query = str | DataFrame | Callable[[], DataFrame]
 
-PRODUCERS = ("topk", "join", "aggregate")
+PRODUCERS = ("topk", "join", "aggregate", "subquery")
 _SHOWN_ROWS = 5
 #: How often the run with all filters on is made until one of them skips rows, if one has to.
 FIRING_RUNS = 3
@@ -46,7 +46,8 @@ class SameResult:
     """What `assert_same_result` saw.
 
     Attributes:
-        rows: the rows of each run: "off", "on", and those of "topk", "join", "aggregate" that ran alone.
+        rows: the rows of each run: "off", "on", and those of "topk", "join", "aggregate", "subquery" that
+            ran alone.
         analysis: the report of the run with all filters on; None if Spark knew the rows without running
             anything.
     """
@@ -100,8 +101,8 @@ def assert_same_result(
     """Asserts that dynamic filters do not change a query's rows, and that one of them skipped rows.
 
     Runs the query with filters off, with all on, and, where the report of that run names several producers
-    (topk, join, aggregate), with each of them alone. A single one was alone already. The settings are the
-    session's while it runs, as in `Conf.override`: other threads with this session have them too.
+    (topk, join, aggregate, subquery), with each of them alone. A single one was alone already. The settings
+    are the session's while it runs, as in `Conf.override`: other threads with this session have them too.
 
     Args:
         spark: a classic or Spark Connect session with the plugin.

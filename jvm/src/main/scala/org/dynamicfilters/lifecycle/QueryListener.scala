@@ -26,10 +26,10 @@ import org.dynamicfilters.operators.{
 }
 import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, Rejected, TopKRun, UserRun}
+import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, Rejected, SubqueryRun, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Executions, JoinWaits, Producer, RunningStages, TaskFilters, UserRef, UserState}
+import org.dynamicfilters.state._
 import org.dynamicfilters.ui.DynamicFiltersTab
 import org.dynamicfilters.user.UserFilterCommands
 
@@ -138,6 +138,9 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
         s.spec.columns.foreach { c =>
           c.ref match {
             case u: UserRef => noteUser(report, u, c.name, None)
+            case s: SubqueryRef =>
+              s.state.addColumn(c.name)
+              report.add(SubqueryRun(s.state))
             case _ =>
           }
         }

@@ -2,6 +2,7 @@ package org.dynamicfilters.operators
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
@@ -22,7 +23,12 @@ import org.dynamicfilters.scan._
   * @param isRepeatable
   *   see [[CachedBatches]]
   */
-case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolean) extends SpecScan {
+case class CachedScanExec(
+    spec: ScanSpec,
+    child: SparkPlan,
+    isRepeatable: Boolean,
+    values: Seq[Seq[Expression]] = Nil
+) extends SpecScan {
   import ScanCounter._
   import SpecScan.Counted
 
@@ -97,6 +103,7 @@ case class CachedScanExec(spec: ScanSpec, child: SparkPlan, isRepeatable: Boolea
     )
   }
 
+  override def withValues(more: Seq[Expression]): CachedScanExec = copy(values = values :+ more)
   override protected def withNewChildInternal(newChild: SparkPlan): CachedScanExec = copy(child = newChild)
 }
 

@@ -2,6 +2,7 @@ package org.dynamicfilters.operators
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
 import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
@@ -25,7 +26,12 @@ import org.dynamicfilters.tables.{DeltaTable, LoggedBounds, TableStatistics}
   * @param keepsPartitions
   *   whether each partition must keep Spark's files in Spark's order
   */
-case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false) extends SpecScan {
+case class DynamicFilterScanExec(
+    spec: ScanSpec,
+    child: SparkPlan,
+    keepsPartitions: Boolean = false,
+    values: Seq[Seq[Expression]] = Nil
+) extends SpecScan {
   import ScanCounter._
   import SpecScan.Counted
 
@@ -218,5 +224,6 @@ case class DynamicFilterScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitio
     Counted(BytesRead, None, "bytesRead")
   )
 
+  override def withValues(more: Seq[Expression]): DynamicFilterScanExec = copy(values = values :+ more)
   override protected def withNewChildInternal(newChild: SparkPlan): DynamicFilterScanExec = copy(child = newChild)
 }

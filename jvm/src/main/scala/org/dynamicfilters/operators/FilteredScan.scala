@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, NamedFilter, TaskFilters}
+import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, NamedFilter, SubqueryRef, TaskFilters}
 
 /** A scan under dynamic filters. Operators above it see the wrapped scan's output, partitioning and order. */
 trait FilteredScan extends UnaryExecNode {
@@ -63,9 +63,10 @@ object FilteredScan {
   /** A wait below a broadcast may take one part in so many of the broadcast's timeout. The rest is left for its work. */
   private val PartOfBroadcast = 10
 
-  /** The join filters that are complete now, in the types of their build sides. */
+  /** The filters of joins and subqueries that are complete now, in the types of their build sides and values. */
   def complete(refs: IndexedSeq[FilterRef]): IndexedSeq[Option[NamedFilter]] = refs.map {
     case j: JoinRef => j.state.named
+    case s: SubqueryRef => s.state.named
     case _ => None
   }
 

@@ -6,6 +6,7 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
@@ -26,7 +27,12 @@ import org.dynamicfilters.tables.FormatName
   * @param keepsPartitions
   *   whether each partition must keep Spark's splits in Spark's order
   */
-case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions: Boolean = false) extends SpecScan {
+case class RowFilteredScanExec(
+    spec: ScanSpec,
+    child: SparkPlan,
+    keepsPartitions: Boolean = false,
+    values: Seq[Seq[Expression]] = Nil
+) extends SpecScan {
   import ScanCounter._
   import SpecScan.Counted
 
@@ -77,6 +83,8 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
   }
 
   private def scanned[T: ClassTag](execute: SparkPlan => RDD[T]): RDD[T] = {
+    // Before a reader is made, which may get the filters.
+    startSubqueries()
     val rows = execute(source.fold(child)(_.filtered))
     val accumulator = startRun()
     source.foreach(s => countLeft(s.left, accumulator))
@@ -98,6 +106,7 @@ case class RowFilteredScanExec(spec: ScanSpec, child: SparkPlan, keepsPartitions
     )
   }
 
+  override def withValues(more: Seq[Expression]): RowFilteredScanExec = copy(values = values :+ more)
   override protected def withNewChildInternal(newChild: SparkPlan): RowFilteredScanExec = copy(child = newChild)
 }
 

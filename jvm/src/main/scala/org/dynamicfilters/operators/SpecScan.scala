@@ -3,9 +3,12 @@ package org.dynamicfilters.operators
 import scala.reflect.ClassTag
 
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
-import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.report.{QueryReports, UserRun}
+import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
+import org.dynamicfilters.reasons.Reasons
+import org.dynamicfilters.report.{QueryReports, SubqueryRun, UserRun}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{JoinRef, NamedFilter, RunningStages, TaskFilters, TestHooks, UserRef, UserState}
@@ -13,6 +16,18 @@ import org.dynamicfilters.state.{JoinRef, NamedFilter, RunningStages, TaskFilter
 /** A scan whose tasks get the filters and report what they skipped. Makes its text in EXPLAIN too ([[ScanSpec.describe]]). */
 trait SpecScan extends FilteredScan {
   def spec: ScanSpec
+
+  /** For each filter of a subquery, the expressions that its column is compared with. As expressions of the operator they are
+    * transformed like the conditions above the scan, and Spark runs their subqueries before `doExecute`. A subquery that is also in
+    * a condition runs once.
+    */
+  def values: Seq[Seq[Expression]]
+
+  /** A copy with the values of the filter that was added last. */
+  def withValues(more: Seq[Expression]): SpecScan
+
+  /** None, because plans show the subqueries below the conditions. */
+  override def innerChildren: Seq[QueryPlan[_]] = Nil
 
   protected def table: ScannedTable
 
@@ -41,10 +56,29 @@ trait SpecScan extends FilteredScan {
        |Filters: ${spec.describe}
        |""".stripMargin
 
-  /** Join filters that are complete now, by column. In the types of their build sides, so that one filter on columns of several
-    * types is sent once.
+  /** Computes the filters of subqueries, once. If a value cannot be computed, there is no filter, and the condition above the scan
+    * fails as in stock Spark.
     */
-  @transient private lazy val ready: IndexedSeq[Option[NamedFilter]] = FilteredScan.complete(spec.filterRefs)
+  protected def startSubqueries(): Unit = subqueriesStarted
+  @transient private lazy val subqueriesStarted: Unit =
+    spec.subqueries.zip(values).foreach { case ((ref, _), compared) =>
+      ref.state.started(
+        try Right(ref.filter(compared.map(_.eval())))
+        catch {
+          case OwnFailure(e) =>
+            logWarning(s"Dynamic filters: $ref is not used, ${e.getClass.getName} while its value was computed")
+            Left(Reasons.SubqueryFailed(e))
+        }
+      )
+    }
+
+  /** Filters of joins and subqueries that are complete now, by column. In the types of their build sides, so that one filter on
+    * columns of several types is sent once.
+    */
+  @transient private lazy val ready: IndexedSeq[Option[NamedFilter]] = {
+    startSubqueries()
+    FilteredScan.complete(spec.filterRefs)
+  }
 
   /** A pruner with these filters and user filters, in the types of the scan's columns. */
   protected def pruner: Pruner = new Pruner(
@@ -98,6 +132,7 @@ trait SpecScan extends FilteredScan {
     JobNames.setForQuery(sparkContext)
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
+    startSubqueries()
     val complete = spec.joins.map(_._1).filter(_.state.current.isDefined)
     complete.foreach(_.state.record.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
@@ -114,6 +149,11 @@ trait SpecScan extends FilteredScan {
         )
       spec.driverRun = run
       report.scans += run
+      spec.subqueries.foreach { case (ref, column) =>
+        ref.state.addColumn(column)
+        ref.state.showValues(Settings.showsValues(conf))
+        report.add(SubqueryRun(ref.state))
+      }
     }
     accumulator
   }

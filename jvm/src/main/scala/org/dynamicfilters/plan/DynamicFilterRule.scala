@@ -52,7 +52,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     // Before filters go in: these do not change which exchanges are equal.
     val shared = new SharedExchanges(fresh, conf)
     val used = orElseAsIs(Producer.user, fresh)(new UserPlanner(_, conf)())
-    val sorted = orElseAsIs(Producer.topk, used)(topKs(_, shared))
+    val compared = orElseAsIs(Producer.subquery, used)(subqueries)
+    val sorted = orElseAsIs(Producer.topk, compared)(topKs(_, shared))
     val aggregated = orElseAsIs(Producer.aggregate, sorted)(_.transformUp { case a: BaseAggregateExec =>
       aggregate(a)
     })
@@ -134,6 +135,9 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     else if (!adaptive && plan.exists(_.isInstanceOf[QueryStageExec])) plan
     else if (!plan.exists(p => p.isInstanceOf[BaseJoinExec] || p.isInstanceOf[FilterProducer])) plan
     else new JoinPlanner(plan, conf, adaptive, shared)()
+
+  private def subqueries(plan: SparkPlan): SparkPlan =
+    if (Settings.get(conf, Settings.SubqueryEnabled)) new SubqueryPlanner(conf)(plan) else plan
 
   private def topKs(plan: SparkPlan, shared: SharedExchanges): SparkPlan =
     if (!Settings.get(conf, Settings.TopKEnabled)) plan

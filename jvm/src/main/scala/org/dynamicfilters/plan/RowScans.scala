@@ -57,11 +57,11 @@ object RowScans {
     } yield ()
   }
 
-  /** Whether the scan tests single rows. It does not for a user filter, which is a condition above the scan. */
+  /** Whether the scan tests single rows. It does not for filters of users and subqueries, which are conditions above the scan. */
   private def testsRows(producer: Producer.Value, crossed: Boolean): Boolean = producer == Producer.join && crossed
 
   private def rowsOnly(scan: SparkPlan, producer: Producer.Value): Reason = {
-    val by = if (producer == Producer.user) "the condition above it" else "the join"
+    val by = if (producer == Producer.user || producer == Producer.subquery) "the condition above it" else "the join"
     Reasons.RowsOnly(nameOf(scan), by)
   }
 

@@ -74,7 +74,7 @@ object ScanPlanner {
     case d: DynamicFilterScanExec =>
       val plain = d.child.asInstanceOf[FileSourceScanExec]
       withColumns(d.spec.columns, columns, refs, key)(columnOf(plain, _))(target(plain, _, _, place, key))
-        .map(all => if (all eq d.spec.columns) d else wrap(plain, d.spec.withColumns(all)))
+        .map(all => if (all eq d.spec.columns) d else wrap(plain, d.spec.withColumns(all), d.keepsPartitions, d.values))
     case other => Left(noFileScan(other))
   }
 
@@ -187,7 +187,12 @@ object ScanPlanner {
     else Right(at)
   }
 
-  private def wrap(scan: FileSourceScanExec, spec: ScanSpec): SparkPlan = {
+  private def wrap(
+      scan: FileSourceScanExec,
+      spec: ScanSpec,
+      keepsPartitions: Boolean = false,
+      values: Seq[Seq[Expression]] = Nil
+  ): SparkPlan = {
     val relation = scan.relation
     val format = relation.fileFormat match {
       case d: DynamicParquetFormat => d.plain
@@ -197,7 +202,7 @@ object ScanPlanner {
       fileFormat = new DynamicParquetFormat(spec, format, ParquetFormats.countsRows),
       options = relation.options + Marker
     )(relation.sparkSession)
-    val filtered = DynamicFilterScanExec(spec, withRelation(scan, marked))
+    val filtered = DynamicFilterScanExec(spec, withRelation(scan, marked), keepsPartitions, values)
     // Adaptive execution asserts that nodes have a logical link.
     filtered.copyTagsFrom(scan)
     filtered

@@ -14,6 +14,7 @@ import org.dynamicfilters.operators.{
   CachedScanExec,
   DynamicFilterScanExec,
   RowFilteredScanExec,
+  SpecScan,
   TopKTapExec
 }
 
@@ -160,7 +161,9 @@ private[plan] object SharedExchanges {
       case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
       case other => other.children
     }
-    p +: (below ++ p.subqueries).flatMap(withSubqueries)
+    // Those of a filtered scan are those of a condition above it.
+    val own = if (p.isInstanceOf[SpecScan]) Nil else p.subqueries
+    p +: (below ++ own).flatMap(withSubqueries)
   }
 
   private def executed(p: SparkPlan): SparkPlan = p match {

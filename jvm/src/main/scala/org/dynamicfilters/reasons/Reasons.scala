@@ -128,6 +128,11 @@ object Reasons {
   def TooManyBytes(bytes: Int, executors: Int, most: Long) = Reason("join.bytes", s"running scans got the range only: $bytes bytes to $executors executors are more than $most", "nothing: scans that start later have the whole filter")
   val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or a write: `df.rdd` and `toLocalIterator` run outside of a SQL execution")
 
+  // Values of scalar subqueries.
+  val SubqueryValue = Reason("subquery.value", "the value is computed by more than subqueries and Spark's own functions", "compute it inside the subquery")
+  def SubqueryFailed(error: Throwable) = Reason("subquery.failed", s"the value cannot be computed (${error.getClass.getSimpleName})", "nothing: the query fails by that error once a row is compared with the value")
+  val SubqueriesNotReused = Reason("subquery.reuse", "Spark would run the subquery twice: spark.sql.execution.reuseSubquery=false", "set it to `true`, Spark's default")
+
   // Filters that are less than they could be.
   private val maxRows = "raise `join.maxBuildRows`"
   def ManyKeys(n: Int) = Reason("form.keys", s"the build side has more than $n keys", maxRows)

@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.TaskContext
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.state.{FilterRef, JoinRef, TaskFilters, TopKRef}
+import org.dynamicfilters.state.{FilterRef, JoinRef, SubqueryRef, TaskFilters, TopKRef}
 
 /** The filters of a scan in one task, as of now.
   *
@@ -19,7 +19,7 @@ private[scan] final class CurrentFilters(
 ) {
   private val complete = new Array[ValueFilter](size)
 
-  /** The filter of a TopK or a join; None where nothing is known, and for others.
+  /** The filter of a TopK, a join or a subquery; None where nothing is known, and for others.
     *
     * @param convert
     *   gives the condition on the scan's column
@@ -29,6 +29,9 @@ private[scan] final class CurrentFilters(
     case j: JoinRef =>
       // There is one generation only, so the filter is converted once.
       if (complete(at) == null) ready.find(context, j, at).foreach(f => complete(at) = convert(f))
+      Option(complete(at))
+    case _: SubqueryRef =>
+      if (complete(at) == null) ready.travelled(context, at).foreach(f => complete(at) = convert(f))
       Option(complete(at))
     case _ => None
   }

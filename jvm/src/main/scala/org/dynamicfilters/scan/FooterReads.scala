@@ -15,18 +15,22 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.filter.OwnFailure
-import org.dynamicfilters.state.StepTracker
+import org.dynamicfilters.state.{Producer, StepTracker}
 
 /** Reads footers on the driver before a scan under a TopK, min or max, so that its first execution reads the best files
-  * first, as later ones do. Used by `DynamicFilterScanExec`.
+  * first, as later ones do; and before a scan under a value of a subquery, which then leaves out files as later ones do.
+  * Used by `DynamicFilterScanExec`.
   *
   * Reads only files without learned statistics, and for at most a small share of the scan's estimated time. Spark's own
-  * reader opens each file for the columns of the order, so that calendars, field ids and defaults are handled in one
+  * reader opens each file for these columns, so that calendars, field ids and defaults are handled in one
   * place. The results are hints, as all learned statistics are (contract 9).
   */
 final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: FileStatistics) extends Logging {
   private val columns: IndexedSeq[ScanColumn] =
-    spec.orders.map { case (c, _) => spec.columns(c) }.filterNot(_.isPartitionColumn).distinctBy(_.ordinal).toIndexedSeq
+    (spec.orders.map { case (c, _) => spec.columns(c) } ++ spec.columns.filter(_.ref.producer == Producer.subquery))
+      .filterNot(_.isPartitionColumn)
+      .distinctBy(_.ordinal)
+      .toIndexedSeq
 
   /** @param files
     *   splits of the scan

@@ -8,7 +8,7 @@ import org.apache.spark.sql.sources._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
-import org.dynamicfilters.state.{JoinRef, UserRef}
+import org.dynamicfilters.state.{JoinRef, SubqueryRef, UserRef}
 
 /** Converts filters to predicates for Spark's ORC reader, which skips stripes and row groups by its own statistics.
   * Used by [[OtherFileFormat]].
@@ -50,6 +50,7 @@ object OrcPredicates {
 
   private def complete(c: ScanColumn): Option[ValueFilter] = c.ref match {
     case j: JoinRef => j.state.current.map(c.converted)
+    case s: SubqueryRef => s.state.filter.map(c.converted)
     case u: UserRef => Some(u.generation.filterFor(c.domain))
     case _ => None
   }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
-import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, TopKSpec, UserRef}
+import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopKSpec, UserRef}
 
 /** One filter on one column of a scan.
   *
@@ -125,8 +125,11 @@ final class ScanSpec(
     if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get)).filterNot(_._2.keepsOrder)
     else either.flatMap(i => columns(i).ref.topK.map((i, _)))
 
-  /** Whether the query's own predicates may exclude row groups. */
-  val isNarrowed: Boolean = predicates.exists(!_.isInstanceOf[IsNotNull])
+  /** Whether the query's own predicates may exclude row groups. Those on values of subqueries are not among `predicates`, but Spark's
+    * reader gets them.
+    */
+  val isNarrowed: Boolean =
+    predicates.exists(!_.isInstanceOf[IsNotNull]) || columns.exists(_.ref.producer == Producer.subquery)
 
   /** On the driver, the setup of Spark's Parquet reader once the scan has started. */
   @transient @volatile var reader: Option[ReaderSetup] = None
@@ -184,6 +187,10 @@ final class ScanSpec(
   /** The filters of joins, and the scan's place relative to them. */
   def joins: Seq[(JoinRef, ScanPlace)] =
     columns.map(c => (c.ref, c.place)).collect { case (j: JoinRef, place) => (j, place) }
+
+  /** The filters of subqueries, and their columns, in the order of `SpecScan.values`. */
+  def subqueries: Seq[(SubqueryRef, String)] =
+    columns.map(c => (c.ref, c.name)).collect { case (s: SubqueryRef, c) => (s, c) }
 
   /** The filters, as plans show them. */
   def describe: String = {

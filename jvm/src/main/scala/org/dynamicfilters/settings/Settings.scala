@@ -24,6 +24,11 @@ object Settings {
     R.boolean(Prefix + "join.enabled", default = true, "Whether joins filter the scans of their probe side.")
   val AggregateEnabled: Setting[Boolean] =
     R.boolean(Prefix + "aggregate.enabled", default = true, "Whether min, max, min_by and max_by filter their scans.")
+  val SubqueryEnabled: Setting[Boolean] = R.boolean(
+    Prefix + "subquery.enabled",
+    default = true,
+    "Whether values of scalar subqueries filter the scans of the columns they are compared with."
+  )
   val ExchangeEnabled: Setting[Boolean] = R.boolean(
     Prefix + "exchange.enabled",
     default = true,
@@ -94,6 +99,7 @@ object Settings {
     TopKEnabled,
     JoinEnabled,
     AggregateEnabled,
+    SubqueryEnabled,
     ExchangeEnabled,
     LateMaterialization,
     JoinWaitTimeout,

@@ -152,5 +152,5 @@ object TopKRef {
 
 /** The kinds of filter producers, by their names in reports. */
 object Producer extends Enumeration {
-  val topk, join, aggregate, user = Value
+  val topk, join, aggregate, user, subquery = Value
 }

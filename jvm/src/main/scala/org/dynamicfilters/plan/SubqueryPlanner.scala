@@ -1,0 +1,119 @@
+package org.dynamicfilters.plan
+
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.execution.{FilterExec, ScalarSubquery, SparkPlan}
+import org.apache.spark.sql.internal.SQLConf
+import org.dynamicfilters.filter.{Comparison, KeyDomain}
+import org.dynamicfilters.operators.SpecScan
+import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.report.Rejected
+import org.dynamicfilters.scan.ScanPlace
+import org.dynamicfilters.state.{Producer, SubqueryRef}
+
+/** Makes filters of conditions that compare a column with values of scalar subqueries: `id = (SELECT max(last) FROM days)`.
+  * [[DynamicFilterRule]] calls it.
+  *
+  * The conditions stay in the plan, so a scan need not be exact. The comparisons of one column are one filter.
+  */
+final class SubqueryPlanner(conf: SQLConf) extends PredicateHelper {
+  import SubqueryPlanner._
+
+  def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case f: FilterExec if f.condition.exists(_.isInstanceOf[ScalarSubquery]) => planned(f)
+  }
+
+  private def planned(f: FilterExec): SparkPlan = {
+    val all = splitConjunctivePredicates(f.condition).flatMap(Compared.of)
+    val columns = all.map(_.side.canonicalized).distinct
+    val child = columns.map(c => all.filter(_.side.canonicalized == c)).foldLeft(f.child) { (below, ofColumn) =>
+      pushed(below, f.condition, ofColumn) match {
+        case Right(filtered) => filtered
+        case Left(reason) =>
+          val names = ofColumn.head.side.references.map(_.name).toSeq.take(1)
+          DynamicFilterRule.reject(f, Rejected(Producer.subquery, names, reason))
+          below
+      }
+    }
+    if (child eq f.child) f else f.withNewChildren(Seq(child))
+  }
+
+  private def pushed(p: SparkPlan, condition: Expression, compared: Seq[Compared]): Either[Reason, SparkPlan] = {
+    val values = compared.map(_.value)
+    for {
+      // Otherwise Spark may compute a subquery once for the condition and once for the scan.
+      _ <- Either.cond(conf.subqueryReuseEnabled, (), Reasons.SubqueriesNotReused)
+      // Random numbers depend on the position of a row, so the scan must not drop rows.
+      _ <- Either.cond(condition.deterministic, (), Reasons.RandomCondition)
+      _ <- Either.cond(values.forall(isComputable), (), Reasons.SubqueryValue)
+      column <- columnOf(compared.head.side)
+      domain <- KeyDomain.of(values.head.dataType)
+      ref = SubqueryRef(domain, compared.map(_.operator), values)
+      done <- new PushDown(
+        "the column",
+        Seq(condition),
+        PushDown.Reach.withinStage,
+        (scan, columns, _, _) => filtered(scan, columns.head, ref, values)
+      )(p, Seq(column))
+    } yield done
+  }
+
+  private def filtered(
+      scan: SparkPlan,
+      column: Attribute,
+      ref: SubqueryRef,
+      values: Seq[Expression]
+  ): Either[Reason, SparkPlan] = scan match {
+    // The rule has run before, on the whole plan.
+    case s: SpecScan if s.spec.columns.exists(c => c.name == column.name && c.ref == ref) => Right(s)
+    case _ =>
+      ScanPlanner.filtered(scan, Seq(column), Seq(ref), ScanPlace.near, conf).flatMap {
+        case s: SpecScan =>
+          val done = s.withValues(values)
+          // Adaptive execution asserts that nodes have a logical link.
+          done.copyTagsFrom(s)
+          Right(done)
+        // The operators of custom scans have no expressions of which Spark would run the subqueries.
+        case _ => Left(Reasons.TakesNone(column.name))
+      }
+  }
+}
+
+private object SubqueryPlanner {
+
+  /** A comparison whose right side has subqueries and no columns. */
+  final case class Compared(side: Expression, operator: Comparison.Value, value: Expression)
+
+  object Compared {
+    import Comparison._
+
+    def of(e: Expression): Option[Compared] = e match {
+      case EqualTo(a, b) => either(a, b, Equal, Equal)
+      case EqualNullSafe(a, b) => either(a, b, NullSafeEqual, NullSafeEqual)
+      case LessThan(a, b) => either(a, b, Less, Greater)
+      case LessThanOrEqual(a, b) => either(a, b, LessOrEqual, GreaterOrEqual)
+      case GreaterThan(a, b) => either(a, b, Greater, Less)
+      case GreaterThanOrEqual(a, b) => either(a, b, GreaterOrEqual, LessOrEqual)
+      case _ => None
+    }
+
+    private def either(a: Expression, b: Expression, operator: Value, flipped: Value): Option[Compared] =
+      if (a.dataType != b.dataType) None
+      else if (isValue(b) && a.references.nonEmpty) Some(Compared(a, operator, b))
+      else if (isValue(a) && b.references.nonEmpty) Some(Compared(b, flipped, a))
+      else None
+
+    private def isValue(e: Expression): Boolean = e.references.isEmpty && e.exists(_.isInstanceOf[ScalarSubquery])
+  }
+
+  /** Whether the driver can compute the value. Functions of users may have side effects, or take long. */
+  private def isComputable(value: Expression): Boolean = value.deterministic && !value.exists {
+    case _: ScalarSubquery => false
+    case _: PlanExpression[_] | _: Unevaluable | _: UserDefinedExpression => true
+    case _ => false
+  }
+
+  private def columnOf(side: Expression): Either[Reason, AttributeReference] = JoinKeys.plain(side) match {
+    case a: AttributeReference => Right(a)
+    case other => Left(Reasons.Computed("the column", ExpressionText.withoutValues(other)))
+  }
+}
