@@ -332,4 +332,4 @@ class Relations:
         select.items = [Item(f"{r.choice(('min', 'max'))}({inner.alias}.{y})", "m")]
         if r.random() < 0.2 and "g" in v.columns:
             select.where.append(f"{inner.alias}.g = {v.alias}.g")
-        return Subquery(f"{v.alias}.{x} {r.choice(('=', '=', '<=', '>', '<>'))}", select)
+        return Subquery(f"{v.alias}.{x} {r.choice(('=', '=', '<=', '>', '<>', '<', '>=', '<=>'))}", select)
