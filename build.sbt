@@ -4,18 +4,12 @@ ThisBuild / scalaVersion := "2.13.18"
 ThisBuild / organization := "org.dynamicfilters"
 ThisBuild / version := IO.read(file("VERSION")).trim
 
-// The POM, as Maven Central wants it. pyproject.toml has the same for the wheel.
-val repository = "https://github.com/dynamicfilters/spark-dynamic-filters"
+// The POM. Maven Central wants `homepage` and `scmInfo` too, once there is a public repository (docs/release.md).
 ThisBuild / description := "Dynamic filters for Apache Spark: scans skip files, row groups, pages and rows by what a " +
   "running query has learned"
 ThisBuild / organizationName := "The spark-dynamic-filters developers"
-ThisBuild / homepage := Some(url(repository))
 ThisBuild / startYear := Some(2026)
 ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0.txt"))
-ThisBuild / scmInfo := Some(ScmInfo(url(repository), s"scm:git:$repository.git"))
-ThisBuild / developers := List(
-  Developer("dynamicfilters", "The spark-dynamic-filters developers", "", url(repository))
-)
 ThisBuild / versionScheme := Some("early-semver")
 
 val sparkVersion = sys.props.getOrElse("spark.version", "4.2.0")

@@ -30,7 +30,7 @@ def test_packages_finds_what_was_published(python: Path, tmp_path: Path, own: bo
     subprocess.run(make, cwd=ROOT, check=True, timeout=600)
     folder = repository / "org" / "dynamicfilters" / "spark-dynamic-filters_2.13" / VERSION
     pom = (folder / f"spark-dynamic-filters_2.13-{VERSION}.pom").read_text(encoding="utf-8")
-    for element in ("description", "url", "licenses", "developers", "scm"):
+    for element in ("description", "licenses", "organization"):
         assert f"<{element}>" in pom
     query = tmp_path / "query.py"
     query.write_text(QUERY.format(version=VERSION))
