@@ -66,7 +66,7 @@ def compare(spark: SparkSession) -> Comparer:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("key", KEYS)
 def test_keys(compare: Comparer, key: str, strategy: str) -> None:
-    """Without ComputedKeys no filter fires: "the join key is computed"."""
+    """Without MonotoneExpressions no filter fires: "the join key is computed"."""
     compare(f"SELECT p.*, b.n FROM p JOIN b ON {KEYS[key]}", STRATEGIES[strategy])
 
 

@@ -145,7 +145,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       val groups = new GroupTopKPlanner(conf, PushDown.whyKeep(plan, shared.isShared))
       plan.transformUp {
         // The TopK below has the filter.
-        case t: TakeOrderedAndProjectExec if TopKBelowJoin.isRepeated(t) => t
+        case t: TakeOrderedAndProjectExec if TopKBelowJoin.hasLowerTopK(t) => t
         case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
           topK(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))
         case p: FilterProducer => p.neededRows.collect { case b: BestRows => b }.foldLeft(p: SparkPlan)(best)

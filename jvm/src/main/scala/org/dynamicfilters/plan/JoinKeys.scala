@@ -74,11 +74,11 @@ object JoinKeys {
   def comparable(build: DataType, probe: DataType): Boolean =
     build == probe || (widths.contains(build) && widths.contains(probe))
 
-  /** The column of the probe key, and how the key is computed from it, if it is (see [[ComputedKeys.of]]). */
+  /** The column of the probe key, and how the key is computed from it, if it is (see [[MonotoneExpressions.of]]). */
   def column(key: JoinKey): Either[Reason, (AttributeReference, Option[Expression])] = key.probe match {
     case a: AttributeReference => Right((a, None))
     case other =>
-      ComputedKeys.of(other) match {
+      MonotoneExpressions.of(other) match {
         case Some((column, computed)) => Right((column, Some(computed)))
         case None => Left(Reasons.Computed("the join key", ExpressionText.withoutValues(other)))
       }

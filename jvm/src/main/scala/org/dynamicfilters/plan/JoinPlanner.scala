@@ -286,7 +286,7 @@ final class JoinPlanner(
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
         else Some(Reasons.UsedTwice),
       () => showsPosition,
-      computes = true,
+      allowsComputedKey = true,
       rowValues.maySeeFewerRows
     )
 

@@ -8,7 +8,7 @@ import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.ConsumerScanExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.{ApiFilter, ColumnKey, ScanPlace}
+import org.dynamicfilters.scan.{ApiFilter, ComputedKey, ScanPlace}
 import org.dynamicfilters.state.{FilterRef, Producer}
 
 /** Puts filters into scans other than Spark's Parquet scan: custom scans, and those of [[RowScans]]. [[ScanPlanner]] uses it. */
@@ -28,7 +28,7 @@ object OtherScans {
       refs: Seq[FilterRef],
       place: ScanPlace,
       conf: SQLConf,
-      key: Option[ColumnKey]
+      key: Option[ComputedKey]
   ): Either[Reason, SparkPlan] = scan match {
     case RowScans(s) => RowScans.filtered(s, columns, refs, place, conf, key)
     case _ if key.isDefined => Left(Reasons.Computed("the join key", key.get.text))

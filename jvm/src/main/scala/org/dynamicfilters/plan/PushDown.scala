@@ -37,7 +37,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * @param toScan
   *   filters one scan by the columns. The third argument is true if the scan must return the same rows in every attempt: there
   *   is an exchange between producer and scan, or another operator with that need. The fourth one is the key, if it is computed
-  *   from the only column ([[ComputedKeys.of]])
+  *   from the only column ([[MonotoneExpressions.of]])
   */
 final class PushDown(
     key: String,
@@ -47,10 +47,10 @@ final class PushDown(
 ) {
   import PushDown._
 
-  // Number of branches that stay unfiltered: of a union, or the own side of a join whose other side is filtered.
+  // Grows each time a branch of a union, or the own side of a join whose other side is filtered, stays unfiltered.
   private var unfiltered = 0
 
-  /** The plan with filters in all scans that the columns come from, or why no scan can be filtered. */
+  /** The plan with the filter in at least one of the scans that the columns come from, or why no scan can be filtered. */
   def apply(plan: SparkPlan, columns: Seq[Attribute], computed: Option[Expression] = None): Either[Reason, SparkPlan] =
     down(plan, columns, Path(crossed = false, Nil, computed))
 
@@ -73,7 +73,7 @@ final class PushDown(
         // Expressions that depend on a row's position show which rows the scan dropped.
         val crosses = path.crossing(!p.projectList.forall(RowValues.dependsOnRowOnly))
         columns match {
-          case Seq(column) if reach.computes =>
+          case Seq(column) if reach.allowsComputedKey =>
             computedIn(p.projectList, column, crosses).flatMap { case (source, path) => into(p, Seq(source), path) }
           case _ => Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, crosses))
         }
@@ -163,7 +163,7 @@ final class PushDown(
   ): Either[Reason, (Attribute, Path)] =
     list.find(_.exprId == column.exprId) match {
       case Some(Alias(e, _)) if !e.isInstanceOf[Attribute] =>
-        ComputedKeys
+        MonotoneExpressions
           .of(e)
           .map { case (source, computed) => (source, path.computing(computed)) }
           .toRight(Reasons.Computed(key, ExpressionText.withoutValues(e)))
@@ -281,11 +281,11 @@ final class PushDown(
 object PushDown {
 
   /** @param crossed
-    *   see the last argument of `toScan`
+    *   whether the scan must return the same rows in every attempt: the third argument of `toScan`
     * @param above
     *   the operators that the filter has passed, the lowest first
     * @param computed
-    *   how the filter's key is computed from the column, if it is ([[ComputedKeys.of]])
+    *   how the filter's key is computed from the column, if it is ([[MonotoneExpressions.of]])
     */
   private final case class Path(crossed: Boolean, above: List[SparkPlan], computed: Option[Expression]) {
     def below(p: SparkPlan): Path = copy(above = p :: above)
@@ -293,7 +293,7 @@ object PushDown {
 
     /** The column is computed from another one. */
     def computing(column: Expression): Path =
-      copy(computed = Some(computed.fold(column)(ComputedKeys.on(_, column))))
+      copy(computed = Some(computed.fold(column)(MonotoneExpressions.on(_, column))))
   }
 
   /** Why exchanges of a plan must not be filtered, if so.
@@ -325,7 +325,7 @@ object PushDown {
     *   why an exchange must not be filtered by these of its columns, if so
     * @param showsPosition
     *   whether an operator above the producer depends on the position of a row in its partition
-    * @param computes
+    * @param allowsComputedKey
     *   whether the producer's key may be computed from a column of the scan
     * @param mayPass
     *   whether an expression of a projection may be evaluated for fewer rows
@@ -334,7 +334,7 @@ object PushDown {
       beyondExchange: Boolean,
       whyKeep: (SparkPlan, Seq[Attribute]) => Option[Reason],
       showsPosition: () => Boolean,
-      computes: Boolean = false,
+      allowsComputedKey: Boolean = false,
       mayPass: NamedExpression => Boolean = RowValues.dependsOnRowOnly
   )
   object Reach {

@@ -159,7 +159,7 @@ object RowScans {
       refs: Seq[FilterRef],
       where: ScanPlace,
       conf: SQLConf,
-      key: Option[ColumnKey]
+      key: Option[ComputedKey]
   ): Either[Reason, SparkPlan] = {
     val plain = unfiltered(scan)
     val before = columnsOf(scan)
@@ -173,7 +173,7 @@ object RowScans {
       column: Attribute,
       ref: FilterRef,
       where: ScanPlace,
-      key: Option[ColumnKey]
+      key: Option[ComputedKey]
   ): Either[Reason, ScanColumn] =
     for {
       _ <- accepts(scan, column, ref.producer, where.crossesExchange)

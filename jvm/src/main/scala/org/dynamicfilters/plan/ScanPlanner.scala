@@ -38,7 +38,7 @@ object ScanPlanner {
     * @param refs
     *   by column; several filters have one producer
     * @param computed
-    *   the filter's key, if it is computed from the only column (see [[ComputedKeys.of]])
+    *   the filter's key, if it is computed from the only column (see [[MonotoneExpressions.of]])
     * @return
     *   the filtered scan, or why the scan cannot be filtered
     */
@@ -51,10 +51,10 @@ object ScanPlanner {
       computed: Option[Expression] = None
   ): Either[Reason, SparkPlan] = keyOf(computed, columns.head).flatMap(filteredBy(scan, columns, refs, place, conf, _))
 
-  private def keyOf(computed: Option[Expression], column: Attribute): Either[Reason, Option[ColumnKey]] =
-    computed.fold[Either[Reason, Option[ColumnKey]]](Right(None)) { e =>
-      val text = ExpressionText.withoutValues(ComputedKeys.on(e, column))
-      ComputedKeys.key(e, column.dataType, text).map(Some(_)).toRight(Reasons.Computed("the join key", text))
+  private def keyOf(computed: Option[Expression], column: Attribute): Either[Reason, Option[ComputedKey]] =
+    computed.fold[Either[Reason, Option[ComputedKey]]](Right(None)) { e =>
+      val text = ExpressionText.withoutValues(MonotoneExpressions.on(e, column))
+      MonotoneExpressions.key(e, column.dataType, text).map(Some(_)).toRight(Reasons.Computed("the join key", text))
     }
 
   private def filteredBy(
@@ -63,7 +63,7 @@ object ScanPlanner {
       refs: Seq[FilterRef],
       place: ScanPlace,
       conf: SQLConf,
-      key: Option[ColumnKey]
+      key: Option[ComputedKey]
   ): Either[Reason, SparkPlan] = scan match {
     case OtherScans(s) => OtherScans.filtered(s, columns, refs, place, conf, key)
     case s: FileSourceScanExec =>
@@ -89,7 +89,7 @@ object ScanPlanner {
       before: IndexedSeq[ScanColumn],
       columns: Seq[Attribute],
       refs: Seq[FilterRef],
-      key: Option[ColumnKey]
+      key: Option[ComputedKey]
   )(
       columnOf: ScanColumn => Attribute
   )(target: (Attribute, FilterRef) => Either[Reason, ScanColumn]): Either[Reason, IndexedSeq[ScanColumn]] = {
@@ -151,7 +151,7 @@ object ScanPlanner {
       column: Attribute,
       ref: FilterRef,
       place: ScanPlace,
-      key: Option[ColumnKey]
+      key: Option[ComputedKey]
   ): Either[Reason, ScanColumn] =
     // For a TopK, row groups and rows are read best first, which changes their order.
     if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left(Reasons.ScanInOrder)

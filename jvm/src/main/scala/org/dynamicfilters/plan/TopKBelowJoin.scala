@@ -1,7 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{AliasHelper, Attribute, IntegerLiteral, Literal, SortOrder}
-import org.apache.spark.sql.catalyst.optimizer.JoinSelectionHelper
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, IntegerLiteral, Literal, SortOrder}
 import org.apache.spark.sql.catalyst.plans.{LeftOuter, RightOuter}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -24,11 +23,11 @@ import org.dynamicfilters.settings.Settings
   * Each row of the preserved side gives at least one row of the join, so the best rows of the join come from the best rows of that
   * side. Which of several tied rows are returned is free in both plans. The upper TopK stays: a row may have several matches.
   *
-  * The lower TopK has a scan below it in its own stage, so it has a filter, and the join reads a few rows of the side. On 2M rows
-  * joined to 1M by a merge join this takes a TENTH of the time (docs/bench/README.md). Broadcast joins are left alone: there the
+  * The lower TopK has a scan below it in its own stage, so it has a filter, and the join reads a few rows of the side. docs/bench/README.md has
+  * what that gains. Broadcast joins are left alone: there the
   * filter of the upper TopK reaches the scan ([[PushDown]]).
   */
-object TopKBelowJoin extends Rule[LogicalPlan] with AliasHelper with JoinSelectionHelper {
+object TopKBelowJoin extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!Settings.get(conf, Settings.Enabled) || !Settings.get(conf, Settings.TopKEnabled) || plan.isStreaming) plan
@@ -42,16 +41,20 @@ object TopKBelowJoin extends Rule[LogicalPlan] with AliasHelper with JoinSelecti
   /** The plan with the TopK on the preserved side of an outer join below it; None if there is no such join. */
   private def repeated(plan: LogicalPlan, sort: Sort, rows: Int): Option[LogicalPlan] = plan match {
     case p: Project if p.projectList.forall(_.deterministic) =>
-      val names = getAliasMap(p)
-      val order = sort.order.map(replaceAlias(_, names).asInstanceOf[SortOrder])
-      repeated(p.child, sort.copy(order = order), rows).map(c => p.withNewChildren(Seq(c)))
-    case j @ Join(left, right, LeftOuter, _, _) if isShuffled(j) => best(left, sort, rows).map(l => j.copy(left = l))
-    case j @ Join(left, right, RightOuter, _, _) if isShuffled(j) => best(right, sort, rows).map(r => j.copy(right = r))
+      val computed = p.projectList.collect { case a: Alias => a.exprId -> a.child }.toMap
+      val order = sort.order.map(_.transformUp { case a: Attribute => computed.getOrElse(a.exprId, a) })
+      repeated(p.child, sort.copy(order = order.collect { case o: SortOrder => o }), rows)
+        .map(c => p.withNewChildren(Seq(c)))
+    case j @ Join(left, right, LeftOuter, _, hint) if !isBroadcast(right, hint.rightHint) =>
+      best(left, sort, rows).map(l => j.copy(left = l))
+    case j @ Join(left, right, RightOuter, _, hint) if !isBroadcast(left, hint.leftHint) =>
+      best(right, sort, rows).map(r => j.copy(right = r))
     case _ => None
   }
 
-  private def isShuffled(j: Join): Boolean =
-    Seq(true, false).forall(getBroadcastBuildSide(j, _, conf).isEmpty)
+  /** Whether Spark will broadcast the side that is not preserved, as far as its size is known now (`JoinSelectionHelper`). */
+  private def isBroadcast(side: LogicalPlan, hint: Option[HintInfo]): Boolean =
+    hint.flatMap(_.strategy).fold(side.stats.sizeInBytes <= conf.autoBroadcastJoinThreshold)(_ == BROADCAST)
 
   private def best(side: LogicalPlan, sort: Sort, rows: Int): Option[LogicalPlan] = {
     val hasKeys = sort.order.forall(_.child match {
@@ -66,8 +69,8 @@ object TopKBelowJoin extends Rule[LogicalPlan] with AliasHelper with JoinSelecti
     }
   }
 
-  /** Whether the best rows come from a TopK that [[apply]] has put below the operator's join. */
-  def isRepeated(topK: TakeOrderedAndProjectExec): Boolean = {
+  /** Whether there is a TopK with the same limit below a join, as [[apply]] makes it. Then the upper one needs no filter. */
+  def hasLowerTopK(topK: TakeOrderedAndProjectExec): Boolean = {
     def hasBelow(p: SparkPlan): Boolean = p match {
       case t: TakeOrderedAndProjectExec => t.limit == topK.limit
       case q: QueryStageExec => hasBelow(q.plan)

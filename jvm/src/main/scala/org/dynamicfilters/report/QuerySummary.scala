@@ -84,7 +84,7 @@ object QuerySummary {
     val parts = Option.when(all.bytesRead.of > 0)(s"read ${all.bytesRead.percent} of the bytes") ++
       Option.when(skipped.nonEmpty)(s"skipped ${skipped.mkString(" and ")}")
     val read = if (parts.isEmpty) "" else parts.mkString(": ", ", ", "")
-    // Rows alone: the filter spares what comes after the scan, not the scan.
+    // Only rows were dropped: the scan still read all row groups.
     val byRows = all.rowGroups.of > 0 && all.rowGroups.part == 0 && all.files.part == 0
     if (skipped.nonEmpty)
       read + (if (byRows) s", but no row group, because the data is not clustered by ${columns(inForce)}" else "")
@@ -107,8 +107,8 @@ object QuerySummary {
     case NoFilter.switchedOff => "spark.dynamicFilters.enabled is false"
     case NoFilter.limitOnly =>
       "a LIMIT without ORDER BY takes the first rows that come, and Spark itself stops after them"
-    case NoFilter.whereOnly => "Spark itself skips by a WHERE, whose values it knows before the query runs"
-    case NoFilter.nothingMakesOne => "the query has no ORDER BY ... LIMIT, join, min, max or user filter over a scan"
+    case NoFilter.whereOnly => "Spark itself skips by a WHERE with constants"
+    case NoFilter.nothingMakesOne => "the query has no ORDER BY ... LIMIT, join, min, max, subquery value or user filter over a scan"
   })
 
   private def count(n: Int, what: String) = s"$n $what${if (n == 1) "" else "s"}"

@@ -41,7 +41,7 @@ final case class ScanColumn(
     place: ScanPlace,
     either: Boolean = false,
     stored: String = "",
-    key: Option[ColumnKey] = None
+    key: Option[ComputedKey] = None
 ) {
 
   /** The condition on the column for a condition on the filter's key. */
@@ -174,7 +174,7 @@ final class ScanSpec(
       giveUpSelectivity
     )
 
-  private def filters: Seq[(FilterRef, Int, Int, Option[ColumnKey])] =
+  private def filters: Seq[(FilterRef, Int, Int, Option[ComputedKey])] =
     columns.map(c => (c.ref, c.ordinal, c.partitionOrdinal, c.key))
 
   def filterIds: Seq[Long] = filterRefs.map(_.id)

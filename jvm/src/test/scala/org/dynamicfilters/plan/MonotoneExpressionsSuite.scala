@@ -10,7 +10,7 @@ import org.dynamicfilters.filter.{End, KeyDomain, LongDomain, ValueFilter}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Draws values near the edges of types, zones and filters, and compares the filters of columns with Spark's own evaluation. */
-class ComputedKeysSuite extends AnyFunSuite {
+class MonotoneExpressionsSuite extends AnyFunSuite {
   private val zones =
     Seq("UTC", "Europe/Berlin", "America/St_Johns", "America/Sao_Paulo", "Pacific/Apia", "Asia/Manila", "+05:30")
 
@@ -87,8 +87,8 @@ class ComputedKeysSuite extends AnyFunSuite {
     val random = new Random(7)
     val draws = 120000 / expressions.size
     expressions.foreach { e =>
-      val (c, computed) = ComputedKeys.of(e).getOrElse(fail(s"$e is no computed key"))
-      val key = ComputedKeys.key(computed, c.dataType, "").getOrElse(fail(s"$e cannot be inverted"))
+      val (c, computed) = MonotoneExpressions.of(e).getOrElse(fail(s"$e is no computed key"))
+      val key = MonotoneExpressions.key(computed, c.dataType, "").getOrElse(fail(s"$e cannot be inverted"))
       val (from, to) = (domain(c.dataType).asInstanceOf[LongDomain], domain(e.dataType))
       var pruned = 0
       (1 to draws).foreach { _ =>
@@ -127,13 +127,13 @@ class ComputedKeysSuite extends AnyFunSuite {
       cast(StringType, DateType),
       Coalesce(Seq(i, Literal(0)))
     )
-    refused.foreach(e => assert(ComputedKeys.of(e).isEmpty, e))
+    refused.foreach(e => assert(MonotoneExpressions.of(e).isEmpty, e))
   }
 
   test("one day of a fixed zone is exactly one day") {
-    val (c, computed) = ComputedKeys.of(cast(TimestampType, DateType)).get
+    val (c, computed) = MonotoneExpressions.of(cast(TimestampType, DateType)).get
     val day = Some(End(Long.box(18262L), inclusive = true))
-    val f = ComputedKeys
+    val f = MonotoneExpressions
       .key(computed, c.dataType, "")
       .get
       .inverse(ValueFilter.range(domain(DateType), day, day, nulls = false))

@@ -8,27 +8,28 @@ import scala.util.Try
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
-import org.dynamicfilters.scan.ColumnKey
+import org.dynamicfilters.scan.ComputedKey
 
-/** Finds expressions of one column that never fall while the column rises, so that a filter of their value gives a range of the
-  * column. [[org.dynamicfilters.filter.ComputedKey ComputedKey]] inverts them by searching with Spark's own evaluation, so no function has an inverse of its own here.
+/** Recognizes expressions of one column that never fall while the column rises, clock changes apart: `to_date(ts)`, `x + 1`. A
+  * filter of such an expression gives a range of the column. [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the
+  * range by a search with Spark's own evaluation, so no function has an inverse of its own.
   *
-  * On 100M rows in order of arrival a join by `to_date(ts)` with one day of 1,000 takes a share of the time of stock Spark that
-  * docs/bench/README.md has.
+  * docs/bench/README.md has what a join gains.
   */
-object ComputedKeys {
+object MonotoneExpressions {
 
   /** @return
-    *   the expression's column, and the expression with `BoundReference(0)` in its place; None if its value may fall
+    *   the expression's column, and the expression with `BoundReference(0)` in its place; None if its value may fall, or if it has
+    *   more than one reference to a column
     */
   def of(e: Expression): Option[(AttributeReference, Expression)] =
     e.collect { case a: AttributeReference => a } match {
-      case Seq(column) if rises(e) => Some((column, at0(e)))
+      case Seq(column) if isMonotone(e) => Some((column, at0(e)))
       case _ => None
     }
 
   /** The expression with another one in the place of its column. */
-  def on(e: Expression, column: Expression): Expression = e.transform { case _: BoundReference => column }
+  def on(e: Expression, column: Expression): Expression = e.transformUp { case _: BoundReference => column }
 
   private def at0(e: Expression): Expression = e.transform { case a: AttributeReference =>
     BoundReference(0, a.dataType, a.nullable)
@@ -41,33 +42,33 @@ object ComputedKeys {
     * @param text
     *   for plans and reports
     */
-  def key(e: Expression, column: DataType, text: String): Option[ColumnKey] =
+  def key(e: Expression, column: DataType, text: String): Option[ComputedKey] =
     for {
       _ <- KeyDomain.of(column).toOption.collect { case d: LongDomain => d }
       to <- KeyDomain.of(e.dataType).toOption
       slack <- slackOf(e, column)
-      key = new ColumnKey(e, column, to.dataType, slack, text)
+      key = new ComputedKey(e, column, to.dataType, slack, text)
       if key.isValid
     } yield key
 
-  private def rises(e: Expression): Boolean = e match {
+  private def isMonotone(e: Expression): Boolean = e match {
     case _: AttributeReference | _: BoundReference => true
-    case c: Cast => risesAs(c.child.dataType, c.dataType) && rises(c.child)
-    case t: TruncTimestamp => t.format.foldable && rises(t.timestamp)
-    case t: TruncDate => t.format.foldable && rises(t.date)
-    case y: Year => rises(y.child)
-    // Other modes wrap around.
-    case a: Add => isExact(a) && ((rises(a.left) && a.right.foldable) || (a.left.foldable && rises(a.right)))
-    case s: Subtract => isExact(s) && rises(s.left) && s.right.foldable
+    case c: Cast => keepsOrder(c.child.dataType, c.dataType) && isMonotone(c.child)
+    case t: TruncTimestamp => t.format.foldable && isMonotone(t.timestamp)
+    case t: TruncDate => t.format.foldable && isMonotone(t.date)
+    case y: Year => isMonotone(y.child)
+    // Without ANSI mode an overflow wraps around, or gives NULL.
+    case a: Add => isChecked(a) && ((isMonotone(a.left) && a.right.foldable) || (a.left.foldable && isMonotone(a.right)))
+    case s: Subtract => isChecked(s) && isMonotone(s.left) && s.right.foldable
     case m: Multiply =>
-      isExact(m) && ((rises(m.left) && isPositive(m.right)) || (isPositive(m.left) && rises(m.right)))
-    case d: IntegralDivide => digits.contains(d.left.dataType) && rises(d.left) && isPositive(d.right)
+      isChecked(m) && ((isMonotone(m.left) && isPositive(m.right)) || (isPositive(m.left) && isMonotone(m.right)))
+    case d: IntegralDivide => digits.contains(d.left.dataType) && isMonotone(d.left) && isPositive(d.right)
     case _ => false
   }
 
-  private def isExact(e: BinaryArithmetic): Boolean = digits.contains(e.dataType) && failsOnOverflow(e)
+  private def isChecked(e: BinaryArithmetic): Boolean = digits.contains(e.dataType) && failsOnOverflow(e)
 
-  /** By a value: the mode of an operator has another type in each Spark line. */
+  /** Evaluates an overflow, because the class of an operator's mode differs between Spark lines. */
   private def failsOnOverflow(e: BinaryArithmetic): Boolean = {
     val greatest = e.dataType match {
       case ByteType => Literal(Byte.MaxValue)
@@ -87,11 +88,11 @@ object ComputedKeys {
     case _ => false
   })
 
-  /** Decimal digits of the integers. */
+  /** Most decimal digits of a value of the type. */
   private val digits: Map[DataType, Int] = Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)
 
   /** Whether a cast keeps the order of all values and never gives NULL. */
-  private def risesAs(from: DataType, to: DataType): Boolean = (from, to) match {
+  private def keepsOrder(from: DataType, to: DataType): Boolean = (from, to) match {
     case (_, FloatType | DoubleType) => digits.contains(from)
     case (_, d: DecimalType) if digits.contains(from) => d.precision - d.scale >= digits(from)
     case _ if digits.contains(from) && digits.contains(to) => digits(to) >= digits(from)
@@ -102,21 +103,22 @@ object ComputedKeys {
     case _ => false
   }
 
-  /** See [[org.dynamicfilters.filter.ComputedKey ComputedKey]]. Two times that lie further apart than the zone's offsets differ have local times in the same order, and
-    * so have two local times their instants. The factor 3 covers a function that goes to local time, truncates, and goes back.
+  /** The slack of [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]]. Two instants that lie further apart than the zone's
+    * largest and least offset have local times in the same order, and two such local times have instants in the same order. The
+    * factor 3 covers a function that goes to local time, truncates, and goes back.
     *
     * @return
-    *   None if local time is computed of other types
+    *   None if the expression uses local time and the column is neither a timestamp nor a date
     */
   private def slackOf(e: Expression, column: DataType): Option[Long] = {
-    val spreads = e.collect {
-      case c: Cast if c.needsTimeZone => spread(c.zoneId)
-      case t: TruncTimestamp => spread(t.zoneId)
+    val offsetRanges = e.collect {
+      case c: Cast if c.needsTimeZone => offsetRange(c.zoneId)
+      case t: TruncTimestamp => offsetRange(t.zoneId)
     }
     column match {
-      case _ if spreads.forall(_ == 0) => Some(0L)
-      case TimestampType => Some(3 * spreads.sum * MicrosPerSecond)
-      case DateType => Some(3L * spreads.size)
+      case _ if offsetRanges.forall(_ == 0) => Some(0L)
+      case TimestampType => Some(3 * offsetRanges.sum * MicrosPerSecond)
+      case DateType => Some(3L * offsetRanges.size)
       case _ => None
     }
   }
@@ -124,7 +126,7 @@ object ComputedKeys {
   private val MicrosPerSecond = 1000000L
 
   /** Seconds between the least and the greatest offset that the zone ever has. */
-  private def spread(zone: ZoneId): Long = {
+  private def offsetRange(zone: ZoneId): Long = {
     val rules = zone.getRules
     val offsets = rules.getTransitions.asScala.flatMap(t => Seq(t.getOffsetBefore, t.getOffsetAfter)) ++
       rules.getTransitionRules.asScala.flatMap(t => Seq(t.getOffsetBefore, t.getOffsetAfter))

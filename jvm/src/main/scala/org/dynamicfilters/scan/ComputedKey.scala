@@ -4,18 +4,18 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
 import org.apache.spark.sql.types.DataType
-import org.dynamicfilters.filter.{ComputedKey, KeyDomain, LongDomain, ValueFilter}
+import org.dynamicfilters.filter.{MonotoneInverse, KeyDomain, LongDomain, ValueFilter}
 
 /** The key that a join computes from a column of a scan. Travels with the scan's tasks.
   *
   * @param expression
   *   of the column, which is `BoundReference(0)`
   * @param slack
-  *   see [[ComputedKey]]
+  *   see [[MonotoneInverse]]
   * @param text
   *   the expression in plans and reports
   */
-final class ColumnKey(
+final class ComputedKey(
     private val expression: Expression,
     column: DataType,
     key: DataType,
@@ -23,7 +23,7 @@ final class ColumnKey(
     val text: String
 ) extends Serializable {
 
-  @transient private lazy val computed: ComputedKey = {
+  @transient private lazy val computed: MonotoneInverse = {
     val (from, to) =
       (new LongDomain(column), KeyDomain.of(key).fold(why => throw new IllegalStateException(why.text), identity))
     def value(code: Long): Option[AnyRef] =
@@ -31,7 +31,7 @@ final class ColumnKey(
       Try(expression.eval(new GenericInternalRow(Array[Any](from.toInternal(Long.box(code)))))).toOption
         .flatMap(Option(_))
         .map(to.fromInternal)
-    new ComputedKey(from, to, slack, value)
+    new MonotoneInverse(from, to, slack, value)
   }
 
   def isValid: Boolean = computed.isValid
@@ -40,7 +40,7 @@ final class ColumnKey(
   def inverse(filter: ValueFilter): ValueFilter = computed.inverse(filter)
 
   override def equals(other: Any): Boolean = other match {
-    case that: ColumnKey => that.expression.canonicalized == expression.canonicalized
+    case that: ComputedKey => that.expression.canonicalized == expression.canonicalized
     case _ => false
   }
   override def hashCode: Int = expression.canonicalized.hashCode

@@ -2,8 +2,8 @@ package org.dynamicfilters.filter
 
 import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
 
-/** A key that a query computes from a column by a function that never falls while the column rises, such as `to_date(ts)`.
-  * Turns filters of the key into filters of the column.
+/** Turns filters of a key into filters of a column from which the key is computed. The function must never fall while the column
+  * rises, clock changes apart. It works on the column's codes, see [[LongDomain]].
   *
   * @param column
   *   type of the column
@@ -15,10 +15,10 @@ import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
   * @param value
   *   the computed key of a code of the column; None if it cannot be computed, as at the ends of a type
   */
-final class ComputedKey(column: LongDomain, key: KeyDomain, slack: Long, value: Long => Option[AnyRef]) {
+final class MonotoneInverse(column: LongDomain, key: KeyDomain, slack: Long, value: Long => Option[AnyRef]) {
 
-  /** Functions of times wrap around near the ends of the type, beyond year 140,000. So only times of the half that is closer to
-    * 1970 are searched, and filters with other keys than theirs have no inverse.
+  /** Functions of times wrap around near the ends of the type, beyond year 140,000. So only the half of the type that is closer to
+    * 1970 is searched. A filter of times gets an inverse only if it has both ends, and both are keys of that half.
     */
   private val isCut = column.dataType match {
     case DateType | TimestampType | TimestampNTZType => true
@@ -26,7 +26,7 @@ final class ComputedKey(column: LongDomain, key: KeyDomain, slack: Long, value: 
   }
   private val (start, last) = if (isCut) (column.least / 2, column.greatest / 2) else (column.least, column.greatest)
 
-  /** Whether the function can be inverted: it does not wrap around. */
+  /** Checks three points: key(start) <= key(0) <= key(last). False if the function wraps around. */
   def isValid: Boolean = value(0).exists(zero => compare(start, zero) <= 0 && compare(last, zero) >= 0)
 
   /** A filter of the column that passes each value whose key passes, and maybe others: the range from the first to the last of
@@ -63,7 +63,9 @@ final class ComputedKey(column: LongDomain, key: KeyDomain, slack: Long, value: 
 
   private def end(code: Long) = End(Long.box(code), inclusive = true)
 
-  /** Compares the key of a code. Where it cannot be computed, it is beyond all keys. */
+  /** Compares the key of a code with another key. A key that cannot be computed is below all keys for a negative code, and above
+    * all keys otherwise.
+    */
   private def compare(code: Long, other: AnyRef): Int =
     value(code).fold(if (code < 0) -1 else 1)(this.key.compare(_, other))
 
@@ -73,7 +75,7 @@ final class ComputedKey(column: LongDomain, key: KeyDomain, slack: Long, value: 
     if (has(lo)) Some(lo)
     else if (!has(hi)) None
     else {
-      // `lo` has not, `hi` has. The difference may be an unsigned number.
+      // `lo` lacks the property, `hi` has it. `hi - lo` may overflow, so the shift is unsigned.
       while (hi - lo != 1) {
         val middle = lo + ((hi - lo) >>> 1)
         if (has(middle)) hi = middle else lo = middle
