@@ -82,6 +82,9 @@ def test_columns_computed_below(compare: Comparer, strategy: str) -> None:
     """A view has the computed column, and a union casts the column of one branch."""
     day = "(SELECT *, to_date(ts) AS day FROM p WHERE id % 3 < 2)"
     compare(f"SELECT v.*, b.n FROM {day} v JOIN b ON v.day = b.day", STRATEGIES[strategy])
+    # Two computations, one of the result of the other.
+    hour = "(SELECT *, date_trunc('HOUR', ts) AS hour FROM p WHERE id % 3 < 2)"
+    compare(f"SELECT v.*, b.n FROM {hour} v JOIN b ON to_date(v.hour) = b.day", STRATEGIES[strategy])
     both = "(SELECT i AS k, payload FROM p UNION ALL SELECT id, payload FROM p)"
     compare(f"SELECT u.* FROM {both} u JOIN b ON u.k = b.id", STRATEGIES[strategy])
     nested = "(SELECT *, year(day) AS y FROM (SELECT *, date_add(d, 0) AS x, to_date(ts) AS day FROM p))"

@@ -58,7 +58,8 @@ object MonotoneExpressions {
     case t: TruncDate => t.format.foldable && isMonotone(t.date)
     case y: Year => isMonotone(y.child)
     // Without ANSI mode an overflow wraps around, or gives NULL.
-    case a: Add => isChecked(a) && ((isMonotone(a.left) && a.right.foldable) || (a.left.foldable && isMonotone(a.right)))
+    case a: Add =>
+      isChecked(a) && ((isMonotone(a.left) && a.right.foldable) || (a.left.foldable && isMonotone(a.right)))
     case s: Subtract => isChecked(s) && isMonotone(s.left) && s.right.foldable
     case m: Multiply =>
       isChecked(m) && ((isMonotone(m.left) && isPositive(m.right)) || (isPositive(m.left) && isMonotone(m.right)))

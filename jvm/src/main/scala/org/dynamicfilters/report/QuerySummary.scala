@@ -108,7 +108,8 @@ object QuerySummary {
     case NoFilter.limitOnly =>
       "a LIMIT without ORDER BY takes the first rows that come, and Spark itself stops after them"
     case NoFilter.whereOnly => "Spark itself skips by a WHERE with constants"
-    case NoFilter.nothingMakesOne => "the query has no ORDER BY ... LIMIT, join, min, max, subquery value or user filter over a scan"
+    case NoFilter.nothingMakesOne =>
+      "the query has no ORDER BY ... LIMIT, join, min, max, subquery value or user filter over a scan"
   })
 
   private def count(n: Int, what: String) = s"$n $what${if (n == 1) "" else "s"}"

@@ -4,7 +4,7 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
 import org.apache.spark.sql.types.DataType
-import org.dynamicfilters.filter.{MonotoneInverse, KeyDomain, LongDomain, ValueFilter}
+import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueFilter}
 
 /** The key that a join computes from a column of a scan. Travels with the scan's tasks.
   *

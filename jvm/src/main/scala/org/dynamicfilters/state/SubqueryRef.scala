@@ -31,7 +31,7 @@ final class SubqueryRef private (
 
   @transient private lazy val canonical: Seq[Expression] = if (values == null) null else values.map(_.canonicalized)
 
-  /** The condition on the column. NULL as a value gives a filter that no value passes.
+  /** The condition on the column. A NULL value passes no rows; with `<=>`, only NULL rows.
     *
     * @param of
     *   Catalyst values, in the order of the operators

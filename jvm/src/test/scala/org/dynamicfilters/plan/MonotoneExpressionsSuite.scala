@@ -114,6 +114,12 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
     }
   }
 
+  test("an expression takes the place of another one's column") {
+    val day = MonotoneExpressions.of(cast(TimestampType, DateType)).get._2
+    val hour = MonotoneExpressions.of(TruncTimestamp(Literal("HOUR"), column(TimestampType), Some("UTC"))).get._2
+    assert(MonotoneExpressions.on(day, hour).collect { case t: TruncTimestamp => t }.size == 1)
+  }
+
   test("functions that may fall have no inverse") {
     val i = column(IntegerType)
     val refused = Seq(
