@@ -322,7 +322,7 @@ def test_what_was_cached(
         top = f"SELECT id, c_int FROM {name} ORDER BY id LIMIT 10"
         result = assert_same_result(top, ordered=True, fires=fires)
         if not fires:
-            assert_rejected(result, "cached data that is lost")
+            assert_rejected(result, "a lost block of the cache")
 
 
 @pytest.mark.exhaustive

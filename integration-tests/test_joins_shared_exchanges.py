@@ -88,7 +88,7 @@ def test_what_was_most_rows_twice_is_computed_once_the_next_time(compare: Compar
         assert not is_shared(copied.on)
         joins.assert_ready(copied.on, "k")
     shared = compare(query, joins.SHUFFLED, joins.FOREVER, plans=True, fires=False).on
-    joins.assert_reason(shared, "passed it when the query ran before")
+    joins.assert_reason(shared, "passed the filter in earlier runs")
     assert shared.plan.count("ReusedExchange") == copied.off.plan.count("ReusedExchange")
 
 
