@@ -330,11 +330,11 @@ final class QueryReports extends Logging {
   /** A copy, because reports have locks of their own. */
   private def all: Vector[QueryReport] = synchronized(reports.valuesIterator.toVector)
 
+  /** Drops the oldest ended query of the larger kind: with filters, or without. So the newest query of each kind stays. */
   private def trim(): Unit = {
-    val victim = reports.valuesIterator
-      .find(r => !r.isOfInterest && r.state != "running")
-      .orElse(reports.valuesIterator.nextOption())
-    victim.foreach(r => reports.remove(r.executionId))
+    val (shown, plain) = reports.values.toSeq.partition(_.isOfInterest)
+    val larger = if (shown.size > plain.size) shown else plain
+    larger.find(_.state != "running").orElse(reports.values.headOption).foreach(r => reports.remove(r.executionId))
   }
 
   /** The retained reports of a session, oldest first. */

@@ -17,6 +17,19 @@ class QueryReportSuite extends AnyFunSuite with TimeLimits {
     }
   }
 
+  /** Without the mend the only query without filters was the first to go, although it had just ended. */
+  test("the newest query without filters stays beside many queries with filters") {
+    val reports = new QueryReports
+    reports.retained = 2
+    (0L until 6L).foreach { id =>
+      val report = reports.forExecution(id)
+      if (id != 4) report.reject(Rejected(Producer.topk, Nil, Reasons.NoLimit))
+      report.sessionId = "s"
+      report.ended("finished")
+    }
+    assert(reports.ofSession("s").map(_.executionId).contains(4L))
+  }
+
   /** Without the mend the report of a cancelled query showed filters that were being built for ever. */
   test("no filter is being built once its query has ended") {
     def shown(state: JoinState, running: Boolean) = {
