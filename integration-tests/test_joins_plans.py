@@ -132,6 +132,8 @@ STOPS = {
     "topk": Stop(
         "SELECT x.id FROM (SELECT * FROM p ORDER BY id LIMIT 900) x JOIN b ON x.k = b.j",
         "a limit is in the way",
+        # The TopK has a filter of its own.
+        None,
     ),
     "sample": Stop(
         "SELECT x.id FROM (SELECT * FROM p TABLESAMPLE (50 PERCENT) REPEATABLE (7)) x JOIN b ON x.k = b.j",
