@@ -73,14 +73,14 @@ def test_ties_are_told_from_other_rows(spark: SparkSession, t: str, assert_same_
 
 
 def test_order_is_compared_on_demand(spark: SparkSession, assert_same_result: Check) -> None:
-    texts = ["SELECT * FROM VALUES 1, 2, 3 AS v(x)", *["SELECT * FROM VALUES 1, 3, 2 AS v(x)"] * 4]
+    texts = ["SELECT * FROM VALUES 1, 2, 3 AS v(x)", *["SELECT * FROM VALUES 1, 3, 2 AS v(x)"] * 5]
     assert_same_result(_changing(spark, texts), fires=False)
     with pytest.raises(AssertionError, match=r"another order, first at row 1: without .*2.*, with .*3"):
         assert_same_result(_changing(spark, texts), ordered=True)
 
 
 def test_keys_and_tolerance(spark: SparkSession, assert_same_result: Check) -> None:
-    texts = ["SELECT 1 AS k, 'a' AS v, 1.0D AS f", *["SELECT 1 AS k, 'b' AS v, 1.0000001D AS f"] * 4]
+    texts = ["SELECT 1 AS k, 'a' AS v, 1.0D AS f", *["SELECT 1 AS k, 'b' AS v, 1.0000001D AS f"] * 5]
     assert_same_result(_changing(spark, texts), keys=["k"], fires=False)
     assert_same_result(_changing(spark, texts), keys=["k", "f"], tolerance=1e-6, fires=False)
     with pytest.raises(AssertionError):
