@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,28 @@ def test_broadcast_joins_are_left_alone(spark: SparkSession, compare: Comparer) 
     compare(REPEATED["left"], BROADCAST)
     assert _topks(spark, REPEATED["left"], BROADCAST) == 1
     assert _topks(spark, REPEATED["left"], SHUFFLED) == 2
+
+
+def test_the_lower_topk_sorts_by_all_columns(spark: SparkSession) -> None:
+    """Otherwise a lost shuffle file could bring other tied rows to some tasks of the join."""
+    with settings(spark, SHUFFLED):
+        plan = spark.sql(f"EXPLAIN {REPEATED['left']}").collect()[0][0]
+    orders = re.findall(r"orderBy=\[([^\]]*)\]", plan)
+    assert [len(o.split(",")) for o in orders] == [1, 6], plan
+
+
+def test_the_other_side_is_filtered_by_the_best_rows(compare: Comparer) -> None:
+    """Without the order by all columns there is none: "the input is not deterministic (a limit)"."""
+    run = compare("SELECT b.w, p.id FROM b LEFT JOIN p ON b.j = p.k ORDER BY w DESC LIMIT 5", SHUFFLED).on
+    joins.assert_ready(run, "k")
+    joins.assert_row_groups_pruned(run, "k")
+
+
+def test_equal_limits_on_both_sides(compare: Comparer) -> None:
+    """The TopK of the other side is no reason to leave the upper one without a filter."""
+    other = "(SELECT j FROM b ORDER BY n LIMIT 10)"
+    run = compare(f"SELECT p.* FROM p JOIN {other} t ON p.k = t.j ORDER BY p.id DESC LIMIT 10", BROADCAST).on
+    assert any(f["producer"] == "topk" and f["columns"] == ["id"] for f in run.report.filters), str(run)
 
 
 def test_ties_of_the_side(assert_same_result: Check, spark: SparkSession) -> None:

@@ -63,7 +63,7 @@ private object InjectedRules {
     extensions.injectPostHocResolutionRule(_ => SettingsCheck)
     extensions.injectHintResolutionRule(_ => HintResolution)
     extensions.injectOptimizerRule(_ => HintPlacement)
-    extensions.injectOptimizerRule(_ => TopKBelowJoin)
+    extensions.injectPreCBORule(_ => TopKBelowJoin)
     extensions.injectPlannerStrategy(_ => HintStrategy)
     ReportFunctions.all.foreach(extensions.injectTableFunction)
     extensions.injectPostHocResolutionRule(_ => PruneCheck)

@@ -145,9 +145,18 @@ object Repeatable {
       case p: PinnedQueryExec => check(p.current, order)
       // Spark makes `SELECT 1 ... LIMIT 1` of an EXISTS without correlation: all rows are the same.
       case l: LimitExec if hasEqualRows(l.child) => below
+      case t: TakeOrderedAndProjectExec if TopKBelowJoin.takesSameRows(t) =>
+        // Its tap drops other rows in each attempt, of which the TopK takes none.
+        check(belowTap(t.child), order)
       case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec => Some(Reasons.Random("a limit"))
       case other => Some(Reasons.MayDiffer(other.nodeName.trim))
     }
+  }
+
+  private def belowTap(plan: SparkPlan): SparkPlan = plan match {
+    case _: WholeStageCodegenExec | _: InputAdapter => belowTap(plan.children.head)
+    case tap: TopKTapExec => tap.child
+    case other => other
   }
 
   private def hasEqualRows(plan: SparkPlan): Boolean = plan match {
