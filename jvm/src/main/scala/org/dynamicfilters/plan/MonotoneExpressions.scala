@@ -14,7 +14,7 @@ import org.dynamicfilters.scan.ComputedKey
   * filter of such an expression gives a range of the column. [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the
   * range by a search with Spark's own evaluation, so no function has an inverse of its own.
   *
-  * docs/bench/README.md has what a join gains.
+  * The case `computed` of the benchmark `joins` measures it.
   */
 object MonotoneExpressions {
 

@@ -33,8 +33,10 @@ import org.dynamicfilters.settings.Settings
   * The lower TopK takes the same rows in every attempt, because it sorts by all columns (contract 8). Otherwise a lost shuffle file
   * could bring other tied rows to some tasks of the join, and rows would be missing.
   *
-  * If there is a scan below the lower TopK, it has a filter, and the join gets few rows. docs/bench/README.md has what that gains.
-  * Broadcast joins are left alone: there the filter of the upper TopK reaches the scan ([[PushDown]]).
+  * If there is a scan below the lower TopK, it has a filter, and the join gets few rows, by whose keys it filters its other side. 2M
+  * rows joined to 1M by a merge join took 3.9 s instead of 9.1 on a busy machine, before the other side was filtered; the case
+  * `outer` of the benchmark `joins` measures it. Broadcast joins are left alone: there the filter of the upper TopK reaches the scan
+  * ([[PushDown]]).
   */
 object TopKBelowJoin extends Rule[LogicalPlan] with Logging {
 
