@@ -85,7 +85,7 @@ AVOIDING = {
         "(SELECT max(id) FROM (SELECT id FROM t ORDER BY id LIMIT 9))"
     ),
     "hint_within_a_subquery": (
-        "SELECT count(*) FROM log WHERE id + 0 <= (SELECT max(id) FROM "
+        "SELECT count(*) FROM log WHERE id % 9999 <= (SELECT max(id) FROM "
         "(SELECT /*+ NO_DYNAMIC_FILTER(t) */ id FROM t ORDER BY id LIMIT 9))"
     ),
     "beside_a_join_hint": (
