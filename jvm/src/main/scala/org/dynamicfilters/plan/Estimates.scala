@@ -1,7 +1,6 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{
-  And,
   EqualTo,
   Expression,
   In,
@@ -101,16 +100,11 @@ object Estimates {
 
   private def share(condition: Expression): Double = math.max(
     Least,
-    conjuncts(condition).map {
+    Conjuncts(condition).map {
       case _: IsNotNull => 1.0
       // As PostgreSQL, which estimates a pattern like an equality.
       case _: EqualTo | _: In | _: InSet | _: StringPredicate | _: Like | _: RLike => Equality
       case _ => Comparison
     }.product
   )
-
-  private def conjuncts(e: Expression): Seq[Expression] = e match {
-    case And(a, b) => conjuncts(a) ++ conjuncts(b)
-    case other => Seq(other)
-  }
 }

@@ -23,7 +23,7 @@ final class SubqueryPlanner(conf: SQLConf) {
   }
 
   private def planned(f: FilterExec): SparkPlan = {
-    val all = conjuncts(f.condition).flatMap(Compared.of)
+    val all = Conjuncts(f.condition).flatMap(Compared.of)
     val columns = all.map(_.side.canonicalized).distinct
     val child = columns.map(c => all.filter(_.side.canonicalized == c)).foldLeft(f.child) { (below, ofColumn) =>
       pushed(below, f.condition, ofColumn) match {
@@ -103,11 +103,6 @@ private object SubqueryPlanner {
       else None
 
     private def isValue(e: Expression): Boolean = e.references.isEmpty && e.exists(_.isInstanceOf[ScalarSubquery])
-  }
-
-  private def conjuncts(e: Expression): Seq[Expression] = e match {
-    case And(a, b) => conjuncts(a) ++ conjuncts(b)
-    case other => Seq(other)
   }
 
   /** Whether the driver can compute the value. Functions of users may have side effects, or take long. */

@@ -1,6 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{And, Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, RangePartitioning, SinglePartition}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan}
@@ -34,7 +34,7 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
       val below = visit(f.child)
       // Random numbers depend on the position of a row, so the scan must not drop rows.
       val random = Option.when(!f.condition.deterministic)(Reasons.RandomCondition)
-      conjuncts(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
+      userFilters(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
         case (child, (u, column)) =>
           random.toLeft(()).flatMap(_ => pushed(child, f.condition, u, column)) match {
             case Right(filtered) => filtered
@@ -67,7 +67,7 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
 
   /** Handles conditions on partition columns alone, which Spark moves into the scan. */
   private def byPartition(scan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
-    conditions.flatMap(conjuncts).foldLeft(scan) {
+    conditions.flatMap(userFilters).foldLeft(scan) {
       case (s, (u, Some(column))) =>
         // By name, because sources of DataSource V2 have other attribute ids.
         filtered(s, u, scan.output.find(_.name == column.name).getOrElse(column)) match {
@@ -114,12 +114,11 @@ object UserPlanner {
   }
 
   /** The user filters among the conjuncts, each with its column, unless its argument is computed. */
-  private def conjuncts(e: Expression): Seq[(DynamicFilterPredicate, Option[Attribute])] = e match {
-    case And(a, b) => conjuncts(a) ++ conjuncts(b)
-    case u: DynamicFilterPredicate if u.pin.isDefined =>
-      Seq((u, u.child match { case a: Attribute => Some(a); case _ => None }))
-    case _ => Nil
-  }
+  private def userFilters(condition: Expression): Seq[(DynamicFilterPredicate, Option[Attribute])] =
+    Conjuncts(condition).collect {
+      case u: DynamicFilterPredicate if u.pin.isDefined =>
+        (u, u.child match { case a: Attribute => Some(a); case _ => None })
+    }
 
   private def hasRoundRobin(plan: SparkPlan): Boolean = plan.exists {
     case e: ShuffleExchangeLike =>
