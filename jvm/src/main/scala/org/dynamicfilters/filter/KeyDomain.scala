@@ -85,6 +85,9 @@ object KeyDomain {
     case _: StringType => Left(Reasons.Collated(dt.catalogString))
     case _ => Left(Reasons.NoOrder(dt.catalogString))
   }
+
+  /** The domain of a type that was checked before. Throws IllegalStateException if its values cannot be filtered. */
+  def known(dt: DataType): KeyDomain = of(dt).fold(why => throw new IllegalStateException(why.text), identity)
 }
 
 /** The types of at most 8 bytes, encoded as a Long (the ''code'') whose signed order is Spark's order of the type:

@@ -252,7 +252,8 @@ final class JoinPlanner(
       // If Spark runs each of several equal exchanges, their file listings and random numbers may differ.
       (build, bound, key.nullsMatch, if (conf.exchangeReuseEnabled) Nil else contents(e, facts)),
       JoinRef(
-        collected(bound),
+        // The type at the tap: between tap and join, an integer may be widened.
+        KeyDomain.known(bound.dataType),
         key.nullsMatch,
         key.origin,
         build,
@@ -267,10 +268,6 @@ final class JoinPlanner(
 
   private def contents(e: Exchange, facts: BuildSideFacts): Seq[Any] =
     if (facts.repeats) facts.listed else Seq(System.identityHashCode(e))
-
-  /** The type of a key at the tap: between tap and join, an integer may be widened. */
-  private def collected(key: Expression): KeyDomain =
-    KeyDomain.of(key.dataType).fold(why => throw new IllegalStateException(why.text), identity)
 
   // Whether a filter was put below an exchange that other places use too, so that Spark computes a copy.
   private var copied = false

@@ -24,8 +24,7 @@ final class ComputedKey(
 ) extends Serializable {
 
   @transient private lazy val computed: MonotoneInverse = {
-    val (from, to) =
-      (new LongDomain(column), KeyDomain.of(key).fold(why => throw new IllegalStateException(why.text), identity))
+    val (from, to) = (new LongDomain(column), KeyDomain.known(key))
     def value(code: Long): Option[AnyRef] =
       // ANSI arithmetic fails at the ends of its type.
       Try(expression.eval(new GenericInternalRow(Array[Any](from.toInternal(Long.box(code)))))).toOption

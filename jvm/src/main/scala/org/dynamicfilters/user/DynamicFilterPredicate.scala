@@ -45,7 +45,7 @@ case class DynamicFilterPredicate(
   def generation: Generation =
     pin.getOrElse(throw new IllegalStateException(s"$sql is evaluated outside of a query"))
 
-  @transient private lazy val domain: KeyDomain = DynamicFilterPredicate.domainOf(child.dataType)
+  @transient private lazy val domain: KeyDomain = KeyDomain.known(child.dataType)
   @transient private lazy val test: ValuePredicate = generation.predicateFor(domain)
   @transient private lazy val nulls: Boolean = generation.filter.passes(null)
 
@@ -88,15 +88,12 @@ object DynamicFilterPredicate {
         .collectWithSubqueries { case p => p.expressions.flatMap(_.collect { case u: DynamicFilterPredicate => u }) }
         .flatten
         .distinctBy(u => (u.sessionId, u.name))
-
-  private[user] def domainOf(dt: DataType): KeyDomain =
-    KeyDomain.of(dt).fold(why => throw new IllegalStateException(why.text), identity)
 }
 
 /** A generation in the form that generated code calls. Serialized with the code's references. */
 private sealed abstract class SerializedPredicate(generation: Generation, dataType: DataType) extends Serializable {
   @transient protected lazy val rows: ValuePredicate =
-    generation.predicateFor(DynamicFilterPredicate.domainOf(dataType))
+    generation.predicateFor(KeyDomain.known(dataType))
 }
 private final class LongPasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with LongPredicate {
   override def test(value: Long): Boolean = rows.testLong(value)

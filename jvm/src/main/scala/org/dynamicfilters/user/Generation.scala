@@ -134,7 +134,7 @@ object Generation {
       val here = Option(made.get(key)).map(_.get).orNull
       if (here != null) here
       else {
-        val domain = KeyDomain.of(dataType).fold(why => throw new IllegalStateException(why.text), identity)
+        val domain = KeyDomain.known(dataType)
         def bytes(): Array[Byte] =
           if (inline != null) inline
           else if (broadcast != null) broadcast.value
