@@ -62,17 +62,18 @@ object TopKBelowJoin extends Rule[LogicalPlan] with Logging {
       val order = sort.order.map(_.transformUp { case a: Attribute => computed.getOrElse(a.exprId, a) })
       repeated(p.child, sort.copy(order = order.collect { case o: SortOrder => o }), rows)
         .map(c => p.withNewChildren(Seq(c)))
-    // The lowest of several joins that keep the rows.
     case j: Join if j.joinType == LeftOuter =>
-      repeated(j.left, sort, rows)
-        .orElse(best(j, j.left, sort, rows).filterNot(_ => isBroadcast(j.right, j.hint.rightHint)))
-        .map(l => j.copy(left = l))
+      onSide(j, j.left, sort, rows)(isBroadcast(j.right, j.hint.rightHint)).map(l => j.copy(left = l))
     case j: Join if j.joinType == RightOuter =>
-      repeated(j.right, sort, rows)
-        .orElse(best(j, j.right, sort, rows).filterNot(_ => isBroadcast(j.left, j.hint.leftHint)))
-        .map(r => j.copy(right = r))
+      onSide(j, j.right, sort, rows)(isBroadcast(j.left, j.hint.leftHint)).map(r => j.copy(right = r))
     case _ => None
   }
+
+  /** The preserved side of a join with the TopK on it, or on the lowest of several joins below that keep its rows. */
+  private def onSide(join: Join, side: LogicalPlan, sort: Sort, rows: Int)(
+      isBroadcast: => Boolean
+  ): Option[LogicalPlan] =
+    repeated(side, sort, rows).orElse(best(join, side, sort, rows).filterNot(_ => isBroadcast))
 
   /** Whether Spark will broadcast the side that is not preserved, as far as its size is known now (`JoinSelectionHelper`). A source of
     * DataSource V2 would make a reader to tell its size.
