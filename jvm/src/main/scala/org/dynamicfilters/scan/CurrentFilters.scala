@@ -26,13 +26,14 @@ private[scan] final class CurrentFilters(
     */
   def apply(at: Int, ref: FilterRef, convert: ValueFilter => ValueFilter): Option[ValueFilter] = ref match {
     case t: TopKRef => TaskFilters.filter(context, t, runs(at))
-    case j: JoinRef =>
-      // There is one generation only, so the filter is converted once.
-      if (complete(at) == null) ready.find(context, j, at).foreach(f => complete(at) = convert(f))
-      Option(complete(at))
-    case _: SubqueryRef =>
-      if (complete(at) == null) ready.travelled(context, at).foreach(f => complete(at) = convert(f))
-      Option(complete(at))
+    case j: JoinRef => once(at, convert)(ready.find(context, j, at))
+    case _: SubqueryRef => once(at, convert)(ready.travelled(context, at))
     case _ => None
+  }
+
+  /** There is one generation only, so the filter is converted once. */
+  private def once(at: Int, convert: ValueFilter => ValueFilter)(find: => Option[ValueFilter]): Option[ValueFilter] = {
+    if (complete(at) == null) find.foreach(f => complete(at) = convert(f))
+    Option(complete(at))
   }
 }
