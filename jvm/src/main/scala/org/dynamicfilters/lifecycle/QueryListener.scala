@@ -88,7 +88,6 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
         report.description = QueryWords.name(report, query)
         // A query that failed in analysis or planning has no plan. Asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
-          report.noFilter = QueryWords.noFilter(query)
           val plan = query.executedPlan match {
             case p: PinnedQueryExec => p.ranIn(e.executionId).getOrElse(p)
             case other => other
@@ -97,6 +96,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           val notFound = HintResolution.notFound(query.analyzed)
           if (notFound.nonEmpty)
             report.reject(Rejected(Producer.user, Nil, Reasons.HintNotFound(notFound.mkString(", "))))
+          if (!report.isOfInterest) report.noFilter = QueryWords.noFilter(query)
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
             countUnopened(report, plan)
