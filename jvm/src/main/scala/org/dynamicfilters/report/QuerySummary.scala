@@ -113,5 +113,7 @@ object QuerySummary {
   })
 
   private def count(n: Int, what: String) = s"$n $what${if (n == 1) "" else "s"}"
-  private def number(n: Long): String = "%,d".formatLocal(Locale.ROOT, n)
+
+  /** `1,234` */
+  private[dynamicfilters] def number(n: Long): String = "%,d".formatLocal(Locale.ROOT, n)
 }

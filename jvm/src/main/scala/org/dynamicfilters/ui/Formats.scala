@@ -5,13 +5,13 @@ import java.util.Locale
 import scala.xml.{Node, NodeSeq}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess
-import org.dynamicfilters.report.Share
+import org.dynamicfilters.report.{QuerySummary, Share}
 
 /** Formats numbers and times for pages, with the same words as `sdf.analyze`. */
 private[ui] object Formats {
   val Unknown = "\u2013"
 
-  def number(n: Long): String = "%,d".formatLocal(Locale.ROOT, n)
+  def number(n: Long): String = QuerySummary.number(n)
 
   /** Rounded. Shows 0 only for none, and 100 only for all. */
   def percent(part: Long, total: Long): String = Share(part, total).percent
