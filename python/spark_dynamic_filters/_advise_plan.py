@@ -7,11 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from ._advise_log import Execution, Node
-from ._errors import shown
+from ._advise_text import bracketed, column_of, columns_of, has_column, join_type, plain, streamed
 
 #: A query is expected to gain if low + WEIGHT * (high - low) is at least THRESHOLD, low and high being the
 #: share of its task time that is spared at least and at most. Calibrated on TPC-DS (docs/advisor.md).
@@ -47,7 +46,6 @@ _MANY_ROWS = 100_000
 _UNSELECTIVE = 0.9  # share of its rows above which a build side counts as without conditions
 _USELESS = 0.98  # share of rows that pass above which a filter is left out here
 _PAGE = 20_000  # rows of a Parquet page, as most writers cut them
-_COLUMN = re.compile(r"\s*(?:cast\()?[^()\[\]]*#(\d+)L?(?: as (?:smallint|int|bigint)\))?\s*")
 _ALIAS = re.compile(r"(.*) AS ([^()]*#(\d+)L?)", re.DOTALL)
 _ORDER = re.compile(r" (?:ASC|DESC)\b")
 
@@ -146,7 +144,7 @@ class _Judge:
     def run(self) -> None:
         # A node stands before those below it, so filters from above a build side are known.
         for node in self._nodes:
-            lists = _lists(node.text)
+            lists = bracketed(node.text)
             if re.fullmatch(_JOINS, node.name) and len(lists) > 1 and len(node.inputs) == 2:
                 self._join(node)
             elif node.name == "BroadcastNestedLoopJoin":
@@ -172,13 +170,13 @@ class _Judge:
         self._query.reasons = list(dict.fromkeys(self._query.reasons))
 
     def _join(self, join: Node) -> None:
-        kind = _join_type(join)
+        kind = join_type(join)
         label = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower().removesuffix(" join") + " join"
         broadcast = join.name == "BroadcastHashJoin"
-        allowed = [s for s in (0, 1) if kind in _FILTERED[s] and (not broadcast or s == _streamed(join))]
+        allowed = [s for s in (0, 1) if kind in _FILTERED[s] and (not broadcast or s == streamed(join))]
         refused = ""
         if not allowed:
-            needed = "both sides" if kind == "FullOuter" else f"its {('left', 'right')[_streamed(join)]} side"
+            needed = "both sides" if kind == "FullOuter" else f"its {('left', 'right')[streamed(join)]} side"
             refused = f"a{'n' * (label[0] in 'aeiou')} {label} needs every row of {needed}"
         for side in allowed:
             probe, build = join.inputs[side], join.inputs[1 - side]
@@ -197,7 +195,7 @@ class _Judge:
                 text, work = f"{self._merge}{label} by", (_probes(join, side),)
                 made = Filter(text, join.ids, min(1.0, kept), min(1.0, kept), sure, work)
                 if kept < _USELESS:
-                    reached = [self._reach(probe, key, made) for key in _lists(join.text)[side]]
+                    reached = [self._reach(probe, key, made) for key in bracketed(join.text)[side]]
                     # What the keys exclude together, one of them alone may let pass.
                     for scan in {s for r in reached for s in r if not all(s in other for other in reached)}:
                         self._found[scan][-1].sure = False
@@ -222,9 +220,9 @@ class _Judge:
 
     def _reach(self, node: Node, key: str, made: Filter) -> set[frozenset[int]]:
         """Adds a filter to the scans that have the key; returns these."""
-        column, why, reached = _column(key), self._query.reasons, set[frozenset[int]]()
+        column, why, reached = column_of(key), self._query.reasons, set[frozenset[int]]()
         if column is None:
-            why.append(f"the {'sort' if made.late else 'join'} key is computed: {_plain(key)}")
+            why.append(f"the {'sort' if made.late else 'join'} key is computed: {plain(key)}")
             return reached
         for scan, arrived in self._down(node, column, made):
             rows_only = f"{scan.table} can be filtered by rows only"
@@ -238,44 +236,44 @@ class _Judge:
             else:
                 reached.add(scan.ids)
                 if all(f.maker != made.maker for f in found):
-                    self._found[scan.ids] = [*found, replace(arrived, label=f"{made.label} {_plain(key)}")]
+                    self._found[scan.ids] = [*found, replace(arrived, label=f"{made.label} {plain(key)}")]
         return reached
 
     def _down(self, node: Node, column: int, made: Filter) -> Iterator[tuple[Node, Filter]]:
         """The scans that a filter on a column reaches, by the rules of docs/operators.md."""
-        name, lists, below, why = node.name, _lists(node.text), node.inputs, self._query.reasons
+        name, lists, below, why = node.name, bracketed(node.text), node.inputs, self._query.reasons
         if node.is_scan:
-            if not lists or _has(lists[0], column) or "more fields" in node.text:
+            if not lists or has_column(lists[0], column) or "more fields" in node.text:
                 yield node, made
         elif not below:
             return
         elif name == "Project":
             for alias in (_ALIAS.fullmatch(item) for item in (lists or [[]])[0]):
                 if alias and int(alias[3]) == column:
-                    if (renamed := _column(alias[1])) is None:
-                        why.append(f"{_plain(alias[2])} is computed: {_plain(alias[1])}")
+                    if (renamed := column_of(alias[1])) is None:
+                        why.append(f"{plain(alias[2])} is computed: {plain(alias[1])}")
                         return
                     column = renamed
                     break
             yield from self._down(below[0], column, made)
         elif re.fullmatch(_JOINS, name) and len(lists) > 1 and len(below) == 2:
-            late_sides = (_streamed(node),) if name == "BroadcastHashJoin" else ()
+            late_sides = (streamed(node),) if name == "BroadcastHashJoin" else ()
             for side in late_sides if made.late else (0, 1):
-                if _join_type(node) not in _PASSED[side]:
+                if join_type(node) not in _PASSED[side]:
                     continue
                 further = replace(made, work=(*made.work, _probes(node, side)))
                 if any(re.search(rf"#{column}(?!\d)", n.text) for n in below[side].walk()):
                     yield from self._down(below[side], column, further)
                 # Across, by the equal key of the other side.
                 for key, other in zip(lists[side], lists[1 - side], strict=False):
-                    equal = _column(key) if _column(other) == column and not made.late else None
+                    equal = column_of(key) if column_of(other) == column and not made.late else None
                     if equal not in (None, column):
                         yield from self._down(below[side], equal, further)
         elif re.fullmatch(_AGGREGATES, name):
             # Groups sorted by their key: the bound goes below both aggregates and the exchange between.
             exchanged = re.fullmatch(_EXCHANGES, below[0].name) and below[0].ids not in self._shared
             partial = below[0].inputs[0] if exchanged else below[0]
-            if not lists or not _has(lists[0], column):
+            if not lists or not has_column(lists[0], column):
                 why.append(
                     _OF_GROUPS if made.late else "an aggregate is in the way that does not group by the key"
                 )
@@ -300,15 +298,15 @@ class _Judge:
                 why.append(
                     f"the operator {name} is in the way: it reads all its input before the bound is known"
                 )
-            elif not _has(keys, column):
+            elif not has_column(keys, column):
                 why.append("a window is in the way that is not partitioned by the key")
             else:
                 yield from self._down(below[0], column, made)
         elif name == "Union":
-            position = next((i for i, c in enumerate(_columns(below[0])) if _column(c) == column), None)
+            position = next((i for i, c in enumerate(columns_of(below[0])) if column_of(c) == column), None)
             yield from self._down(below[0], column, made)
             for child in below[1:] if position is not None else ():
-                for same in [_column(c) for c in _columns(child)[position:][:1]]:
+                for same in [column_of(c) for c in columns_of(child)[position:][:1]]:
                     if same is not None:
                         yield from self._down(child, same, made)
         elif name == "Filter" and made.late and re.fullmatch(_AGGREGATES, below[0].name):
@@ -331,7 +329,7 @@ class _Judge:
         high = (1 - math.prod(f.kept for f in filters)) * (own if full else own - reader)
         # At least: in random order pages are skipped only if few rows pass, and the filter's column is read
         # all the same. To test a row takes as long as the first join that drops it: later ones are spared.
-        columns = max(1, len(_columns(scan)))
+        columns = max(1, len(columns_of(scan)))
         low = full * reader * math.exp(-_PAGE * math.prod(f.dense for f in sure)) * (columns - 1) / columns
         work = max((f.work for f in sure), key=sum, default=())
         left = scan.rows * (1 + len(work) * math.prod(f.kept for f in sure))
@@ -348,58 +346,6 @@ class _Judge:
         kept, names = math.prod(f.kept for f in filters), [f.label for f in filters]
         low, high = (sum(parts[i] for parts in spared.values()) for i in (0, 1))
         return Scan(scan.table, scan.format, scan.rows, task, names, kept, low, high)
-
-
-def _plain(expression: str) -> str:
-    """Without the numbers of attributes, on one line, cut if it is long."""
-    return shown(re.sub(r"#\d+L?", "", expression))
-
-
-def _column(expression: str) -> int | None:
-    """The number of a plain column, or of one whose cast loses nothing."""
-    found = _COLUMN.fullmatch(expression)
-    return int(found[1]) if found else None
-
-
-def _has(items: list[str], column: int) -> bool:
-    return any(_column(item.rsplit(" AS ", 1)[-1]) == column for item in items)
-
-
-@lru_cache(maxsize=4096)
-def _lists(text: str) -> list[list[str]]:
-    """What stands in square brackets in an operator's text, taken apart at the commas."""
-    found: list[list[str]] = []
-    depth, start = 0, 0
-    for at in re.finditer(r"[\[\](),]", text):
-        sign, i = at[0], at.start()
-        if depth == 0:
-            if sign == "[":
-                depth, start = 1, i + 1
-                found.append([])
-        elif sign in "[(":
-            depth += 1
-        elif sign != "," or depth == 1:
-            depth -= sign != ","
-            if depth == 0 or sign == ",":
-                found[-1] += [item] if (item := text[start:i].strip()) else []
-                start = i + 1
-    return found
-
-
-def _columns(node: Node) -> list[str]:
-    """The columns that come out of a scan or a projection."""
-    if node.name == "Project" or node.is_scan:
-        return [item.rsplit(" AS ", 1)[-1] for item in (_lists(node.text) or [[]])[0]]
-    return _columns(node.inputs[0]) if node.name == "Filter" else []
-
-
-def _join_type(join: Node) -> str:
-    found = re.search(r"\], (\w+(?:Outer|Semi|Anti)|Inner|ExistenceJoin)", join.text)
-    return found[1] if found else "?"
-
-
-def _streamed(join: Node) -> int:
-    return 0 if "BuildRight" in join.text else 1
 
 
 def _probes(join: Node, side: int) -> int:
