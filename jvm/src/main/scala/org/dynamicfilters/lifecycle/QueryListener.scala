@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.{CommandResultExec, ExplainMode, QueryExec
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
@@ -26,7 +27,7 @@ import org.dynamicfilters.operators.{
 }
 import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, Rejected, SubqueryRun, TopKRun, UserRun}
+import org.dynamicfilters.report.{JoinRun, NoFilter, QueryReport, QueryReports, Rejected, SubqueryRun, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
@@ -92,11 +93,14 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
             case p: PinnedQueryExec => p.ranIn(e.executionId).getOrElse(p)
             case other => other
           }
-          Plans.foreach(plan)(note(report, _))
+          // A stream's sink may run the plan of its batch in a query of its own, which ended before.
+          val ranInPart = query.isInstanceOf[IncrementalExecution] && QueryReports.instance.hasPart(e.executionId)
+          if (!ranInPart) Plans.foreach(plan)(note(report, _))
           val notFound = HintResolution.notFound(query.analyzed)
           if (notFound.nonEmpty)
             report.reject(Rejected(Producer.user, Nil, Reasons.HintNotFound(notFound.mkString(", "))))
-          if (!report.isOfInterest) report.noFilter = QueryWords.noFilter(query)
+          if (!report.isOfInterest)
+            report.noFilter = if (ranInPart) NoFilter.inParts else QueryWords.noFilter(query)
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
             countUnopened(report, plan)

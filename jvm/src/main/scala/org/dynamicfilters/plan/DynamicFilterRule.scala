@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.adaptive.{QueryStageExec, TableCacheQueryS
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.BaseJoinExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.api.{BestRows, FilterProducer}
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters}
@@ -42,7 +43,7 @@ import org.dynamicfilters.state.{Producer, TaskFilters}
 final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Logging {
 
   override def apply(plan: SparkPlan): SparkPlan =
-    if (!Settings.get(conf, Settings.Enabled) || isStreaming(plan) || readsReports(plan)) plan
+    if (!Settings.get(conf, Settings.Enabled) || hasState(plan) || readsReports(plan)) plan
     else if (adaptive && NextStages.hasNoEffect(plan)) plan
     // Failures of other producers are caught one by one inside.
     else orElseAsIs(Producer.join, plan)(planned)
@@ -119,8 +120,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       case OwnFailure(other) => logWarning("Dynamic filters: a failure is not reported", other)
     }
 
-  // The state of a streaming query outlives the execution of one batch.
-  private def isStreaming(plan: SparkPlan): Boolean = plan.exists(_.logicalLink.exists(_.isStreaming))
+  // A stream's state outlives the batch for which a filter is made.
+  private def hasState(plan: SparkPlan): Boolean = plan.exists(_.isInstanceOf[StatefulOperator])
 
   // Queries of the report table do not appear in reports themselves: `SELECT max(query_id)` is then the user's last query.
   private def readsReports(plan: SparkPlan): Boolean = plan.exists {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.adaptive.{
   ShuffleQueryStageExec
 }
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, MicroBatchScanExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.execution.python.EvalPythonExec
@@ -139,7 +139,8 @@ object Repeatable {
       case t: TopKTapExec if t.filters.forall(_.producer == Producer.aggregate) => below
       case s: QueryStageExec => check(s.plan, order)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
-          _: ShuffledHashJoinExec | _: BuildKeyTapExec | _: BatchScanExec | _: RowFilteredScanExec =>
+          _: ShuffledHashJoinExec | _: BuildKeyTapExec | _: BatchScanExec | _: MicroBatchScanExec |
+          _: RowFilteredScanExec =>
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, order)
       case p: PinnedQueryExec => check(p.current, order)

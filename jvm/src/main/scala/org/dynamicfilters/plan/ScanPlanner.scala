@@ -49,12 +49,25 @@ object ScanPlanner {
       place: ScanPlace,
       conf: SQLConf,
       computed: Option[Expression] = None
-  ): Either[Reason, SparkPlan] = keyOf(computed, columns.head).flatMap(filteredBy(scan, columns, refs, place, conf, _))
+  ): Either[Reason, SparkPlan] = for {
+    _ <- isBatch(scan)
+    key <- keyOf(computed, columns.head, refs.head.producer)
+    done <- filteredBy(scan, columns, refs, place, conf, key)
+  } yield done
 
-  private def keyOf(computed: Option[Expression], column: Attribute): Either[Reason, Option[ComputedKey]] =
+  // A stream counts the rows of its sources by their scans (`ProgressReporter`).
+  private def isBatch(scan: SparkPlan): Either[Reason, Unit] =
+    Either.cond(!scan.logicalLink.exists(_.isStreaming), (), Reasons.StreamSource)
+
+  private def keyOf(
+      computed: Option[Expression],
+      column: Attribute,
+      producer: Producer.Value
+  ): Either[Reason, Option[ComputedKey]] =
     computed.fold[Either[Reason, Option[ComputedKey]]](Right(None)) { e =>
       val text = ExpressionText.withoutValues(MonotoneExpressions.on(e, column))
-      MonotoneExpressions.key(e, column.dataType, text).map(Some(_)).toRight(Reasons.Computed("the join key", text))
+      val what = if (producer == Producer.join) "the join key" else "the sort key"
+      MonotoneExpressions.key(e, column.dataType, text).map(Some(_)).toRight(Reasons.Computed(what, text))
     }
 
   private def filteredBy(
@@ -117,11 +130,13 @@ object ScanPlanner {
     */
   def accepts(scan: SparkPlan, column: Attribute, crossed: Boolean): Either[Reason, Unit] = {
     def hasColumn(s: FileSourceScanExec) = ordinal(s, column).flatMap(_ => KeyDomain.of(column.dataType)).map(_ => ())
-    scan match {
-      case OtherScans(s) => OtherScans.accepts(s, column, Producer.join, crossed)
-      case d: DynamicFilterScanExec => hasColumn(d.child.asInstanceOf[FileSourceScanExec])
-      case s: FileSourceScanExec => readable(s).flatMap(_ => hasColumn(s))
-      case other => Left(noFileScan(other))
+    isBatch(scan).flatMap { _ =>
+      scan match {
+        case OtherScans(s) => OtherScans.accepts(s, column, Producer.join, crossed)
+        case d: DynamicFilterScanExec => hasColumn(d.child.asInstanceOf[FileSourceScanExec])
+        case s: FileSourceScanExec => readable(s).flatMap(_ => hasColumn(s))
+        case other => Left(noFileScan(other))
+      }
     }
   }
 

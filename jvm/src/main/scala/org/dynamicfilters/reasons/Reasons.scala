@@ -151,6 +151,7 @@ object Reasons {
   def Collated(typeName: String) = Reason("type.collation", s"type $typeName is not supported: only strings of collation UTF8_BINARY compare by their bytes", "use a column of that collation")
 
   // Scans.
+  val StreamSource = Reason("scan.stream", "the scan reads a stream", "nothing: each batch needs all rows that have come; tables that the stream is joined to are filtered")
   val Hinted = Reason("scan.hint", "the hint NO_DYNAMIC_FILTER is on the table", "nothing: it is what the query asks for")
   def HintNotFound(names: String) = Reason("scan.hintNotFound", s"a hint names what is not in its query block: $names", "name a table of the same SELECT: by its alias if it has one (see hints.md)")
   def OtherFormat(name: String) = Reason("scan.format", s"files of format $name are not filtered yet", "store it as Parquet, or as a Delta or Iceberg table (see tables.md)")

@@ -321,6 +321,9 @@ final class QueryReports extends Logging {
   def clear(): Unit = synchronized(reports.clear())
 
   /** The report of an execution, if it is still kept. */
+  /** Whether the query has run another one as a part of it. */
+  def hasPart(id: Long): Boolean = synchronized(reports.values.exists(_.partOf.contains(id)))
+
   def find(executionId: Long): Option[QueryReport] = synchronized(reports.get(executionId))
 
   /** The retained reports of all sessions that are of interest, oldest first. */

@@ -6,7 +6,7 @@ import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 
 /** Why a query has no filter, although none was rejected. */
 object NoFilter extends Enumeration {
-  val switchedOff, limitOnly, whereOnly, nothingMakesOne = Value
+  val switchedOff, inParts, limitOnly, whereOnly, nothingMakesOne = Value
 }
 
 /** Part of what there is; `of` is 0 if it is not known. */
@@ -105,6 +105,7 @@ object QuerySummary {
 
   private def noFilter(why: NoFilter.Value): String = "no dynamic filter: " + (why match {
     case NoFilter.switchedOff => "spark.dynamicFilters.enabled is false"
+    case NoFilter.inParts => "the batch ran in another query, which has a report of its own"
     case NoFilter.limitOnly =>
       "a LIMIT without ORDER BY takes the first rows that come, and Spark itself stops after them"
     case NoFilter.whereOnly => "Spark itself skips by a WHERE with constants"

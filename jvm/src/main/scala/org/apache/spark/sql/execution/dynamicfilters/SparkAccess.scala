@@ -1,5 +1,6 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
@@ -12,9 +13,16 @@ import org.apache.spark.storage.BroadcastBlockId
 /** Members of Spark that are visible only inside its own packages. */
 object SparkAccess {
 
-  /** Tells one session from another; the same for all threads of a session. */
-  def sessionId(session: SparkSession): String =
-    session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionUUID
+  /** Tells one session from another; the same for all threads of a session.
+    *
+    * A stream runs its batches in a clone of the session that started it (`StreamExecution.sparkSessionForStream`). While the
+    * stream is active, the clone has the id of that session: reports and user filters belong to it.
+    */
+  def sessionId(session: SparkSession): String = {
+    val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
+    val streams = classic.sharedState.activeStreamingQueries.values.asScala
+    streams.find(_.sparkSessionForStream eq classic).fold(classic)(_.sparkSession).sessionUUID
+  }
 
   def determinism(rdd: RDD[_]): DeterministicLevel.Value = rdd.outputDeterministicLevel
 
