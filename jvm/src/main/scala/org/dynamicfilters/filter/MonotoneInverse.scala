@@ -17,17 +17,24 @@ import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
   */
 final class MonotoneInverse(column: LongDomain, key: KeyDomain, slack: Long, value: Long => Option[AnyRef]) {
 
-  /** Functions of times wrap around near the ends of the type, beyond year 140,000. So only the half of the type that is closer to
-    * 1970 is searched. A filter of times gets an inverse only if it has both ends, and both are keys of that half.
+  /** Functions of times may wrap around near the ends of the type, beyond year 140,000, as `date_trunc('SECOND', ts)` does. Then
+    * only the half of the type that is closer to 1970 is searched, and a filter gets an inverse only if it has both ends, and both
+    * are keys of that half.
     */
-  private val isCut = column.dataType match {
+  private val isCut = !isInOrder(column.least, column.greatest)
+  private val (start, last) = if (isCut) (column.least / 2, column.greatest / 2) else (column.least, column.greatest)
+
+  /** False if the function wraps around. */
+  def isValid: Boolean = !isCut || (isOfTimes && isInOrder(start, last))
+
+  private def isOfTimes = column.dataType match {
     case DateType | TimestampType | TimestampNTZType => true
     case _ => false
   }
-  private val (start, last) = if (isCut) (column.least / 2, column.greatest / 2) else (column.least, column.greatest)
 
-  /** Checks three points: key(start) <= key(0) <= key(last). False if the function wraps around. */
-  def isValid: Boolean = value(0).exists(zero => compare(start, zero) <= 0 && compare(last, zero) >= 0)
+  /** Checks three points: key(least) <= key(0) <= key(greatest). */
+  private def isInOrder(least: Long, greatest: Long): Boolean =
+    value(0).exists(zero => compare(least, zero) <= 0 && compare(greatest, zero) >= 0)
 
   /** A filter of the column that passes each value whose key passes, and maybe others: the range from the first to the last of
     * these values. NULL has the key NULL.

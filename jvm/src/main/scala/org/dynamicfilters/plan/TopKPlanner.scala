@@ -3,6 +3,7 @@ package org.dynamicfilters.plan
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
   Ascending,
   Attribute,
   AttributeReference,
@@ -11,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   NullsFirst,
   SortOrder
 }
-import org.apache.spark.sql.execution.{SortExec, SparkPlan, TakeOrderedAndProjectExec}
+import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
@@ -45,6 +46,22 @@ object TopKPlanner {
   object Wanted {
     def apply(first: SortOrder, limit: Int, tiesFree: Boolean, distinct: Boolean): Wanted =
       Wanted(first.child, first.direction == Ascending, first.nullOrdering == NullsFirst, limit, tiesFree, distinct)
+  }
+
+  /** The TopK with a column as its first sort key, if the key is computed and never falls while a column rises: `to_date(ts)`. A
+    * projection below the TopK makes the column. Otherwise the TopK itself.
+    */
+  def withKeyColumn(topK: TakeOrderedAndProjectExec): TakeOrderedAndProjectExec = {
+    val first = topK.sortOrder.head
+    if (first.child.isInstanceOf[Attribute] || MonotoneExpressions.of(first.child).isEmpty) topK
+    else {
+      val key = Alias(first.child, "sortKey")()
+      val below = ProjectExec(topK.child.output :+ key, topK.child)
+      below.copyTagsFrom(topK.child)
+      val sorted = topK.copy(sortOrder = first.copy(child = key.toAttribute) +: topK.sortOrder.tail, child = below)
+      sorted.copyTagsFrom(topK)
+      sorted
+    }
   }
 
   /** @return
@@ -108,8 +125,8 @@ object TopKPlanner {
   ): Either[Reason, SparkPlan] = {
     // Column names in each scan.
     val names = mutable.LinkedHashSet.empty[Seq[String]]
-    def filter(scan: SparkPlan, columns: Seq[Attribute]) = {
-      val done = ScanPlanner.filtered(scan, columns, refs, ScanPlace.near, conf)
+    def filter(scan: SparkPlan, columns: Seq[Attribute], key: Option[Expression]) = {
+      val done = ScanPlanner.filtered(scan, columns, refs, ScanPlace.near, conf, key)
       if (done.isRight) names += columns.map(_.name)
       done
     }
@@ -118,10 +135,8 @@ object TopKPlanner {
         val at = input.output.indexWhere(_.exprId == c.exprId)
         Either.cond(at >= 0, at, Reasons.NotBelow("the column", c.name, "input"))
       }
-      pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, (scan, cs, _, _) => filter(scan, cs))(
-        input,
-        columns
-      )
+      reach = PushDown.Reach.withinStage.copy(allowsComputedKey = true)
+      pushed <- new PushDown(what, computed, reach, (scan, cs, _, key) => filter(scan, cs, key))(input, columns)
     } yield {
       val shown = if (refs.size == 1) names.flatten.toSeq else names.head
       val node = TopKTapExec(refs, ordinals, shown, pushed)

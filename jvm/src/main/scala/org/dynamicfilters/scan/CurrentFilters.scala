@@ -25,10 +25,18 @@ private[scan] final class CurrentFilters(
     *   gives the condition on the scan's column
     */
   def apply(at: Int, ref: FilterRef, convert: ValueFilter => ValueFilter): Option[ValueFilter] = ref match {
-    case t: TopKRef => TaskFilters.filter(context, t, runs(at))
+    case t: TopKRef => TaskFilters.filter(context, t, runs(at)).map(convertBound(at, _, convert))
     case j: JoinRef => once(at, convert)(ready.find(context, j, at))
     case _: SubqueryRef => once(at, convert)(ready.travelled(context, at))
     case _ => None
+  }
+
+  // By filter, the last bound of a TopK and the condition made of it.
+  private val bounds = new Array[(ValueFilter, ValueFilter)](size)
+
+  private def convertBound(at: Int, bound: ValueFilter, convert: ValueFilter => ValueFilter): ValueFilter = {
+    if (bounds(at) == null || bounds(at)._1 != bound) bounds(at) = (bound, convert(bound))
+    bounds(at)._2
   }
 
   /** There is one generation only, so the filter is converted once. */

@@ -34,7 +34,10 @@ final class LateMaterialization(
   private val filterFields = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns(_)._2.ordinal).distinct
   private val topK: Option[TopKSpec] =
     dataColumns.headOption
-      .filter { case (i, c) => i == TaskScan.OrderingColumn && !c.either && filterFields.contains(c.ordinal) }
+      // Rows that are equal by a computed key differ by the column, so the best rows by the column are not all.
+      .filter { case (i, c) =>
+        i == TaskScan.OrderingColumn && !c.either && c.key.isEmpty && filterFields.contains(c.ordinal)
+      }
       .flatMap(_._2.ref.topK)
       .filterNot(_.keepsOrder)
   private val (cheap, costly) =

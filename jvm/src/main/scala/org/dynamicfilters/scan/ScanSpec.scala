@@ -63,6 +63,11 @@ final case class ScanColumn(
     */
   def isForOwnStage: Boolean = ref.producer == Producer.join && !place.crossesExchange
 
+  /** The TopK of the filter, with the order of the column's values in place of the key's. A computed key never falls while the
+    * column rises.
+    */
+  def topK: Option[TopKSpec] = ref.topK.map(k => if (key.isEmpty) k else k.copy(domain = domain))
+
   def describe: String = ref.describe(key.fold(name)(_.text))
 }
 
@@ -114,7 +119,7 @@ final class ScanSpec(
       .mkString("", ",", s"|${predicates.hashCode}")
 
   /** The TopK of the first filter, if it is one. */
-  def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.ref.topK)
+  def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.topK)
 
   /** Positions of the columns of the disjunction, see [[ScanColumn.either]]. */
   val either: IndexedSeq[Int] = columns.indices.filter(columns(_).either)

@@ -61,7 +61,8 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
       case 3 => changes(random.nextInt(changes.size)) / (if (d.dataType == DateType) 86400000000L else 1L)
       case _ => random.nextLong()
     }
-    val code = near + (if (random.nextBoolean()) random.nextInt(7) - 3 else (random.nextGaussian() * 1e11).toLong)
+    val code = near + (if (random.nextBoolean()) random.nextInt(7) - 3
+                       else (random.nextGaussian() * math.pow(10, random.nextInt(17).toDouble)).toLong)
     math.max(d.least, math.min(d.greatest, code))
   }
 
@@ -134,6 +135,19 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
       Coalesce(Seq(i, Literal(0)))
     )
     refused.foreach(e => assert(MonotoneExpressions.of(e).isEmpty, e))
+  }
+
+  test("a bound with one end gives a range with one end") {
+    Seq(cast(TimestampType, DateType, "Europe/Berlin"), Add(column(IntegerType), Literal(5))).foreach { e =>
+      val (c, computed) = MonotoneExpressions.of(e).get
+      val key = MonotoneExpressions.key(computed, c.dataType, "").get
+      val (zero, last) = (Long.box(0), Long.box(domain(c.dataType).asInstanceOf[LongDomain].greatest))
+      val end = Some(End(Long.box(18262L), inclusive = true))
+      val atLeast = key.inverse(ValueFilter.range(domain(e.dataType), end, None, nulls = false))
+      val atMost = key.inverse(ValueFilter.range(domain(e.dataType), None, end, nulls = false))
+      assert(!atLeast.passes(zero) && atLeast.passes(last), s"$e: $atLeast")
+      assert(atMost.passes(zero) && !atMost.passes(last), s"$e: $atMost")
+    }
   }
 
   test("one day of a fixed zone is exactly one day") {

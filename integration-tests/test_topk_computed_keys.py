@@ -1,0 +1,84 @@
+"""TopKs whose sort key is computed from a column, by a function that never falls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import spark_dynamic_filters as sdf
+from spark_dynamic_filters.testing import assert_same_result
+from support import joins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+# Times of `t`: an hour for each id.
+KEYS = {
+    "to_date": "to_date(ts)",
+    "date_trunc": "date_trunc('WEEK', ts)",
+    "date_of_ntz": "to_date(ntz)",
+    "year": "year(ts)",
+    "div": "id DIV 100",
+    "plus": "i + 5",
+    "times": "id * 3 - 2",
+    "double": "CAST(i AS DOUBLE)",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder: Path = tmp_path_factory.mktemp("computed")
+    hours = "timestamp_seconds(1577836800 + id * 3600)"
+    rows = spark.range(0, 20_000, 1, 2).selectExpr(
+        "id",
+        "CAST(IF(id % 50 = 7, NULL, id) AS INT) AS i",
+        f"{hours} AS ts",
+        f"CAST({hours} AS TIMESTAMP_NTZ) AS ntz",
+        "md5(string(id)) AS payload",
+    )
+    rows.write.option("parquet.block.size", 8_192).parquet(str(folder / "t"))
+    spark.read.parquet(str(folder / "t")).createOrReplaceTempView("t")
+
+
+@pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
+@pytest.mark.parametrize("order", ["", "DESC", "ASC NULLS LAST", "DESC NULLS FIRST"])
+@pytest.mark.parametrize("key", KEYS)
+def test_ordered_by_a_computed_key(spark: SparkSession, key: str, order: str, adaptive: str) -> None:
+    """Rows that are equal by the key are ordered by `id`. Fails if a scan drops rows with the bound's key."""
+    query = f"SELECT id, payload FROM t ORDER BY {KEYS[key]} {order}, id % 97, id LIMIT 7"
+    with joins.settings(spark, joins.ADAPTIVE[adaptive], {"spark.sql.ansi.enabled": "true"}):
+        # NULLs come first: each row group has some.
+        nulls = KEYS[key] in ("i + 5", "CAST(i AS DOUBLE)") and order in ("", "DESC NULLS FIRST")
+        assert_same_result(spark, query, ordered=True, fires=None if nulls else True)
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("SELECT to_date(ts) AS d, payload FROM t ORDER BY d DESC LIMIT 20", ["d"]),
+        (
+            "SELECT d, count(*) FROM (SELECT to_date(ts) AS d FROM t) GROUP BY d ORDER BY d DESC LIMIT 3",
+            None,
+        ),
+        ("SELECT * FROM (SELECT id, rank() OVER (ORDER BY id DIV 10 DESC) AS r FROM t) WHERE r <= 12", None),
+    ],
+    ids=["alias", "groups", "rank"],
+)
+def test_a_key_that_is_computed_below(spark: SparkSession, query: str, keys: list[str] | None) -> None:
+    """Fails if only a sort order itself may be computed, not a column of a projection below."""
+    assert_same_result(spark, query, keys=keys)
+
+
+def test_files_and_row_groups_are_read_best_first(spark: SparkSession) -> None:
+    """The table is in ascending order. Fails if row groups keep that order: none could be skipped then."""
+    analysis = sdf.analyze(spark.sql("SELECT * FROM t ORDER BY to_date(ts) DESC LIMIT 5"))
+    scan = analysis.scans[0]
+    assert scan.row_groups_pruned > scan.row_groups_total / 2, analysis
+
+
+def test_a_falling_key_has_a_reason(spark: SparkSession) -> None:
+    reasons = sdf.analyze(spark.sql("SELECT * FROM t ORDER BY -id LIMIT 5")).filters
+    assert [f.reason for f in reasons] == ["the sort key is computed: (- t.id)"]
