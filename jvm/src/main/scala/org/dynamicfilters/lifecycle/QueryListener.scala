@@ -143,7 +143,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           c.ref match {
             case u: UserRef => noteUser(report, u, c.name, None)
             case s: SubqueryRef =>
-              s.state.addColumn(c.name)
+              s.state.addColumn(c.shownName)
               report.add(SubqueryRun(s.state))
             case _ =>
           }

@@ -45,14 +45,18 @@ final class SubqueryPlanner(conf: SQLConf) {
       // Random numbers depend on the position of a row, so the scan must not drop rows.
       _ <- Either.cond(condition.deterministic, (), Reasons.RandomCondition)
       _ <- Either.cond(values.forall(isComputable), (), Reasons.SubqueryValue)
-      column <- columnOf(compared.head.side)
+      key <- keyOf(compared.head.side)
+      (column, computed) = key
       domain <- KeyDomain.of(values.head.dataType)
       ref = SubqueryRef(domain, compared.map(_.operator), values)
       done <- new PushDown(
         "the column",
         Seq(condition),
-        PushDown.Reach.withinStage,
-        (scan, columns, _, _) => filtered(scan, columns.head, ref, values)
+        PushDown.Reach.withinStage.copy(allowsComputedKey = true),
+        (scan, columns, _, below) => {
+          val ofScan = computed.map(e => below.fold(e)(MonotoneExpressions.on(e, _))).orElse(below)
+          filtered(scan, columns.head, ofScan, ref, values)
+        }
       )(p, Seq(column))
     } yield done
   }
@@ -60,13 +64,14 @@ final class SubqueryPlanner(conf: SQLConf) {
   private def filtered(
       scan: SparkPlan,
       column: Attribute,
+      computed: Option[Expression],
       ref: SubqueryRef,
       values: Seq[Expression]
   ): Either[Reason, SparkPlan] = scan match {
     // The rule has run before, on the whole plan.
     case s: SpecScan if s.spec.columns.exists(c => c.name == column.name && c.ref == ref) => Right(s)
     case _ =>
-      ScanPlanner.filtered(scan, Seq(column), Seq(ref), ScanPlace.near, conf).flatMap {
+      ScanPlanner.filtered(scan, Seq(column), Seq(ref), ScanPlace.near, conf, computed).flatMap {
         case s: SpecScan =>
           val done = s.withValues(values)
           // Adaptive execution asserts that nodes have a logical link.
@@ -112,8 +117,14 @@ private object SubqueryPlanner {
     case _ => false
   }
 
-  private def columnOf(side: Expression): Either[Reason, AttributeReference] = JoinKeys.plain(side) match {
-    case a: AttributeReference => Right(a)
-    case other => Left(Reasons.Computed("the column", ExpressionText.withoutValues(other)))
-  }
+  /** The column that is compared, and how the compared side is computed from it, if it is. */
+  private def keyOf(side: Expression): Either[Reason, (AttributeReference, Option[Expression])] =
+    JoinKeys.plain(side) match {
+      case a: AttributeReference => Right((a, None))
+      case _ =>
+        MonotoneExpressions
+          .of(side)
+          .map { case (column, computed) => (column, Some(computed)) }
+          .toRight(Reasons.Computed("the column", ExpressionText.withoutValues(side)))
+    }
 }

@@ -127,7 +127,10 @@ object TopKPlanner {
     val names = mutable.LinkedHashSet.empty[Seq[String]]
     def filter(scan: SparkPlan, columns: Seq[Attribute], key: Option[Expression]) = {
       val done = ScanPlanner.filtered(scan, columns, refs, ScanPlace.near, conf, key)
-      if (done.isRight) names += columns.map(_.name)
+      if (done.isRight)
+        names += key.fold(columns.map(_.name))(e =>
+          Seq(ExpressionText.withoutValues(MonotoneExpressions.on(e, columns.head)))
+        )
       done
     }
     for {

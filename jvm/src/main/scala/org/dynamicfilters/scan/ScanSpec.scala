@@ -68,7 +68,10 @@ final case class ScanColumn(
     */
   def topK: Option[TopKSpec] = ref.topK.map(k => if (key.isEmpty) k else k.copy(domain = domain))
 
-  def describe: String = ref.describe(key.fold(name)(_.text))
+  /** The filtered column or computed key in plans and reports. */
+  def shownName: String = key.fold(name)(_.text)
+
+  def describe: String = ref.describe(shownName)
 }
 
 /** The place of a scan relative to a filter's producer.
@@ -195,7 +198,7 @@ final class ScanSpec(
 
   /** The filters of subqueries, and their columns, in the order of `SpecScan.values`. */
   def subqueries: Seq[(SubqueryRef, String)] =
-    columns.map(c => (c.ref, c.name)).collect { case (s: SubqueryRef, c) => (s, c) }
+    columns.map(c => (c.ref, c.shownName)).collect { case (s: SubqueryRef, c) => (s, c) }
 
   /** The filters, as plans show them. */
   def describe: String = {
