@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure}
-import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TaskFilters}
@@ -100,18 +100,17 @@ case class DynamicFilterScanExec(
           complete,
           SplitChooser.FileFacts(
             FileStatistics.instance,
-            unchanged(splits, _),
             fromTable(splits),
             ChunkSizes.wanted(scan.requiredSchema)
           ),
           SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes)
         )
         .map { choice =>
-          countLeft(choice, complete, accumulator)
-          def sent = spec.reader.flatMap(_.sent).getOrElse(ConfBroadcasts.get(sparkContext, hadoopConf))
-          val conf = if (choice.isLearned) sent else null
-          val left = choice.checked.map(sparkContext.broadcast(_)).orNull
-          new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
+          countLeft(choice.left, complete, accumulator)
+          def sent = spec.reader
+            .flatMap(_.sent)
+            .getOrElse(sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
+          new ChosenFileScanRDD(files, spec, choice.splits, if (choice.isLearned) sent else null)
         }
     } catch {
       case OwnFailure(e) =>
@@ -159,29 +158,15 @@ case class DynamicFilterScanExec(
   // Reused, because a new one takes 1 ms.
   private def hadoopConf = spec.reader.fold(HadoopConfAccess.of(scan.relation))(_.conf)
 
-  /** Whether files are unchanged since they were listed, see [[FileChecks]]. */
-  private def unchanged(
-      splits: Seq[PartitionedFile],
-      files: Seq[PartitionedFile]
-  ): PartitionedFile => Option[Boolean] = {
-    val checks = TaskFilters
-      .executionId(sparkContext)
-      .flatMap(Executions.instance.attach(_, "files")(new FileChecks))
-      .getOrElse(new FileChecks)
-    checks.askAll(files, splits.iterator, hadoopConf)
-    checks.isAsListed
-  }
-
   /** Counts splits that the driver has excluded, which no task sees. */
-  private def countLeft(choice: SplitChooser.Choice, pruner: Pruner, accumulator: ScanAccumulator): Unit =
-    if (choice.left.nonEmpty || choice.changed > 0) {
+  private def countLeft(left: Seq[SplitChooser.Split], pruner: Pruner, accumulator: ScanAccumulator): Unit =
+    if (left.nonEmpty) {
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      choice.left.foreach { s =>
-        report.addUnopened(s.file, s.rowGroups, s.bytes, spec.isNarrowed)
+      left.foreach { s =>
+        report.addUnopened(s.file, s.facts, spec.isNarrowed)
         pruner.recordSkippedFile(report, s.bounds)
       }
-      if (choice.changed > 0) report.addReason(Reasons.FileChanged, choice.changed.toLong)
       accumulator.add(report)
       val set = Seq(
         "filesPruned" -> SplitsUnopened,

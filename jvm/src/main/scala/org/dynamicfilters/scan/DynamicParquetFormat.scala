@@ -107,7 +107,7 @@ final class DynamicFileReader(
   private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
     task.startFile()
     if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
-      task.report.addUnopened(file, task.files.rowGroups(file), task.files.bytes(file), spec.isNarrowed)
+      task.report.addUnopened(file, task.files(file), spec.isNarrowed)
       Iterator.empty
     } else {
       task.report.opened(file.urlEncodedPath)

@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import java.io.Closeable
 import java.security.PrivilegedExceptionAction
-import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
+import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
 
 import scala.jdk.CollectionConverters._
 
@@ -12,8 +12,9 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, SparkAccess}
 import org.apache.spark.sql.types.StructType
+import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.state.{Producer, StepTracker}
 
@@ -62,15 +63,16 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
           )
           // Threads of the pool have no user; files may be readable only by this one.
           val user = UserGroupInformation.getCurrentUser
-          val requests = new ConcurrentLinkedQueue[() => Unit]()
+          def learn(f: PartitionedFile): Unit = if (System.nanoTime() < deadline)
+            user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(read, f) })
           // False if the settings have changed since the scan's reader was made.
-          if (spec.decoding.matches(relation.sparkSession.sessionState.conf)) unknown.foreach { f =>
-            requests.add { () =>
-              user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(read, f) })
-            }
+          if (spec.decoding.matches(relation.sparkSession.sessionState.conf)) {
+            val all = unknown.map(f => CompletableFuture.runAsync(() => learn(f), FooterReads.pool))
+            CompletableFuture.allOf(all: _*).get(millis, TimeUnit.MILLISECONDS)
           }
-          FileChecks.all(requests, deadline)
         } catch {
+          // The tasks learn the footers that were not reached, and show the failures.
+          case _: TimeoutException | _: ExecutionException => ()
           case OwnFailure(e) =>
             logWarning("Dynamic filters: footers cannot be read on the driver, files are read in Spark's order", e)
         }
@@ -126,6 +128,8 @@ object FooterReads {
 
   /** Enough for hundreds of footers on a disk, and for one round of requests to an object store. */
   private val MostMillis = 300L
+
+  private lazy val pool = SparkAccess.threads(Worker.Prefix + "footers", 8)
 
   /** Time for reading footers before a scan.
     *

@@ -88,26 +88,17 @@ final class ScanReport(
     *
     * @param file
     *   the split
-    * @param known
-    *   its row groups, if known
-    * @param bytes
-    *   bytes of the requested columns, if known
     * @param isNarrowed
     *   whether the query's own predicates may exclude row groups
     */
-  def addUnopened(
-      file: PartitionedFile,
-      known: Option[Array[LearnedRowGroup]],
-      bytes: Option[Long],
-      isNarrowed: Boolean
-  ): Unit = {
+  def addUnopened(file: PartitionedFile, facts: SplitFacts, isNarrowed: Boolean): Unit = {
     leftUnopened(PathHash(file.urlEncodedPath))
     val end = file.start + file.length
-    val groups = known.getOrElse(Array.empty[LearnedRowGroup]).filter(_.countsIn(file.start, end))
-    val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, bytes.getOrElse(0L))
+    val groups = facts.rowGroups.getOrElse(Array.empty[LearnedRowGroup]).filter(_.countsIn(file.start, end))
+    val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, facts.bytes.getOrElse(0L))
     addRowGroups(counted.rowGroups, counted.rows)
     add(ScanCounter.BytesTotal, counted.bytes)
-    if ((known.isEmpty || isNarrowed) && files.unknown.size < UnopenedFiles.MaxSplits) {
+    if ((!facts.hasLearned || isNarrowed) && files.unknown.size < UnopenedFiles.MaxSplits) {
       val split = UnopenedSplit(file.urlEncodedPath, file.start, end, counted)
       if (room.take(ReportRoom.bytesOf(split))) files.unknown += split
     }

@@ -34,7 +34,7 @@ final class StatisticsLearner(
   private val opened: Option[FileIdentity] = access.openedStatus.map(FileIdentity.fromStatus)
   if (opened.exists(_ != FileIdentity.listed(file))) task.files.forget(file)
   private val before: IndexedSeq[Map[Long, LearnedRowGroup]] = dataColumns.map { case (i, _) =>
-    (if (opened.isEmpty) None else task.files.rowGroups(file, i))
+    (if (opened.isEmpty) None else task.files(file).rowGroups(i))
       .fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
   }
 
@@ -101,7 +101,7 @@ final class StatisticsLearner(
   def finish(blocks: Seq[BlockMetaData]): Unit = {
     val settled = opened.filter(FileStatistics.isSettled(_, askedAt))
     // Sent once, and only if the driver does not have them from an earlier query.
-    lazy val sizes = if (task.files.bytes(file).isDefined) None else ChunkSizes.fromBlocks(blocks)
+    lazy val sizes = if (task.files(file).bytes.isDefined) None else ChunkSizes.fromBlocks(blocks)
     val stored = dataColumns.indices.filter(fileColumns(_).isStored)
     for (identity <- settled; column <- stored) {
       val groups = blocks.map { b =>

@@ -196,7 +196,7 @@ final class TaskScan(
     def bounds(i: Int) =
       if (fixed.exists(!_.isTested(i))) files.certainBounds(file, i) else files.bounds(file, i)
     isLeftOut(files.certainBounds(file, _), hold = true) ||
-    (files.hasLearned(file) && isLeftOut(bounds, files.isAsListed(file)))
+    (files(file).hasLearned && isLeftOut(bounds, files.isAsListed(file)))
   }
 
   def pruner(filters: IndexedSeq[ValueFilter]): Pruner = new Pruner(spec.columns, filters)

@@ -79,11 +79,11 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
           partitions,
           scan.spec,
           none,
-          SplitChooser.FileFacts(statistics, _ => _ => None),
+          SplitChooser.FileFacts(statistics),
           SplitChooser.Tasks(2, 0)
         )
         .map { choice =>
-          choice.splits.toSeq.flatMap(_.files.files).map(f => f.toPath.getName.slice(5, 10).toInt)
+          choice.splits.flatMap(_.files.files).map(f => f.toPath.getName.slice(5, 10).toInt)
         }
     (scan, statistics, order.getOrElse(Nil))
   }

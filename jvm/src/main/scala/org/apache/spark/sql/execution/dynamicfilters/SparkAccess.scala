@@ -1,5 +1,7 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
+import java.util.concurrent.ThreadPoolExecutor
+
 import scala.util.Try
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
@@ -8,6 +10,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.QueryExecution
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
 import org.apache.spark.storage.BroadcastBlockId
+import org.apache.spark.util.ThreadUtils
 
 /** Members of Spark that are visible only inside its own packages. */
 object SparkAccess {
@@ -47,6 +50,9 @@ object SparkAccess {
   }
 
   private val Attempts = 20
+
+  /** A pool of daemon threads, which end after an idle second. */
+  def threads(name: String, most: Int): ThreadPoolExecutor = ThreadUtils.newDaemonCachedThreadPool(name, most, 1)
 
   /** Waits until listeners have seen what was posted before, at most `millis`.
     *
