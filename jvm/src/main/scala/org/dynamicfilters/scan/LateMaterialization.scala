@@ -42,14 +42,10 @@ final class LateMaterialization(
       .filter(p => ordinalsOf(p).forall(bytes.isStored) && mayLeaveOutRows(p))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
-  /** Spark adds IS NOT NULL for the keys of joins. If few keys are NULL, a pass for this predicate drops few rows and
+  /** Spark adds IS NOT NULL for the keys of joins. Few keys are NULL, so a pass for this predicate drops few rows and
     * decodes the columns twice: in TPC-DS q70 it took 31 of the 53 ms of all first passes.
     */
-  private def mayLeaveOutRows(p: Expression): Boolean = p match {
-    case IsNotNull(b: BoundReference) =>
-      bytes.nullShare(b.ordinal).fold(!spec.isForJoinsOnly)(_ > 1 - spec.giveUpSelectivity)
-    case _ => true
-  }
+  private def mayLeaveOutRows(p: Expression): Boolean = !(spec.isForJoinsOnly && p.isInstanceOf[IsNotNull])
 
   /** Tests rows that are read without a first pass, by all filters that the reader tests. */
   lazy val byAll: BatchSelector = testing(_ => true)
@@ -108,7 +104,7 @@ final class LateMaterialization(
     val bound = filters.exists(f => f != ValueFilter.All) || either.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
     val splittable =
-      topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && (!k.distinct || mayHaveKeys(group, k))) &&
+      topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && !(k.distinct && task.hasFewKeys)) &&
         bytes.canSkipRows(group.block) && firstPart.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return readPlainly
@@ -175,10 +171,6 @@ final class LateMaterialization(
     val k = topK.get
     !inForce.implies(k.atLeastAsGoodAs(best.worstKey, inclusive = !k.tiesFree))
   }
-
-  /** Whether a row group may have enough distinct keys to give a TopK over groups its bound. */
-  private def mayHaveKeys(group: RowGroup, k: TopKSpec): Boolean =
-    !task.hasFewKeys && bytes.mayHaveDistinct(group.block, filterFields.head, k.limit.toLong)
 
   /** @return
     *   None if most of the first rows pass the filters
