@@ -100,18 +100,17 @@ final class DynamicFileReader(
       case Some(task) if skipsCorrupt =>
         task.report.opened(file.urlEncodedPath)
         fallBack(task, file, Reasons.CorruptFilesIgnored, SeenRows(plain(file), task))
-      case Some(task) => open(file, task)
+      case Some(task) => open(task.open(file))
       case _ => plain(file)
     }
 
-  private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
-    task.startFile()
-    if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
-      task.report.addUnopened(file, task.files(file), spec.isNarrowed)
+  private def open(scan: FileScan): Iterator[InternalRow] = {
+    val (task, file) = (scan.task, scan.file)
+    if (guarded(task, "checking a file")(scan.isExcluded).contains(true)) {
+      task.report.addUnopened(file, scan.facts, spec.isNarrowed)
       Iterator.empty
     } else {
       task.report.opened(file.urlEncodedPath)
-      val askedAt = System.currentTimeMillis()
       val rows = plain(file)
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
@@ -120,10 +119,10 @@ final class DynamicFileReader(
           // Encrypted footers may lack statistics, so encrypted files are read as in stock Spark.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
             Left((Some(a), Reasons.Encrypted))
-          case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
+          case Some(a) => Right(new DynamicFileIterator(rows, a, scan))
         }
       }
-      if (!hooked.exists(_.isRight)) task.readWholeFile()
+      if (!hooked.exists(_.isRight)) scan.withoutRowGroups()
       hooked match {
         case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
         case Some(Left((a, reason))) =>
@@ -217,13 +216,11 @@ private[scan] object PathHash {
 final class DynamicFileIterator(
     rows: Iterator[InternalRow],
     access: ParquetReaderAccess,
-    task: TaskScan,
-    file: PartitionedFile,
-    askedAt: Long
+    scan: FileScan
 ) extends Iterator[AnyRef]
     with Closeable {
   private val inner = rows.asInstanceOf[Iterator[AnyRef]]
-  private val groups = new DynamicRowGroups(task, access, file, askedAt)
+  private val groups = new DynamicRowGroups(scan, access)
   private var pending: org.apache.parquet.column.page.PageReadStore = _
   private var admitted = 0L
   private var returned = 0L
@@ -262,7 +259,7 @@ final class DynamicFileIterator(
   override def close(): Unit =
     if (!closed) {
       closed = true
-      if (admitted > 0) task.report.files.read += PathHash(file.urlEncodedPath)
+      if (admitted > 0) scan.task.report.files.read += PathHash(scan.file.urlEncodedPath)
       try groups.close()
       finally
         inner match {

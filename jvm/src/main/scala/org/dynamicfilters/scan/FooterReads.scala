@@ -104,13 +104,13 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
       } {
         val blocks = access.fileReader.getFooter.getBlocks.asScala.toSeq
         val stored = columns.zipWithIndex
-          .map { case (c, i) => (c, new FileColumn(access, i, c.domain)) }
-          .filter(_._2.isStored)
-        stored.foreach { case (c, column) =>
+          .map { case (c, i) => new FileColumn(access, i, c, ordinal = i) }
+          .filter(_.isStored)
+        stored.foreach { column =>
           val groups = blocks.map(b => LearnedRowGroup.fromBlock(b, column.bounds(b)))
-          val sizes = if (column eq stored.head._2) ChunkSizes.fromBlocks(blocks) else None
+          val sizes = if (column eq stored.head) ChunkSizes.fromBlocks(blocks) else None
           statistics
-            .offer(LearnedSplit(split.urlEncodedPath, identity, keys(c), 0, split.fileSize, groups.toArray, sizes))
+            .offer(LearnedSplit(split.urlEncodedPath, identity, keys(column.filtered), 0, split.fileSize, groups.toArray, sizes))
         }
       }
     finally

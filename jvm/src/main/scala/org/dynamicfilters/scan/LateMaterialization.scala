@@ -3,7 +3,6 @@ package org.dynamicfilters.scan
 import java.io.Closeable
 
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, IsNotNull}
-import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
@@ -17,25 +16,24 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested, TopKSpec}
   * if measurements say that they do not pay ([[org.dynamicfilters.state.StepTracker]]).
   */
 final class LateMaterialization(
-    task: TaskScan,
+    scan: FileScan,
     access: ParquetReaderAccess,
-    file: PartitionedFile,
-    dataColumns: IndexedSeq[(Int, ScanColumn)],
-    fileColumns: IndexedSeq[FileColumn],
+    columns: IndexedSeq[FileColumn],
     bytes: ColumnBytes
 ) extends Closeable {
   import LateMaterialization._
   import ScanCounter._
 
+  import scan.{file, task}
   private val spec = task.spec
   private val report = task.report
 
   // Columns that the file lacks are constants and need no pass. Parquet cannot read a row group without columns.
-  private val filterFields = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns(_)._2.ordinal).distinct
+  private val filterFields = columns.filter(_.isStored).map(_.ordinal).distinct
   private val topK: Option[TopKSpec] =
-    dataColumns.headOption
-      .filter { case (i, c) => i == TaskScan.OrderingColumn && !c.either && filterFields.contains(c.ordinal) }
-      .flatMap(_._2.ref.topK)
+    columns.headOption
+      .filter(c => c.index == TaskScan.OrderingColumn && !c.filtered.either && c.isStored)
+      .flatMap(_.filtered.ref.topK)
       .filterNot(_.keepsOrder)
   private val (cheap, costly) =
     spec.predicates
@@ -56,10 +54,10 @@ final class LateMaterialization(
   private def testing(isWanted: Int => Boolean): BatchSelector = {
     // If rows must be the same in every attempt, SnapshotSelector tests the other filters.
     def isUsed(filter: Int) = isWanted(filter) && (!task.isFixed || spec.forOwnStage(filter))
-    val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
+    val tested = columns.filter(c => c.isStored && !c.filtered.either && isUsed(c.index))
     new BatchSelector(
       () => task.filters(),
-      columns.collect { case (i, c) if !c.either && isUsed(i) => (i, c.ordinal) },
+      tested.map(c => (c.index, c.ordinal)),
       task.rowTests,
       report
     )
@@ -183,9 +181,7 @@ final class LateMaterialization(
       splittable: Boolean,
       learner: StatisticsLearner
   ): Option[Survivors] = {
-    val byField = dataColumns.indices.filter(fileColumns(_).isStored).map { i =>
-      RowFilter(dataColumns(i)._1, dataColumns(i)._2.ordinal, filters(i))
-    }
+    val byField = columns.zip(filters).collect { case (c, f) if c.isStored => RowFilter(c.index, c.ordinal, f) }
     val rowFilters = RowFilters(byField, either)
     val best = if (splittable) topK.map(FirstRows(_)) else None
 

@@ -89,10 +89,9 @@ private final class OtherFileReader(
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
-      task.startFile()
-      // Row groups are not visible here.
-      task.readWholeFile()
-      if (excludes(task, file)) {
+      val scan = task.open(file)
+      scan.withoutRowGroups()
+      if (isExcluded(scan)) {
         task.report.leftUnopened(PathHash(file.urlEncodedPath))
         Iterator.empty
       } else {
@@ -102,11 +101,11 @@ private final class OtherFileReader(
       }
     }
 
-  private def excludes(task: TaskScan, file: PartitionedFile): Boolean =
-    try task.excludes(file)
+  private def isExcluded(scan: FileScan): Boolean =
+    try scan.isExcluded
     catch {
       case OwnFailure(e) =>
-        task.report.addReason(Reasons.Failed(e, "checking a file"))
+        scan.task.report.addReason(Reasons.Failed(e, "checking a file"))
         logWarning("Dynamic filters: failure while checking a file; it is read", e)
         false
     }

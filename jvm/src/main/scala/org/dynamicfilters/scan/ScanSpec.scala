@@ -14,8 +14,6 @@ import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopK
 
 /** One filter on one column of a scan.
   *
-  * @param domain
-  *   type of the column; may be a narrower integer type than the filter's
   * @param key
   *   the filter's key, if it is computed from the column
   * @param name
@@ -42,10 +40,8 @@ final case class ScanColumn(
     either: Boolean = false,
     stored: String = "",
     key: Option[ComputedKey] = None
-) {
-
-  /** The condition on the column for a condition on the filter's key. */
-  def converted(filter: ValueFilter): ValueFilter = key.fold(filter.convert(domain))(_.inverse(filter))
+) extends FilteredColumn {
+  override def converted(filter: ValueFilter): ValueFilter = key.fold(filter.convert(domain))(_.inverse(filter))
 
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
