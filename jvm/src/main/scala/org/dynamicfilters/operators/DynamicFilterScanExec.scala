@@ -168,15 +168,8 @@ case class DynamicFilterScanExec(
         pruner.recordSkippedFile(report, s.bounds)
       }
       accumulator.add(report)
-      val set = Seq(
-        "filesPruned" -> SplitsUnopened,
-        "rowGroups" -> RowGroups,
-        "rowGroupsPruned" -> RowGroupsPruned,
-        "rows" -> Rows,
-        "rowsPruned" -> Rows
-      )
-      set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
-      MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
+      val values = counted.map(c => metrics(c.metric) -> c.of(report)).filter(_._2 > 0)
+      MetricsAccess.addOnDriver(sparkContext, executionId, values)
     }
 
   override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>

@@ -106,12 +106,9 @@ trait SpecScan extends FilteredScan {
   /** The child's RDD with tasks that get the filters. */
   protected def tracked[T: ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics
-    val counts = counted.map(c => (c.plus.id, c.minus.map(_.id), m(c.metric)))
+    val counts = counted.map(c => c -> m(c.metric))
     val finish = (report: ScanReport) => {
-      counts.foreach { case (plus, minus, metric) =>
-        val n = report.counts(plus) - minus.fold(0L)(report.counts(_))
-        if (n > 0) metric += n
-      }
+      for ((c, metric) <- counts; n = c.of(report) if n > 0) metric += n
       accumulator.add(report)
     }
     // Values, so that tasks do not get the whole plan.
@@ -176,5 +173,7 @@ trait SpecScan extends FilteredScan {
 object SpecScan {
 
   /** A metric of the operator as `plus - minus` of a report's counters. */
-  final case class Counted(plus: ScanCounter.Value, minus: Option[ScanCounter.Value], metric: String)
+  final case class Counted(plus: ScanCounter.Value, minus: Option[ScanCounter.Value], metric: String) {
+    def of(report: ScanReport): Long = report(plus) - minus.fold(0L)(report(_))
+  }
 }

@@ -3,17 +3,14 @@ package org.dynamicfilters.scan
 import java.io.Closeable
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.AttributeReference
-import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, ReaderConfAccess}
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
-import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.{Reason, Reasons}
@@ -32,21 +29,9 @@ final class DynamicParquetFormat(
     spec: ScanSpec,
     val plain: ParquetFileFormat,
     countsRows: (ParquetFileFormat, SparkSession, StructType) => Boolean
-) extends ParquetFileFormat {
-  override def toString: String = plain.toString
-  override def supportBatch(session: SparkSession, schema: StructType): Boolean = plain.supportBatch(session, schema)
-  override def vectorTypes(required: StructType, partition: StructType, conf: SQLConf): Option[Seq[String]] =
-    plain.vectorTypes(required, partition, conf)
-  override def isSplitable(session: SparkSession, options: Map[String, String], path: Path): Boolean =
-    plain.isSplitable(session, options, path)
-  override def metadataSchemaFields: Seq[StructField] = plain.metadataSchemaFields
-  override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
-    plain.fileConstantMetadataExtractors
-  override def supportDataType(dataType: DataType): Boolean = plain.supportDataType(dataType)
-  override def supportReadDataType(dataType: DataType): Boolean = plain.supportReadDataType(dataType)
-  override def supportFieldName(name: String): Boolean = plain.supportFieldName(name)
-  override def allowDuplicatedColumnNames: Boolean = plain.allowDuplicatedColumnNames
-  override def createFileMetadataCol(): AttributeReference = plain.createFileMetadataCol()
+) extends ParquetFileFormat
+    with WrappedFormat {
+  override def inner: FileFormat = plain
 
   override def buildReaderWithPartitionValues(
       sparkSession: SparkSession,

@@ -29,9 +29,7 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested}
   *
   * Failures in this code never fail the query: the rest of the split is read as in stock Spark.
   */
-final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess)
-    extends Closeable
-    with Logging {
+final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extends Closeable with Logging {
   import ScanCounter._
   import scan.{file, task}
 
@@ -72,9 +70,7 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess)
       })
       // Uses the footer alone: learned statistics may differ between attempts.
       queue.removeAll { g =>
-        pruner.excludes(i =>
-          if (dataIndex(i) >= 0) columns(dataIndex(i)).bounds(g.block) else scan.certainBounds(i)
-        )
+        pruner.excludes(i => if (dataIndex(i) >= 0) columns(dataIndex(i)).bounds(g.block) else scan.certainBounds(i))
       }.toSeq
     }
   leftOut.foreach(record)

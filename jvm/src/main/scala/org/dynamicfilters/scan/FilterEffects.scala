@@ -1,7 +1,7 @@
 package org.dynamicfilters.scan
 
 /** What the filters of a scan did to its files, row groups and rows. */
-final class FilterEffects {
+final class FilterEffects extends Serializable {
   // Bit sets of columns of the spec.
   private var evaluated, selective, skipped = 0L
   // The tested rows by filter, then the passed rows by filter. A filter tests only rows that passed those before it.
@@ -40,13 +40,5 @@ final class FilterEffects {
     selective |= other.selective
     skipped |= other.skipped
     tests = tests.zipAll(other.tests, 0L, 0L).map { case (a, b) => a + b }
-  }
-
-  private[scan] def packed: Array[Long] = Array(evaluated, selective, skipped) ++ tests
-  private[scan] def unpack(packed: Array[Long]): Unit = {
-    evaluated = packed(0)
-    selective = packed(1)
-    skipped = packed(2)
-    tests = packed.drop(3)
   }
 }

@@ -110,7 +110,17 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
           val groups = blocks.map(b => LearnedRowGroup.fromBlock(b, column.bounds(b)))
           val sizes = if (column eq stored.head) ChunkSizes.fromBlocks(blocks) else None
           statistics
-            .offer(LearnedSplit(split.urlEncodedPath, identity, keys(column.filtered), 0, split.fileSize, groups.toArray, sizes))
+            .offer(
+              LearnedSplit(
+                split.urlEncodedPath,
+                identity,
+                keys(column.filtered),
+                0,
+                split.fileSize,
+                groups.toArray,
+                sizes
+              )
+            )
         }
       }
     finally

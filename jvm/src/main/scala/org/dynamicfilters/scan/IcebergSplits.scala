@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import java.lang.reflect.Method
 import java.nio.{ByteBuffer, ByteOrder}
-import java.util.{Collection => JCollection, Map => JMap}
+import java.util.{Collection => JCollection, LinkedHashMap => JLinkedHashMap, Map => JMap}
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
@@ -57,12 +57,20 @@ private object IcebergSplits extends Logging {
   private val ScanClass = "org.apache.iceberg.spark.source.SparkBatchQueryScan"
   private val InputPartitionClass = "org.apache.iceberg.spark.source.SparkInputPartition"
 
+  /** Iceberg's types whose values have Spark's type and order. Spark shows some types of Iceberg as another type. */
+  private val stored: Map[DataType, String] = Map(
+    IntegerType -> "int",
+    LongType -> "long",
+    DateType -> "date",
+    TimestampType -> "timestamptz",
+    TimestampNTZType -> "timestamp",
+    StringType -> "string",
+    FloatType -> "float",
+    DoubleType -> "double"
+  )
+
   def has(scan: Scan, column: StructField): Boolean =
-    scan.getClass.getName == ScanClass && (column.dataType match {
-      case IntegerType | LongType | DateType | TimestampType | TimestampNTZType | StringType | FloatType | DoubleType =>
-        true
-      case _ => false
-    })
+    scan.getClass.getName == ScanClass && stored.contains(column.dataType)
 
   /** Whether Iceberg orders the column's values as Spark does. UUIDs, which Spark reads as STRING, are ordered
     * differently.
@@ -82,7 +90,7 @@ private object IcebergSplits extends Logging {
       .asInstanceOf[JCollection[AnyRef]]
       .asScala
       .find(Reflect.call(_, "name") == column.name)
-      .filter(f => has(scan, column) && isStored(f, column.dataType))
+      .filter(f => has(scan, column) && stored(column.dataType) == Reflect.call(f, "type").toString)
 
   /** Plans the scan again for the bounds of the spec's columns.
     *
@@ -144,15 +152,6 @@ private object IcebergSplits extends Logging {
       .toMap
 
   private def location(file: AnyRef): String = Reflect.call(file, "location").toString
-
-  /** Whether the field's values have Spark's type and order. Spark shows some types of Iceberg as another type. */
-  private def isStored(field: AnyRef, dataType: DataType): Boolean =
-    (Reflect.call(field, "type").toString, dataType) match {
-      case ("int", IntegerType) | ("long", LongType) | ("date", DateType) | ("string", StringType) => true
-      case ("timestamptz", TimestampType) | ("timestamp", TimestampNTZType) => true
-      case ("float", FloatType) | ("double", DoubleType) => true
-      case _ => false
-    }
 
   private def withTasks(split: AnyRef, group: AnyRef, task: AnyRef): InputPartition = {
     val tasks = java.util.Collections.singletonList(task)
@@ -262,21 +261,15 @@ private object PlannedBounds {
 
   private val MostScans = 16
   private val MostFiles = 20000
-  private val MostFilesInAll = 50000
-  private val kept = new java.util.LinkedHashMap[AnyRef, Bounds](16, 0.75f, true)
+  private val kept = new JLinkedHashMap[AnyRef, Bounds](16, 0.75f, true) {
+    override def removeEldestEntry(e: JMap.Entry[AnyRef, Bounds]): Boolean =
+      size > MostScans || values.asScala.map(_.size).sum > 2 * MostFiles
+  }
 
   def apply(key: AnyRef)(plan: => Bounds): Bounds =
     kept.synchronized(Option(kept.get(key))).getOrElse {
       val made = plan
-      if (made.size <= MostFiles) kept.synchronized {
-        kept.put(key, made)
-        val eldest = kept.entrySet.iterator
-        var files = kept.values.asScala.map(_.size).sum
-        while (kept.size > MostScans || files > MostFilesInAll) {
-          files -= eldest.next().getValue.size
-          eldest.remove()
-        }
-      }
+      if (made.size <= MostFiles) kept.synchronized(kept.put(key, made))
       made
     }
 }

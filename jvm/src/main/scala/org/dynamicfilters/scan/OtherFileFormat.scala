@@ -14,10 +14,10 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.Reasons
 
-/** Wraps a format of Spark other than Parquet. Files are not opened if a filter excludes their partition values. ORC's
-  * reader also gets the filters that are complete when the scan starts ([[OrcPredicates]]).
-  */
-final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileFormat with Serializable {
+/** A format that reads files in its own way, and leaves everything else to another format. */
+trait WrappedFormat extends FileFormat {
+  def inner: FileFormat
+
   override def inferSchema(s: SparkSession, options: Map[String, String], files: Seq[FileStatus]): Option[StructType] =
     inner.inferSchema(s, options, files)
   override def prepareWrite(
@@ -40,7 +40,12 @@ final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileF
   override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
     inner.fileConstantMetadataExtractors
   override def toString: String = inner.toString
+}
 
+/** Wraps a format of Spark other than Parquet. Files are not opened if a filter excludes their partition values. ORC's
+  * reader also gets the filters that are complete when the scan starts ([[OrcPredicates]]).
+  */
+final class OtherFileFormat(override val inner: FileFormat, spec: ScanSpec) extends WrappedFormat with Serializable {
   override def buildReaderWithPartitionValues(
       s: SparkSession,
       dataSchema: StructType,

@@ -60,8 +60,7 @@ final class ScanReport(
 
   /** Reasons of fall-backs with their numbers; at most [[ScanReport.MaxReasons]]. */
   val reasons = mutable.LinkedHashMap.empty[String, Long]
-  private var fileSets = new ScanFiles
-  def files: ScanFiles = fileSets
+  val files = new ScanFiles
 
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
@@ -127,52 +126,6 @@ final class ScanReport(
     other.reasons.foreach { case (r, n) => addReason(r, n) }
     learned ++= other.learned
   }
-
-  /** Drops the sets of files and splits.
-    *
-    * @param counts
-    *   the numbers of files that stay
-    */
-  private[scan] def dropFiles(counts: Option[FileCounts]): Unit = fileSets = new ScanFiles(counts)
-
-  private def writeReplace(): AnyRef = new PackedReport(
-    executorId,
-    (executionId +: counts) ++ reasons.values ++ effects.packed,
-    Array(files.read, files.opened, files.left).map(_.toArray),
-    reasons.keys.toArray,
-    learned.toArray,
-    files.unknown.toArray
-  )
-}
-
-/** The serialized form of a [[ScanReport]], which is part of every task's result. Arrays take far fewer bytes than
-  * collections.
-  *
-  * @param numbers
-  *   the execution's id, the counters, the number of each reason, and the effects of the filters
-  */
-private final class PackedReport(
-    executorId: String,
-    numbers: Array[Long],
-    files: Array[Array[Long]],
-    reasons: Array[String],
-    learned: Array[LearnedSplit],
-    unknown: Array[UnopenedSplit]
-) extends Serializable {
-  private def readResolve(): AnyRef = {
-    val report = new ScanReport(numbers.head, executorId)
-    val (counts, others) = numbers.tail.splitAt(ScanCounter.maxId)
-    val (times, effects) = others.splitAt(reasons.length)
-    counts.copyToArray(report.counts)
-    report.reasons ++= reasons.zip(times)
-    report.effects.unpack(effects)
-    Array(report.files.read, report.files.opened, report.files.left).zip(files).foreach { case (to, from) =>
-      to ++= from
-    }
-    report.learned ++= learned
-    report.files.unknown ++= unknown
-    report
-  }
 }
 
 object ScanReport {
@@ -182,24 +135,31 @@ object ScanReport {
   private[scan] val MostExecutors = 200
 }
 
-/** The files of a scan by path hash, and the splits whose row groups are not counted.
-  *
-  * @param ended
-  *   the numbers of files of an execution that has ended, whose sets were dropped
-  */
-final class ScanFiles(ended: Option[FileCounts] = None) {
+/** The files of a scan by path hash, and the splits whose row groups are not counted. */
+final class ScanFiles extends Serializable {
+  // After the execution.
+  private var ended: Option[FileCounts] = None
 
   /** Files from which rows were returned, opened files, and files with a split that was not opened. */
-  val read, opened, left = mutable.HashSet.empty[Long]
+  var read, opened, left = mutable.HashSet.empty[Long]
 
   /** Splits that were never opened and whose row groups are unknown, or of which it is unknown which row groups the
     * query's own predicates exclude; at most [[UnopenedFiles.MaxSplits]].
     */
-  val unknown = mutable.HashSet.empty[UnopenedSplit]
+  var unknown = mutable.HashSet.empty[UnopenedSplit]
 
   def counts: FileCounts = ended.getOrElse(
     FileCounts(read.size.toLong, opened.size.toLong, left.iterator.filterNot(opened).size.toLong)
   )
+
+  /** Drops the sets. Keeps the numbers, if given. */
+  private[scan] def drop(numbers: Option[FileCounts]): Unit = {
+    read = mutable.HashSet.empty
+    opened = mutable.HashSet.empty
+    left = mutable.HashSet.empty
+    unknown = mutable.HashSet.empty
+    ended = numbers
+  }
 
   def merge(other: ScanFiles): Unit = {
     read ++= other.read

@@ -54,42 +54,22 @@ object UnopenedFiles {
       to: ScanReport
   ): Unit = {
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PatienceMillis)
-    splits.groupBy(_.path).iterator.takeWhile(_ => System.nanoTime() < deadline).foreach { case (path, ofFile) =>
-      val file = new Path(new URI(path))
+    splits.iterator.takeWhile(_ => System.nanoTime() < deadline).foreach { s =>
+      val file = new Path(new URI(s.path))
+      val options = HadoopReadOptions.builder(conf, file).withRange(s.start, s.end)
+      def open() = ParquetFileReader.open(HadoopInputFile.fromPath(file, conf), options.build())
       // Ignores files that are missing or cannot be read.
-      Using(ParquetFileReader.open(HadoopInputFile.fromPath(file, conf))) { reader =>
-        val predicate = own(reader.getFileMetaData)
-        ofFile.foreach { s =>
-          val all = reader.getFooter.getBlocks.asScala.toSeq.filter { b =>
-            val middle = LearnedRowGroup.middle(b)
-            s.start <= middle && middle < s.end
-          }
-          val (groups, rows) =
-            predicate.fold((all.size.toLong, all.iterator.map(_.getRowCount).sum))(selected(file, conf, s, _))
-          to.addRowGroups(groups - s.counted.rowGroups, rows - s.counted.rows)
-          // As for opened files, includes row groups that the query's own predicates exclude.
-          to.add(ScanCounter.BytesTotal, bytes(all, wanted) - s.counted.bytes)
+      Using(open()) { reader =>
+        val all = reader.getFooter.getBlocks.asScala.toSeq
+        // The predicate excludes row groups, and rows by the page index.
+        val (groups, rows) = own(reader.getFileMetaData).fold((all.size, all.iterator.map(_.getRowCount).sum)) { p =>
+          options.withRecordFilter(FilterCompat.get(p))
+          Using.resource(open())(left => (left.getRowGroups.size, left.getFilteredRecordCount))
         }
+        to.addRowGroups(groups - s.counted.rowGroups, rows - s.counted.rows)
+        // As for opened files, includes row groups that the query's own predicates exclude.
+        to.add(ScanCounter.BytesTotal, bytes(all, wanted) - s.counted.bytes)
       }
-    }
-  }
-
-  /** Row groups and rows that Spark's reader reads under the predicate, which excludes row groups, and rows by the page
-    * index.
-    */
-  private def selected(
-      file: Path,
-      conf: Configuration,
-      split: UnopenedSplit,
-      predicate: FilterPredicate
-  ): (Long, Long) = {
-    val options = HadoopReadOptions
-      .builder(conf, file)
-      .withRange(split.start, split.end)
-      .withRecordFilter(FilterCompat.get(predicate))
-      .build()
-    Using.resource(ParquetFileReader.open(HadoopInputFile.fromPath(file, conf), options)) { reader =>
-      (reader.getRowGroups.size.toLong, reader.getFilteredRecordCount)
     }
   }
 

@@ -56,16 +56,17 @@ class StoredStatisticsSuite extends AnyFunSuite {
     }
 
   /** Readable and equal where what is known is the same. */
-  private def text(all: Seq[LearnedSplit]): Seq[String] = all.groupBy(_.path).toSeq.sortBy(_._1).map { case (path, of) =>
-    val splits = of.map(s =>
-      s"${s.identity} ${s.column} ${s.start} ${s.end} " +
-        s"${s.rowGroups.toSeq.map(g => (g.copy(bounds = null), g.bounds.hashCode))}"
-    )
-    val sizes = of.flatMap(s => s.sizes.map(z => (s.start, s.end, z))).map { case (start, end, z) =>
-      s"$start $end ${z.columns.toSeq} ${z.middles.toSeq} ${z.bytes.map(_.toSeq).toSeq}"
+  private def text(all: Seq[LearnedSplit]): Seq[String] =
+    all.groupBy(_.path).toSeq.sortBy(_._1).map { case (path, of) =>
+      val splits = of.map(s =>
+        s"${s.identity} ${s.column} ${s.start} ${s.end} " +
+          s"${s.rowGroups.toSeq.map(g => (g.copy(bounds = null), g.bounds.hashCode))}"
+      )
+      val sizes = of.flatMap(s => s.sizes.map(z => (s.start, s.end, z))).map { case (start, end, z) =>
+        s"$start $end ${z.columns.toSeq} ${z.middles.toSeq} ${z.bytes.map(_.toSeq).toSeq}"
+      }
+      s"$path ${splits.sorted} ${sizes.sorted}"
     }
-    s"$path ${splits.sorted} ${sizes.sorted}"
-  }
 
   private def paths(of: FileStatistics, root: String): Seq[String] =
     of.below(Seq(root), 100000).map(_.path).distinct
