@@ -110,9 +110,7 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
 
   /** The rows to return of a batch of the current row group. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
-    if (!spec.testsRead || failed || current.hasChosenRows) batch
-    else if (current.isTested) late.byAll(batch)
-    else late.byOthers(batch)
+    if (!spec.testsRead || failed || current.hasChosenRows) batch else late.tests(batch)
 
   private val isAlone = queue.size == 1
   private var current: GroupScan = _

@@ -22,7 +22,6 @@ import org.dynamicfilters.reasons.Reasons
   */
 final class FirstPass(
     main: ParquetReaderAccess,
-    required: StructType,
     val fields: IndexedSeq[Int],
     predicates: Seq[Expression],
     file: PartitionedFile,
@@ -42,7 +41,7 @@ final class FirstPass(
     *   collects the best of the rows that pass everything, by the first of `fields`
     * @param observe
     *   called for each batch before anything is evaluated, with the columns by position in the required schema, the
-    *   number of rows and their row numbers; may be null
+    *   number of rows and their row numbers
     * @return
     *   row numbers; None if the pass was stopped
     */
@@ -55,14 +54,14 @@ final class FirstPass(
       stop: FirstPass.Stop
   ): Option[RowRanges] = {
     if (reader == null)
-      reader = new ProbeReader(main, StructType(fields.map(required.fields(_))), file.start, file.length)
+      reader = new ProbeReader(main, StructType(fields.map(main.requestedSchema.fields(_))), file.start, file.length)
     val passing = new RowRanges.Builder
     val active = filters.copy(all = filters.all.filter(_.filter != ValueFilter.All))
     val all = rows.fold(group.rowCount)(_.count)
     var seen, passed, passedAll = 0L
     val complete = reader.read(group.index, group.rowCount, rows, group.hasPageIndex) { (batch, numbers) =>
       val n = batch.numRows
-      if (observe != null) observe(f => batch.column(position(f)), n, numbers)
+      observe(f => batch.column(position(f)), n, numbers)
       val selection = selector.select(n, f => batch.column(position(f)), active)
       seen += n
       passed += selection.count

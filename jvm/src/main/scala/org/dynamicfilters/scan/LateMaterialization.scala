@@ -46,14 +46,9 @@ final class LateMaterialization(
   private def mayLeaveOutRows(p: Expression): Boolean = !(spec.isForJoinsOnly && p.isInstanceOf[IsNotNull])
 
   /** Tests rows that are read without a first pass, by all filters that the reader tests. */
-  lazy val byAll: BatchSelector = testing(_ => true)
-
-  /** The same without filters of joins in the same stage. */
-  lazy val byOthers: BatchSelector = testing(!spec.forOwnStage(_))
-
-  private def testing(isWanted: Int => Boolean): BatchSelector = {
+  lazy val tests: BatchSelector = {
     // If rows must be the same in every attempt, SnapshotSelector tests the other filters.
-    def isUsed(filter: Int) = isWanted(filter) && (!task.isFixed || spec.forOwnStage(filter))
+    def isUsed(filter: Int) = !task.isFixed || spec.forOwnStage(filter)
     val tested = columns.filter(c => c.isStored && !c.filtered.either && isUsed(c.index))
     new BatchSelector(
       () => task.filters(),
@@ -67,13 +62,13 @@ final class LateMaterialization(
     task.rowTests.inFirstPass(filter, before, after)
 
   private lazy val overFilters =
-    new FirstPass(access, access.requestedSchema, filterFields, cheap, file, counts)
+    new FirstPass(access, filterFields, cheap, file, counts)
   private lazy val overPredicates = asking(costly)
   // Used if there is no pass over the filters' columns.
   private lazy val overAllPredicates = asking(cheap ++ costly)
   private def asking(asked: Seq[Expression]): FirstPass = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-    new FirstPass(access, access.requestedSchema, fields, asked, file, counts)
+    new FirstPass(access, fields, asked, file, counts)
   }
   private var opened = List.empty[FirstPass]
   private def open(p: FirstPass): FirstPass = { if (!opened.contains(p)) opened ::= p; p }
@@ -208,7 +203,7 @@ final class LateMaterialization(
         if (isFirst) overAllPredicates else overPredicates,
         rows,
         best,
-        observe = null,
+        observe = (_, _, _) => (),
         FirstPass.Stop(aboveAll = if (best.isEmpty) ReadAllShare else 1)
       )
         .getOrElse {
@@ -221,19 +216,17 @@ final class LateMaterialization(
       val watch = learner.watch(group, rows)
       // Stock Spark does not read the predicates' columns first, so the filters must be selective to go on. A pass that
       // learns bounds is completed, because bounds are worth more than the pass costs.
-      val giveUpAbove = if (spec.isForJoinsOnly && watch == null) spec.giveUpSelectivity else 1.0
-      val observe: FirstPass.BatchObserver =
-        if (windows.isEmpty) watch
-        else { (column, n, numbers) =>
-          if (watch != null) watch(column, n, numbers)
-          windows.get.add(column(filterFields.head), n, numbers)
-        }
+      val giveUpAbove = if (spec.isForJoinsOnly && watch.isEmpty) spec.giveUpSelectivity else 1.0
+      val observe: FirstPass.BatchObserver = { (column, n, numbers) =>
+        watch.foreach(_.add(column, n))
+        windows.foreach(_.add(column(filterFields.head), n, numbers))
+      }
       val stop = FirstPass.Stop(aboveFilters = giveUpAbove)
       val found = pass(overFilters, rows, if (second) None else best, observe, stop) match {
         case Some(f) => f
         case None => return None
       }
-      learner.watched(group)
+      watch.foreach(_.finish())
       if (second && found.count > rows.fold(group.rowCount)(_.count) * giveUpAbove)
         return Some(Survivors(found, best, complete = true))
       rows = if (second && !found.isEmpty && !bytes.canSkipRows(group.block)) None else Some(found)

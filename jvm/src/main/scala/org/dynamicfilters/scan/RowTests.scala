@@ -71,11 +71,3 @@ private[scan] final class RowTests(
     spent(i) = 0
   }
 }
-
-private[scan] object RowTests {
-
-  /** Filters of joins in the same stage always test the rows of smaller row groups: the time of so few rows says
-    * nothing, and the test costs little.
-    */
-  val MeasurableRows = 10000L
-}

@@ -11,8 +11,7 @@ import org.dynamicfilters.reasons.Reasons
   * the scan reads, by statistics, pages, first passes or stock Spark's reader, only rows that pass the snapshot go on.
   *
   * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact. Nor
-  * have those of joins of the same stage, which drop the same rows themselves: the reader tests those where that is cheaper
-  * (`TaskScan.ownStageTests`).
+  * have those of joins of the same stage, which drop the same rows themselves: the reader tests rows by those.
   *
   * @param countsRows
   *   whether this is all that looks at the rows, so that it counts them too. Then only filters from beyond an exchange, or

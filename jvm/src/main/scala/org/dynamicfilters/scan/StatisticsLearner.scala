@@ -39,53 +39,47 @@ final class StatisticsLearner(scan: FileScan, access: ParquetReaderAccess, colum
       .filter(g => g.rows == block.getRowCount && g.bytes == block.getCompressedSize)
       .map(_.bounds)
 
-  private var min, max = 0L
-  private var values, nulls = false
-
-  /** An observer for all batches of a pass over the column; null if there is nothing to learn. */
-  def watch(group: RowGroup, rows: Option[RowRanges]): FirstPass.BatchObserver = {
-    watching = false
-    if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) null
+  /** Observes a pass over the whole column, if its bounds in the row group are unknown. */
+  def watch(group: RowGroup, rows: Option[RowRanges]): Option[Watch] =
+    if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) None
     else
       columns(at).filtered.domain match {
-        case d: LongDomain =>
-          min = Long.MaxValue
-          max = Long.MinValue
-          values = false
-          nulls = false
-          val field = columns(at).ordinal
-          (column, n, _) => scan(d, column(field), n)
-        case _ => null
+        case d: LongDomain => Some(new Watch(group, d))
+        case _ => None
       }
-  }
 
-  private def scan(d: LongDomain, v: ColumnVector, n: Int): Unit = {
-    val checkNulls = v.hasNull
-    var i = 0
-    while (i < n) {
-      if (checkNulls && v.isNullAt(i)) nulls = true
-      else {
-        val k = d.longFromVector(v, i)
-        if (k < min) min = k
-        if (k > max) max = k
-        values = true
+  final class Watch(group: RowGroup, domain: LongDomain) {
+    private var (min, max) = (Long.MaxValue, Long.MinValue)
+    private var values, nulls = false
+
+    /** @param column
+      *   by position in the required schema
+      */
+    def add(column: Int => ColumnVector, n: Int): Unit = {
+      val v = column(columns(at).ordinal)
+      val checkNulls = v.hasNull
+      var i = 0
+      while (i < n) {
+        if (checkNulls && v.isNullAt(i)) nulls = true
+        else {
+          val k = domain.longFromVector(v, i)
+          if (k < min) min = k
+          if (k > max) max = k
+          values = true
+        }
+        i += 1
       }
-      i += 1
     }
-    watching = true
-  }
-  private var watching = false
 
-  /** Called at the end of the pass that [[watch]] observes. */
-  def watched(group: RowGroup): Unit =
-    if (watching) {
-      watching = false
+    /** Called at the end of the pass. */
+    def finish(): Unit = if (values || nulls) {
       val b =
         if (values) ColumnBounds(Long.box(min), Long.box(max), nulls, mayHaveValues = true)
         else ColumnBounds.onlyNulls
       decoded(middle(group.block)) = b
       group.bounds(at) = b
     }
+  }
 
   /** Reports the statistics of all row groups of the split, including those that static predicates exclude. */
   def finish(blocks: Seq[BlockMetaData]): Unit = {
