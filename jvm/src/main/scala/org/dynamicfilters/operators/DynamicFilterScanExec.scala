@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
-import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
+import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, ParquetPredicates, SparkAccess}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
@@ -156,7 +156,7 @@ case class DynamicFilterScanExec(
   }
 
   // Reused, because a new one takes 1 ms.
-  private def hadoopConf = spec.reader.fold(HadoopConfAccess.of(scan.relation))(_.conf)
+  private def hadoopConf = spec.reader.fold(SparkAccess.hadoopConf(scan.relation))(_.conf)
 
   /** Counts splits that the driver has excluded, which no task sees. */
   private def countLeft(left: Seq[SplitChooser.Split], pruner: Pruner, accumulator: ScanAccumulator): Unit =

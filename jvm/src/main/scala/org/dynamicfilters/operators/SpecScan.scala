@@ -112,12 +112,9 @@ trait SpecScan extends FilteredScan {
       accumulator.add(report)
     }
     // Values, so that tasks do not get the whole plan.
-    val (ofScan, runs, sent) = (spec, spec.columns.map(_.ref.currentRun), ReadyFilters(sparkContext, ready))
-    val snapshots = Option.when(spec.showsFilters)(
-      ScanSnapshots(sparkContext, spec.filterRefs, ready(_).isDefined, spec.giveUpSelectivity)
-    )
-    val scanned =
-      new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, runs, sent, snapshots, _, finish))
+    val (ofScan, sent) =
+      (spec, SentFilters(sparkContext, spec.filterRefs, ready, spec.showsFilters, spec.giveUpSelectivity))
+    val scanned = new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, sent, _, finish))
     TaskFilters
       .executionId(sparkContext)
       .foreach(RunningStages.scanStarted(_, scanned.id, spec.joins.map(_._1.state)))

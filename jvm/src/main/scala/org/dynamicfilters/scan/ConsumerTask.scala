@@ -15,12 +15,10 @@ import org.dynamicfilters.state.{RunningTasks, ScanInTask}
   */
 private final class ConsumerTask(
     filters: IndexedSeq[ApiFilter],
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots],
+    sent: SentFilters,
     context: TaskContext
 ) extends ScanInTask {
-  private val inForce = new ScanFilters(filters, runs, ready, snapshots, IndexedSeq.empty, context)
+  private val inForce = new ScanFilters(filters, sent, IndexedSeq.empty, context)
 
   def current(filter: ApiFilter): Option[ValueFilter] = {
     val at = filters.indexWhere(f => f.id == filter.id && f.domain == filter.domain)
@@ -46,16 +44,14 @@ object ConsumerTask {
 final class ConsumerTaskRDD[T: ClassTag](
     prev: RDD[T],
     filters: IndexedSeq[ApiFilter],
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots]
+    sent: SentFilters
 ) extends AnnouncingRDD[T](prev) {
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     ExecutorExchange.start()
     val key = ConsumerTask.Key(filters.map(f => (f.id, f.domain)))
     RunningTasks
       .of(context)
-      .attach(key)(new ConsumerTask(filters, runs, ready, snapshots, context))
+      .attach(key)(new ConsumerTask(filters, sent, context))
       .foreach(_.startPartition(split.index))
     firstParent[T].iterator(split, context)
   }

@@ -91,7 +91,7 @@ final class DynamicFileReader(
 
   private def open(scan: FileScan): Iterator[InternalRow] = {
     val (task, file) = (scan.task, scan.file)
-    if (guarded(task, "checking a file")(scan.isExcluded).contains(true)) {
+    if (scan.isExcluded) {
       task.report.addUnopened(file, scan.facts, spec.isNarrowed)
       Iterator.empty
     } else {
@@ -206,26 +206,20 @@ final class DynamicFileIterator(
     with Closeable {
   private val inner = rows.asInstanceOf[Iterator[AnyRef]]
   private val groups = new DynamicRowGroups(scan, access)
-  private var pending: org.apache.parquet.column.page.PageReadStore = _
   private var admitted = 0L
   private var returned = 0L
   private var ended = false
   private var closed = false
 
-  access.takeRowGroupsFrom { () =>
-    val p = pending
-    pending = null
-    p
-  }
-  access.totalRowCount = 0
+  access.waitForRowGroups()
 
   override def hasNext: Boolean = {
     if (!ended && returned >= admitted) {
-      pending = groups.next()
-      if (pending == null) ended = true
+      val store = groups.next()
+      if (store == null) ended = true
       else {
-        admitted += pending.getRowCount
-        access.totalRowCount = admitted
+        admitted += store.getRowCount
+        access.give(store)
       }
     }
     inner.hasNext

@@ -1,7 +1,9 @@
 package org.dynamicfilters.scan
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.filter.ColumnBounds
+import org.dynamicfilters.filter.{ColumnBounds, OwnFailure}
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.ReadPlace
 
 /** One split of a file in a task's scan, from [[TaskScan.open]] until the next one. Newer filters may come into force at
@@ -10,7 +12,7 @@ import org.dynamicfilters.state.ReadPlace
   * @param number
   *   position among the splits of the partition
   */
-private[scan] final class FileScan(val task: TaskScan, val file: PartitionedFile, number: Int) {
+private[scan] final class FileScan(val task: TaskScan, val file: PartitionedFile, number: Int) extends Logging {
 
   /** A time before the file was opened, in milliseconds since 1970. */
   val askedAt: Long = System.currentTimeMillis()
@@ -36,8 +38,16 @@ private[scan] final class FileScan(val task: TaskScan, val file: PartitionedFile
   /** Whether a filter excludes the split before its file is opened: by partition values, by bounds from the table's
     * format, or by learned statistics if the file is unchanged.
     */
-  def isExcluded: Boolean = {
-    val now = task.pruner(task.allFilters())
+  def isExcluded: Boolean =
+    try excludes(task.pruner(task.allFilters()))
+    catch {
+      case OwnFailure(e) =>
+        task.report.addReason(Reasons.Failed(e, "checking a file"))
+        logWarning("Dynamic filters: failure while checking a file; it is read", e)
+        false
+    }
+
+  private def excludes(now: Pruner): Boolean = {
     def isLeftOut(bounds: Int => ColumnBounds, hold: => Boolean): Boolean =
       now.excludes(bounds) && hold && { now.recordSkippedFile(task.report, bounds); true }
     // Each attempt checks whether the file is unchanged, and two attempts may differ in that. The output must not depend

@@ -11,14 +11,12 @@ import org.dynamicfilters.state._
   *
   * @param columns
   *   the scan's filters
-  * @param ready
-  *   the filters that travelled with the scan
   * @param tests
   *   by filter, the tracker of row tests in this process; may be empty if `snapshots` never gives up
   */
 private[scan] final class FixedFilters(
     columns: IndexedSeq[FilteredColumn],
-    ready: ReadyFilters,
+    sent: SentFilters,
     snapshots: ScanSnapshots,
     tests: => IndexedSeq[StepTracker],
     context: TaskContext
@@ -100,7 +98,7 @@ private[scan] final class FixedFilters(
       tested = Array.fill(columns.size)(true)
       filters = Array.tabulate(columns.size) { i =>
         val found = schedule(now).filters(i) match {
-          case SnapshotFilter.Travelled(isTested) => tested(i) = isTested; ready.travelled(context, i)
+          case SnapshotFilter.Travelled(isTested) => tested(i) = isTested; sent.travelled(context, i)
           case v: SnapshotFilter.Values => tested(i) = v.tested; Some(v.filter)
           case _ => None
         }

@@ -11,7 +11,6 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFacto
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
-import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.Reasons
 
 /** A format that reads files in its own way, and leaves everything else to another format. */
@@ -96,7 +95,7 @@ private final class OtherFileReader(
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
       val scan = task.open(file)
       scan.withoutRowGroups()
-      if (isExcluded(scan)) {
+      if (scan.isExcluded) {
         task.report.leftUnopened(PathHash(file.urlEncodedPath))
         Iterator.empty
       } else {
@@ -104,15 +103,6 @@ private final class OtherFileReader(
         task.report.files.read += PathHash(file.urlEncodedPath)
         read(file, Some(task))
       }
-    }
-
-  private def isExcluded(scan: FileScan): Boolean =
-    try scan.isExcluded
-    catch {
-      case OwnFailure(e) =>
-        scan.task.report.addReason(Reasons.Failed(e, "checking a file"))
-        logWarning("Dynamic filters: failure while checking a file; it is read", e)
-        false
     }
 
   /** Opens a file with the filters. Falls back to the plain reader on failures that every attempt has in the same way,

@@ -2,7 +2,6 @@ package org.dynamicfilters.scan
 
 import java.io.Closeable
 
-import org.apache.parquet.column.page.PageReadStore
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -14,14 +13,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
   */
 final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Long, length: Long) extends Closeable {
   private val access = main.openNarrow(fields, start, length)
-  private var pending: PageReadStore = _
-  private var total = 0L
-  access.totalRowCount = 0
-  access.takeRowGroupsFrom { () =>
-    val p = pending
-    pending = null
-    p
-  }
+  access.waitForRowGroups()
 
   /** Calls `consume(batch, numbers)` for each batch of the row group until it returns false; `numbers(i)` is the row
     * number of the batch's i-th row within the row group.
@@ -44,10 +36,8 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
     if (store == null) return true
     try {
       val numbering = new RowNumbering(rows.getOrElse(RowRanges.all(rowCount)))
-      pending = store
+      access.give(store)
       var left = store.getRowCount
-      total += left
-      access.totalRowCount = total
       var wantsMore = true
       while (left > 0 && wantsMore && access.reader.nextBatch()) {
         val batch = access.reader.resultBatch()

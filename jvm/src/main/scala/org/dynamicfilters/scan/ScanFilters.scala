@@ -20,27 +20,19 @@ trait FilteredColumn {
 
 /** The filters of a scan in one task, by column.
   *
-  * @param runs
-  *   by column, see `TopKRef.nextRun`
-  * @param ready
-  *   the filters that were complete when the scan started
-  * @param snapshots
-  *   for the rule of [[Snapshots]], if it may apply
   * @param tests
-  *   by column, the tracker of row tests in this process; may be empty if `snapshots` never gives up
+  *   by column, the tracker of row tests in this process; may be empty if the snapshots never give up
   */
 private[scan] final class ScanFilters(
     columns: IndexedSeq[FilteredColumn],
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots],
+    sent: SentFilters,
     tests: => IndexedSeq[StepTracker],
     context: TaskContext
 ) {
 
   /** The filters of joins and users, if they hold for whole partitions. */
   val fixed: Option[FixedFilters] =
-    snapshots.filter(_ => TaskSnapshots.outputMustBeFixed).map(new FixedFilters(columns, ready, _, tests, context))
+    sent.snapshots.filter(_ => TaskSnapshots.outputMustBeFixed).map(new FixedFilters(columns, sent, _, tests, context))
 
   // As they came and as they apply to the column; null if unknown.
   private val (found, converted) = (new Array[ValueFilter](columns.size), new Array[ValueFilter](columns.size))
@@ -53,9 +45,9 @@ private[scan] final class ScanFilters(
 
   /** The newest filter that this process knows, though another one may be in force. */
   def newest(i: Int): ValueFilter = columns(i).ref match {
-    case t: TopKRef => TaskFilters.filter(context, t, runs(i)).getOrElse(ValueFilter.All)
-    case j: JoinRef => once(i)(ready.find(context, j, i))
-    case _: SubqueryRef => once(i)(ready.travelled(context, i))
+    case t: TopKRef => TaskFilters.filter(context, t, sent.runs(i)).getOrElse(ValueFilter.All)
+    case j: JoinRef => once(i)(sent.find(context, j, i))
+    case _: SubqueryRef => once(i)(sent.travelled(context, i))
     case u: UserRef =>
       try ofUser(i, u)
       catch {

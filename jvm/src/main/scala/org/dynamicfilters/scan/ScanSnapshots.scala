@@ -35,7 +35,7 @@ object ScanSnapshots {
       sc: SparkContext,
       refs: IndexedSeq[FilterRef],
       travels: Int => Boolean,
-      giveUpSelectivity: Double = 1.0
+      giveUpSelectivity: Double
   ): ScanSnapshots = {
     val first = refs.zipWithIndex.map {
       case (_: JoinRef, i) if travels(i) => SnapshotFilter.Travelled(tested = true)

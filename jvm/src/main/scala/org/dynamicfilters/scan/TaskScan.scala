@@ -15,20 +15,12 @@ import org.dynamicfilters.state._
   * Spark keeps the closure that reads files between executions of a plan. So the closure refers to no execution: it finds this
   * object through the running task.
   *
-  * @param runs
-  *   by filter of the scan, see `TopKRef.nextRun`
-  * @param ready
-  *   the filters that were complete when the scan started
-  * @param snapshots
-  *   for the rule of [[Snapshots]], if it may apply
   * @param finish
   *   receives the report when the task ends
   */
 final class TaskScan(
     val spec: ScanSpec,
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots],
+    sent: SentFilters,
     context: TaskContext,
     finish: ScanReport => Unit
 ) extends ScanInTask {
@@ -38,7 +30,7 @@ final class TaskScan(
     ReportRoom.of(SparkAccess.maxResultSize(SparkEnv.get.conf), context.numPartitions())
   )
 
-  private val inForce = new ScanFilters(spec.columns, runs, ready, snapshots, steps.snapshots, context)
+  private val inForce = new ScanFilters(spec.columns, sent, steps.snapshots, context)
 
   /** The filters that hold for whole partitions, if the rule of [[Snapshots]] applies. */
   private[scan] def fixed: Option[FixedFilters] = inForce.fixed

@@ -68,7 +68,13 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
 
   /** Rows that the reader may return in all; it asks for a row group only while it has returned fewer. */
   def totalRowCount: Long = totalField.getLong(reader)
-  def totalRowCount_=(rows: Long): Unit = totalField.setLong(reader, rows)
+  private def totalRowCount_=(rows: Long): Unit = totalField.setLong(reader, rows)
+
+  /** Gives the reader the next row group, which must have rows. */
+  def give(rows: PageReadStore): Unit = {
+    pending = rows
+    totalRowCount += rows.getRowCount
+  }
 
   /** Whether the query's static predicates leave out rows by the page index. Before the reader is changed. */
   private val leavesOutRows = totalRowCount < fileReader.getRecordCount
@@ -81,12 +87,18 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
   def rowsLeft(group: Int): Option[AnyRef] =
     if (leavesOutRows) rangesMethod.map(_.invoke(fileReader, Int.box(group))) else None
 
-  /** From now on the reader takes its row groups from `next`, which must not be empty ones. Closing still closes the file. */
-  def takeRowGroupsFrom(next: () => PageReadStore): Unit = {
+  private var pending: PageReadStore = _
+
+  /** Makes the reader read only the row groups that it is given. Closing still closes the file. */
+  def waitForRowGroups(): Unit = {
+    totalRowCount = 0
     val file = original.asInstanceOf[Closeable]
     val handler: InvocationHandler = (_: AnyRef, m: Method, _: Array[AnyRef]) =>
       m.getName match {
-        case "readNextRowGroup" => next()
+        case "readNextRowGroup" =>
+          val next = pending
+          pending = null
+          next
         case "close" => file.close(); null
         case "toString" => "dynamic row groups"
         case "hashCode" => Int.box(System.identityHashCode(file))

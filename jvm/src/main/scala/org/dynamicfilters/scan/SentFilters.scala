@@ -4,22 +4,29 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.dynamicfilters.exchange.FilterBroadcasts
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.state.{Executions, FilterName, JoinRef, NamedFilter, TaskFilters}
+import org.dynamicfilters.state.{Executions, FilterName, FilterRef, JoinRef, NamedFilter, TaskFilters}
 
-/** The filters that were complete when a scan was started; they travel with it.
+/** What travels with a scan's tasks of its filters. By column of the scan.
   *
-  * They belong to one run of the plan, in which the build side was computed once. A plan that is executed again keeps the
-  * build side's rows (Spark keeps the broadcast or the shuffle files), hence the filter stays right.
+  * The complete filters belong to one run of the plan, in which the build side was computed once. A plan that is
+  * executed again keeps the build side's rows (Spark keeps the broadcast or the shuffle files), so the filter stays
+  * right.
   *
+  * @param runs
+  *   see `TopKRef.nextRun`
   * @param filters
-  *   by column of the scan's spec; null where there is none
+  *   the filters that were complete when the scan started; null if there is none
+  * @param snapshots
+  *   for the rule of [[org.dynamicfilters.state.Snapshots]], if it may apply
   */
-final class ReadyFilters private (filters: Array[ReadyFilters.Encoded]) extends Serializable {
+final class SentFilters private (
+    val runs: IndexedSeq[Long],
+    filters: Array[SentFilters.Encoded],
+    val snapshots: Option[ScanSnapshots]
+) extends Serializable {
 
   /** The filter as this task can have it now.
     *
-    * @param at
-    *   among the columns of the scan's spec
     * @return
     *   None if it was not complete when the scan was started, and this process has not heard of it since
     */
@@ -47,24 +54,35 @@ final class ReadyFilters private (filters: Array[ReadyFilters.Encoded]) extends 
   }
 }
 
-object ReadyFilters {
-  val none: ReadyFilters = new ReadyFilters(Array.empty)
+object SentFilters {
 
   /** A task's closure is decoded in every task, a broadcast once in a process. */
   private val InlineBytes = 64 * 1024
 
-  /** @param filters
-    *   by column of the scan's spec
+  /** @param complete
+    *   the filters that are complete
+    * @param isShown
+    *   whether the output of the scan's stage depends on filters that change while the scan runs
     */
-  def apply(sc: SparkContext, filters: Seq[Option[NamedFilter]]): ReadyFilters = new ReadyFilters(
-    filters
-      .map(_.map { f =>
-        val bytes = FilterCodec.encode(f.filter)
-        if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
-        else new Encoded(f.name, null, FilterBroadcasts.forPlan(sc, TaskFilters.executionId(sc), bytes))
-      }.orNull)
-      .toArray
-  )
+  def apply(
+      sc: SparkContext,
+      refs: IndexedSeq[FilterRef],
+      complete: IndexedSeq[Option[NamedFilter]],
+      isShown: Boolean,
+      giveUpSelectivity: Double = 1.0
+  ): SentFilters = {
+    def encoded(f: NamedFilter) = {
+      val bytes = FilterCodec.encode(f.filter)
+      if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
+      else new Encoded(f.name, null, FilterBroadcasts.forPlan(sc, TaskFilters.executionId(sc), bytes))
+    }
+    def snapshots = ScanSnapshots(sc, refs, complete(_).isDefined, giveUpSelectivity)
+    new SentFilters(
+      refs.map(_.currentRun),
+      complete.map(_.map(encoded).orNull).toArray,
+      Option.when(isShown)(snapshots)
+    )
+  }
 
   private final class Encoded(val name: FilterName, inline: Array[Byte], broadcast: Broadcast[Array[Byte]])
       extends Serializable {
