@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
-import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, ParquetPredicates, SparkAccess}
+import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
@@ -176,8 +176,8 @@ case class DynamicFilterScanExec(
     val unknown = run.report(executionId).files.unknown.toSet
     if (unknown.nonEmpty) {
       val report = new ScanReport(executionId, "driver")
-      val own = ParquetPredicates.of(scan.relation, spec.reader.fold(Seq.empty[Filter])(_.pushedDown))
-      UnopenedFiles.count(unknown, hadoopConf, ChunkSizes.wanted(scan.requiredSchema), own, report)
+      val predicates = spec.reader.fold(Seq.empty[Filter])(_.pushedDown)
+      UnopenedFiles.count(unknown, new DriverReader(scan.relation, scan.requiredSchema, predicates, hadoopConf), report)
       run.accumulator.add(report)
     }
   }
