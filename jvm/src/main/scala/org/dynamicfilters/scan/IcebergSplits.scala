@@ -23,37 +23,11 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, OwnFailure}
   * Files never change, so the bounds are facts (contract 9). They do not consider deleted rows, so they may be too
   * wide.
   */
-private final class IcebergSplits(
-    spec: ScanSpec,
-    bounds: Map[String, IndexedSeq[ColumnBounds]]
-) extends SplitBounds
-    with Logging {
-  import IcebergSplits._
-  override def files: Option[Long] = Some(bounds.size.toLong)
-
-  private lazy val anything = spec.columns.map(_ => ColumnBounds.unknown)
-
-  override def parts(split: InputPartition): Seq[SourcePart] =
-    try
-      if (split.getClass.getName != InputPartitionClass) Seq(SplitBounds.unknown(split, spec))
-      else {
-        val group = Reflect.call(split, "taskGroup")
-        val tasks = Reflect.call(group, "tasks").asInstanceOf[JCollection[AnyRef]].asScala.toSeq
-        tasks.map { t =>
-          val path = location(Reflect.call(t, "file"))
-          val one = if (tasks.size == 1) split else withTasks(split, group, t)
-          val bytes = Reflect.call(t, "length").asInstanceOf[java.lang.Long].longValue
-          new SourcePart(one, bounds.getOrElse(path, anything), bytes, PathHash(path))
-        }
-      }
-    catch {
-      case OwnFailure(e) =>
-        logWarning("Dynamic filters: a split of an Iceberg scan is not known", e)
-        Seq(SplitBounds.unknown(split, spec))
-    }
-}
-
 private object IcebergSplits extends Logging {
+
+  /** By column of the spec, of each file. */
+  type Bounds = Map[String, IndexedSeq[ColumnBounds]]
+
   private val ScanClass = "org.apache.iceberg.spark.source.SparkBatchQueryScan"
   private val InputPartitionClass = "org.apache.iceberg.spark.source.SparkInputPartition"
 
@@ -108,7 +82,7 @@ private object IcebergSplits extends Logging {
         val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct
         // The description has the table, snapshot and filters.
         val bounds = PlannedBounds((scan.description(), columns.map(_.map(_.key))))(planned(inner, names, columns))
-        new IcebergSplits(spec, bounds)
+        new SplitBounds(parts(_, spec, bounds), Some(bounds.size.toLong))
       }
     } catch {
       case OwnFailure(e) =>
@@ -116,11 +90,31 @@ private object IcebergSplits extends Logging {
         None
     }
 
+  private def parts(split: InputPartition, spec: ScanSpec, bounds: Bounds): Seq[SourcePart] =
+    try
+      if (split.getClass.getName != InputPartitionClass) Seq(SplitBounds.unknown(split, spec))
+      else {
+        val group = Reflect.call(split, "taskGroup")
+        val tasks = Reflect.call(group, "tasks").asInstanceOf[JCollection[AnyRef]].asScala.toSeq
+        tasks.map { t =>
+          val path = location(Reflect.call(t, "file"))
+          val one = if (tasks.size == 1) split else withTasks(split, group, t)
+          val bytes = Reflect.call(t, "length").asInstanceOf[java.lang.Long].longValue
+          val known = bounds.getOrElse(path, spec.columns.map(_ => ColumnBounds.unknown))
+          new SourcePart(one, known, bytes, PathHash(path))
+        }
+      }
+    catch {
+      case OwnFailure(e) =>
+        logWarning("Dynamic filters: a split of an Iceberg scan is not known", e)
+        Seq(SplitBounds.unknown(split, spec))
+    }
+
   private def planned(
       scan: AnyRef,
       names: Seq[String],
       columns: IndexedSeq[Option[Column]]
-  ): Map[String, IndexedSeq[ColumnBounds]] = {
+  ): Bounds = {
     val withBounds = Reflect.call(scan, "includeColumnStats", classOf[JCollection[_]] -> names.asJava)
     val files = Reflect.call(withBounds, "planFiles").asInstanceOf[java.lang.Iterable[AnyRef] with AutoCloseable]
     try {
@@ -165,9 +159,6 @@ private object IcebergSplits extends Logging {
   private final class Column(id: Integer, domain: KeyDomain) {
     def key: (Integer, KeyDomain) = (id, domain)
 
-    /** @param constants
-      *   positions of the constant columns, from the file's partition spec
-      */
     def boundsOf(file: AnyRef, constants: Map[AnyRef, Int]): ColumnBounds =
       constants.get(id).fold(fileBounds(file))(at => constantBounds(Reflect.call(file, "partition"), at))
 
@@ -257,7 +248,7 @@ private object IcebergSplits extends Logging {
 
 /** Cache of the latest bounds, so that a repeated query does not read the manifests again. A snapshot never changes. */
 private object PlannedBounds {
-  private type Bounds = Map[String, IndexedSeq[ColumnBounds]]
+  import IcebergSplits.Bounds
 
   private val MostScans = 16
   private val MostFiles = 20000
