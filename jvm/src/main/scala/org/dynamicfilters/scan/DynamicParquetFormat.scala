@@ -20,8 +20,6 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * A subclass, because Spark tests `isInstanceOf[ParquetFileFormat]`. ParquetFileFormat equals each subclass, so
   * Spark's tree transformations would drop the change if the relation did not differ in an option too.
   *
-  * @param plain
-  *   the format that Spark planned, to which everything else is delegated
   * @param countsRows
   *   see [[DynamicFileReader]]; called with `plain`, the session and the required schema when a reader is made
   */

@@ -10,8 +10,6 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
 /** Distinguishes a file from one written later to the same path.
   *
-  * @param length
-  *   bytes
   * @param modified
   *   modification time, milliseconds since 1970
   */

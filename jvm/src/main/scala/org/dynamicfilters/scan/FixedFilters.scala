@@ -9,8 +9,6 @@ import org.dynamicfilters.state._
 
 /** The filters of joins and users of a scan in one task, by the rule of [[Snapshots]].
   *
-  * @param columns
-  *   the scan's filters
   * @param tests
   *   by filter, the tracker of row tests in this process; may be empty if `snapshots` never gives up
   */

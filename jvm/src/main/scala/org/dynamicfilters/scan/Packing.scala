@@ -11,10 +11,6 @@ private[scan] object Packing {
   /** Distributes the remaining splits: best first under a TopK; as planned if nothing was left out; else over as many
     * tasks as possible.
     *
-    * @param planned
-    *   the planned splits by task
-    * @param kept
-    *   the remaining splits
     * @param weight
     *   bytes plus the cost of opening a file, as Spark counts (`spark.sql.files.openCostInBytes`). Without that cost,
     *   twenty thousand small files became one task

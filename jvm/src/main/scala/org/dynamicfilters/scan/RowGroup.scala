@@ -7,8 +7,6 @@ import org.dynamicfilters.state.StepTracker
 
 /** A row group of a split.
   *
-  * @param index
-  *   position among the reader's row groups
   * @param bounds
   *   by filtered column of the files
   * @param left

@@ -6,8 +6,6 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 /** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
   * each filter says whether its tests pay; for filters of a snapshot, [[org.dynamicfilters.state.Snapshots]] decides.
   *
-  * @param trackers
-  *   by filter
   * @param isFixed
   *   by filter, whether the partition's snapshot decides about it, so that every row is tested
   * @param saw

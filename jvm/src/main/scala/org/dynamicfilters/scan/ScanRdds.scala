@@ -25,8 +25,6 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
   *
   * @param countsRows
   *   whether rows are counted here, because the scan's reader does not use filters
-  * @param make
-  *   makes the object for a task
   */
 final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: Boolean, make: TaskContext => TaskScan)
     extends AnnouncingRDD[T](prev) {

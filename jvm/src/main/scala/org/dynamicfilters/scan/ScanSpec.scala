@@ -16,8 +16,6 @@ import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopK
   *
   * @param key
   *   the filter's key, if it is computed from the column
-  * @param name
-  *   name of the column in the scan
   * @param ordinal
   *   position in the scan's required schema, -1 for a partition column
   * @param partitionOrdinal
@@ -80,8 +78,6 @@ object ScanPlace {
 /** A filtered scan as planned: its filters, columns and settings. The same for every execution of the plan. Equal if
   * the same filters act on the same columns.
   *
-  * @param scanId
-  *   unique in the application
   * @param columns
   *   the filters by column; a TopK's filter comes first
   * @param predicates

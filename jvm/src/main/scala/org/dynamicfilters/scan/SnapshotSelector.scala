@@ -136,12 +136,6 @@ private object SnapshotSelector {
   /** Rows between two looks at the filters. */
   private val Block = 1024
 
-  /** A filter that rows are tested by.
-    *
-    * @param column
-    *   of the spec
-    * @param ordinal
-    *   in the rows
-    */
+  /** A filter that rows are tested by. */
   private final class Used(val column: Int, val filter: ValueFilter, val ordinal: Int)
 }

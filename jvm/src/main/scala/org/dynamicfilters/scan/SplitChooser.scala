@@ -14,8 +14,6 @@ object SplitChooser {
 
   /** @param splits
     *   the splits to read, by task
-    * @param left
-    *   the excluded splits
     */
   final case class Choice(splits: Seq[ChosenSplits], left: Seq[Split]) {
 
@@ -34,8 +32,6 @@ object SplitChooser {
 
   /** What the driver knows of files.
     *
-    * @param statistics
-    *   learned by earlier queries
     * @param fromTable
     *   by column of the spec, bounds of files from the table's log
     * @param wanted

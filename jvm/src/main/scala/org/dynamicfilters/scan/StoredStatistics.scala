@@ -12,6 +12,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.hadoop.security.UserGroupInformation
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{KeyDomain, OwnFailure}
 import org.dynamicfilters.scan.StoredStatistics._
@@ -108,15 +109,9 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
 
     private def save(): Unit = {
       val state = (statistics.version, domains)
-      val files = if (saved.contains(state)) Nil else statistics.below(place.roots, StatisticsCodec.MostRowGroups)
-      if (files.nonEmpty) write(encoded(state._2, files))
+      val splits = if (saved.contains(state)) Nil else statistics.below(place.roots, StatisticsCodec.MostRowGroups)
+      if (splits.nonEmpty) write(StatisticsCodec.encode(TableFiles(place.table, state._2, splits)))
       saved = Some(state)
-    }
-
-    /** Encodes as many splits as MostBytes allows. */
-    private def encoded(domains: Map[String, KeyDomain], splits: Seq[LearnedSplit]): Array[Byte] = {
-      val bytes = StatisticsCodec.encode(TableFiles(place.table, domains, splits))
-      if (bytes.length <= MostBytes) bytes else encoded(domains, splits.drop(splits.size / 4 + 1))
     }
 
     // The state at the last read or write.
@@ -173,8 +168,8 @@ object StoredStatistics {
     */
   private val LoadMillis = 3000L
 
-  /** About the encoded size of all statistics that memory holds. */
-  private val MostBytes = 32 << 20
+  /** More than the encoded size of all statistics that memory holds. */
+  private val MostBytes = 64 << 20
   private val MostTables = 1000
 
   /** A safe file name for any table path, with an underscore, so that Spark ignores the file in data folders. */
@@ -187,4 +182,32 @@ object StoredStatistics {
       .mkString("_", "", ".statistics")
 
   val instance = new StoredStatistics(FileStatistics.instance)
+}
+
+/** Finds the root folders or files of a table, which identify it in [[StoredStatistics]]. */
+object TableRoots {
+
+  /** The table's own folder, if it is known. Spark's file index of a partitioned catalog table has only the queried
+    * partitions' folders as roots, which differ between queries. For Hive tables, whose options lack the folder, it is
+    * the common parent of the partition folders (`name=value`).
+    *
+    * @return
+    *   URL-encoded URIs
+    */
+  def forRelation(relation: HadoopFsRelation, conf: Configuration): Seq[String] = {
+    val roots = relation.location.rootPaths
+    val named = relation.options.get("path").map(new Path(_)).map(p => p.getFileSystem(conf).makeQualified(p))
+    def common = Option(roots.map(withoutValues).distinct).filter(_.size == 1).map(_.head)
+    named
+      .orElse(common)
+      .filter(folder => roots.nonEmpty && roots.forall(isIn(_, folder)))
+      .fold(roots)(Seq(_))
+      .map(_.toUri.toString)
+  }
+
+  private def withoutValues(path: Path): Path =
+    Iterator.iterate(path)(_.getParent).dropWhile(p => p.getParent != null && p.getName.indexOf('=') > 0).next()
+
+  private def isIn(path: Path, folder: Path): Boolean =
+    Iterator.iterate(path)(_.getParent).takeWhile(_ != null).contains(folder)
 }

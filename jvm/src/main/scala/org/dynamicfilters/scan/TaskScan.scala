@@ -14,9 +14,6 @@ import org.dynamicfilters.state._
   *
   * Spark keeps the closure that reads files between executions of a plan. So the closure refers to no execution: it finds this
   * object through the running task.
-  *
-  * @param finish
-  *   receives the report when the task ends
   */
 final class TaskScan(
     val spec: ScanSpec,
