@@ -4,7 +4,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.dynamicfilters.Setting
 import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
 import org.dynamicfilters.report.QueryReports
-import org.dynamicfilters.scan.{ConfBroadcasts, StoredStatistics}
+import org.dynamicfilters.scan.StoredStatistics
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TestHooks}
 import org.dynamicfilters.ui.DynamicFiltersTab
@@ -51,7 +51,6 @@ object Driver {
       Executions.instance.clear()
       StoredStatistics.instance.flush(FlushMillis)
       StoredStatistics.instance.clear()
-      ConfBroadcasts.clear()
       DriverExchange.stop()
       TestHooks.install(None)
       running = None

@@ -6,7 +6,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ReadyFilters, ScanSnapshots}
+import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, SentFilters}
 import org.dynamicfilters.state.{JoinRef, RunningStages, TaskFilters}
 
 /** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters. Waits for the filters if the planner says so, and
@@ -23,16 +23,8 @@ case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) ex
       case (j: JoinRef, Some(_)) => j.state.record.usedFromStart()
       case _ =>
     }
-    val scanned =
-      new ConsumerTaskRDD(
-        rows,
-        filters,
-        refs.map(_.currentRun),
-        ReadyFilters(sparkContext, ready),
-        if (filters.exists(_.place.crossesExchange))
-          Some(ScanSnapshots(sparkContext, refs, ready(_).isDefined))
-        else None
-      )
+    val sent = SentFilters(sparkContext, refs, ready, filters.exists(_.place.crossesExchange))
+    val scanned = new ConsumerTaskRDD(rows, filters, sent)
     TaskFilters
       .executionId(sparkContext)
       .foreach(RunningStages.scanStarted(_, scanned.id, joinFilters.map(_._1.state)))

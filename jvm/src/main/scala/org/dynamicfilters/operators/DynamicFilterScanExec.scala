@@ -5,13 +5,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
-import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
+import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure}
-import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TaskFilters}
@@ -100,18 +100,17 @@ case class DynamicFilterScanExec(
           complete,
           SplitChooser.FileFacts(
             FileStatistics.instance,
-            unchanged(splits, _),
             fromTable(splits),
             ChunkSizes.wanted(scan.requiredSchema)
           ),
           SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes)
         )
         .map { choice =>
-          countLeft(choice, complete, accumulator)
-          def sent = spec.reader.flatMap(_.sent).getOrElse(ConfBroadcasts.get(sparkContext, hadoopConf))
-          val conf = if (choice.isLearned) sent else null
-          val left = choice.checked.map(sparkContext.broadcast(_)).orNull
-          new ChosenFileScanRDD(files, spec, choice.splits, left, TaskFilters.executionId(sparkContext), conf)
+          countLeft(choice.left, complete, accumulator)
+          def sent = spec.reader
+            .flatMap(_.sent)
+            .getOrElse(sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
+          new ChosenFileScanRDD(files, spec, choice.splits, if (choice.isLearned) sent else null)
         }
     } catch {
       case OwnFailure(e) =>
@@ -157,49 +156,28 @@ case class DynamicFilterScanExec(
   }
 
   // Reused, because a new one takes 1 ms.
-  private def hadoopConf = spec.reader.fold(HadoopConfAccess.of(scan.relation))(_.conf)
-
-  /** Whether files are unchanged since they were listed, see [[FileChecks]]. */
-  private def unchanged(
-      splits: Seq[PartitionedFile],
-      files: Seq[PartitionedFile]
-  ): PartitionedFile => Option[Boolean] = {
-    val checks = TaskFilters
-      .executionId(sparkContext)
-      .flatMap(Executions.instance.attach(_, "files")(new FileChecks))
-      .getOrElse(new FileChecks)
-    checks.askAll(files, splits.iterator, hadoopConf)
-    checks.isAsListed
-  }
+  private def hadoopConf = spec.reader.fold(SparkAccess.hadoopConf(scan.relation))(_.conf)
 
   /** Counts splits that the driver has excluded, which no task sees. */
-  private def countLeft(choice: SplitChooser.Choice, pruner: Pruner, accumulator: ScanAccumulator): Unit =
-    if (choice.left.nonEmpty || choice.changed > 0) {
+  private def countLeft(left: Seq[SplitChooser.Split], pruner: Pruner, accumulator: ScanAccumulator): Unit =
+    if (left.nonEmpty) {
       val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      choice.left.foreach { s =>
-        report.addUnopened(s.file, s.rowGroups, s.bytes, spec.isNarrowed)
+      left.foreach { s =>
+        report.addUnopened(s.file, s.facts, spec.isNarrowed)
         pruner.recordSkippedFile(report, s.bounds)
       }
-      if (choice.changed > 0) report.addReason(Reasons.FileChanged, choice.changed.toLong)
       accumulator.add(report)
-      val set = Seq(
-        "filesPruned" -> SplitsUnopened,
-        "rowGroups" -> RowGroups,
-        "rowGroupsPruned" -> RowGroupsPruned,
-        "rows" -> Rows,
-        "rowsPruned" -> Rows
-      )
-      set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
-      MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
+      val values = counted.map(c => metrics(c.metric) -> c.of(report)).filter(_._2 > 0)
+      MetricsAccess.addOnDriver(sparkContext, executionId, values)
     }
 
   override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
     val unknown = run.report(executionId).files.unknown.toSet
     if (unknown.nonEmpty) {
       val report = new ScanReport(executionId, "driver")
-      val own = ParquetPredicates.of(scan.relation, spec.reader.fold(Seq.empty[Filter])(_.pushedDown))
-      UnopenedFiles.count(unknown, hadoopConf, ChunkSizes.wanted(scan.requiredSchema), own, report)
+      val predicates = spec.reader.fold(Seq.empty[Filter])(_.pushedDown)
+      UnopenedFiles.count(unknown, new DriverReader(scan.relation, scan.requiredSchema, predicates, hadoopConf), report)
       run.accumulator.add(report)
     }
   }

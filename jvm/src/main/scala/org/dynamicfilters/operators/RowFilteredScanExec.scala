@@ -97,13 +97,8 @@ case class RowFilteredScanExec(
     report.add(Splits, left.toLong)
     report.add(SplitsUnopened, left.toLong)
     accumulator.add(report)
-    val metric = metrics("splitsPruned")
-    metric.add(left.toLong)
-    MetricsAccess.postDriverUpdates(
-      sparkContext,
-      sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty),
-      Seq(metric)
-    )
+    val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+    MetricsAccess.addOnDriver(sparkContext, executionId, Seq(metrics("splitsPruned") -> left.toLong))
   }
 
   override def withValues(more: Seq[Expression]): RowFilteredScanExec = copy(values = values :+ more)

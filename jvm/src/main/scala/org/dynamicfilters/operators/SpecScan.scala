@@ -106,21 +106,15 @@ trait SpecScan extends FilteredScan {
   /** The child's RDD with tasks that get the filters. */
   protected def tracked[T: ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics
-    val counts = counted.map(c => (c.plus.id, c.minus.map(_.id), m(c.metric)))
+    val counts = counted.map(c => c -> m(c.metric))
     val finish = (report: ScanReport) => {
-      counts.foreach { case (plus, minus, metric) =>
-        val n = report.counts(plus) - minus.fold(0L)(report.counts(_))
-        if (n > 0) metric += n
-      }
+      for ((c, metric) <- counts; n = c.of(report) if n > 0) metric += n
       accumulator.add(report)
     }
     // Values, so that tasks do not get the whole plan.
-    val (ofScan, runs, sent) = (spec, spec.columns.map(_.ref.currentRun), ReadyFilters(sparkContext, ready))
-    val snapshots = Option.when(spec.showsFilters)(
-      ScanSnapshots(sparkContext, spec.filterRefs, ready(_).isDefined, spec.giveUpSelectivity)
-    )
-    val scanned =
-      new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, runs, sent, snapshots, _, finish))
+    val (ofScan, sent) =
+      (spec, SentFilters(sparkContext, spec.filterRefs, ready, spec.showsFilters, spec.giveUpSelectivity))
+    val scanned = new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, sent, _, finish))
     TaskFilters
       .executionId(sparkContext)
       .foreach(RunningStages.scanStarted(_, scanned.id, spec.joins.map(_._1.state)))
@@ -176,5 +170,7 @@ trait SpecScan extends FilteredScan {
 object SpecScan {
 
   /** A metric of the operator as `plus - minus` of a report's counters. */
-  final case class Counted(plus: ScanCounter.Value, minus: Option[ScanCounter.Value], metric: String)
+  final case class Counted(plus: ScanCounter.Value, minus: Option[ScanCounter.Value], metric: String) {
+    def of(report: ScanReport): Long = report(plus) - minus.fold(0L)(report(_))
+  }
 }

@@ -2,7 +2,7 @@ package org.dynamicfilters.operators
 
 import org.apache.spark.sql.connector.expressions.Expression
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, And, Predicate}
-import org.apache.spark.sql.execution.dynamicfilters.ExpressionAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 
@@ -19,7 +19,7 @@ object V2Predicates {
     *   None if only a predicate that is always true would be right. The predicate may pass more rows than the filter
     */
   def of(column: String, filter: ValueFilter, inSparksOrder: Boolean): Option[Predicate] = {
-    val reference = ExpressionAccess.column(column)
+    val reference = SparkAccess.column(column)
     def range(r: ValueFilter.Range) =
       if (inSparksOrder) V2Predicates.range(reference, r) else None
     filter match {
@@ -50,14 +50,14 @@ object V2Predicates {
 
   private def in(reference: Expression, domain: KeyDomain, keys: Seq[AnyRef]): Option[Predicate] =
     Option.unless(keys.exists(k => isNaN(domain, k) || !KeyDomain.isText(k))) {
-      val literals = keys.flatMap(zeros(domain, _)).map(ExpressionAccess.literal(_, domain.dataType))
+      val literals = keys.flatMap(zeros(domain, _)).map(SparkAccess.literal(_, domain.dataType))
       new Predicate("IN", (reference +: literals).toArray[Expression])
     }
 
   private def range(reference: Expression, r: ValueFilter.Range): Option[Predicate] = {
     def compared(end: Option[End], inclusive: String, exclusive: String, of: Seq[Any] => Any) =
       end.filterNot(e => isNaN(r.domain, e.key) || !KeyDomain.isText(e.key)).map { e =>
-        val value = ExpressionAccess.literal(of(zeros(r.domain, e.key)), r.domain.dataType)
+        val value = SparkAccess.literal(of(zeros(r.domain, e.key)), r.domain.dataType)
         new Predicate(if (e.inclusive) inclusive else exclusive, Array(reference, value))
       }
     // A source may order NaN below all values. If NaN passes, the range has no lower end.

@@ -5,13 +5,10 @@ import org.dynamicfilters.api.{ColumnFilter, DynamicFilter}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongSet, ObjectValues, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef}
 
-/** The filter that a custom scan gets through `org.dynamicfilters.api`.
-  *
-  * @param domain
-  *   type of the scan's column
-  */
+/** The filter that a custom scan gets through `org.dynamicfilters.api`. */
 final class ApiFilter(val ref: FilterRef, val column: Attribute, val domain: KeyDomain, val place: ScanPlace)
-    extends DynamicFilter {
+    extends DynamicFilter
+    with FilteredColumn {
   override def id: Long = ref.id
 
   override def current: ColumnFilter = new ApiColumnFilter(now, domain, column.name)

@@ -16,8 +16,6 @@ import org.dynamicfilters.reasons.Reasons
   *   the current filters, by column of the spec
   * @param columns
   *   the filtered columns that the file has: position in the spec, and in the batch
-  * @param tests
-  *   says which filters are tested
   */
 final class BatchSelector(
     filters: () => IndexedSeq[ValueFilter],

@@ -4,7 +4,6 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnPath}
-import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
 import org.apache.spark.sql.execution.datasources.parquet.ParquetColumn
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 
@@ -135,37 +134,6 @@ final class ColumnBytes(access: ParquetReaderAccess) {
 
   /** Whether rows can be skipped and every requested column has an offset index. */
   def hasPageIndex(block: BlockMetaData): Boolean = { sizes(block); lastSkippable && lastIndexed }
-
-  /** Share of NULLs in the split, from 0 to 1; None if the footer lacks null counts or the column is nested. */
-  def nullShare(field: Int): Option[Double] = paths(field) match {
-    case Seq(path) if flat =>
-      val chunks = access.fileReader.getRowGroups.asScala.flatMap(_.getColumns.asScala.find(_.getPath == path))
-      val known = chunks.flatMap(c => Option(c.getStatistics)).filter(_.isNumNullsSet)
-      Option.when(known.nonEmpty && known.size == chunks.size)(
-        known.map(_.getNumNulls).sum.toDouble / math.max(1L, chunks.map(_.getValueCount).sum)
-      )
-    case _ => None
-  }
-
-  /** Whether a row group may have this many distinct values of the column, by the size of the dictionary page.
-    * Compression seldom reduces a dictionary to less than half, or to less than an eighth for strings.
-    */
-  def mayHaveDistinct(block: BlockMetaData, field: Int, values: Long): Boolean = paths(field) match {
-    case Seq(path) =>
-      block.getColumns.asScala.find(_.getPath == path).forall { c =>
-        val stats = c.getEncodingStats
-        val bytes = c.getFirstDataPageOffset - c.getDictionaryPageOffset
-        val width = c.getPrimitiveType.getPrimitiveTypeName match {
-          case PrimitiveTypeName.INT64 | PrimitiveTypeName.DOUBLE => 8
-          case PrimitiveTypeName.INT32 | PrimitiveTypeName.FLOAT => 4
-          // A value is stored with its length.
-          case _ => 1
-        }
-        stats == null || stats.hasNonDictionaryEncodedPages || c.getDictionaryPageOffset <= 0 || bytes <= 0 ||
-        bytes * 2 / width >= values
-      }
-    case _ => true
-  }
 
   /** Whether the file has the column. */
   def isStored(field: Int): Boolean = paths(field).exists(p => fileSchema.containsPath(p.toArray))

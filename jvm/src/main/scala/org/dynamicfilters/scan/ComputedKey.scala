@@ -12,8 +12,6 @@ import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueF
   *   of the column, which is `BoundReference(0)`
   * @param slack
   *   see [[MonotoneInverse]]
-  * @param text
-  *   the expression in plans and reports
   */
 final class ComputedKey(
     private val expression: Expression,

@@ -4,9 +4,9 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
-import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
+import org.dynamicfilters.exchange.ExecutorExchange
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
-import org.dynamicfilters.state.{JoinRef, RunningTasks, ScanInTask}
+import org.dynamicfilters.state.{RunningTasks, ScanInTask}
 
 /** The filters of custom scans in one task.
   *
@@ -15,45 +15,25 @@ import org.dynamicfilters.state.{JoinRef, RunningTasks, ScanInTask}
   */
 private final class ConsumerTask(
     filters: IndexedSeq[ApiFilter],
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots],
+    sent: SentFilters,
     context: TaskContext
 ) extends ScanInTask {
-  private val now = new CurrentFilters(filters.size, runs, ready, context)
-  private val fixed = snapshots
-    .filter(_ => TaskSnapshots.outputMustBeFixed)
-    .map(
-      new FixedFilters(
-        filters.map(_.ref),
-        filters.map(_.domain),
-        (i, f) => f.convert(filters(i).domain),
-        ready,
-        _,
-        IndexedSeq.empty,
-        context
-      )
-    )
+  private val inForce = new ScanFilters(filters, sent, IndexedSeq.empty, context)
 
   def current(filter: ApiFilter): Option[ValueFilter] = {
     val at = filters.indexWhere(f => f.id == filter.id && f.domain == filter.domain)
-    if (at < 0) None
-    else
-      (filters(at).ref, fixed) match {
-        case (_: JoinRef, Some(f)) => Some(f(at))
-        case (ref, _) => now(at, ref, _.convert(filters(at).domain))
-      }
+    Option.when(at >= 0)(inForce(at))
   }
 
   /** Called when the scan starts to read a partition. */
-  def startPartition(partition: Int): Unit = fixed.foreach(_.startPartition(partition))
-  override def close(): Unit = fixed.foreach(_.finish())
+  def startPartition(partition: Int): Unit = inForce.fixed.foreach(_.startPartition(partition))
+  override def close(): Unit = inForce.fixed.foreach(_.finish())
 }
 
 object ConsumerTask {
   private[scan] final case class Key(filters: IndexedSeq[(Long, KeyDomain)])
 
-  /** The filter in the running task; None outside of a task, or if nothing is known yet. */
+  /** The filter in the running task; None outside of a task of the scan. */
   private[scan] def current(filter: ApiFilter): Option[ValueFilter] =
     Option(TaskContext.get())
       .flatMap(RunningTasks.find)
@@ -64,16 +44,14 @@ object ConsumerTask {
 final class ConsumerTaskRDD[T: ClassTag](
     prev: RDD[T],
     filters: IndexedSeq[ApiFilter],
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots]
+    sent: SentFilters
 ) extends AnnouncingRDD[T](prev) {
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     ExecutorExchange.start()
     val key = ConsumerTask.Key(filters.map(f => (f.id, f.domain)))
     RunningTasks
       .of(context)
-      .attach(key)(new ConsumerTask(filters, runs, ready, snapshots, context))
+      .attach(key)(new ConsumerTask(filters, sent, context))
       .foreach(_.startPartition(split.index))
     firstParent[T].iterator(split, context)
   }

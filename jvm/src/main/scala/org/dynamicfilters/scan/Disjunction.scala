@@ -5,8 +5,6 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
 
 /** One filter of a [[Disjunction]].
   *
-  * @param column
-  *   position in the scan's spec
   * @param effect
   *   effect on the current row group
   */

@@ -3,17 +3,14 @@ package org.dynamicfilters.scan
 import java.io.Closeable
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.AttributeReference
-import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, ReaderConfAccess}
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
-import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.{Reason, Reasons}
@@ -23,8 +20,6 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * A subclass, because Spark tests `isInstanceOf[ParquetFileFormat]`. ParquetFileFormat equals each subclass, so
   * Spark's tree transformations would drop the change if the relation did not differ in an option too.
   *
-  * @param plain
-  *   the format that Spark planned, to which everything else is delegated
   * @param countsRows
   *   see [[DynamicFileReader]]; called with `plain`, the session and the required schema when a reader is made
   */
@@ -32,21 +27,9 @@ final class DynamicParquetFormat(
     spec: ScanSpec,
     val plain: ParquetFileFormat,
     countsRows: (ParquetFileFormat, SparkSession, StructType) => Boolean
-) extends ParquetFileFormat {
-  override def toString: String = plain.toString
-  override def supportBatch(session: SparkSession, schema: StructType): Boolean = plain.supportBatch(session, schema)
-  override def vectorTypes(required: StructType, partition: StructType, conf: SQLConf): Option[Seq[String]] =
-    plain.vectorTypes(required, partition, conf)
-  override def isSplitable(session: SparkSession, options: Map[String, String], path: Path): Boolean =
-    plain.isSplitable(session, options, path)
-  override def metadataSchemaFields: Seq[StructField] = plain.metadataSchemaFields
-  override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
-    plain.fileConstantMetadataExtractors
-  override def supportDataType(dataType: DataType): Boolean = plain.supportDataType(dataType)
-  override def supportReadDataType(dataType: DataType): Boolean = plain.supportReadDataType(dataType)
-  override def supportFieldName(name: String): Boolean = plain.supportFieldName(name)
-  override def allowDuplicatedColumnNames: Boolean = plain.allowDuplicatedColumnNames
-  override def createFileMetadataCol(): AttributeReference = plain.createFileMetadataCol()
+) extends ParquetFileFormat
+    with WrappedFormat {
+  override def inner: FileFormat = plain
 
   override def buildReaderWithPartitionValues(
       sparkSession: SparkSession,
@@ -100,18 +83,17 @@ final class DynamicFileReader(
       case Some(task) if skipsCorrupt =>
         task.report.opened(file.urlEncodedPath)
         fallBack(task, file, Reasons.CorruptFilesIgnored, SeenRows(plain(file), task))
-      case Some(task) => open(file, task)
+      case Some(task) => open(task.open(file))
       case _ => plain(file)
     }
 
-  private def open(file: PartitionedFile, task: TaskScan): Iterator[InternalRow] = {
-    task.startFile()
-    if (guarded(task, "checking a file")(task.excludes(file)).contains(true)) {
-      task.report.addUnopened(file, task.files.rowGroups(file), task.files.bytes(file), spec.isNarrowed)
+  private def open(scan: FileScan): Iterator[InternalRow] = {
+    val (task, file) = (scan.task, scan.file)
+    if (scan.isExcluded) {
+      task.report.addUnopened(file, scan.facts, spec.isNarrowed)
       Iterator.empty
     } else {
       task.report.opened(file.urlEncodedPath)
-      val askedAt = System.currentTimeMillis()
       val rows = plain(file)
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
@@ -120,10 +102,10 @@ final class DynamicFileReader(
           // Encrypted footers may lack statistics, so encrypted files are read as in stock Spark.
           case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
             Left((Some(a), Reasons.Encrypted))
-          case Some(a) => Right(new DynamicFileIterator(rows, a, task, file, askedAt))
+          case Some(a) => Right(new DynamicFileIterator(rows, a, scan))
         }
       }
-      if (!hooked.exists(_.isRight)) task.readWholeFile()
+      if (!hooked.exists(_.isRight)) scan.withoutRowGroups()
       hooked match {
         case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
         case Some(Left((a, reason))) =>
@@ -217,33 +199,25 @@ private[scan] object PathHash {
 final class DynamicFileIterator(
     rows: Iterator[InternalRow],
     access: ParquetReaderAccess,
-    task: TaskScan,
-    file: PartitionedFile,
-    askedAt: Long
+    scan: FileScan
 ) extends Iterator[AnyRef]
     with Closeable {
   private val inner = rows.asInstanceOf[Iterator[AnyRef]]
-  private val groups = new DynamicRowGroups(task, access, file, askedAt)
-  private var pending: org.apache.parquet.column.page.PageReadStore = _
+  private val groups = new DynamicRowGroups(scan, access)
   private var admitted = 0L
   private var returned = 0L
   private var ended = false
   private var closed = false
 
-  access.takeRowGroupsFrom { () =>
-    val p = pending
-    pending = null
-    p
-  }
-  access.totalRowCount = 0
+  access.waitForRowGroups()
 
   override def hasNext: Boolean = {
     if (!ended && returned >= admitted) {
-      pending = groups.next()
-      if (pending == null) ended = true
+      val store = groups.next()
+      if (store == null) ended = true
       else {
-        admitted += pending.getRowCount
-        access.totalRowCount = admitted
+        admitted += store.getRowCount
+        access.give(store)
       }
     }
     inner.hasNext
@@ -262,7 +236,7 @@ final class DynamicFileIterator(
   override def close(): Unit =
     if (!closed) {
       closed = true
-      if (admitted > 0) task.report.files.read += PathHash(file.urlEncodedPath)
+      if (admitted > 0) scan.task.report.files.read += PathHash(scan.file.urlEncodedPath)
       try groups.close()
       finally
         inner match {

@@ -10,7 +10,6 @@ import org.apache.parquet.column.page.PageReadStore
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.spark.TaskKilledException
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
@@ -29,26 +28,22 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested}
   * rest, if it still passes after the producer has seen the first part. Each row is returned at most once.
   *
   * Failures in this code never fail the query: the rest of the split is read as in stock Spark.
-  *
-  * @param askedAt
-  *   a time before the file was opened, in milliseconds since 1970
   */
-final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: PartitionedFile, askedAt: Long)
-    extends Closeable
-    with Logging {
+final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extends Closeable with Logging {
   import ScanCounter._
+  import scan.{file, task}
 
   private val spec = task.spec
   private val report = task.report
   private val reader = access.fileReader
-  private val dataColumns: IndexedSeq[(Int, ScanColumn)] =
-    spec.columns.zipWithIndex.collect { case (c, i) if !c.isPartitionColumn => (i, c) }
-  // By column of the spec, the index in dataColumns; -1 for a partition column.
-  private val dataIndex: IndexedSeq[Int] = spec.columns.indices.map(i => dataColumns.indexWhere(_._1 == i))
-  private val fileColumns = dataColumns.map { case (_, c) => new FileColumn(access, c.ordinal, c.domain) }
+  private val columns: IndexedSeq[FileColumn] = spec.columns.zipWithIndex.collect {
+    case (c, i) if !c.isPartitionColumn => new FileColumn(access, i, c, c.ordinal)
+  }
+  // By column of the spec, the index in `columns`; -1 for a partition column.
+  private val dataIndex: IndexedSeq[Int] = spec.columns.indices.map(i => columns.indexWhere(_.index == i))
   private val columnBytes = new ColumnBytes(access)
-  private val late = new LateMaterialization(task, access, file, dataColumns, fileColumns, columnBytes)
-  private val learner = new StatisticsLearner(task, access, file, dataColumns, fileColumns, askedAt)
+  private val late = new LateMaterialization(scan, access, columns, columnBytes)
+  private val learner = new StatisticsLearner(scan, access, columns)
   private var failed = false
 
   private val queue = {
@@ -75,9 +70,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       })
       // Uses the footer alone: learned statistics may differ between attempts.
       queue.removeAll { g =>
-        pruner.excludes(i =>
-          if (dataIndex(i) >= 0) fileColumns(dataIndex(i)).bounds(g.block) else task.files.certainBounds(file, i)
-        )
+        pruner.excludes(i => if (dataIndex(i) >= 0) columns(dataIndex(i)).bounds(g.block) else scan.certainBounds(i))
       }.toSeq
     }
   leftOut.foreach(record)
@@ -90,8 +83,8 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   private def boundsOf(block: BlockMetaData): Array[ColumnBounds] =
-    fileColumns.indices.map { i =>
-      val fromFooter = fileColumns(i).bounds(block)
+    columns.indices.map { i =>
+      val fromFooter = columns(i).bounds(block)
       // Learned bounds replace missing bounds of the footer, as for INT96.
       if (fromFooter.min == null && fromFooter.max == null) learner.learned(block, i).getOrElse(fromFooter)
       else fromFooter
@@ -103,8 +96,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       if (current == null || (current.group ne queue.head)) {
         if (current != null) current.recordCost()
         // The first row group includes the cost of opening the split, two to ten times the cost of the next one.
-        current = new GroupScan(task, queue.head, isComparable = current != null || isAlone)
-        task.startRowGroup(current.group.block.getStartingPos)
+        current = scan.rowGroup(queue.head, isComparable = current != null || isAlone)
       }
       val store = if (failed) readRest() else admit()
       if (store != null && store.getRowCount > 0) {
@@ -118,9 +110,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
 
   /** The rows to return of a batch of the current row group. */
   def tested(batch: ColumnarBatch): ColumnarBatch =
-    if (!spec.testsRead || failed || current.hasChosenRows) batch
-    else if (current.isTested) late.byAll(batch)
-    else late.byOthers(batch)
+    if (!spec.testsRead || failed || current.hasChosenRows) batch else late.tests(batch)
 
   private val isAlone = queue.size == 1
   private var current: GroupScan = _
@@ -184,19 +174,17 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val now = pruner.filters
     if (firstPart.isEmpty) record(group)
     if (pruner.excludes(boundsOf(group, _))) return Decision.prune(ByStatistics)
-    val columns = dataColumns.indices
     val either = Disjunction.from(spec.either.map(i => Disjunct(i, now(i), pruner.effect(i, boundsOf(group, i)))))
     // If the best rows were returned before, only worse rows are left.
-    if (firstPart.exists(p => pruner.effect(dataColumns(0)._1, p.restBounds) == Pruner.PassesNone))
+    if (firstPart.exists(p => pruner.effect(columns(0).index, p.restBounds) == Pruner.PassesNone))
       return Decision.prune(ByRows)
     // A filter of a disjunction excludes nothing by itself.
-    val effects = columns.map { c =>
-      val (i, column) = dataColumns(c)
-      if (column.either) Pruner.PassesAll else pruner.effect(i, group.bounds(c))
+    val effects = columns.indices.map { c =>
+      if (columns(c).filtered.either) Pruner.PassesAll else pruner.effect(columns(c).index, group.bounds(c))
     }
-    val filters = dataColumns.map { case (i, _) => now(i) }
-    val undecided = columns.filter(effects(_) != Pruner.PassesAll)
-    val ofValues = columns.filter(effects(_) == Pruner.PassesSome)
+    val filters = columns.map(c => now(c.index))
+    val undecided = columns.indices.filter(effects(_) != Pruner.PassesAll)
+    val ofValues = columns.indices.filter(effects(_) == Pruner.PassesSome)
     if (firstPart.isEmpty) {
       // For a one-sided range, statistics say as much as a dictionary does.
       def noBounds(i: Int) = group.bounds(i).min == null && group.bounds(i).max == null
@@ -212,17 +200,17 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     val byFilters =
       if (!group.hasPageIndex) Nil
       else
-        undecided.flatMap(c => rowsOfPages(group, pruner, dataColumns(c)._1)) ++
+        undecided.flatMap(c => rowsOfPages(group, pruner, columns(c).index)) ++
           either.flatMap(_.rowsOfPages(rowsOfPages(group, pruner, _)))
     val pages = (group.left ++ byFilters).reduceOption(_ intersect _)
     if (pages.exists(_.isEmpty)) return Decision.prune(ByPages)
     if (firstPart.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.leftCount - p.count))
     val eitherPass = either.flatMap(
-      _.pass(i => Option(dataIndex(i)).filter(d => d >= 0 && fileColumns(d).isStored).map(dataColumns(_)._2.ordinal))
+      _.pass(i => columns.find(c => c.index == i && c.isStored).map(_.ordinal))
     )
     // Leaves out filters that all rows pass, or all but a few NULLs.
     val selectiveOnly =
-      columns.map(c => if (effects(c).isSelective(hasFewNulls(group, c))) filters(c) else ValueFilter.All)
+      columns.indices.map(c => if (effects(c).isSelective(hasFewNulls(group, c))) filters(c) else ValueFilter.All)
     late.decide(group, firstPart, selectiveOnly, eitherPass, pages, learner)
   }
 
@@ -230,21 +218,18 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
     * column.
     */
   private def rowsOfPages(group: RowGroup, pruner: Pruner, column: Int): Option[RowRanges] =
-    Option(dataIndex(column))
-      .filter(_ >= 0)
-      .flatMap(fileColumns(_).pages(group.block))
-      .map(pruner.rowsOfPages(column, _))
+    columns.find(_.index == column).flatMap(_.pages(group.block)).map(pruner.rowsOfPages(column, _))
 
   private def record(group: RowGroup): Unit = {
     val pruner = task.pruner(task.allFilters())
-    dataColumns.indices.foreach(c =>
-      pruner.recordRowGroup(report, dataColumns(c)._1, group.bounds(c), hasFewNulls(group, c))
+    columns.indices.foreach(c =>
+      pruner.recordRowGroup(report, columns(c).index, group.bounds(c), hasFewNulls(group, c))
     )
   }
 
   /** Whether a column has too few NULLs to make a first pass with a join's filter worth its cost. */
   private def hasFewNulls(group: RowGroup, column: Int): Boolean =
-    spec.isForJoinsOnly && fileColumns(column)
+    spec.isForJoinsOnly && columns(column)
       .nulls(group.block)
       .exists(_ < group.rowCount * (1 - spec.giveUpSelectivity))
 
@@ -262,10 +247,10 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
       trackers: IndexedSeq[StepTracker],
       couldPass: FileColumn => Option[Boolean]
   ): Boolean = {
-    val tracker = trackers(dataColumns(column)._1)
+    val tracker = trackers(columns(column).index)
     tracker.isTaken() && {
       val from = ThreadTime.nanos
-      val answer = couldPass(fileColumns(column))
+      val answer = couldPass(columns(column))
       val spent = ThreadTime.nanos - from
       // Reading the row group would have taken many times as long.
       val saved = if (answer.contains(false)) spent * StepTracker.FirstPause else 0L
@@ -278,7 +263,7 @@ final class DynamicRowGroups(task: TaskScan, access: ParquetReaderAccess, file: 
   }
 
   private def boundsOf(group: RowGroup, column: Int): ColumnBounds =
-    if (dataIndex(column) >= 0) group.bounds(dataIndex(column)) else task.files.certainBounds(file, column)
+    if (dataIndex(column) >= 0) group.bounds(dataIndex(column)) else scan.certainBounds(column)
 
   override def close(): Unit =
     try {

@@ -9,12 +9,11 @@ import org.apache.parquet.column.values.bloomfilter.BloomFilter
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnChunkMetaData, ColumnPath}
 import org.apache.parquet.io.api.Binary
-import org.apache.parquet.schema.PrimitiveType
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName._
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.scan.Pruner.PageBounds
 
 /** Reads one filtered column's statistics from a file: footer, page index, dictionary and bloom filter. Used by
@@ -22,10 +21,13 @@ import org.dynamicfilters.scan.Pruner.PageBounds
   *
   * Missing or unusable statistics give `unknown` bounds or None, which exclude nothing.
   *
+  * @param index
+  *   position in the scan's spec
   * @param ordinal
-  *   position in the required schema
+  *   position in the schema that the reader was made for
   */
-final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDomain) {
+final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered: ScanColumn, val ordinal: Int) {
+  private def domain = filtered.domain
   private val reader: ParquetFileReader = access.fileReader
   private val column = access.columns(ordinal)
   private val descriptor: Option[ColumnDescriptor] = column.descriptor
@@ -117,7 +119,7 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
     } yield {
       val dictionary = page.getEncoding.initDictionary(descriptor.get, page)
       val values =
-        (0 to dictionary.getMaxId).iterator.map(i => k.key(DictionaryValues.stored(dictionary, descriptor.get, i)))
+        (0 to dictionary.getMaxId).iterator.map(i => k.key(stored(dictionary, i)))
       val known = values.toArray
       val s: Statistics[_] = c.getStatistics
       val nulls = s == null || !s.isNumNullsSet || s.getNumNulls > 0
@@ -139,34 +141,25 @@ final class FileColumn(access: ParquetReaderAccess, ordinal: Int, domain: KeyDom
       // Points are in the Gregorian calendar, stored values may be in the legacy one.
       if access.datetimeRebaseMode == "CORRECTED"
       bloom <- Option(reader.readBloomFilter(c))
-      hashes = points.map(BloomHashes.hash(bloom, descriptor.get.getPrimitiveType, domain, _))
+      hashes = points.map(hash(bloom, _))
       if hashes.forall(_.isDefined)
     } yield hashes.exists(h => bloom.findHash(h.get))
-}
 
-/** Reads values of a dictionary page as objects. */
-private[scan] object DictionaryValues {
-  def stored(d: Dictionary, column: ColumnDescriptor, id: Int): AnyRef =
-    column.getPrimitiveType.getPrimitiveTypeName match {
-      case INT32 => Int.box(d.decodeToInt(id))
-      case INT64 => Long.box(d.decodeToLong(id))
-      case FLOAT => Float.box(d.decodeToFloat(id))
-      case DOUBLE => Double.box(d.decodeToDouble(id))
-      case BOOLEAN => Boolean.box(d.decodeToBoolean(id))
-      case _ => d.decodeToBinary(id)
-    }
-}
+  /** A value of a dictionary page. */
+  private def stored(d: Dictionary, id: Int): AnyRef = descriptor.get.getPrimitiveType.getPrimitiveTypeName match {
+    case INT32 => Int.box(d.decodeToInt(id))
+    case INT64 => Long.box(d.decodeToLong(id))
+    case FLOAT => Float.box(d.decodeToFloat(id))
+    case DOUBLE => Double.box(d.decodeToDouble(id))
+    case BOOLEAN => Boolean.box(d.decodeToBoolean(id))
+    case _ => d.decodeToBinary(id)
+  }
 
-/** Hashes keys as Parquet's bloom filters do. They hash stored values, so this works only if the key is the stored
-  * value.
-  */
-private[scan] object BloomHashes {
-
-  /** @return
-    *   None if the stored form of the key is not certain
+  /** Hashes a key as Parquet's bloom filters do, which hash stored values; None if the stored form of the key is not
+    * certain.
     */
-  def hash(bloom: BloomFilter, stored: PrimitiveType, domain: KeyDomain, key: AnyRef): Option[Long] =
-    (domain.dataType, stored.getPrimitiveTypeName) match {
+  private def hash(bloom: BloomFilter, key: AnyRef): Option[Long] =
+    (domain.dataType, descriptor.get.getPrimitiveType.getPrimitiveTypeName) match {
       case (ByteType | ShortType | IntegerType | DateType, INT32) =>
         Some(bloom.hash(key.asInstanceOf[java.lang.Long].intValue))
       case (LongType, INT64) => Some(bloom.hash(key.asInstanceOf[java.lang.Long].longValue))

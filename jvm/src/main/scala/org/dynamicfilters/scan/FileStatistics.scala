@@ -1,9 +1,5 @@
 package org.dynamicfilters.scan
 
-import java.util.concurrent.ConcurrentLinkedQueue
-import java.util.concurrent.atomic.AtomicInteger
-import java.util.concurrent.locks.ReentrantLock
-
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
@@ -14,8 +10,6 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
 /** Distinguishes a file from one written later to the same path.
   *
-  * @param length
-  *   bytes
   * @param modified
   *   modification time, milliseconds since 1970
   */
@@ -74,7 +68,10 @@ final case class LearnedSplit(
     end: Long,
     rowGroups: Array[LearnedRowGroup],
     sizes: Option[ChunkSizes] = None
-)
+) {
+  def key: (String, Long, Long) = (column, start, end)
+  def covers(from: Long, to: Long): Boolean = start <= from && to <= end
+}
 
 /** Cache of column statistics of files that earlier queries have opened. On the driver.
   *
@@ -87,30 +84,24 @@ final case class LearnedSplit(
   */
 final class FileStatistics(maxRowGroups: Int) {
   import FileStatistics._
-  private val files = new java.util.LinkedHashMap[FileId, FileEntry](64, 0.75f, true)
+  private val files = new java.util.LinkedHashMap[FileId, SplitsOfFile](64, 0.75f, true)
   private var rowGroups = 0
   private var changes = 0L
-  private val arrived = new ConcurrentLinkedQueue[LearnedSplit]()
-  private val waiting = new AtomicInteger
 
-  /** Adds what a task has learned, mostly without a lock. Queued splits are merged by the next reader, or here if many
-    * are queued.
-    */
-  def offer(split: LearnedSplit): Unit = {
-    arrived.add(split)
-    val now = waiting.incrementAndGet()
-    // Called on the scheduler's thread, which must not wait for the lock. Its holder merges the queue later.
-    if (now >= MostWaiting && lock.tryLock())
-      try absorb()
-      finally lock.unlock()
-    else if (now > MostLeft && arrived.poll() != null) waiting.decrementAndGet()
-  }
-
-  private val lock = new ReentrantLock
-  private def locked[A](body: => A): A = {
-    lock.lock()
-    try body
-    finally lock.unlock()
+  /** Adds what a task has learned. */
+  def offer(fresh: LearnedSplit): Unit = synchronized {
+    val file = files.computeIfAbsent(FileId(fresh.path, fresh.identity), _ => mutable.HashMap.empty)
+    val old = file.put(fresh.key, fresh)
+    val split = old.fold(fresh)(merged(_, fresh))
+    file(fresh.key) = split
+    rowGroups += weightOf(split) - old.fold(0)(weightOf)
+    if (old.forall(o => !o.rowGroups.sameElements(split.rowGroups) || o.sizes.isDefined != split.sizes.isDefined))
+      changes += 1
+    val eldest = files.entrySet.iterator
+    while (rowGroups > maxRowGroups && eldest.hasNext) {
+      rowGroups -= eldest.next().getValue.valuesIterator.map(weightOf).sum
+      eldest.remove()
+    }
   }
 
   /** @return
@@ -122,40 +113,28 @@ final class FileStatistics(maxRowGroups: Int) {
       column: String,
       start: Long,
       end: Long
-  ): Option[Array[LearnedRowGroup]] =
-    locked {
-      absorb()
-      for {
-        file <- Option(files.get(FileId(path, identity)))
-        c <- file.columns.get(column)
-        groups <- c.splits
-          .get((start, end))
-          .orElse(
-            c.splits
-              .collectFirst {
-                case ((s, e), g) if s <= start && e >= end => g.filter(_.mayBeOf(start, end))
-              }
-              .filter(_.nonEmpty)
-          )
-      } yield groups
+  ): Option[Array[LearnedRowGroup]] = synchronized {
+    Option(files.get(FileId(path, identity))).flatMap { file =>
+      def within = file.valuesIterator
+        .find(s => s.column == column && s.covers(start, end))
+        .map(_.rowGroups.filter(_.mayBeOf(start, end)))
+        .filter(_.nonEmpty)
+      file.get((column, start, end)).map(_.rowGroups).orElse(within)
     }
+  }
 
   /** @return
     *   compressed bytes of the wanted leaf columns in the split [start, end), if known
     */
   def bytes(path: String, identity: FileIdentity, start: Long, end: Long)(wanted: String => Boolean): Option[Long] =
-    locked {
-      absorb()
-      Option(files.get(FileId(path, identity))).flatMap { file =>
-        file.sizes
-          .get((start, end))
-          .orElse(file.sizes.collectFirst { case ((s, e), sizes) if s <= start && e >= end => sizes })
-          .map(_.bytesOf(wanted, start, end))
+    synchronized {
+      Option(files.get(FileId(path, identity))).flatMap {
+        _.valuesIterator.filter(_.covers(start, end)).flatMap(_.sizes).nextOption().map(_.bytesOf(wanted, start, end))
       }
     }
 
   /** Changes whenever statistics are added. */
-  def version: Long = locked { absorb(); changes }
+  def version: Long = synchronized(changes)
 
   /** Statistics of files below one of the roots, least recently used first.
     *
@@ -164,58 +143,16 @@ final class FileStatistics(maxRowGroups: Int) {
     * @param most
     *   largest number of row groups; the least recently used files are left out first
     */
-  def below(roots: Seq[String], most: Int): Seq[FileRecord] = locked {
-    absorb()
-    val isBelow = FileStatistics.isBelow(roots)
-    val found = files.asScala.iterator.collect {
-      case (id, of) if isBelow(id.path) =>
-        val splits =
-          for ((column, c) <- of.columns.toSeq; ((start, end), groups) <- c.splits)
-            yield LearnedSplit(id.path, id.identity, column, start, end, groups)
-        (FileRecord(id.path, id.identity, splits, of.sizes.toSeq), of.weight)
-    }.toVector
+  def below(roots: Seq[String], most: Int): Seq[LearnedSplit] = synchronized {
+    val isIn = isBelow(roots)
+    val found = files.asScala.iterator.filter(f => isIn(f._1.path)).flatMap(_._2.valuesIterator).toVector
     var left = most
-    found.reverseIterator.takeWhile { case (_, weight) => left -= weight; left >= 0 }.map(_._1).toVector.reverse
+    found.reverseIterator.takeWhile { s => left -= weightOf(s); left >= 0 }.toVector.reverse
   }
-
-  private def absorb(): Unit = {
-    var s = arrived.poll()
-    while (s != null) {
-      waiting.decrementAndGet()
-      val file = files.computeIfAbsent(FileId(s.path, s.identity), _ => new FileEntry)
-      val column = file.columns.getOrElseUpdate(s.column, new Column)
-      val old = column.splits.put((s.start, s.end), s.rowGroups)
-      old match {
-        case Some(groups) =>
-          val both = sharper(groups, s.rowGroups)
-          column.splits((s.start, s.end)) = both
-          rowGroups += weightOf(both) - weightOf(groups)
-          if (!groups.sameElements(both)) changes += 1
-        case None =>
-          rowGroups += weightOf(s.rowGroups)
-          changes += 1
-      }
-      s.sizes.foreach { z =>
-        if (file.sizes.put((s.start, s.end), z).isEmpty) {
-          rowGroups += z.weight
-          changes += 1
-        }
-      }
-      s = arrived.poll()
-    }
-    val eldest = files.entrySet.iterator
-    while (rowGroups > maxRowGroups && eldest.hasNext) {
-      rowGroups -= eldest.next().getValue.weight
-      eldest.remove()
-    }
-  }
-
-  /** Queued splits, for tests. */
-  private[scan] def waitingNow: Int = waiting.get
 
   /** Row groups held, for tests. */
-  def size: Int = locked { absorb(); rowGroups }
-  def clear(): Unit = locked { absorb(); files.clear(); rowGroups = 0 }
+  def size: Int = synchronized(rowGroups)
+  def clear(): Unit = synchronized { files.clear(); rowGroups = 0 }
 }
 
 object FileStatistics {
@@ -239,29 +176,16 @@ object FileStatistics {
   private def plain(path: String): String = path.replaceFirst("^(\\w+):///", "$1:/")
 
   private final case class FileId(path: String, identity: FileIdentity)
-  private final class Column {
-    val splits = mutable.HashMap.empty[(Long, Long), Array[LearnedRowGroup]]
-  }
-  private final class FileEntry {
-    val columns = mutable.HashMap.empty[String, Column]
-    val sizes = mutable.HashMap.empty[(Long, Long), ChunkSizes]
 
-    def weight: Int =
-      columns.valuesIterator.map(_.splits.valuesIterator.map(weightOf).sum).sum +
-        sizes.valuesIterator.map(_.weight).sum
-  }
+  /** By column, start and end. */
+  private type SplitsOfFile = mutable.HashMap[(String, Long, Long), LearnedSplit]
 
   /** A row group counts once, and once more for each 100 bytes of its bounds, because strings may be long. */
-  private def weightOf(groups: Array[LearnedRowGroup]): Int =
-    groups.length + 1 + (groups.iterator.map(g => ReportRoom.bytesOf(g.bounds)).sum / 100).toInt
+  private def weightOf(split: LearnedSplit): Int =
+    split.rowGroups.length + 1 + (split.rowGroups.iterator.map(g => ReportRoom.bytesOf(g.bounds)).sum / 100).toInt +
+      split.sizes.fold(0)(_.weight)
 
   val SettledMillis = 2000L
-
-  /** Queued splits from which on [[offer]] tries to merge them. */
-  private[scan] val MostWaiting = 1000
-
-  /** Largest number of queued splits while the lock is held. */
-  private val MostLeft = 20 * MostWaiting
 
   /** Whether a file was modified so long before it was opened that a file with the same length and time must be the
     * same.
@@ -273,9 +197,10 @@ object FileStatistics {
   val instance = new FileStatistics(200000)
 
   /** Keeps known bounds: a later read may know less, because it skipped what an earlier one decoded. */
-  private def sharper(old: Array[LearnedRowGroup], fresh: Array[LearnedRowGroup]): Array[LearnedRowGroup] = {
-    val known = old.filter(_.bounds != ColumnBounds.unknown).map(g => g.middle -> g).toMap
-    fresh.map(g => if (g.bounds == ColumnBounds.unknown) known.getOrElse(g.middle, g) else g)
+  private def merged(old: LearnedSplit, fresh: LearnedSplit): LearnedSplit = {
+    val known = old.rowGroups.filter(_.bounds != ColumnBounds.unknown).map(g => g.middle -> g).toMap
+    val groups = fresh.rowGroups.map(g => if (g.bounds == ColumnBounds.unknown) known.getOrElse(g.middle, g) else g)
+    fresh.copy(rowGroups = groups, sizes = fresh.sizes.orElse(old.sizes))
   }
 
   /** Bounds of a split from those of its row groups. */

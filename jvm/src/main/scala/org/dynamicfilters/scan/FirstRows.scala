@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain}
 import org.dynamicfilters.state.TopKSpec
@@ -10,13 +12,31 @@ import org.dynamicfilters.state.TopKSpec
   * NULL keys are added only if nulls sort first.
   */
 abstract class FirstRows(spec: TopKSpec) {
+  protected val order: java.util.Comparator[AnyRef] = spec.order
   protected val limit: Int = spec.limit
 
-  def offer(v: ColumnVector, i: Int, row: Long): Unit
+  final def offer(v: ColumnVector, i: Int, row: Long): Unit = {
+    val key: AnyRef =
+      if (v.isNullAt(i)) null
+      else
+        spec.domain match {
+          case d: LongDomain => java.lang.Long.valueOf(d.longFromVector(v, i))
+          case d: ObjectDomain => d.fromVector(v, i)
+        }
+    if ((key != null || spec.nullsFirst) && (size < limit || order.compare(key, worstKey) < 0)) add(key, row)
+  }
+
+  /** Adds a row. It is better than the worst one if there are enough. */
+  protected def add(key: AnyRef, row: Long): Unit
+  protected def collected: Iterator[java.lang.Long]
   def size: Int
 
   /** Row numbers, ascending. */
-  def rows: Array[Long]
+  final def rows: Array[Long] = {
+    val r = collected.map(_.longValue).toArray
+    java.util.Arrays.sort(r)
+    r
+  }
 
   /** Key of the worst collected row; null for NULL, which bounds no other row. */
   def worstKey: AnyRef
@@ -30,50 +50,24 @@ abstract class FirstRows(spec: TopKSpec) {
 
 object FirstRows {
   def apply(spec: TopKSpec): FirstRows = if (spec.distinct) new DistinctFirstRows(spec) else new HeapOfFirstRows(spec)
-
-  private[scan] def key(spec: TopKSpec, v: ColumnVector, i: Int): AnyRef =
-    if (v.isNullAt(i)) null
-    else
-      spec.domain match {
-        case d: LongDomain => java.lang.Long.valueOf(d.longFromVector(v, i))
-        case d: ObjectDomain => d.fromVector(v, i)
-      }
 }
 
 /** A heap with the worst row on top. */
 private final class HeapOfFirstRows(spec: TopKSpec) extends FirstRows(spec) {
   private final class Entry(val key: AnyRef, val row: Long)
-  private val order = spec.order
   private val heap = new java.util.PriorityQueue[Entry](
     math.min(limit, 1024),
     (a: Entry, b: Entry) => order.compare(b.key, a.key)
   )
 
   override def size: Int = heap.size
-  override def allEqual: Boolean = {
-    val worst = if (heap.isEmpty) null else heap.peek.key
-    var equal = !heap.isEmpty
-    heap.forEach(e => if (order.compare(e.key, worst) != 0) equal = false)
-    equal
-  }
-  override def rows: Array[Long] = {
-    val r = new Array[Long](heap.size)
-    var i = 0
-    heap.forEach { e => r(i) = e.row; i += 1 }
-    java.util.Arrays.sort(r)
-    r
-  }
   override def worstKey: AnyRef = heap.peek.key
+  override def allEqual: Boolean = !heap.isEmpty && heap.asScala.forall(e => order.compare(e.key, worstKey) == 0)
+  override protected def collected: Iterator[java.lang.Long] = heap.iterator.asScala.map(_.row)
 
-  override def offer(v: ColumnVector, i: Int, row: Long): Unit = {
-    val key = FirstRows.key(spec, v, i)
-    if (key != null || spec.nullsFirst) {
-      if (heap.size < limit) heap.add(new Entry(KeyDomain.copied(key), row))
-      else if (order.compare(key, heap.peek.key) < 0) {
-        heap.poll()
-        heap.add(new Entry(KeyDomain.copied(key), row))
-      }
-    }
+  override protected def add(key: AnyRef, row: Long): Unit = {
+    if (heap.size >= limit) heap.poll()
+    heap.add(new Entry(KeyDomain.copied(key), row))
   }
 }
 
@@ -81,31 +75,18 @@ private final class HeapOfFirstRows(spec: TopKSpec) extends FirstRows(spec) {
   * bound.
   */
 private final class DistinctFirstRows(spec: TopKSpec) extends FirstRows(spec) {
-  private val order = spec.order
   private val first = new java.util.TreeMap[AnyRef, java.lang.Long](order)
   private var last: AnyRef = _
 
   override def size: Int = first.size
-  override def allEqual: Boolean = false
-  override def rows: Array[Long] = {
-    val r = new Array[Long](first.size)
-    var i = 0
-    first.values.forEach { row => r(i) = row; i += 1 }
-    java.util.Arrays.sort(r)
-    r
-  }
   override def worstKey: AnyRef = first.lastKey
+  override def allEqual: Boolean = false
+  override protected def collected: Iterator[java.lang.Long] = first.values.iterator.asScala
 
-  override def offer(v: ColumnVector, i: Int, row: Long): Unit = {
-    val key = FirstRows.key(spec, v, i)
-    if ((key != null || spec.nullsFirst) && (last == null || key == null || order.compare(key, last) != 0)) {
-      if (first.size < limit || order.compare(key, first.lastKey) < 0) {
-        if (!first.containsKey(key)) {
-          if (first.size == limit) first.pollLastEntry()
-          last = KeyDomain.copied(key)
-          first.put(last, row)
-        }
-      }
+  override protected def add(key: AnyRef, row: Long): Unit =
+    if ((key == null || last == null || order.compare(key, last) != 0) && !first.containsKey(key)) {
+      if (first.size >= limit) first.pollLastEntry()
+      last = KeyDomain.copied(key)
+      first.put(last, row)
     }
-  }
 }

@@ -4,29 +4,19 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
 import org.dynamicfilters.exchange.{SnapshotUnavailable, TaskSnapshots}
-import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.state._
 
 /** The filters of joins and users of a scan in one task, by the rule of [[Snapshots]].
   *
-  * @param refs
-  *   the scan's filters
-  * @param domains
-  *   by filter, the type of the scan's column
-  * @param convert
-  *   gives the condition on the column for a filter, by its position
-  * @param ready
-  *   the filters that travelled with the scan
   * @param tests
   *   by filter, the tracker of row tests in this process; may be empty if `snapshots` never gives up
   */
 private[scan] final class FixedFilters(
-    refs: IndexedSeq[FilterRef],
-    domains: IndexedSeq[KeyDomain],
-    convert: (Int, ValueFilter) => ValueFilter,
-    ready: ReadyFilters,
+    columns: IndexedSeq[FilteredColumn],
+    sent: SentFilters,
     snapshots: ScanSnapshots,
-    tests: IndexedSeq[StepTracker],
+    tests: => IndexedSeq[StepTracker],
     context: TaskContext
 ) {
   private var partition = -1
@@ -38,7 +28,7 @@ private[scan] final class FixedFilters(
   private var entry = -1
   private var filters: Array[ValueFilter] = _
   private var tested: Array[Boolean] = _
-  private var (rows, passed) = (new Array[Long](refs.size), new Array[Long](refs.size))
+  private var (rows, passed) = (new Array[Long](columns.size), new Array[Long](columns.size))
   private var changes = 0
 
   /** Rises whenever the filters change. */
@@ -103,21 +93,21 @@ private[scan] final class FixedFilters(
     if (now != entry) {
       entry = now
       changes += 1
-      tested = Array.fill(refs.size)(true)
-      filters = Array.tabulate(refs.size) { i =>
+      tested = Array.fill(columns.size)(true)
+      filters = Array.tabulate(columns.size) { i =>
         val found = schedule(now).filters(i) match {
-          case SnapshotFilter.Travelled(isTested) => tested(i) = isTested; ready.travelled(context, i)
+          case SnapshotFilter.Travelled(isTested) => tested(i) = isTested; sent.travelled(context, i)
           case v: SnapshotFilter.Values => tested(i) = v.tested; Some(v.filter)
           case _ => None
         }
-        found.map(convert(i, _)).getOrElse(unknown(i))
+        found.map(columns(i).converted).getOrElse(unknown(columns(i)))
       }
     }
   }
 
-  private def unknown(i: Int): ValueFilter = refs(i) match {
+  private def unknown(column: FilteredColumn): ValueFilter = column.ref match {
     // The first generation travels with the scan.
-    case u: UserRef => u.generation.filterFor(domains(i))
+    case u: UserRef => u.generation.filterFor(column.domain)
     case _ => ValueFilter.All
   }
 
@@ -141,8 +131,8 @@ private[scan] final class FixedFilters(
     val did = rows.indices.map(i => Tested(rows(i), passed(i), Cost.none))
     if (snapshots.givesUp) did.zip(tests).foreach { case (t, tracker) => if (t.rows > 0) tracker.add(t) }
     if (isUntold || rows.exists(_ > 0)) snapshots.uses.add(SnapshotUse(partition, used, did))
-    rows = new Array[Long](refs.size)
-    passed = new Array[Long](refs.size)
+    rows = new Array[Long](columns.size)
+    passed = new Array[Long](columns.size)
     isUntold = false
     schedule = null
   }

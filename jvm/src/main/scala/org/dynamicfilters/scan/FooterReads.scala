@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import java.io.Closeable
 import java.security.PrivilegedExceptionAction
-import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
+import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
 
 import scala.jdk.CollectionConverters._
 
@@ -12,8 +12,10 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, SparkAccess}
+import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
+import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.state.{Producer, StepTracker}
 
@@ -40,7 +42,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
     *   longest wait, see [[FooterReads.budget]]
     */
   def learn(files: Seq[PartitionedFile], conf: Configuration, millis: Long): Unit =
-    plainFormat.filter(_ => columns.nonEmpty && millis > 0).foreach { format =>
+    if (isPlain && columns.nonEmpty && millis > 0) {
       val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis)
       val unknown = FooterReads
         .spread(files.toIndexedSeq)
@@ -50,36 +52,29 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
         .toIndexedSeq
       if (unknown.length > 1)
         try {
-          val read = format.buildReaderWithPartitionValues(
-            relation.sparkSession,
-            relation.dataSchema,
-            new StructType(),
-            StructType(columns.map(c => spec.requiredSchema.fields(c.ordinal))),
-            Nil,
-            relation.options + (FileFormat.OPTION_RETURNING_BATCH -> "true"),
-            // Making a reader writes the requested columns into the configuration, which the scan's own tasks share.
-            new Configuration(conf)
-          )
+          val schema = StructType(columns.map(c => spec.requiredSchema.fields(c.ordinal)))
+          val reader = new DriverReader(relation, schema, Nil, conf)
           // Threads of the pool have no user; files may be readable only by this one.
           val user = UserGroupInformation.getCurrentUser
-          val requests = new ConcurrentLinkedQueue[() => Unit]()
+          def learn(f: PartitionedFile): Unit = if (System.nanoTime() < deadline)
+            user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(reader, f) })
           // False if the settings have changed since the scan's reader was made.
-          if (spec.decoding.matches(relation.sparkSession.sessionState.conf)) unknown.foreach { f =>
-            requests.add { () =>
-              user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(read, f) })
-            }
+          if (spec.decoding.matches(relation.sparkSession.sessionState.conf)) {
+            val all = unknown.map(f => CompletableFuture.runAsync(() => learn(f), FooterReads.pool))
+            CompletableFuture.allOf(all: _*).get(millis, TimeUnit.MILLISECONDS)
           }
-          FileChecks.all(requests, deadline)
         } catch {
+          // The tasks learn the footers that were not reached, and show the failures.
+          case _: TimeoutException | _: ExecutionException => ()
           case OwnFailure(e) =>
             logWarning("Dynamic filters: footers cannot be read on the driver, files are read in Spark's order", e)
         }
     }
 
-  /** The format, if it is Spark's own Parquet. Table formats have statistics of their own. */
-  private def plainFormat: Option[ParquetFileFormat] = relation.fileFormat match {
-    case d: DynamicParquetFormat if d.plain.getClass == classOf[ParquetFileFormat] => Some(d.plain)
-    case _ => None
+  /** Whether the format is Spark's own Parquet. Table formats have statistics of their own. */
+  private def isPlain: Boolean = relation.fileFormat match {
+    case d: DynamicParquetFormat => d.plain.getClass == classOf[ParquetFileFormat]
+    case _ => false
   }
 
   private def isKnown(f: PartitionedFile): Boolean = columns.forall { c =>
@@ -89,28 +84,56 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
   }
   private lazy val keys = columns.map(c => c -> spec.statisticsKey(c)).toMap
 
-  private def one(read: PartitionedFile => Iterator[InternalRow], split: PartitionedFile): Unit = {
+  private def one(reader: DriverReader, split: PartitionedFile): Unit = {
     val askedAt = System.currentTimeMillis()
-    val whole = split.copy(partitionValues = InternalRow.empty, start = 0, length = split.fileSize)
-    val rows = read(whole)
-    try
+    reader(split.copy(partitionValues = InternalRow.empty, start = 0, length = split.fileSize)) { access =>
       for {
-        access <- ParquetReaderAccess.of(rows)
-        if access.fileReader.getFileMetaData.getFileDecryptor == null
         identity <- access.openedStatus.map(FileIdentity.fromStatus)
-        if FileStatistics.isSettled(identity, askedAt)
+        if FileStatistics.isSettled(identity, askedAt) && access.fileReader.getFileMetaData.getFileDecryptor == null
       } {
         val blocks = access.fileReader.getFooter.getBlocks.asScala.toSeq
         val stored = columns.zipWithIndex
-          .map { case (c, i) => (c, new FileColumn(access, i, c.domain)) }
-          .filter(_._2.isStored)
-        stored.foreach { case (c, column) =>
-          val groups = blocks.map(b => LearnedRowGroup.fromBlock(b, column.bounds(b)))
-          val sizes = if (column eq stored.head._2) ChunkSizes.fromBlocks(blocks) else None
-          statistics
-            .offer(LearnedSplit(split.urlEncodedPath, identity, keys(c), 0, split.fileSize, groups.toArray, sizes))
+          .map { case (c, i) => new FileColumn(access, i, c, ordinal = i) }
+          .filter(_.isStored)
+        stored.foreach { column =>
+          val groups = blocks.map(b => LearnedRowGroup.fromBlock(b, column.bounds(b))).toArray
+          val sizes = if (column eq stored.head) ChunkSizes.fromBlocks(blocks) else None
+          val key = keys(column.filtered)
+          statistics.offer(LearnedSplit(split.urlEncodedPath, identity, key, 0, split.fileSize, groups, sizes))
         }
       }
+    }
+  }
+}
+
+/** Opens files on the driver as Spark's own Parquet reader does, without partition columns.
+  *
+  * @param filters
+  *   the query's own predicates for the reader
+  * @param conf
+  *   used to open files; not changed
+  */
+final class DriverReader(relation: HadoopFsRelation, schema: StructType, filters: Seq[Filter], conf: Configuration) {
+  private val format = relation.fileFormat match {
+    case d: DynamicParquetFormat => d.plain
+    case other => other
+  }
+  private val read = format.buildReaderWithPartitionValues(
+    relation.sparkSession,
+    relation.dataSchema,
+    new StructType(),
+    schema,
+    filters,
+    relation.options +
+      (FileFormat.OPTION_RETURNING_BATCH -> format.supportBatch(relation.sparkSession, schema).toString),
+    // Making a reader writes the requested columns into the configuration, which the scan's own tasks share.
+    new Configuration(conf)
+  )
+
+  /** Calls `f` if the vectorized reader reads the file. */
+  def apply(file: PartitionedFile)(f: ParquetReaderAccess => Unit): Unit = {
+    val rows = read(file)
+    try ParquetReaderAccess.of(rows).foreach(f)
     finally
       rows match {
         case c: Closeable => c.close()
@@ -126,6 +149,8 @@ object FooterReads {
 
   /** Enough for hundreds of footers on a disk, and for one round of requests to an object store. */
   private val MostMillis = 300L
+
+  private lazy val pool = SparkAccess.threads(Worker.Prefix + "footers", 8)
 
   /** Time for reading footers before a scan.
     *

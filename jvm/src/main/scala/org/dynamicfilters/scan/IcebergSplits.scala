@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import java.lang.reflect.Method
 import java.nio.{ByteBuffer, ByteOrder}
-import java.util.{Collection => JCollection, Map => JMap}
+import java.util.{Collection => JCollection, LinkedHashMap => JLinkedHashMap, Map => JMap}
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
@@ -23,46 +23,28 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, OwnFailure}
   * Files never change, so the bounds are facts (contract 9). They do not consider deleted rows, so they may be too
   * wide.
   */
-private final class IcebergSplits(
-    spec: ScanSpec,
-    bounds: Map[String, IndexedSeq[ColumnBounds]]
-) extends SplitBounds
-    with Logging {
-  import IcebergSplits._
-  override def files: Option[Long] = Some(bounds.size.toLong)
-
-  private lazy val anything = spec.columns.map(_ => ColumnBounds.unknown)
-
-  override def parts(split: InputPartition): Seq[SourcePart] =
-    try
-      if (split.getClass.getName != InputPartitionClass) Seq(SplitBounds.unknown(split, spec))
-      else {
-        val group = Reflect.call(split, "taskGroup")
-        val tasks = Reflect.call(group, "tasks").asInstanceOf[JCollection[AnyRef]].asScala.toSeq
-        tasks.map { t =>
-          val path = location(Reflect.call(t, "file"))
-          val one = if (tasks.size == 1) split else withTasks(split, group, t)
-          val bytes = Reflect.call(t, "length").asInstanceOf[java.lang.Long].longValue
-          new SourcePart(one, bounds.getOrElse(path, anything), bytes, PathHash(path))
-        }
-      }
-    catch {
-      case OwnFailure(e) =>
-        logWarning("Dynamic filters: a split of an Iceberg scan is not known", e)
-        Seq(SplitBounds.unknown(split, spec))
-    }
-}
-
 private object IcebergSplits extends Logging {
+
+  /** By column of the spec, of each file. */
+  type Bounds = Map[String, IndexedSeq[ColumnBounds]]
+
   private val ScanClass = "org.apache.iceberg.spark.source.SparkBatchQueryScan"
   private val InputPartitionClass = "org.apache.iceberg.spark.source.SparkInputPartition"
 
+  /** Iceberg's types whose values have Spark's type and order. Spark shows some types of Iceberg as another type. */
+  private val stored: Map[DataType, String] = Map(
+    IntegerType -> "int",
+    LongType -> "long",
+    DateType -> "date",
+    TimestampType -> "timestamptz",
+    TimestampNTZType -> "timestamp",
+    StringType -> "string",
+    FloatType -> "float",
+    DoubleType -> "double"
+  )
+
   def has(scan: Scan, column: StructField): Boolean =
-    scan.getClass.getName == ScanClass && (column.dataType match {
-      case IntegerType | LongType | DateType | TimestampType | TimestampNTZType | StringType | FloatType | DoubleType =>
-        true
-      case _ => false
-    })
+    scan.getClass.getName == ScanClass && stored.contains(column.dataType)
 
   /** Whether Iceberg orders the column's values as Spark does. UUIDs, which Spark reads as STRING, are ordered
     * differently.
@@ -82,7 +64,7 @@ private object IcebergSplits extends Logging {
       .asInstanceOf[JCollection[AnyRef]]
       .asScala
       .find(Reflect.call(_, "name") == column.name)
-      .filter(f => has(scan, column) && isStored(f, column.dataType))
+      .filter(f => has(scan, column) && stored(column.dataType) == Reflect.call(f, "type").toString)
 
   /** Plans the scan again for the bounds of the spec's columns.
     *
@@ -100,7 +82,7 @@ private object IcebergSplits extends Logging {
         val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct
         // The description has the table, snapshot and filters.
         val bounds = PlannedBounds((scan.description(), columns.map(_.map(_.key))))(planned(inner, names, columns))
-        new IcebergSplits(spec, bounds)
+        new SplitBounds(parts(_, spec, bounds), Some(bounds.size.toLong))
       }
     } catch {
       case OwnFailure(e) =>
@@ -108,11 +90,31 @@ private object IcebergSplits extends Logging {
         None
     }
 
+  private def parts(split: InputPartition, spec: ScanSpec, bounds: Bounds): Seq[SourcePart] =
+    try
+      if (split.getClass.getName != InputPartitionClass) Seq(SplitBounds.unknown(split, spec))
+      else {
+        val group = Reflect.call(split, "taskGroup")
+        val tasks = Reflect.call(group, "tasks").asInstanceOf[JCollection[AnyRef]].asScala.toSeq
+        tasks.map { t =>
+          val path = location(Reflect.call(t, "file"))
+          val one = if (tasks.size == 1) split else withTasks(split, group, t)
+          val bytes = Reflect.call(t, "length").asInstanceOf[java.lang.Long].longValue
+          val known = bounds.getOrElse(path, spec.columns.map(_ => ColumnBounds.unknown))
+          new SourcePart(one, known, bytes, PathHash(path))
+        }
+      }
+    catch {
+      case OwnFailure(e) =>
+        logWarning("Dynamic filters: a split of an Iceberg scan is not known", e)
+        Seq(SplitBounds.unknown(split, spec))
+    }
+
   private def planned(
       scan: AnyRef,
       names: Seq[String],
       columns: IndexedSeq[Option[Column]]
-  ): Map[String, IndexedSeq[ColumnBounds]] = {
+  ): Bounds = {
     val withBounds = Reflect.call(scan, "includeColumnStats", classOf[JCollection[_]] -> names.asJava)
     val files = Reflect.call(withBounds, "planFiles").asInstanceOf[java.lang.Iterable[AnyRef] with AutoCloseable]
     try {
@@ -145,15 +147,6 @@ private object IcebergSplits extends Logging {
 
   private def location(file: AnyRef): String = Reflect.call(file, "location").toString
 
-  /** Whether the field's values have Spark's type and order. Spark shows some types of Iceberg as another type. */
-  private def isStored(field: AnyRef, dataType: DataType): Boolean =
-    (Reflect.call(field, "type").toString, dataType) match {
-      case ("int", IntegerType) | ("long", LongType) | ("date", DateType) | ("string", StringType) => true
-      case ("timestamptz", TimestampType) | ("timestamp", TimestampNTZType) => true
-      case ("float", FloatType) | ("double", DoubleType) => true
-      case _ => false
-    }
-
   private def withTasks(split: AnyRef, group: AnyRef, task: AnyRef): InputPartition = {
     val tasks = java.util.Collections.singletonList(task)
     val one = Reflect.make(group.getClass, classOf[JCollection[_]] -> tasks)
@@ -166,9 +159,6 @@ private object IcebergSplits extends Logging {
   private final class Column(id: Integer, domain: KeyDomain) {
     def key: (Integer, KeyDomain) = (id, domain)
 
-    /** @param constants
-      *   positions of the constant columns, from the file's partition spec
-      */
     def boundsOf(file: AnyRef, constants: Map[AnyRef, Int]): ColumnBounds =
       constants.get(id).fold(fileBounds(file))(at => constantBounds(Reflect.call(file, "partition"), at))
 
@@ -258,25 +248,19 @@ private object IcebergSplits extends Logging {
 
 /** Cache of the latest bounds, so that a repeated query does not read the manifests again. A snapshot never changes. */
 private object PlannedBounds {
-  private type Bounds = Map[String, IndexedSeq[ColumnBounds]]
+  import IcebergSplits.Bounds
 
   private val MostScans = 16
   private val MostFiles = 20000
-  private val MostFilesInAll = 50000
-  private val kept = new java.util.LinkedHashMap[AnyRef, Bounds](16, 0.75f, true)
+  private val kept = new JLinkedHashMap[AnyRef, Bounds](16, 0.75f, true) {
+    override def removeEldestEntry(e: JMap.Entry[AnyRef, Bounds]): Boolean =
+      size > MostScans || values.asScala.map(_.size).sum > 2 * MostFiles
+  }
 
   def apply(key: AnyRef)(plan: => Bounds): Bounds =
     kept.synchronized(Option(kept.get(key))).getOrElse {
       val made = plan
-      if (made.size <= MostFiles) kept.synchronized {
-        kept.put(key, made)
-        val eldest = kept.entrySet.iterator
-        var files = kept.values.asScala.map(_.size).sum
-        while (kept.size > MostScans || files > MostFilesInAll) {
-          files -= eldest.next().getValue.size
-          eldest.remove()
-        }
-      }
+      if (made.size <= MostFiles) kept.synchronized(kept.put(key, made))
       made
     }
 }

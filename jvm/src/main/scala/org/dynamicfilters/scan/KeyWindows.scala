@@ -9,9 +9,6 @@ import org.dynamicfilters.state.TopKSpec
   *
   * The pass over the query's own predicates, which may read a wide column, starts at the best windows and stops when no
   * other window can have a better row.
-  *
-  * @param rowCount
-  *   rows of the row group
   */
 final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
   import KeyWindows._

@@ -3,7 +3,6 @@ package org.dynamicfilters.scan
 import java.io.Closeable
 
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, IsNotNull}
-import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
@@ -17,56 +16,46 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested, TopKSpec}
   * if measurements say that they do not pay ([[org.dynamicfilters.state.StepTracker]]).
   */
 final class LateMaterialization(
-    task: TaskScan,
+    scan: FileScan,
     access: ParquetReaderAccess,
-    file: PartitionedFile,
-    dataColumns: IndexedSeq[(Int, ScanColumn)],
-    fileColumns: IndexedSeq[FileColumn],
+    columns: IndexedSeq[FileColumn],
     bytes: ColumnBytes
 ) extends Closeable {
   import LateMaterialization._
   import ScanCounter._
 
+  import scan.{file, task}
   private val spec = task.spec
   private val report = task.report
 
   // Columns that the file lacks are constants and need no pass. Parquet cannot read a row group without columns.
-  private val filterFields = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns(_)._2.ordinal).distinct
+  private val filterFields = columns.filter(_.isStored).map(_.ordinal).distinct
   private val topK: Option[TopKSpec] =
-    dataColumns.headOption
+    columns.headOption
       // Rows that are equal by a computed key differ by the column, so the best rows by the column are not all.
-      .filter { case (i, c) =>
-        i == TaskScan.OrderingColumn && !c.either && c.key.isEmpty && filterFields.contains(c.ordinal)
-      }
-      .flatMap(_._2.ref.topK)
+      .filter(c =>
+        c.index == TaskScan.OrderingColumn && !c.filtered.either && c.filtered.key.isEmpty && c.isStored
+      )
+      .flatMap(_.filtered.ref.topK)
       .filterNot(_.keepsOrder)
   private val (cheap, costly) =
     spec.predicates
       .filter(p => ordinalsOf(p).forall(bytes.isStored) && mayLeaveOutRows(p))
       .partition(p => ordinalsOf(p).forall(filterFields.contains))
 
-  /** Spark adds IS NOT NULL for the keys of joins. If few keys are NULL, a pass for this predicate drops few rows and
+  /** Spark adds IS NOT NULL for the keys of joins. Few keys are NULL, so a pass for this predicate drops few rows and
     * decodes the columns twice: in TPC-DS q70 it took 31 of the 53 ms of all first passes.
     */
-  private def mayLeaveOutRows(p: Expression): Boolean = p match {
-    case IsNotNull(b: BoundReference) =>
-      bytes.nullShare(b.ordinal).fold(!spec.isForJoinsOnly)(_ > 1 - spec.giveUpSelectivity)
-    case _ => true
-  }
+  private def mayLeaveOutRows(p: Expression): Boolean = !(spec.isForJoinsOnly && p.isInstanceOf[IsNotNull])
 
   /** Tests rows that are read without a first pass, by all filters that the reader tests. */
-  lazy val byAll: BatchSelector = testing(_ => true)
-
-  /** The same without filters of joins in the same stage. */
-  lazy val byOthers: BatchSelector = testing(!spec.forOwnStage(_))
-
-  private def testing(isWanted: Int => Boolean): BatchSelector = {
+  lazy val tests: BatchSelector = {
     // If rows must be the same in every attempt, SnapshotSelector tests the other filters.
-    def isUsed(filter: Int) = isWanted(filter) && (!task.isFixed || spec.forOwnStage(filter))
-    val columns = dataColumns.indices.filter(fileColumns(_).isStored).map(dataColumns)
+    def isUsed(filter: Int) = !task.isFixed || spec.forOwnStage(filter)
+    val tested = columns.filter(c => c.isStored && !c.filtered.either && isUsed(c.index))
     new BatchSelector(
       () => task.filters(),
-      columns.collect { case (i, c) if !c.either && isUsed(i) => (i, c.ordinal) },
+      tested.map(c => (c.index, c.ordinal)),
       task.rowTests,
       report
     )
@@ -76,13 +65,13 @@ final class LateMaterialization(
     task.rowTests.inFirstPass(filter, before, after)
 
   private lazy val overFilters =
-    new FirstPass(access, access.requestedSchema, filterFields, cheap, file, counts)
+    new FirstPass(access, filterFields, cheap, file, counts)
   private lazy val overPredicates = asking(costly)
   // Used if there is no pass over the filters' columns.
   private lazy val overAllPredicates = asking(cheap ++ costly)
   private def asking(asked: Seq[Expression]): FirstPass = {
     val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-    new FirstPass(access, access.requestedSchema, fields, asked, file, counts)
+    new FirstPass(access, fields, asked, file, counts)
   }
   private var opened = List.empty[FirstPass]
   private def open(p: FirstPass): FirstPass = { if (!opened.contains(p)) opened ::= p; p }
@@ -111,7 +100,7 @@ final class LateMaterialization(
     val bound = filters.exists(f => f != ValueFilter.All) || either.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
     val splittable =
-      topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && (!k.distinct || mayHaveKeys(group, k))) &&
+      topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && !(k.distinct && task.hasFewKeys)) &&
         bytes.canSkipRows(group.block) && firstPart.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return readPlainly
@@ -179,10 +168,6 @@ final class LateMaterialization(
     !inForce.implies(k.atLeastAsGoodAs(best.worstKey, inclusive = !k.tiesFree))
   }
 
-  /** Whether a row group may have enough distinct keys to give a TopK over groups its bound. */
-  private def mayHaveKeys(group: RowGroup, k: TopKSpec): Boolean =
-    !task.hasFewKeys && bytes.mayHaveDistinct(group.block, filterFields.head, k.limit.toLong)
-
   /** @return
     *   None if most of the first rows pass the filters
     */
@@ -194,9 +179,7 @@ final class LateMaterialization(
       splittable: Boolean,
       learner: StatisticsLearner
   ): Option[Survivors] = {
-    val byField = dataColumns.indices.filter(fileColumns(_).isStored).map { i =>
-      RowFilter(dataColumns(i)._1, dataColumns(i)._2.ordinal, filters(i))
-    }
+    val byField = columns.zip(filters).collect { case (c, f) if c.isStored => RowFilter(c.index, c.ordinal, f) }
     val rowFilters = RowFilters(byField, either)
     val best = if (splittable) topK.map(FirstRows(_)) else None
 
@@ -223,7 +206,7 @@ final class LateMaterialization(
         if (isFirst) overAllPredicates else overPredicates,
         rows,
         best,
-        observe = null,
+        observe = (_, _, _) => (),
         FirstPass.Stop(aboveAll = if (best.isEmpty) ReadAllShare else 1)
       )
         .getOrElse {
@@ -236,19 +219,17 @@ final class LateMaterialization(
       val watch = learner.watch(group, rows)
       // Stock Spark does not read the predicates' columns first, so the filters must be selective to go on. A pass that
       // learns bounds is completed, because bounds are worth more than the pass costs.
-      val giveUpAbove = if (spec.isForJoinsOnly && watch == null) spec.giveUpSelectivity else 1.0
-      val observe: FirstPass.BatchObserver =
-        if (windows.isEmpty) watch
-        else { (column, n, numbers) =>
-          if (watch != null) watch(column, n, numbers)
-          windows.get.add(column(filterFields.head), n, numbers)
-        }
+      val giveUpAbove = if (spec.isForJoinsOnly && watch.isEmpty) spec.giveUpSelectivity else 1.0
+      val observe: FirstPass.BatchObserver = { (column, n, numbers) =>
+        watch.foreach(_.add(column, n))
+        windows.foreach(_.add(column(filterFields.head), n, numbers))
+      }
       val stop = FirstPass.Stop(aboveFilters = giveUpAbove)
       val found = pass(overFilters, rows, if (second) None else best, observe, stop) match {
         case Some(f) => f
         case None => return None
       }
-      learner.watched(group)
+      watch.foreach(_.finish())
       if (second && found.count > rows.fold(group.rowCount)(_.count) * giveUpAbove)
         return Some(Survivors(found, best, complete = true))
       rows = if (second && !found.isEmpty && !bytes.canSkipRows(group.block)) None else Some(found)

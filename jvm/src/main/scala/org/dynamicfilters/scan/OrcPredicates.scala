@@ -6,8 +6,7 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources._
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
+import org.dynamicfilters.filter.{End, LongSet, ValueFilter}
 import org.dynamicfilters.state.{JoinRef, SubqueryRef, UserRef}
 
 /** Converts filters to predicates for Spark's ORC reader, which skips stripes and row groups by its own statistics.
@@ -31,14 +30,11 @@ object OrcPredicates {
     * row.
     */
   def supports(field: StructField): Boolean =
-    !field.metadata.contains(CharOrVarchar) && field.name.matches("[A-Za-z0-9_]+") && (field.dataType match {
+    field.name.matches("[A-Za-z0-9_]+") && (field.dataType match {
       // Not strings: ORC replaces bytes that are not UTF-8 in its bounds.
       case ByteType | ShortType | IntegerType | LongType => true
       case _ => false
     })
-
-  // The reader may pad values of CHAR columns.
-  private val CharOrVarchar = "__CHAR_VARCHAR_TYPE_STRING"
 
   /** Predicates of the filters that are complete now. On the driver. */
   def complete(spec: ScanSpec): Seq[Filter] = for {
@@ -58,16 +54,10 @@ object OrcPredicates {
   private[scan] def fromFilter(column: String, filter: ValueFilter): Seq[Filter] = filter match {
     case ValueFilter.NullsOnly(_) => Seq(IsNull(column))
     case r: ValueFilter.Range if !r.nulls => range(column, r)
-    case ValueFilter.Members(r, keys) if !r.nulls =>
-      val values: Option[Seq[AnyRef]] = keys match {
-        case l: LongSet if l.size <= MostValues => Some(l.toArray.toSeq.map(Long.box))
-        case o: ObjectValues if o.size <= MostValues => Some(o.sorted.toSeq)
-        case _ => None
-      }
-      values.map(_.filter(filter.passes)) match {
-        case Some(vs) if vs.nonEmpty && vs.forall(KeyDomain.isText) => Seq(In(column, vs.map(literal(_, r)).toArray))
-        case _ => range(column, r)
-      }
+    case ValueFilter.Members(r, keys: LongSet) if !r.nulls && keys.size <= MostValues =>
+      val values = keys.toArray.filter(k => filter.passes(Long.box(k))).map(k => r.domain.toInternal(Long.box(k)))
+      if (values.isEmpty) range(column, r) else Seq(In(column, values))
+    case ValueFilter.Members(r, _) if !r.nulls => range(column, r)
     case ValueFilter.Both(left, right) => fromFilter(column, left) ++ fromFilter(column, right)
     case _ => Nil
   }
@@ -75,12 +65,7 @@ object OrcPredicates {
   private def range(column: String, r: ValueFilter.Range): Seq[Filter] = {
     // The ends themselves may pass: that is simpler, and only wider.
     def bound(end: Option[End], compared: (String, Any) => Filter) =
-      end.filter(e => KeyDomain.isText(e.key)).map(e => compared(column, literal(e.key, r))).toSeq
+      end.map(e => compared(column, r.domain.toInternal(e.key))).toSeq
     bound(r.lower, GreaterThanOrEqual(_, _)) ++ bound(r.upper, LessThanOrEqual(_, _))
-  }
-
-  private def literal(key: AnyRef, r: ValueFilter.Range): Any = r.domain.toInternal(key) match {
-    case s: UTF8String => s.toString
-    case other => other
   }
 }

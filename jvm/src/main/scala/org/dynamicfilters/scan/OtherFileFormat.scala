@@ -11,13 +11,12 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFacto
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
-import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.Reasons
 
-/** Wraps a format of Spark other than Parquet. Files are not opened if a filter excludes their partition values. ORC's
-  * reader also gets the filters that are complete when the scan starts ([[OrcPredicates]]).
-  */
-final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileFormat with Serializable {
+/** A format that reads files in its own way, and leaves everything else to another format. */
+trait WrappedFormat extends FileFormat {
+  def inner: FileFormat
+
   override def inferSchema(s: SparkSession, options: Map[String, String], files: Seq[FileStatus]): Option[StructType] =
     inner.inferSchema(s, options, files)
   override def prepareWrite(
@@ -40,7 +39,12 @@ final class OtherFileFormat(val inner: FileFormat, spec: ScanSpec) extends FileF
   override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
     inner.fileConstantMetadataExtractors
   override def toString: String = inner.toString
+}
 
+/** Wraps a format of Spark other than Parquet. Files are not opened if a filter excludes their partition values. ORC's
+  * reader also gets the filters that are complete when the scan starts ([[OrcPredicates]]).
+  */
+final class OtherFileFormat(override val inner: FileFormat, spec: ScanSpec) extends WrappedFormat with Serializable {
   override def buildReaderWithPartitionValues(
       s: SparkSession,
       dataSchema: StructType,
@@ -89,10 +93,9 @@ private final class OtherFileReader(
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
-      task.startFile()
-      // Row groups are not visible here.
-      task.readWholeFile()
-      if (excludes(task, file)) {
+      val scan = task.open(file)
+      scan.withoutRowGroups()
+      if (scan.isExcluded) {
         task.report.leftUnopened(PathHash(file.urlEncodedPath))
         Iterator.empty
       } else {
@@ -100,15 +103,6 @@ private final class OtherFileReader(
         task.report.files.read += PathHash(file.urlEncodedPath)
         read(file, Some(task))
       }
-    }
-
-  private def excludes(task: TaskScan, file: PartitionedFile): Boolean =
-    try task.excludes(file)
-    catch {
-      case OwnFailure(e) =>
-        task.report.addReason(Reasons.Failed(e, "checking a file"))
-        logWarning("Dynamic filters: failure while checking a file; it is read", e)
-        false
     }
 
   /** Opens a file with the filters. Falls back to the plain reader on failures that every attempt has in the same way,

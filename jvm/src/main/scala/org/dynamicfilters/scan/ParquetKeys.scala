@@ -71,6 +71,7 @@ object ParquetKeys {
       case _ => false
     }
     def keys(convert: AnyRef => Any) = Some(new ParquetKeys(domain, file, true, convert))
+    def floating(convert: AnyRef => Any) = Some(new ParquetKeys(domain, file, false, convert))
     def number(v: AnyRef) = v.asInstanceOf[Number]
 
     (domain.dataType, physical) match {
@@ -80,28 +81,9 @@ object ParquetKeys {
       case (LongType, INT32 | INT64) if signedInteger => keys(number(_).longValue)
       case (BooleanType, BOOLEAN) => keys(identity)
       // Some writers do not leave NaN out of statistics. It says nothing about the other values.
-      case (FloatType, FLOAT) =>
-        Some(
-          new ParquetKeys(
-            domain,
-            file,
-            false,
-            { v =>
-              val f = number(v).floatValue; if (f.isNaN) null else f
-            }
-          )
-        )
+      case (FloatType, FLOAT) => floating(v => if (number(v).floatValue.isNaN) null else number(v).floatValue)
       case (DoubleType, FLOAT | DOUBLE) =>
-        Some(
-          new ParquetKeys(
-            domain,
-            file,
-            false,
-            { v =>
-              val d = number(v).doubleValue; if (d.isNaN) null else d
-            }
-          )
-        )
+        floating(v => if (number(v).doubleValue.isNaN) null else number(v).doubleValue)
       case (DateType, INT32) if annotation.exists(_.isInstanceOf[DateLogicalTypeAnnotation]) =>
         keys { v =>
           val day = number(v).intValue
@@ -109,9 +91,7 @@ object ParquetKeys {
         }
       case (TimestampType | TimestampNTZType, INT64) =>
         annotation
-          .collect { case t: TimestampLogicalTypeAnnotation =>
-            t
-          }
+          .collect { case t: TimestampLogicalTypeAnnotation => t }
           .filter(t => t.isAdjustedToUTC == (domain.dataType == TimestampType))
           .flatMap { t =>
             val rebased = legacyCalendar && domain.dataType == TimestampType

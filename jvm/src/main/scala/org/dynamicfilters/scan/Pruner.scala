@@ -9,8 +9,6 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   *
   * Holds the filters as of now. Filters only get tighter (contract 3), so what is excluded stays excluded.
   *
-  * @param columns
-  *   columns of the scan's spec
   * @param filters
   *   by column; `All` if unknown
   */

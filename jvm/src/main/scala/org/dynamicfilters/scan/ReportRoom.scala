@@ -7,9 +7,6 @@ import org.dynamicfilters.filter.ColumnBounds
   *
   * A report is part of the task's result. Spark fails a query if a task's result, or all results above a mebibyte
   * together (`spark.task.maxDirectResultSize`), exceed `spark.driver.maxResultSize`.
-  *
-  * @param left
-  *   bytes left; not thread-safe
   */
 final class ReportRoom(private var left: Long) {
 

@@ -1,14 +1,12 @@
 package org.dynamicfilters.scan
 
 import org.apache.parquet.hadoop.metadata.BlockMetaData
-import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
+import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.StepTracker
 
 /** A row group of a split.
   *
-  * @param index
-  *   position among the reader's row groups
   * @param bounds
   *   by filtered column of the files
   * @param left
@@ -33,11 +31,10 @@ final class RowGroup(
   *   whether the cost may be compared with that of others
   */
 private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isComparable: Boolean) {
-  private val (since, processorSince) = (System.nanoTime(), ThreadTime.nanos)
-  private val thread = Thread.currentThread
+  private val since = System.nanoTime()
   private var first: Option[FirstPart] = None
   private var last: Decision = _
-  private var firstPass, tests: Option[Choice] = None
+  private var firstPass: Option[Choice] = None
 
   /** Records that rows were read as decided. */
   def admitted(d: Decision): Unit = {
@@ -58,29 +55,11 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
   /** Whether a first pass found the rows that were read. */
   def hasChosenRows: Boolean = first.isDefined || last.read.isChosen
 
-  /** Whether rows are tested by filters of joins in the same stage. */
-  def isTested: Boolean = {
-    if (tests.isEmpty && isComparable && group.leftCount >= RowTests.MeasurableRows)
-      try {
-        val now = task.filters()
-        if (now.indices.exists(i => task.spec.forOwnStage(i) && now(i) != ValueFilter.All))
-          tests = Some(new Choice(task.steps.ownStageTests))
-      } catch {
-        // The test fails too, and reports that.
-        case OwnFailure(_) =>
-      }
-    tests.forall(_.isTaken)
-  }
-
   /** Records the cost once the rows are consumed. */
   def recordCost(): Unit = {
     val nanos = System.nanoTime() - since
-    if (isComparable && task.comparesTimes) {
-      if (firstPass.exists(_.took(group.leftCount, nanos))) task.report.addReason(Reasons.ReadAtOnce)
-      // Tests do not change what is read, so processor time is compared: it is more exact on a busy machine.
-      if ((thread eq Thread.currentThread) && tests.exists(_.took(group.leftCount, ThreadTime.nanos - processorSince)))
-        task.report.addReason(Reasons.RowsNotTested)
-    }
+    if (isComparable && task.comparesTimes && firstPass.exists(_.took(group.leftCount, nanos)))
+      task.report.addReason(Reasons.ReadAtOnce)
     task.tookRowGroup(nanos)
   }
 }

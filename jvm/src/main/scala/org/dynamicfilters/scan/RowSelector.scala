@@ -56,10 +56,6 @@ object RowSelector {
 
     /** @param filter
       *   position among the scan's filters
-      * @param before
-      *   number of tested rows
-      * @param after
-      *   number of rows that passed
       * @param nanos
       *   processor time
       */

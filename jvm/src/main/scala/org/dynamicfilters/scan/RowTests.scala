@@ -6,8 +6,6 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 /** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
   * each filter says whether its tests pay; for filters of a snapshot, [[org.dynamicfilters.state.Snapshots]] decides.
   *
-  * @param trackers
-  *   by filter
   * @param isFixed
   *   by filter, whether the partition's snapshot decides about it, so that every row is tested
   * @param saw
@@ -70,12 +68,4 @@ private[scan] final class RowTests(
     dropped(i) = 0
     spent(i) = 0
   }
-}
-
-private[scan] object RowTests {
-
-  /** Filters of joins in the same stage always test the rows of smaller row groups: the time of so few rows says
-    * nothing, and the test costs little.
-    */
-  val MeasurableRows = 10000L
 }

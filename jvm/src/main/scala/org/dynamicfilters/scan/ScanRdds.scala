@@ -9,8 +9,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.filter.ColumnBounds
-import org.dynamicfilters.state.TaskFilters
 
 /** Base of RDDs that create a scan's per-task object before the scan's own RDD starts. */
 abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
@@ -27,8 +25,6 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
   *
   * @param countsRows
   *   whether rows are counted here, because the scan's reader does not use filters
-  * @param make
-  *   makes the object for a task
   */
 final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: Boolean, make: TaskContext => TaskScan)
     extends AnnouncingRDD[T](prev) {
@@ -59,58 +55,28 @@ private object ScanTaskRDD {
   }
 }
 
-/** Reads the splits that [[SplitChooser]] has chosen, in its order.
+/** Reads the splits that [[SplitChooser]] has chosen, in its order. `FileScanRDD` does the reading.
   *
-  * `FileScanRDD` does the reading: it reads the files of the partition that it is given.
-  *
-  * Spark keeps this RDD between executions of a plan. Splits that were left out because their file was unchanged were
-  * checked in one execution only. In other executions the tasks check these files themselves.
-  *
-  * @param left
-  *   splits that were left out after such a check; null if none. Only tasks that need them fetch the broadcast
-  * @param leftIn
-  *   the SQL execution in which they were checked
   * @param conf
   *   to ask the file system; null if there are no learned statistics
   */
 final class ChosenFileScanRDD(
     scan: FileScanRDD,
     spec: ScanSpec,
-    @transient chosen: Array[ChosenSplits],
-    left: Broadcast[ChosenSplits],
-    leftIn: Option[Long],
+    @transient chosen: Seq[ChosenSplits],
     conf: Broadcast[SerializableConfiguration]
 ) extends RDD[InternalRow](scan.sparkContext, Nil) {
-  // Tasks do not have the partitions.
-  private val tasks = chosen.length
-
-  override protected def getPartitions: Array[Partition] = chosen.asInstanceOf[Array[Partition]]
+  override protected def getPartitions: Array[Partition] = chosen.toArray
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     split.asInstanceOf[ChosenSplits].files.preferredLocations().toSeq
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val part = withLeft(split.asInstanceOf[ChosenSplits], context)
+    val part = split.asInstanceOf[ChosenSplits]
     TaskScan.current(spec.scanId).foreach { task =>
-      part.files.files.indices.foreach { i =>
-        val file = part.files.files(i)
-        if (part.known(i) != null) task.files.addLearned(file, part.known(i), conf)
-        if (part.fromTable(i) != null) task.files.addTableBounds(file, part.fromTable(i))
-      }
+      part.files.files.zip(part.facts).foreach { case (file, facts) => task.files.add(file, facts, conf) }
     }
     FileRuns.compute(scan, part.files, context)
   }
-
-  private def withLeft(part: ChosenSplits, context: TaskContext): ChosenSplits =
-    if (left == null || (leftIn.isDefined && leftIn == TaskFilters.executionId(context))) part
-    else {
-      val all = left.value
-      val mine = all.files.files.indices.filter(_ % tasks == part.index)
-      new ChosenSplits(
-        FilePartition(part.index, part.files.files ++ mine.map(all.files.files(_))),
-        part.known ++ mine.map(all.known(_)),
-        part.fromTable ++ mine.map(all.fromTable(_))
-      )
-    }
 }
 
 /** Reads many files, some of which may have no rows.
@@ -141,28 +107,7 @@ private final class FileRunsRDD(scan: FileScanRDD) extends RDD[InternalRow](scan
     FileRuns.compute(scan, split.asInstanceOf[FilePartition], context)
 }
 
-/** The splits of one task with their statistics, null if there are none.
-  *
-  * @param known
-  *   learned statistics of the row groups
-  * @param fromTable
-  *   bounds by column of the scan's spec from the table's own log
-  */
-final class ChosenSplits(
-    val files: FilePartition,
-    val known: Array[LearnedColumns],
-    val fromTable: Array[Array[ColumnBounds]]
-) extends Partition {
+/** The splits of one task with what is known of each. */
+final class ChosenSplits(val files: FilePartition, val facts: Array[SplitFacts]) extends Partition {
   override def index: Int = files.index
-}
-
-/** Learned statistics of the row groups of a split.
-  *
-  * @param byColumn
-  *   by column of the scan's spec; null if unknown
-  * @param bytes
-  *   bytes of the columns that the scan reads, if known
-  */
-final class LearnedColumns(byColumn: Array[Array[LearnedRowGroup]], val bytes: Option[Long]) extends Serializable {
-  def rowGroups(column: Int): Option[Array[LearnedRowGroup]] = Option(byColumn(column))
 }

@@ -60,8 +60,7 @@ final class ScanReport(
 
   /** Reasons of fall-backs with their numbers; at most [[ScanReport.MaxReasons]]. */
   val reasons = mutable.LinkedHashMap.empty[String, Long]
-  private var fileSets = new ScanFiles
-  def files: ScanFiles = fileSets
+  val files = new ScanFiles
 
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
@@ -86,28 +85,17 @@ final class ScanReport(
 
   /** Counts a split that was never opened.
     *
-    * @param file
-    *   the split
-    * @param known
-    *   its row groups, if known
-    * @param bytes
-    *   bytes of the requested columns, if known
     * @param isNarrowed
     *   whether the query's own predicates may exclude row groups
     */
-  def addUnopened(
-      file: PartitionedFile,
-      known: Option[Array[LearnedRowGroup]],
-      bytes: Option[Long],
-      isNarrowed: Boolean
-  ): Unit = {
+  def addUnopened(file: PartitionedFile, facts: SplitFacts, isNarrowed: Boolean): Unit = {
     leftUnopened(PathHash(file.urlEncodedPath))
     val end = file.start + file.length
-    val groups = known.getOrElse(Array.empty[LearnedRowGroup]).filter(_.countsIn(file.start, end))
-    val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, bytes.getOrElse(0L))
+    val groups = facts.rowGroups.getOrElse(Array.empty[LearnedRowGroup]).filter(_.countsIn(file.start, end))
+    val counted = CountedSplit(groups.length.toLong, groups.iterator.map(_.rows).sum, facts.bytes.getOrElse(0L))
     addRowGroups(counted.rowGroups, counted.rows)
     add(ScanCounter.BytesTotal, counted.bytes)
-    if ((known.isEmpty || isNarrowed) && files.unknown.size < UnopenedFiles.MaxSplits) {
+    if ((!facts.hasLearned || isNarrowed) && files.unknown.size < UnopenedFiles.MaxSplits) {
       val split = UnopenedSplit(file.urlEncodedPath, file.start, end, counted)
       if (room.take(ReportRoom.bytesOf(split))) files.unknown += split
     }
@@ -136,52 +124,6 @@ final class ScanReport(
     other.reasons.foreach { case (r, n) => addReason(r, n) }
     learned ++= other.learned
   }
-
-  /** Drops the sets of files and splits.
-    *
-    * @param counts
-    *   the numbers of files that stay
-    */
-  private[scan] def dropFiles(counts: Option[FileCounts]): Unit = fileSets = new ScanFiles(counts)
-
-  private def writeReplace(): AnyRef = new PackedReport(
-    executorId,
-    (executionId +: counts) ++ reasons.values ++ effects.packed,
-    Array(files.read, files.opened, files.left).map(_.toArray),
-    reasons.keys.toArray,
-    learned.toArray,
-    files.unknown.toArray
-  )
-}
-
-/** The serialized form of a [[ScanReport]], which is part of every task's result. Arrays take far fewer bytes than
-  * collections.
-  *
-  * @param numbers
-  *   the execution's id, the counters, the number of each reason, and the effects of the filters
-  */
-private final class PackedReport(
-    executorId: String,
-    numbers: Array[Long],
-    files: Array[Array[Long]],
-    reasons: Array[String],
-    learned: Array[LearnedSplit],
-    unknown: Array[UnopenedSplit]
-) extends Serializable {
-  private def readResolve(): AnyRef = {
-    val report = new ScanReport(numbers.head, executorId)
-    val (counts, others) = numbers.tail.splitAt(ScanCounter.maxId)
-    val (times, effects) = others.splitAt(reasons.length)
-    counts.copyToArray(report.counts)
-    report.reasons ++= reasons.zip(times)
-    report.effects.unpack(effects)
-    Array(report.files.read, report.files.opened, report.files.left).zip(files).foreach { case (to, from) =>
-      to ++= from
-    }
-    report.learned ++= learned
-    report.files.unknown ++= unknown
-    report
-  }
 }
 
 object ScanReport {
@@ -191,24 +133,31 @@ object ScanReport {
   private[scan] val MostExecutors = 200
 }
 
-/** The files of a scan by path hash, and the splits whose row groups are not counted.
-  *
-  * @param ended
-  *   the numbers of files of an execution that has ended, whose sets were dropped
-  */
-final class ScanFiles(ended: Option[FileCounts] = None) {
+/** The files of a scan by path hash, and the splits whose row groups are not counted. */
+final class ScanFiles extends Serializable {
+  // After the execution.
+  private var ended: Option[FileCounts] = None
 
   /** Files from which rows were returned, opened files, and files with a split that was not opened. */
-  val read, opened, left = mutable.HashSet.empty[Long]
+  var read, opened, left = mutable.HashSet.empty[Long]
 
   /** Splits that were never opened and whose row groups are unknown, or of which it is unknown which row groups the
     * query's own predicates exclude; at most [[UnopenedFiles.MaxSplits]].
     */
-  val unknown = mutable.HashSet.empty[UnopenedSplit]
+  var unknown = mutable.HashSet.empty[UnopenedSplit]
 
   def counts: FileCounts = ended.getOrElse(
     FileCounts(read.size.toLong, opened.size.toLong, left.iterator.filterNot(opened).size.toLong)
   )
+
+  /** Drops the sets. Keeps the numbers, if given. */
+  private[scan] def drop(numbers: Option[FileCounts]): Unit = {
+    read = mutable.HashSet.empty
+    opened = mutable.HashSet.empty
+    left = mutable.HashSet.empty
+    unknown = mutable.HashSet.empty
+    ended = numbers
+  }
 
   def merge(other: ScanFiles): Unit = {
     read ++= other.read
@@ -241,4 +190,47 @@ final case class FileCounts(read: Long, opened: Long, excluded: Long) {
 
   private def skipped(total: Long, cameToEnd: Boolean, reached: Long): Long =
     if (cameToEnd) math.max(0L, total - reached) else math.min(total, excluded)
+}
+
+/** What the filters of a scan did to its files, row groups and rows. */
+final class FilterEffects extends Serializable {
+  // Bit sets of columns of the spec.
+  private var evaluated, selective, skipped = 0L
+  // The tested rows by filter, then the passed rows by filter. A filter tests only rows that passed those before it.
+  private var tests = Array.empty[Long]
+
+  /** Records that the filter of a column was applied to the statistics of a file or row group.
+    *
+    * @param isSelective
+    *   whether it excluded rows or might have, because statistics do not prove that all rows pass
+    */
+  def record(column: Int, isSelective: Boolean): Unit = {
+    evaluated |= bit(column)
+    if (isSelective) selective |= bit(column)
+  }
+
+  /** Records that a file or row group was skipped or never reached, so that the effect of the column's filter on it is
+    * unknown.
+    */
+  def recordSkipped(column: Int): Unit = skipped |= bit(column)
+
+  /** Records the tests of rows, as [[RowTests.counts]]. */
+  def recordTests(counts: Array[Long]): Unit = tests = counts
+
+  def isEvaluated(column: Int): Boolean = (evaluated & bit(column)) != 0
+  def isSelective(column: Int): Boolean = (selective & bit(column)) != 0
+  def isSkipped(column: Int): Boolean = (skipped & bit(column)) != 0
+
+  /** A filter tests only rows that passed the filters before it. */
+  def rowsTested(filter: Int): Long = if (filter < tests.length / 2) tests(filter) else 0L
+  def rowsPassed(filter: Int): Long = if (filter < tests.length / 2) tests(tests.length / 2 + filter) else 0L
+
+  private def bit(column: Int): Long = if (column < java.lang.Long.SIZE) 1L << column else 0L
+
+  def merge(other: FilterEffects): Unit = {
+    evaluated |= other.evaluated
+    selective |= other.selective
+    skipped |= other.skipped
+    tests = tests.zipAll(other.tests, 0L, 0L).map { case (a, b) => a + b }
+  }
 }

@@ -38,7 +38,7 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
   /** The sum of an execution's reports. */
   def report(executionId: Long): ScanReport = synchronized {
     val all = sum(executionId, "", reports(executionId))
-    ended.get(executionId).foreach(counts => all.dropFiles(Some(counts)))
+    ended.get(executionId).foreach(counts => all.files.drop(Some(counts)))
     all
   }
 
@@ -62,7 +62,7 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
   def endedExecution(executionId: Long): Unit = synchronized {
     ended(executionId) = report(executionId).files.counts
     ended.filterInPlace((id, _) => kept.keysIterator.exists(_._1 == id))
-    reports(executionId).foreach(_.dropFiles(None))
+    reports(executionId).foreach(_.files.drop(None))
     // Bounds memory: each report of an executor takes about a kilobyte.
     together(executionId, ScanReport.MostExecutors)(sum(executionId, "others", _))
   }

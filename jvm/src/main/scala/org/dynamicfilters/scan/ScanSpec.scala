@@ -14,12 +14,8 @@ import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopK
 
 /** One filter on one column of a scan.
   *
-  * @param domain
-  *   type of the column; may be a narrower integer type than the filter's
   * @param key
   *   the filter's key, if it is computed from the column
-  * @param name
-  *   name of the column in the scan
   * @param ordinal
   *   position in the scan's required schema, -1 for a partition column
   * @param partitionOrdinal
@@ -42,10 +38,8 @@ final case class ScanColumn(
     either: Boolean = false,
     stored: String = "",
     key: Option[ComputedKey] = None
-) {
-
-  /** The condition on the column for a condition on the filter's key. */
-  def converted(filter: ValueFilter): ValueFilter = key.fold(filter.convert(domain))(_.inverse(filter))
+) extends FilteredColumn {
+  override def converted(filter: ValueFilter): ValueFilter = key.fold(filter.convert(domain))(_.inverse(filter))
 
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
@@ -92,8 +86,6 @@ object ScanPlace {
 /** A filtered scan as planned: its filters, columns and settings. The same for every execution of the plan. Equal if
   * the same filters act on the same columns.
   *
-  * @param scanId
-  *   unique in the application
   * @param columns
   *   the filters by column; a TopK's filter comes first
   * @param predicates

@@ -16,11 +16,12 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   def shared[A <: AnyRef](key: String)(make: => A): A =
     executionId.flatMap(Executions.instance.attach(_, key)(make)).getOrElse(make)
 
-  private def tracker(step: String, giveUp: Double = giveUp): StepTracker =
+  private def tracker(step: String, giveUp: Double): StepTracker =
     shared(s"$step-${spec.scanId}")(new StepTracker(giveUp))
 
-  private def trackers(step: String, n: Int, giveUp: Double = giveUp): IndexedSeq[StepTracker] =
-    (0 until n).map(i => tracker(s"$step-$i", giveUp))
+  /** By column of the spec. */
+  private def trackers(step: String, giveUp: Double = giveUp): IndexedSeq[StepTracker] =
+    spec.columns.indices.map(i => tracker(s"$step-$i", giveUp))
 
   /** A tracker that the next executions of the same scan with the same filters use too. */
   private def remembered(step: String, filters: String): StepTracker = {
@@ -28,27 +29,15 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
     StepTracker.of((scan, step, filters.hashCode), giveUp)
   }
 
-  /** Lookups in dictionaries and Bloom filters of files, by column of the spec. */
-  val dictionaries: IndexedSeq[StepTracker] = trackers("dictionary", spec.columns.size)
-  val blooms: IndexedSeq[StepTracker] = trackers("bloom", spec.columns.size)
+  /** Lookups in dictionaries and Bloom filters of files. */
+  val dictionaries: IndexedSeq[StepTracker] = trackers("dictionary")
+  val blooms: IndexedSeq[StepTracker] = trackers("bloom")
 
-  /** Tests of rows that were read, by filter of the spec. */
-  val rows: IndexedSeq[StepTracker] = trackers("rows", spec.filterRefs.size)
+  /** Tests of rows that were read. */
+  val rows: IndexedSeq[StepTracker] = trackers("rows")
 
-  /** Tests of rows by the snapshots of partitions, by filter of the spec. */
-  lazy val snapshots: IndexedSeq[StepTracker] =
-    trackers("snapshots", spec.filterRefs.size, spec.giveUpSelectivity)
-
-  /** Tests of rows by all filters of joins in the same stage. Such a join drops the same rows itself, maybe for less than a test
-    * costs: TPC-DS q03 took 196 ms of executors' processor time with tests and 242 without, q65 60 ms more with them. So row groups
-    * are measured with and without tests, until the operators above the scan ask for the next row group.
-    */
-  lazy val ownStageTests: StepTracker = {
-    val tests = if (giveUp >= 1) tracker("ownStage") else remembered("ownStage", "")
-    // Tests come after all bytes were read.
-    tests.leaves(1)
-    tests
-  }
+  /** Tests of rows by the snapshots of partitions. */
+  lazy val snapshots: IndexedSeq[StepTracker] = trackers("snapshots", spec.giveUpSelectivity)
 
   /** First passes over the columns of these filters. Filters of joins are recognized by their text. The bound of a TopK changes with
     * each row group, so all its first passes have one tracker.

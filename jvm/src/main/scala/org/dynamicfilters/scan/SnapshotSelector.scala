@@ -11,8 +11,7 @@ import org.dynamicfilters.reasons.Reasons
   * the scan reads, by statistics, pages, first passes or stock Spark's reader, only rows that pass the snapshot go on.
   *
   * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact. Nor
-  * have those of joins of the same stage, which drop the same rows themselves: the reader tests those where that is cheaper
-  * (`TaskScan.ownStageTests`).
+  * have those of joins of the same stage, which drop the same rows themselves: the reader tests rows by those.
   *
   * @param countsRows
   *   whether this is all that looks at the rows, so that it counts them too. Then only filters from beyond an exchange, or
@@ -137,12 +136,6 @@ private object SnapshotSelector {
   /** Rows between two looks at the filters. */
   private val Block = 1024
 
-  /** A filter that rows are tested by.
-    *
-    * @param column
-    *   of the spec
-    * @param ordinal
-    *   in the rows
-    */
+  /** A filter that rows are tested by. */
   private final class Used(val column: Int, val filter: ValueFilter, val ordinal: Int)
 }

@@ -15,8 +15,6 @@ import org.dynamicfilters.filter.ColumnBounds
   *
   * @param bounds
   *   certain bounds of its rows, by column of the scan's spec: a source does not change planned data
-  * @param bytes
-  *   bytes to read
   * @param file
   *   hash of its path; 0 if it is not a file
   */
@@ -36,15 +34,7 @@ final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartitio
   )
 }
 
-/** Wraps a source's scan, and reads chosen parts in a chosen order.
-  *
-  * @param columnar
-  *   whether the source's splits are read in batches
-  * @param choose
-  *   makes splits from the source's planned partitions
-  * @param factory
-  *   reads these splits
-  */
+/** Wraps a source's scan, and reads chosen parts in a chosen order. */
 class ChosenScan(
     inner: Scan,
     columnar: Boolean,

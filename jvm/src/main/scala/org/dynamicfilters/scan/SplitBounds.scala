@@ -3,18 +3,17 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.connector.read.{InputPartition, Scan}
 import org.apache.spark.sql.execution.datasources.FilePartition
 import org.apache.spark.sql.execution.datasources.v2.FileScan
-import org.apache.spark.sql.types.{BinaryType, DataType, StringType, StructField}
+import org.apache.spark.sql.types.{BinaryType, StringType, StructField}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
-/** Bounds of the splits of a DataSource V2 scan, known before they are read. Used by the planner and `SourceScan`. */
-trait SplitBounds {
-
-  /** The parts of a planned split; the split itself with unknown bounds if it cannot be divided. */
-  def parts(split: InputPartition): Seq[SourcePart]
-
-  /** Number of files after the query's own predicates, if known before the splits are planned. */
-  def files: Option[Long] = None
-}
+/** Bounds of the splits of a DataSource V2 scan, known before they are read. Used by the planner and `SourceScan`.
+  *
+  * @param parts
+  *   the parts of a planned split; the split itself with unknown bounds if it cannot be divided
+  * @param files
+  *   number of files after the query's own predicates, if known before the splits are planned
+  */
+final class SplitBounds(val parts: InputPartition => Seq[SourcePart], val files: Option[Long] = None)
 
 object SplitBounds {
 
@@ -40,29 +39,28 @@ object SplitBounds {
     if (!spec.columns.exists(c => has(scan, StructField(c.name, c.domain.dataType)))) None
     else
       scan match {
-        case f: FileScan => Some(new FileSplits(f, spec))
+        case f: FileScan => Some(new SplitBounds(partsOfFiles(f, spec)))
         case other => IcebergSplits.forScan(other, spec)
       }
 
   /** A split with unknown bounds. */
   def unknown(split: InputPartition, spec: ScanSpec): SourcePart =
     new SourcePart(split, spec.columns.map(_ => ColumnBounds.unknown), 1, 0)
-}
 
-/** Files of Spark's own sources, each with one value for each partition column. */
-private final class FileSplits(scan: FileScan, spec: ScanSpec) extends SplitBounds {
-  private val ordinals = spec.columns.map(c => scan.readPartitionSchema.fieldNames.indexOf(c.name))
-  private def is(ordinal: Int, dataType: DataType) = scan.readPartitionSchema(ordinal).dataType == dataType
+  /** Files of Spark's own sources, each with one value for each partition column. */
+  private def partsOfFiles(scan: FileScan, spec: ScanSpec): InputPartition => Seq[SourcePart] = {
+    val ordinals = spec.columns.map(c => scan.readPartitionSchema.fieldNames.indexOf(c.name))
+    def isColumn(c: ScanColumn, at: Int) = at >= 0 && scan.readPartitionSchema(at).dataType == c.domain.dataType
 
-  override def parts(split: InputPartition): Seq[SourcePart] = split match {
-    case p: FilePartition =>
-      p.files.toSeq.map { f =>
-        val bounds = spec.columns.zip(ordinals).map { case (c, at) =>
-          if (at < 0 || !is(at, c.domain.dataType)) ColumnBounds.unknown
-          else ColumnBounds.exact(c.domain.fromRow(f.partitionValues, at))
+    {
+      case p: FilePartition =>
+        p.files.toSeq.map { f =>
+          val bounds = spec.columns.zip(ordinals).map { case (c, at) =>
+            if (isColumn(c, at)) ColumnBounds.exact(c.domain.fromRow(f.partitionValues, at)) else ColumnBounds.unknown
+          }
+          new SourcePart(FilePartition(p.index, Array(f)), bounds, f.length, PathHash(f.urlEncodedPath))
         }
-        new SourcePart(FilePartition(p.index, Array(f)), bounds, f.length, PathHash(f.urlEncodedPath))
-      }
-    case other => Seq(SplitBounds.unknown(other, spec))
+      case other => Seq(unknown(other, spec))
+    }
   }
 }

@@ -14,24 +14,10 @@ import org.dynamicfilters.proto._
   *   its root paths, one per line
   * @param domains
   *   by column ([[ScanSpec.statisticsKey]])
-  * @param files
-  *   least recently used first
-  */
-final case class TableFiles(table: String, domains: Map[String, KeyDomain], files: Seq[FileRecord])
-
-/** Learned statistics of a file.
-  *
   * @param splits
-  *   by column and split; their `sizes` are empty
-  * @param sizes
-  *   by split [start, end)
+  *   file by file, least recently used first
   */
-final case class FileRecord(
-    path: String,
-    identity: FileIdentity,
-    splits: Seq[LearnedSplit],
-    sizes: Seq[((Long, Long), ChunkSizes)]
-)
+final case class TableFiles(table: String, domains: Map[String, KeyDomain], splits: Seq[LearnedSplit])
 
 /** Encodes statistics of files as bytes (proto/statistics.proto), and decodes them. Decoding never throws. */
 object StatisticsCodec {
@@ -45,17 +31,19 @@ object StatisticsCodec {
   /** Leaves out columns of unknown type. */
   def encode(of: TableFiles): Array[Byte] = {
     val content = StatisticsOfTable.newBuilder().setTable(of.table)
-    val used = of.files.iterator.flatMap(_.splits).map(_.column).filter(of.domains.contains).distinct.toIndexedSeq
+    val used = of.splits.iterator.map(_.column).filter(of.domains.contains).distinct.toIndexedSeq
     used.foreach { key =>
       content.addColumns(StatisticsColumn.newBuilder().setKey(key).setDataType(of.domains(key).dataType.json))
     }
     val index = used.zipWithIndex.toMap
-    of.files.foreach { f =>
-      val file = StatisticsOfFile.newBuilder().setPath(f.path)
-      file.setLength(f.identity.length).setModified(f.identity.modified)
-      for (s <- f.splits; column <- index.get(s.column)) file.addSplits(split(s, column, of.domains(s.column)))
-      f.sizes.foreach { case ((start, end), s) => file.addSizes(sizes(start, end, s)) }
-      content.addFiles(file)
+    var (last, file) = (None: Option[(String, FileIdentity)], StatisticsOfFile.newBuilder())
+    of.splits.foreach { s =>
+      val id = Some((s.path, s.identity))
+      if (id != last)
+        file = content.addFilesBuilder().setPath(s.path).setLength(s.identity.length).setModified(s.identity.modified)
+      last = id
+      index.get(s.column).foreach(column => file.addSplits(split(s, column, of.domains(s.column))))
+      s.sizes.foreach(z => file.addSizes(sizes(s.start, s.end, z)))
     }
     val bytes = content.build().toByteString
     StatisticsFile.newBuilder().setVersion(Version).setChecksum(checksum(bytes)).setContent(bytes).build().toByteArray
@@ -118,15 +106,17 @@ object StatisticsCodec {
         known(c).flatMap(_ => readDomain(c.getDataType)).map(c.getKey -> _)
       }
       files <- Traverse(t.getFilesList.asScala.toSeq)(readFile(_, columns))
-    } yield TableFiles(t.getTable, columns.toMap, files)
+    } yield TableFiles(t.getTable, columns.toMap, files.flatten)
 
-  private def readFile(f: StatisticsOfFile, columns: Seq[(String, KeyDomain)]): Either[String, FileRecord] = {
+  private def readFile(f: StatisticsOfFile, columns: Seq[(String, KeyDomain)]): Either[String, Seq[LearnedSplit]] = {
     val identity = FileIdentity(f.getLength, f.getModified)
     for {
       _ <- known(f)
       splits <- Traverse(f.getSplitsList.asScala.toSeq)(readSplit(_, f.getPath, identity, columns))
       sizes <- Traverse(f.getSizesList.asScala.toSeq)(readSizes)
-    } yield FileRecord(f.getPath, identity, splits, sizes)
+    } yield splits.groupBy(s => (s.start, s.end)).toSeq.flatMap { case (at, of) =>
+      of.head.copy(sizes = sizes.toMap.get(at)) +: of.tail
+    }
   }
 
   private def readSplit(

@@ -3,7 +3,6 @@ package org.dynamicfilters.scan
 import scala.collection.mutable
 
 import org.apache.parquet.hadoop.metadata.BlockMetaData
-import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
@@ -14,27 +13,18 @@ import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
   *
   * Statistics belong to the opened file. Those of earlier queries are used only if the opened file is the listed one:
   * the listing may be stale.
-  *
-  * @param askedAt
-  *   a time before the file was opened, in milliseconds since 1970
   */
-final class StatisticsLearner(
-    task: TaskScan,
-    access: ParquetReaderAccess,
-    file: PartitionedFile,
-    dataColumns: IndexedSeq[(Int, ScanColumn)],
-    fileColumns: IndexedSeq[FileColumn],
-    askedAt: Long
-) {
+final class StatisticsLearner(scan: FileScan, access: ParquetReaderAccess, columns: IndexedSeq[FileColumn]) {
   import LearnedRowGroup.middle
+  import scan.{file, task}
 
   // The column whose values are observed: that of the first filter, if files have it.
-  private val at = dataColumns.indexWhere(_._1 == 0)
+  private val at = columns.indexWhere(_.index == 0)
   private val decoded = mutable.HashMap.empty[Long, ColumnBounds]
   private val opened: Option[FileIdentity] = access.openedStatus.map(FileIdentity.fromStatus)
   if (opened.exists(_ != FileIdentity.listed(file))) task.files.forget(file)
-  private val before: IndexedSeq[Map[Long, LearnedRowGroup]] = dataColumns.map { case (i, _) =>
-    (if (opened.isEmpty) None else task.files.rowGroups(file, i))
+  private val before: IndexedSeq[Map[Long, LearnedRowGroup]] = columns.map { c =>
+    (if (opened.isEmpty) None else scan.facts.rowGroups(c.index))
       .fold(Map.empty[Long, LearnedRowGroup])(_.map(g => g.middle -> g).toMap)
   }
 
@@ -49,71 +39,65 @@ final class StatisticsLearner(
       .filter(g => g.rows == block.getRowCount && g.bytes == block.getCompressedSize)
       .map(_.bounds)
 
-  private var min, max = 0L
-  private var values, nulls = false
-
-  /** An observer for all batches of a pass over the column; null if there is nothing to learn. */
-  def watch(group: RowGroup, rows: Option[RowRanges]): FirstPass.BatchObserver = {
-    watching = false
-    if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) null
+  /** Observes a pass over the whole column, if its bounds in the row group are unknown. */
+  def watch(group: RowGroup, rows: Option[RowRanges]): Option[Watch] =
+    if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) None
     else
-      dataColumns(at)._2.domain match {
-        case d: LongDomain =>
-          min = Long.MaxValue
-          max = Long.MinValue
-          values = false
-          nulls = false
-          val field = dataColumns(at)._2.ordinal
-          (column, n, _) => scan(d, column(field), n)
-        case _ => null
+      columns(at).filtered.domain match {
+        case d: LongDomain => Some(new Watch(group, d))
+        case _ => None
       }
-  }
 
-  private def scan(d: LongDomain, v: ColumnVector, n: Int): Unit = {
-    val checkNulls = v.hasNull
-    var i = 0
-    while (i < n) {
-      if (checkNulls && v.isNullAt(i)) nulls = true
-      else {
-        val k = d.longFromVector(v, i)
-        if (k < min) min = k
-        if (k > max) max = k
-        values = true
+  final class Watch(group: RowGroup, domain: LongDomain) {
+    private var (min, max) = (Long.MaxValue, Long.MinValue)
+    private var values, nulls = false
+
+    /** @param column
+      *   by position in the required schema
+      */
+    def add(column: Int => ColumnVector, n: Int): Unit = {
+      val v = column(columns(at).ordinal)
+      val checkNulls = v.hasNull
+      var i = 0
+      while (i < n) {
+        if (checkNulls && v.isNullAt(i)) nulls = true
+        else {
+          val k = domain.longFromVector(v, i)
+          if (k < min) min = k
+          if (k > max) max = k
+          values = true
+        }
+        i += 1
       }
-      i += 1
     }
-    watching = true
-  }
-  private var watching = false
 
-  /** Called at the end of the pass that [[watch]] observes. */
-  def watched(group: RowGroup): Unit =
-    if (watching) {
-      watching = false
+    /** Called at the end of the pass. */
+    def finish(): Unit = if (values || nulls) {
       val b =
         if (values) ColumnBounds(Long.box(min), Long.box(max), nulls, mayHaveValues = true)
         else ColumnBounds.onlyNulls
       decoded(middle(group.block)) = b
       group.bounds(at) = b
     }
+  }
 
   /** Reports the statistics of all row groups of the split, including those that static predicates exclude. */
   def finish(blocks: Seq[BlockMetaData]): Unit = {
-    val settled = opened.filter(FileStatistics.isSettled(_, askedAt))
+    val settled = opened.filter(FileStatistics.isSettled(_, scan.askedAt))
     // Sent once, and only if the driver does not have them from an earlier query.
-    lazy val sizes = if (task.files.bytes(file).isDefined) None else ChunkSizes.fromBlocks(blocks)
-    val stored = dataColumns.indices.filter(fileColumns(_).isStored)
+    lazy val sizes = if (scan.facts.bytes.isDefined) None else ChunkSizes.fromBlocks(blocks)
+    val stored = columns.indices.filter(columns(_).isStored)
     for (identity <- settled; column <- stored) {
       val groups = blocks.map { b =>
         val fresh = if (column == at) decoded.get(middle(b)) else None
-        val bounds = fresh.orElse(learned(b, column)).getOrElse(fileColumns(column).bounds(b))
+        val bounds = fresh.orElse(learned(b, column)).getOrElse(columns(column).bounds(b))
         LearnedRowGroup.fromBlock(b, bounds)
       }
       task.report.learn(
         LearnedSplit(
           file.urlEncodedPath,
           identity,
-          task.spec.statisticsKey(dataColumns(column)._2),
+          task.spec.statisticsKey(columns(column).filtered),
           file.start,
           file.start + file.length,
           groups.toArray,

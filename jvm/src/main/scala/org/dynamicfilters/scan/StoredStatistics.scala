@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import java.io.IOException
 import java.security.{MessageDigest, PrivilegedExceptionAction}
-import java.util.{Arrays, UUID}
+import java.util.UUID
 import java.util.concurrent._
 
 import scala.util.Using
@@ -12,6 +12,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.hadoop.security.UserGroupInformation
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{KeyDomain, OwnFailure}
 import org.dynamicfilters.scan.StoredStatistics._
 
@@ -29,23 +31,10 @@ import org.dynamicfilters.scan.StoredStatistics._
   */
 final class StoredStatistics(statistics: FileStatistics) extends Logging {
   private val tables = new ConcurrentHashMap[Key, Table]()
-  private val worker = new ThreadPoolExecutor(
-    1,
-    1,
-    10,
-    TimeUnit.SECONDS,
-    new LinkedBlockingQueue[Runnable](),
-    { run =>
-      val thread = new Thread(run, "dynamic-filters-statistics")
-      thread.setDaemon(true)
-      thread
-    }
-  )
-  worker.allowCoreThreadTimeOut(true)
-  private var newest: Future[_] = CompletableFuture.completedFuture(())
+  private val worker = SparkAccess.threads("dynamic-filters-statistics", 1)
 
   // The load that took too long. Until it is done, it blocks the worker.
-  @volatile private var slow: Future[_] = newest
+  @volatile private var slow: Future[_] = CompletableFuture.completedFuture(())
 
   /** Loads the stored statistics of a table. The first call for a table waits for a limited time.
     *
@@ -78,18 +67,10 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
   }
 
   /** Waits until all queued writes are done, at most for this time. */
-  def flush(millis: Long): Unit = {
-    // The worker runs jobs in order, so it suffices to wait for the newest. The pool's counters miss a job that is
-    // being dequeued.
-    val before = synchronized(newest)
-    try before.get(millis, TimeUnit.MILLISECONDS)
+  def flush(millis: Long): Unit =
+    // The worker runs jobs in order.
+    try worker.submit((() => ()): Runnable).get(millis, TimeUnit.MILLISECONDS)
     catch { case NonFatal(_) => () }
-  }
-
-  private def submit(f: => Unit): Future[_] = synchronized {
-    newest = worker.submit((() => f): Runnable)
-    newest
-  }
 
   /** Drops all tables, for tests and at the end of the application. */
   def clear(): Unit = tables.clear()
@@ -97,22 +78,13 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
   private final class Table(place: Place) {
     @volatile private var domains = Map.empty[String, KeyDomain]
     @volatile private var failed = false
-    @volatile private var queued = false
-    private var last: Array[Byte] = _
     private val user = UserGroupInformation.getCurrentUser
     private val file = new Path(place.directory, nameOf(place.table))
 
-    def startLoading(): Future[_] = submit(guarded("read")(load()))
+    def startLoading(): Future[_] = submit("read")(load())
+    def saveLater(): Unit = submit("written")(save())
 
     def add(more: Map[String, KeyDomain]): Unit = synchronized(domains ++= more)
-
-    def saveLater(): Unit = if (!queued && !failed) {
-      queued = true
-      submit {
-        queued = false
-        guarded("written")(save())
-      }
-    }
 
     private def load(): Unit = {
       val fs = fileSystem
@@ -124,10 +96,10 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
           StatisticsCodec.decode(bytes).filterOrElse(_.table == place.table, "it is of another table") match {
             case Left(why) => logWarning(s"Dynamic filters: statistics in $file are not used: $why")
             case Right(known) =>
-              last = digestOf(bytes)
               synchronized { domains = known.domains ++ domains }
               // The file may only have statistics of this table's own files.
-              known.files.filter(f => isBelow(f.path)).foreach(offer)
+              known.splits.filter(s => isBelow(s.path)).foreach(statistics.offer)
+              saved = Some((statistics.version, domains))
           }
         }
       }
@@ -135,62 +107,27 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
 
     private val isBelow = FileStatistics.isBelow(place.roots)
 
-    /** Adds a file; its sizes come with one of its splits. */
-    private def offer(f: FileRecord): Unit = {
-      val sizes = f.sizes.toMap
-      f.splits.groupBy(s => (s.start, s.end)).foreach { case (at, splits) =>
-        splits.zipWithIndex.foreach { case (s, i) =>
-          statistics.offer(if (i == 0) s.copy(sizes = sizes.get(at)) else s)
-        }
-      }
-    }
-
     private def save(): Unit = {
       val state = (statistics.version, domains)
-      val files = if (saved.contains(state)) Nil else statistics.below(place.roots, StatisticsCodec.MostRowGroups)
-      if (files.nonEmpty) {
-        val bytes = encoded(state._2, files)
-        val digest = digestOf(bytes)
-        if (!Arrays.equals(digest, last)) {
-          write(bytes)
-          last = digest
-        }
-      }
+      val splits = if (saved.contains(state)) Nil else statistics.below(place.roots, StatisticsCodec.MostRowGroups)
+      if (splits.nonEmpty) write(StatisticsCodec.encode(TableFiles(place.table, state._2, splits)))
       saved = Some(state)
     }
 
-    /** Encodes as many files as MostBytes allows. */
-    private def encoded(domains: Map[String, KeyDomain], files: Seq[FileRecord]): Array[Byte] = {
-      val bytes = StatisticsCodec.encode(TableFiles(place.table, domains, files))
-      if (bytes.length <= MostBytes) bytes else encoded(domains, files.drop(files.size / 4 + 1))
-    }
-
-    // The state at the last write.
+    // The state at the last read or write.
     private var saved: Option[(Long, Map[String, KeyDomain])] = None
 
-    /** Replaces the file atomically, so that readers see the old or the new one. If the file system cannot rename so,
-      * the checksum reveals a half-written file.
+    /** Replaces the file by renaming, so that readers see the old or the new one. If the file system cannot do so, the
+      * checksum reveals a half-written file.
       */
     private def write(bytes: Array[Byte]): Unit = {
       val (fs, temporary) = (fileSystem, new Path(file.getParent, s".${file.getName}.${UUID.randomUUID()}"))
-      def put(path: Path): Unit = Using.resource(fs.create(path, true))(_.write(bytes))
-      try
-        fs match {
-          case local: RawLocalFileSystem =>
-            put(temporary)
-            if (!local.rename(temporary, file)) throw new IOException(s"$temporary cannot be renamed")
-          case _ =>
-            val context = FileContext.getFileContext(file.toUri, place.conf)
-            put(temporary)
-            context.rename(temporary, file, Options.Rename.OVERWRITE)
-        }
-      catch {
-        case _: UnsupportedFileSystemException => put(file)
-        case NonFatal(e) =>
-          try fs.delete(temporary, false)
-          catch { case NonFatal(again) => e.addSuppressed(again) }
-          throw e
-      }
+      try {
+        Using.resource(fs.create(temporary, true))(_.write(bytes))
+        // HDFS replaces no file.
+        if (!fs.rename(temporary, file) && !(fs.delete(file, false) && fs.rename(temporary, file)))
+          throw new IOException(s"$temporary cannot be renamed")
+      } finally fs.delete(temporary, false)
     }
 
     /** Without Hadoop's checksum files for local files, which are not renamed together with them. */
@@ -199,7 +136,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
       case fs => fs
     }
 
-    private def guarded(what: String)(f: => Unit): Unit =
+    private def submit(what: String)(f: => Unit): Future[_] = worker.submit({ () =>
       if (!failed)
         try user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = f })
         catch {
@@ -207,6 +144,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
             failed = true
             logWarning(s"Dynamic filters: statistics in $file cannot be $what, they are kept in memory only", e)
         }
+    }: Runnable)
   }
 }
 
@@ -230,15 +168,46 @@ object StoredStatistics {
     */
   private val LoadMillis = 3000L
 
-  /** About the encoded size of all statistics that memory holds. */
-  private val MostBytes = 32 << 20
+  /** More than the encoded size of all statistics that memory holds. */
+  private val MostBytes = 64 << 20
   private val MostTables = 1000
 
   /** A safe file name for any table path, with an underscore, so that Spark ignores the file in data folders. */
   private[scan] def nameOf(table: String): String =
-    "_" + digestOf(table.getBytes("UTF-8")).iterator.take(16).map(b => f"${b & 0xff}%02x").mkString + ".statistics"
-
-  private def digestOf(bytes: Array[Byte]): Array[Byte] = MessageDigest.getInstance("SHA-256").digest(bytes)
+    MessageDigest
+      .getInstance("SHA-256")
+      .digest(table.getBytes("UTF-8"))
+      .take(16)
+      .map(b => f"${b & 0xff}%02x")
+      .mkString("_", "", ".statistics")
 
   val instance = new StoredStatistics(FileStatistics.instance)
+}
+
+/** Finds the root folders or files of a table, which identify it in [[StoredStatistics]]. */
+object TableRoots {
+
+  /** The table's own folder, if it is known. Spark's file index of a partitioned catalog table has only the queried
+    * partitions' folders as roots, which differ between queries. For Hive tables, whose options lack the folder, it is
+    * the common parent of the partition folders (`name=value`).
+    *
+    * @return
+    *   URL-encoded URIs
+    */
+  def forRelation(relation: HadoopFsRelation, conf: Configuration): Seq[String] = {
+    val roots = relation.location.rootPaths
+    val named = relation.options.get("path").map(new Path(_)).map(p => p.getFileSystem(conf).makeQualified(p))
+    def common = Option(roots.map(withoutValues).distinct).filter(_.size == 1).map(_.head)
+    named
+      .orElse(common)
+      .filter(folder => roots.nonEmpty && roots.forall(isIn(_, folder)))
+      .fold(roots)(Seq(_))
+      .map(_.toUri.toString)
+  }
+
+  private def withoutValues(path: Path): Path =
+    Iterator.iterate(path)(_.getParent).dropWhile(p => p.getParent != null && p.getName.indexOf('=') > 0).next()
+
+  private def isIn(path: Path, folder: Path): Boolean =
+    Iterator.iterate(path)(_.getParent).takeWhile(_ != null).contains(folder)
 }

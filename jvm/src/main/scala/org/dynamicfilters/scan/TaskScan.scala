@@ -5,8 +5,8 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.dynamicfilters.exchange.{ExecutorExchange, TaskSnapshots}
-import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
+import org.dynamicfilters.exchange.ExecutorExchange
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 
@@ -14,21 +14,10 @@ import org.dynamicfilters.state._
   *
   * Spark keeps the closure that reads files between executions of a plan. So the closure refers to no execution: it finds this
   * object through the running task.
-  *
-  * @param runs
-  *   by filter of the scan, see `TopKRef.nextRun`
-  * @param ready
-  *   the filters that were complete when the scan started
-  * @param snapshots
-  *   for the rule of [[Snapshots]], if it may apply
-  * @param finish
-  *   receives the report when the task ends
   */
 final class TaskScan(
     val spec: ScanSpec,
-    runs: IndexedSeq[Long],
-    ready: ReadyFilters,
-    snapshots: Option[ScanSnapshots],
+    sent: SentFilters,
     context: TaskContext,
     finish: ScanReport => Unit
 ) extends ScanInTask {
@@ -38,8 +27,11 @@ final class TaskScan(
     ReportRoom.of(SparkAccess.maxResultSize(SparkEnv.get.conf), context.numPartitions())
   )
 
-  /** Whether filters hold for whole partitions, by the rule of [[Snapshots]]. */
-  val isFixed: Boolean = snapshots.isDefined && TaskSnapshots.outputMustBeFixed
+  private val inForce = new ScanFilters(spec.columns, sent, steps.snapshots, context)
+
+  /** The filters that hold for whole partitions, if the rule of [[Snapshots]] applies. */
+  private[scan] def fixed: Option[FixedFilters] = inForce.fixed
+  def isFixed: Boolean = fixed.isDefined
 
   // A TopK takes the first of equal rows, so the order of rows must not depend on measured times either.
   private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
@@ -57,25 +49,8 @@ final class TaskScan(
   /** Facts about files before they are opened. */
   val files: KnownFiles = new KnownFiles(spec, report, steps.shared("files")(new FileChecks))
 
-  // The filters of the current partition, if the rule of Snapshots applies.
-  private val fixed = snapshots
-    .filter(_ => isFixed)
-    .map(
-      new FixedFilters(
-        spec.filterRefs,
-        spec.columns.map(_.domain),
-        (i, filter) => spec.columns(i).converted(filter),
-        ready,
-        _,
-        steps.snapshots,
-        context
-      )
-    )
-
   /** The tracker of first passes with the current filters. */
   def firstPass(): StepTracker = steps.firstPass(filters())
-
-  private val current = new CurrentFilters(spec.columns.size, runs, ready, context)
 
   /** The task starts with a partition of the scan's RDD. */
   def startPartition(partition: Int): Unit = {
@@ -93,33 +68,24 @@ final class TaskScan(
   def foundFewKeys(): Unit = fewKeys = true
 
   /** The task starts with the partition's next file. */
-  def startFile(): Unit = {
+  def open(next: PartitionedFile): FileScan = {
     file += 1
-    advance(0)
+    advance(ReadPlace(file, 0))
+    new FileScan(this, next, file)
   }
 
-  /** The task starts with a row group of the current file.
-    *
-    * @param offset
-    *   its first byte
-    */
-  def startRowGroup(offset: Long): Unit = advance(offset)
-
-  /** The task reads the current file without seeing its row groups. */
-  def readWholeFile(): Unit = fixed.foreach(_.readWholeFile())
-
-  private def advance(offset: Long): Unit =
-    if (!isOrderFixed) fixed.foreach(_.advance(ReadPlace(file, offset), hasNews()))
+  private[scan] def advance(place: ReadPlace): Unit =
+    if (!isOrderFixed) fixed.foreach(_.advance(place, hasNews()))
 
   // The filters that this process knew last. The driver is asked only if there are others.
   private var news = IndexedSeq.empty[ValueFilter]
 
-  private def newest(): IndexedSeq[ValueFilter] = spec.filterRefs.zipWithIndex.map {
-    // Kept, because after the execution's end it would be decoded again each time, and would differ from itself.
-    case (_: JoinRef, at) if at < news.size && news(at) != null => news(at)
-    case (j: JoinRef, at) => ready.find(context, j, at).orNull
-    case (u: UserRef, at) if u.follows => users(at)(u, context)
-    case _ => null
+  private def newest(): IndexedSeq[ValueFilter] = spec.columns.indices.map { i =>
+    spec.columns(i).ref match {
+      case _: JoinRef => inForce.newest(i)
+      case u: UserRef if u.follows => inForce.newest(i)
+      case _ => ValueFilter.All
+    }
   }
 
   private def hasNews(): Boolean = {
@@ -134,21 +100,10 @@ final class TaskScan(
 
   /** The current filters by column of the spec; All if rows are not tested by the filter. */
   def filters(): IndexedSeq[ValueFilter] =
-    spec.columns.indices.map(i => if (fixed.forall(_.isTested(i))) filter(i) else ValueFilter.All)
+    spec.columns.indices.map(i => if (fixed.forall(_.isTested(i))) inForce(i) else ValueFilter.All)
 
   /** The current filters by column of the spec, including filters that only exclude files and row groups. */
-  def allFilters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(filter)
-
-  private def filter(column: Int): ValueFilter = {
-    val c = spec.columns(column)
-    c.ref match {
-      case _: JoinRef | _: UserRef if isFixed => fixed.get(column)
-      case u: UserRef => users(column)(u, context)
-      case other => current(column, other, c.converted).getOrElse(ValueFilter.All)
-    }
-  }
-
-  private lazy val users = spec.columns.map(c => new UserColumn(c.domain))
+  def allFilters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))
 
   /** Tests of rows that were read. Below an exchange the partition's snapshot decides about them, except for filters of joins in
     * the same stage.
@@ -183,21 +138,6 @@ final class TaskScan(
 
   /** Records that rows were not reached, so that the effect of each filter on them is unknown. */
   def recordAllSkipped(): Unit = spec.columns.indices.foreach(report.effects.recordSkipped)
-
-  /** Whether a filter excludes the split before its file is opened: by partition values, by bounds from the table's format, or by
-    * learned statistics if the file is unchanged.
-    */
-  def excludes(file: PartitionedFile): Boolean = {
-    val now = pruner(allFilters())
-    def isLeftOut(bounds: Int => ColumnBounds, hold: => Boolean): Boolean =
-      now.excludes(bounds) && hold && { now.recordSkippedFile(report, bounds); true }
-    // Each attempt checks whether the file is unchanged, and two attempts may differ in that. The output must not depend on it
-    // if rows are not tested.
-    def bounds(i: Int) =
-      if (fixed.exists(!_.isTested(i))) files.certainBounds(file, i) else files.bounds(file, i)
-    isLeftOut(files.certainBounds(file, _), hold = true) ||
-    (files.hasLearned(file) && isLeftOut(bounds, files.isAsListed(file)))
-  }
 
   def pruner(filters: IndexedSeq[ValueFilter]): Pruner = new Pruner(spec.columns, filters)
 }

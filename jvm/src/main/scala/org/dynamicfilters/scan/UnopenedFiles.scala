@@ -1,25 +1,14 @@
 package org.dynamicfilters.scan
 
-import java.net.URI
 import java.util.concurrent.TimeUnit
 
-import scala.jdk.CollectionConverters._
-import scala.util.Using
+import scala.util.Try
 
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
-import org.apache.parquet.HadoopReadOptions
-import org.apache.parquet.filter2.compat.FilterCompat
-import org.apache.parquet.filter2.predicate.FilterPredicate
-import org.apache.parquet.hadoop.ParquetFileReader
-import org.apache.parquet.hadoop.metadata.{BlockMetaData, FileMetaData}
-import org.apache.parquet.hadoop.util.HadoopInputFile
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 
-/** The counters that a report has for a split that was never opened.
-  *
-  * @param bytes
-  *   bytes of the requested columns
-  */
+/** The counters that a report has for a split that was never opened. */
 final case class CountedSplit(rowGroups: Long = 0, rows: Long = 0, bytes: Long = 0)
 
 /** A split that was never opened, and of which it is unknown what stock Spark would have read.
@@ -39,63 +28,23 @@ object UnopenedFiles {
 
   private val PatienceMillis = 2000L
 
-  /** @param wanted
-    *   whether the scan reads a leaf column
-    * @param own
-    *   the query's own predicate on a file, if any; row groups that it excludes do not count
+  /** @param reader
+    *   reads the columns of the scan, with the query's own predicates
     * @param to
     *   gets the counts of splits that could be read in time, in place of what it had counted of them
     */
-  def count(
-      splits: Iterable[UnopenedSplit],
-      conf: Configuration,
-      wanted: String => Boolean,
-      own: FileMetaData => Option[FilterPredicate],
-      to: ScanReport
-  ): Unit = {
+  def count(splits: Iterable[UnopenedSplit], reader: DriverReader, to: ScanReport): Unit = {
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PatienceMillis)
-    splits.groupBy(_.path).iterator.takeWhile(_ => System.nanoTime() < deadline).foreach { case (path, ofFile) =>
-      val file = new Path(new URI(path))
+    splits.iterator.takeWhile(_ => System.nanoTime() < deadline).foreach { s =>
+      val file = PartitionedFile(InternalRow.empty, SparkPath.fromUrlString(s.path), s.start, s.end - s.start)
       // Ignores files that are missing or cannot be read.
-      Using(ParquetFileReader.open(HadoopInputFile.fromPath(file, conf))) { reader =>
-        val predicate = own(reader.getFileMetaData)
-        ofFile.foreach { s =>
-          val all = reader.getFooter.getBlocks.asScala.toSeq.filter { b =>
-            val middle = LearnedRowGroup.middle(b)
-            s.start <= middle && middle < s.end
-          }
-          val (groups, rows) =
-            predicate.fold((all.size.toLong, all.iterator.map(_.getRowCount).sum))(selected(file, conf, s, _))
-          to.addRowGroups(groups - s.counted.rowGroups, rows - s.counted.rows)
-          // As for opened files, includes row groups that the query's own predicates exclude.
-          to.add(ScanCounter.BytesTotal, bytes(all, wanted) - s.counted.bytes)
-        }
-      }
+      Try(reader(file) { access =>
+        // Without what the predicates exclude: row groups, and rows by the page index.
+        val groups = access.fileReader.getRowGroups.size
+        to.addRowGroups(groups - s.counted.rowGroups, access.totalRowCount - s.counted.rows)
+        // As for opened files, includes row groups that the query's own predicates exclude.
+        to.add(ScanCounter.BytesTotal, new ColumnBytes(access).splitBytes - s.counted.bytes)
+      })
     }
   }
-
-  /** Row groups and rows that Spark's reader reads under the predicate, which excludes row groups, and rows by the page
-    * index.
-    */
-  private def selected(
-      file: Path,
-      conf: Configuration,
-      split: UnopenedSplit,
-      predicate: FilterPredicate
-  ): (Long, Long) = {
-    val options = HadoopReadOptions
-      .builder(conf, file)
-      .withRange(split.start, split.end)
-      .withRecordFilter(FilterCompat.get(predicate))
-      .build()
-    Using.resource(ParquetFileReader.open(HadoopInputFile.fromPath(file, conf), options)) { reader =>
-      (reader.getRowGroups.size.toLong, reader.getFilteredRecordCount)
-    }
-  }
-
-  private def bytes(groups: Seq[BlockMetaData], wanted: String => Boolean): Long = groups.iterator
-    .flatMap(_.getColumns.asScala)
-    .filter(c => wanted(ChunkSizes.pathOf(c.getPath.toArray.toSeq)))
-    .map(_.getTotalSize)
-    .sum
 }

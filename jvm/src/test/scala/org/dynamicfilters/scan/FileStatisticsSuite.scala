@@ -1,7 +1,5 @@
 package org.dynamicfilters.scan
 
-import java.util.concurrent.CountDownLatch
-
 import org.apache.spark.sql.types.{ArrayType, IntegerType, StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
@@ -95,35 +93,6 @@ class FileStatisticsSuite extends AnyFunSuite {
   test("equal bounds keep their order") {
     val same = (1 to 5).map(i => group(i.toLong, bounds(1, 1)))
     assert(same.sortWith((a, b) => BestFirst.before(a.bounds, b.bounds, spec(true, true))) == same)
-  }
-
-  test("what was learned does not pile up where nobody asks for it") {
-    val s = new FileStatistics(100)
-    (1 to 10 * FileStatistics.MostWaiting).foreach(_ => s.offer(split("a", 0, 1000, group(1, bounds(1, 2)))))
-    assert(s.waitingNow < FileStatistics.MostWaiting)
-    assert(s.size == 2)
-  }
-
-  test("whoever offers does not wait for who reads all of it") {
-    val s = new FileStatistics(100)
-    val (locked, release) = (new CountDownLatch(1), new CountDownLatch(1))
-    val roots = new scala.collection.immutable.AbstractSeq[String] {
-      override def apply(i: Int): String = "a"
-      override def length: Int = 1
-      override def iterator: Iterator[String] = { locked.countDown(); release.await(); Iterator("a") }
-    }
-    val reader = new Thread(() => s.below(roots, 10))
-    reader.start()
-    locked.await()
-    val writer = new Thread(() =>
-      (1 to 100 * FileStatistics.MostWaiting).foreach(_ => s.offer(split("a", 0, 1000, group(1, bounds(1, 2)))))
-    )
-    writer.start()
-    writer.join(30000)
-    try assert(reader.isAlive && !writer.isAlive)
-    finally release.countDown()
-    reader.join()
-    assert(s.waitingNow < 30 * FileStatistics.MostWaiting)
   }
 
   test("long bounds count for what they take") {

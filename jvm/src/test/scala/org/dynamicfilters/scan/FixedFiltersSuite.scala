@@ -22,21 +22,13 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
     val sc = spark.sparkContext
     val ref = joinFilter()
     completes = () => complete(ref)
-    val scan = ScanSnapshots(sc, IndexedSeq(ref), _ => false)
-    val ready = ReadyFilters(sc, Seq(None))
+    val sent = SentFilters(sc, IndexedSeq(ref), IndexedSeq(None), isShown = true)
+    val column = ScanColumn(ref, domain, "k", 0, -1, ScanPlace.near)
     def inTask[A: scala.reflect.ClassTag](body: FixedFilters => A): A =
       sc.parallelize(Seq(1), 1)
         .map(_ =>
           body(
-            new FixedFilters(
-              Vector(ref),
-              Vector(domain),
-              (_, filter) => filter.convert(domain),
-              ready,
-              scan,
-              Vector.empty,
-              TaskContext.get()
-            )
+            new FixedFilters(Vector(column), sent, sent.snapshots.get, Vector.empty, TaskContext.get())
           )
         )
         .collect()

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
-import org.apache.spark.sql.execution.dynamicfilters.HadoopConfAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.plan.SparkTests
@@ -67,7 +67,7 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
     val relation = scan.child.asInstanceOf[FileSourceScanExec].relation
     val partitions = partitionsOf(scan).reverse
     val reads = new FooterReads(relation, scan.spec, statistics)
-    val conf = HadoopConfAccess.of(relation)
+    val conf = SparkAccess.hadoopConf(relation)
     val before = conf.iterator.asScala.map(e => e.getKey -> e.getValue).toMap
     reads.learn(partitions.flatMap(_.files), conf, millis)
     // It is that of the scan's own reader, whose columns it names.
@@ -79,11 +79,11 @@ class FooterReadsSuite extends AnyFunSuite with SparkTests {
           partitions,
           scan.spec,
           none,
-          SplitChooser.FileFacts(statistics, _ => _ => None),
+          SplitChooser.FileFacts(statistics),
           SplitChooser.Tasks(2, 0)
         )
         .map { choice =>
-          choice.splits.toSeq.flatMap(_.files.files).map(f => f.toPath.getName.slice(5, 10).toInt)
+          choice.splits.flatMap(_.files.files).map(f => f.toPath.getName.slice(5, 10).toInt)
         }
     (scan, statistics, order.getOrElse(Nil))
   }

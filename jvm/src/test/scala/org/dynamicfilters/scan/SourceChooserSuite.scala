@@ -87,17 +87,9 @@ class SourceChooserSuite extends AnyFunSuite {
         .isEmpty
     )
     assert(OrcPredicates.fromFilter("k", ValueFilter.NullsOnly(int)) == Seq(IsNull("k")))
-    val text = KeyDomain.of(StringType).toOption.get
-    val ends = Some(End(text.fromInternal(org.apache.spark.unsafe.types.UTF8String.fromString("ü")), inclusive = true))
-    assert(
-      OrcPredicates.fromFilter("s", ValueFilter.range(text, ends, None, nulls = false)) == Seq(
-        GreaterThanOrEqual("s", "ü")
-      )
-    )
     assert(
       !OrcPredicates.supports(StructField("a.b", IntegerType)) && !OrcPredicates.supports(StructField("d", DateType))
     )
-    val char = new MetadataBuilder().putString("__CHAR_VARCHAR_TYPE_STRING", "char(3)").build()
-    assert(!OrcPredicates.supports(StructField("c", StringType, nullable = true, char)))
+    assert(!OrcPredicates.supports(StructField("c", StringType)))
   }
 }

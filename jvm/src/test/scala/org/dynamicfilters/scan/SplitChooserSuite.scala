@@ -10,7 +10,7 @@ import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, KeyLimits, Value
 import org.dynamicfilters.state.JoinRef
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Splits are left out by partition values at once, by learned statistics only where the file is as it was listed. */
+/** The driver leaves out splits by partition values and tables' logs. By learned statistics tasks do. */
 class SplitChooserSuite extends AnyFunSuite {
   private val int = KeyDomain.of(IntegerType).toOption.get
   private val plan: SparkPlan = LocalTableScanExec(Nil, Nil, None)
@@ -60,81 +60,34 @@ class SplitChooserSuite extends AnyFunSuite {
 
   private val tasks = SplitChooser.Tasks(1, 0)
   private def names(fs: Iterable[PartitionedFile]) = fs.map(_.urlEncodedPath.takeRight(1)).mkString
-  private def read(c: SplitChooser.Choice) = names(c.splits.toSeq.flatMap(_.files.files))
-  private def known(c: SplitChooser.Choice) = names(c.splits.toSeq.flatMap { s =>
-    s.files.files.zip(s.known).collect { case (f, k) if k != null => f }
+  private def read(c: SplitChooser.Choice) = names(c.splits.flatMap(_.files.files))
+  private def known(c: SplitChooser.Choice) = names(c.splits.flatMap { s =>
+    s.files.files.zip(s.facts).collect { case (f, k) if k.hasLearned => f }
   })
+  private def choose(column: ScanColumn, filter: ValueFilter, facts: ScanSpec => SplitChooser.FileFacts) = {
+    val spec = specOf(column)
+    SplitChooser.choose(partitions, spec, pruner(filter, column), facts(spec), tasks)
+  }
+  private val nothing = SplitChooser.FileFacts(new FileStatistics(10))
 
-  test("what is learned leaves a file out only if the file system says that it is the one that was listed") {
-    val spec = specOf(inFiles)
-    var asked = Seq.empty[String]
-    val choice = SplitChooser
-      .choose(
-        partitions,
-        spec,
-        pruner(below10),
-        SplitChooser.FileFacts(
-          learned(spec, inFiles),
-          { fs =>
-            asked :+= names(fs)
-            f => Map("2" -> true, "3" -> false).get(names(Seq(f)))
-          }
-        ),
-        tasks
-      )
-      .get
-    assert(asked == Seq("234"))
-    assert(names(choice.left.map(_.file)) == "2" && choice.changed == 1)
-    assert(read(choice) == "0134")
-    // What is known of a file that changed does not hold; the task asks again for one without an answer.
-    assert(known(choice) == "014" && choice.isLearned)
+  test("files that only learned statistics exclude are left to the tasks") {
+    val choice = choose(inFiles, below10, spec => SplitChooser.FileFacts(learned(spec, inFiles))).get
+    assert(choice.left.isEmpty && read(choice) == "01234" && known(choice) == "01234" && choice.isLearned)
   }
 
-  test("nobody is asked where partition values decide, or nothing") {
-    val spec = specOf(ofPartitions)
-    val choice =
-      SplitChooser
-        .choose(
-          partitions,
-          spec,
-          pruner(below10, ofPartitions),
-          SplitChooser.FileFacts(new FileStatistics(10), _ => fail("asked")),
-          tasks
-        )
-        .get
-    assert(names(choice.left.map(_.file)) == "234" && choice.changed == 0 && !choice.isLearned)
-    val none = specOf(inFiles)
-    assert(
-      SplitChooser
-        .choose(
-          partitions,
-          none,
-          pruner(below10),
-          SplitChooser.FileFacts(new FileStatistics(10), _ => fail("asked")),
-          tasks
-        )
-        .isEmpty
-    )
-    val all = SplitChooser
-      .choose(
-        partitions,
-        none,
-        pruner(ValueFilter.All),
-        SplitChooser.FileFacts(learned(none, inFiles), _ => fail("asked")),
-        tasks
-      )
-      .get
+  test("partition values exclude files at once") {
+    val choice = choose(ofPartitions, below10, _ => nothing).get
+    assert(names(choice.left.map(_.file)) == "234" && !choice.isLearned)
+    assert(choose(inFiles, below10, _ => nothing).isEmpty)
+    val all = choose(inFiles, ValueFilter.All, spec => SplitChooser.FileFacts(learned(spec, inFiles))).get
     assert(read(all) == "01234" && known(all) == "01234")
   }
 
   test("a file that was listed with another time is not known") {
     val spec = specOf(inFiles)
     val older = Seq(FilePartition(0, files.map(f => f.copy(modificationTime = 6L)).toArray))
-    assert(
-      SplitChooser
-        .choose(older, spec, pruner(below10), SplitChooser.FileFacts(learned(spec, inFiles), _ => fail("asked")), tasks)
-        .isEmpty
-    )
+    val facts = SplitChooser.FileFacts(learned(spec, inFiles))
+    assert(SplitChooser.choose(older, spec, pruner(below10), facts, tasks).isEmpty)
   }
 
   test("what a table's log says of a file is believed, and goes with the task") {
@@ -145,21 +98,11 @@ class SplitChooserSuite extends AnyFunSuite {
         ColumnBounds(Long.box(i * 4), Long.box(i * 4 + 3), mayHaveNulls = false, mayHaveValues = true)
       )
     }
-    val choice = SplitChooser
-      .choose(
-        partitions,
-        spec,
-        pruner(below10),
-        SplitChooser.FileFacts(new FileStatistics(10), _ => fail("asked"), _ => log),
-        tasks
-      )
-      .get
+    val facts = SplitChooser.FileFacts(new FileStatistics(10), _ => log)
+    val choice = SplitChooser.choose(partitions, spec, pruner(below10), facts, tasks).get
     assert(names(choice.left.map(_.file)) == "34" && read(choice) == "012" && known(choice) == "")
-    assert(
-      choice.splits.toSeq.flatMap(_.fromTable).map(b => if (b == null) "-" else b(0).min.toString) == Seq("0", "-", "8")
-    )
-    // Another execution of the plan need not read them either.
-    assert(choice.checked.isEmpty)
+    val bounds = choice.splits.flatMap(s => s.files.files.zip(s.facts).map { case (f, k) => k.bounds(spec, f, 0) })
+    assert(bounds.map(b => if (b == ColumnBounds.unknown) "-" else b.min.toString) == Seq("0", "-", "8"))
   }
 
   test("small files count with what it takes to open them, so that there are as many tasks as in stock Spark") {
@@ -175,7 +118,6 @@ class SplitChooserSuite extends AnyFunSuite {
       pruner(below10),
       SplitChooser.FileFacts(
         new FileStatistics(10),
-        _ => fail("asked"),
         _ => f => Option.when(f.length == 5000)(ColumnBounds.exact(int.fromInternal(50)))
       ),
       SplitChooser.Tasks(2, openCost)
@@ -185,27 +127,22 @@ class SplitChooserSuite extends AnyFunSuite {
     assert(choice.splits.length == 20)
   }
 
-  test("what was left out is dealt to several tasks, of which each asks for it in another execution") {
+  test("a file that its task will skip weighs as much as opening it") {
     val spec = specOf(inFiles)
-    val many = (0 until 1000).map(i => files(4).copy(filePath = SparkPath.fromPathString(s"file:/s/$i")))
+    val many = (0 until 1000).map(i => files(i % 5).copy(filePath = SparkPath.fromPathString(s"file:/s/$i")))
     val statistics = new FileStatistics(100000)
-    many.foreach { f =>
+    many.tail.foreach { f =>
       val groups = Array(LearnedRowGroup(50, 10, 100, ColumnBounds.exact(int.fromInternal(20))))
       statistics.offer(
         LearnedSplit(f.urlEncodedPath, FileIdentity(100, 7), spec.statisticsKey(inFiles), 0, 100, groups)
       )
     }
+    val planned = many.zipWithIndex.map { case (f, i) => FilePartition(i, Array(f)) }
     def tasksOf(parallelism: Int) = SplitChooser
-      .choose(
-        Seq(FilePartition(0, many.toArray)),
-        spec,
-        pruner(below10),
-        SplitChooser.FileFacts(statistics, _ => _ => Some(true)),
-        SplitChooser.Tasks(parallelism, 0)
-      )
+      .choose(planned, spec, pruner(below10), SplitChooser.FileFacts(statistics), SplitChooser.Tasks(parallelism, 1))
       .get
       .splits
-      .length
-    assert(Seq(1, 4, 100).map(tasksOf) == Seq(1, 4, 10))
+      .map(_.files.files.length)
+    assert(tasksOf(1).size == 11 && tasksOf(1).sum == 1000 && tasksOf(100).size > 50)
   }
 }

@@ -56,15 +56,20 @@ class StoredStatisticsSuite extends AnyFunSuite {
     }
 
   /** Readable and equal where what is known is the same. */
-  private def text(files: Seq[FileRecord]): Seq[String] = files.map { f =>
-    val splits = f.splits.map(s =>
-      s"${s.column} ${s.start} ${s.end} ${s.rowGroups.toSeq.map(g => (g.copy(bounds = null), g.bounds.hashCode))}"
-    )
-    val sizes = f.sizes.map { case (at, z) =>
-      s"$at ${z.columns.toSeq} ${z.middles.toSeq} ${z.bytes.map(_.toSeq).toSeq}"
+  private def text(all: Seq[LearnedSplit]): Seq[String] =
+    all.groupBy(_.path).toSeq.sortBy(_._1).map { case (path, of) =>
+      val splits = of.map(s =>
+        s"${s.identity} ${s.column} ${s.start} ${s.end} " +
+          s"${s.rowGroups.toSeq.map(g => (g.copy(bounds = null), g.bounds.hashCode))}"
+      )
+      val sizes = of.flatMap(s => s.sizes.map(z => (s.start, s.end, z))).map { case (start, end, z) =>
+        s"$start $end ${z.columns.toSeq} ${z.middles.toSeq} ${z.bytes.map(_.toSeq).toSeq}"
+      }
+      s"$path ${splits.sorted} ${sizes.sorted}"
     }
-    s"${f.path} ${f.identity} ${splits.sorted} ${sizes.sorted}"
-  }
+
+  private def paths(of: FileStatistics, root: String): Seq[String] =
+    of.below(Seq(root), 100000).map(_.path).distinct
 
   private def directory(f: Path => Unit): Unit = {
     val d = Files.createTempDirectory("statistics")
@@ -103,7 +108,7 @@ class StoredStatisticsSuite extends AnyFunSuite {
       Seq("file:/data/t/a.parquet", "file:/data/t/p=1/b%20c.parquet").foreach(learned(statistics, _, r))
       saved(d, statistics)
       val (known, again) = (statistics.below(roots, 100000), loaded(d).below(roots, 100000))
-      assert(known.size == 2 && text(again) == text(known), s"seed $seed")
+      assert(text(known).size == 2 && text(again) == text(known), s"seed $seed")
     }
   }
 
@@ -115,7 +120,7 @@ class StoredStatisticsSuite extends AnyFunSuite {
       val file = Files.list(d).iterator.asScala.next()
       val all = statistics.below(Seq("file:/data"), 100000)
       Files.write(file, StatisticsCodec.encode(TableFiles(roots.mkString, domains, all)))
-      assert(all.size == 2 && loaded(d).below(Seq("file:/data"), 100000).map(_.path) == Seq("file:/data/t/a"))
+      assert(paths(statistics, "file:/data").size == 2 && paths(loaded(d), "file:/data") == Seq("file:/data/t/a"))
     }
   }
 
@@ -124,7 +129,7 @@ class StoredStatisticsSuite extends AnyFunSuite {
       val statistics = new FileStatistics(100000)
       Seq("file:/data/t/a", "file:/data/tt/a", "file:/data/a").foreach(learned(statistics, _, new Random(1)))
       saved(d, statistics)
-      assert(loaded(d).below(Seq("file:/"), 100000).map(_.path) == Seq("file:/data/t/a"))
+      assert(paths(loaded(d), "file:/") == Seq("file:/data/t/a"))
       assert(loaded(d, Seq("file:/data/tt")).size == 0)
       assert(d.toFile.list.length == 1)
     }
@@ -161,7 +166,7 @@ class StoredStatisticsSuite extends AnyFunSuite {
       val (file, statistics) = (Files.createFile(d.resolve("file")), new FileStatistics(100000))
       learned(statistics, "file:/data/t/a", new Random(1))
       saved(file, statistics)
-      assert(statistics.below(roots, 100000).size == 1)
+      assert(paths(statistics, roots.head).size == 1)
       val nowhere = StoredStatistics.Place("nofs://host/x", roots, new Configuration())
       val store = new StoredStatistics(statistics)
       store.load(nowhere, domains).close()
@@ -208,6 +213,6 @@ class StoredStatisticsSuite extends AnyFunSuite {
     val statistics = new FileStatistics(100000)
     (1 to 9).foreach(i => learned(statistics, s"file:/data/t/$i", new Random(7)))
     val most = statistics.size / 3
-    assert(statistics.below(roots, most).map(_.path.last) == Seq('7', '8', '9'))
+    assert(statistics.below(roots, most).map(_.path.last).distinct == Seq('7', '8', '9'))
   }
 }

@@ -19,14 +19,14 @@ class TaskBudgetsSuite extends AnyFunSuite with SparkTests {
   private def run(giveUp: Double)(steps: (TaskScan => Unit)*): (Seq[Boolean], Seq[String]) = {
     val ref = joinFilter()
     val spec = specOf(ref, giveUp)
-    val ready = ReadyFilters(spark.sparkContext, Seq(ref.state.named))
+    val ready = SentFilters(spark.sparkContext, IndexedSeq(ref), IndexedSeq(ref.state.named), isShown = false)
     val execution = executions.incrementAndGet()
     spark.sparkContext.setLocalProperty(TaskFilters.ExecutionIdProperty, execution.toString)
     try
       spark.sparkContext
         .parallelize(Seq(1), 1)
         .map { _ =>
-          val task = new TaskScan(spec, Vector(-1L), ready, None, TaskContext.get(), _ => ())
+          val task = new TaskScan(spec, ready, TaskContext.get(), _ => ())
           val tested = steps.map { step =>
             step(task)
             assert(task.filters()(0) != ValueFilter.All, "row groups are left out by it all the same")

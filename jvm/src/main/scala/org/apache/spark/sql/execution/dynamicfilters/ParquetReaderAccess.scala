@@ -16,7 +16,6 @@ import org.apache.parquet.hadoop.{ParquetFileReader, ParquetInputFormat}
 import org.apache.parquet.hadoop.metadata.ParquetMetadata
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.io.SeekableInputStream
-import org.apache.spark.SPARK_VERSION
 import org.apache.spark.memory.MemoryMode
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.RecordReaderIterator
@@ -54,18 +53,13 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
   def requestedSchema: StructType = sparkRequestedField.get(reader).asInstanceOf[StructType]
   def configuration: Configuration = configurationField.get(reader).asInstanceOf[Configuration]
 
-  /** What the file system said of the file when Spark opened it.
+  /** What the file system said of the file when Spark opened it (`ParquetFooterReader` calls `HadoopInputFile.fromPath`).
     *
     * @return
     *   None where that cannot be known
     */
   def openedStatus: Option[FileStatus] = inputFileField.get(fileReader) match {
-    case f: HadoopInputFile =>
-      statusField.map(_.get(f).asInstanceOf[FileStatus]).filter { s =>
-        // Else it may be the one of the query's listing, and the file another one by now.
-        asksWhenOpening || Try(f.getPath.getFileSystem(configuration).getFileStatus(f.getPath)).toOption
-          .exists(now => now.getLen == s.getLen && now.getModificationTime == s.getModificationTime)
-      }
+    case f: HadoopInputFile => statusField.map(_.get(f).asInstanceOf[FileStatus])
     case _ => None
   }
 
@@ -74,7 +68,13 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
 
   /** Rows that the reader may return in all; it asks for a row group only while it has returned fewer. */
   def totalRowCount: Long = totalField.getLong(reader)
-  def totalRowCount_=(rows: Long): Unit = totalField.setLong(reader, rows)
+  private def totalRowCount_=(rows: Long): Unit = totalField.setLong(reader, rows)
+
+  /** Gives the reader the next row group, which must have rows. */
+  def give(rows: PageReadStore): Unit = {
+    pending = rows
+    totalRowCount += rows.getRowCount
+  }
 
   /** Whether the query's static predicates leave out rows by the page index. Before the reader is changed. */
   private val leavesOutRows = totalRowCount < fileReader.getRecordCount
@@ -87,12 +87,18 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
   def rowsLeft(group: Int): Option[AnyRef] =
     if (leavesOutRows) rangesMethod.map(_.invoke(fileReader, Int.box(group))) else None
 
-  /** From now on the reader takes its row groups from `next`, which must not be empty ones. Closing still closes the file. */
-  def takeRowGroupsFrom(next: () => PageReadStore): Unit = {
+  private var pending: PageReadStore = _
+
+  /** Makes the reader read only the row groups that it is given. Closing still closes the file. */
+  def waitForRowGroups(): Unit = {
+    totalRowCount = 0
     val file = original.asInstanceOf[Closeable]
     val handler: InvocationHandler = (_: AnyRef, m: Method, _: Array[AnyRef]) =>
       m.getName match {
-        case "readNextRowGroup" => next()
+        case "readNextRowGroup" =>
+          val next = pending
+          pending = null
+          next
         case "close" => file.close(); null
         case "toString" => "dynamic row groups"
         case "hashCode" => Int.box(System.identityHashCode(file))
@@ -185,8 +191,6 @@ object ParquetReaderAccess {
     m.setAccessible(true)
     m
   }.toOption
-  // As seen in ParquetFooterReader of these lines: HadoopInputFile.fromPath.
-  private val asksWhenOpening = Seq("4.1.", "4.2.", "4.3.").exists(SPARK_VERSION.startsWith)
   private val rowReaderField = field(classOf[RecordReaderIterator[_]], "rowReader")
 
   // What RecordReaderIterator.map returns. Not of any other combinator: one that drops elements has the same shape.

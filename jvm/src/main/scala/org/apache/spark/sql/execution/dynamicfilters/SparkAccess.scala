@@ -1,14 +1,21 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
+import java.util.concurrent.ThreadPoolExecutor
+
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.connector.expressions.{Expression, FieldReference, LiteralValue}
 import org.apache.spark.sql.execution.QueryExecution
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
+import org.apache.spark.sql.types.DataType
 import org.apache.spark.storage.BroadcastBlockId
+import org.apache.spark.util.ThreadUtils
 
 /** Members of Spark that are visible only inside its own packages. */
 object SparkAccess {
@@ -55,6 +62,19 @@ object SparkAccess {
   }
 
   private val Attempts = 20
+
+  /** The configuration with which Spark opens the files of a relation. */
+  def hadoopConf(relation: HadoopFsRelation): Configuration =
+    relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options)
+
+  /** A column in expressions of DataSource V2. */
+  def column(name: String): Expression = FieldReference(Seq(name))
+
+  /** A value in expressions of DataSource V2, as in Spark's InternalRow. */
+  def literal(value: Any, dataType: DataType): Expression = LiteralValue(value, dataType)
+
+  /** A pool of daemon threads, which end after an idle second. */
+  def threads(name: String, most: Int): ThreadPoolExecutor = ThreadUtils.newDaemonCachedThreadPool(name, most, 1)
 
   /** Waits until listeners have seen what was posted before, at most `millis`.
     *

@@ -1,0 +1,85 @@
+package org.dynamicfilters.scan
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.TaskContext
+import org.dynamicfilters.exchange.TaskSnapshots
+import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.state._
+
+/** A filter on a column of a scan. */
+trait FilteredColumn {
+  def ref: FilterRef
+
+  /** The type of the column; may be a narrower integer type than the filter's. */
+  def domain: KeyDomain
+
+  /** The condition on the column for a condition on the filter's key. */
+  def converted(filter: ValueFilter): ValueFilter = filter.convert(domain)
+}
+
+/** The filters of a scan in one task, by column.
+  *
+  * @param tests
+  *   by column, the tracker of row tests in this process; may be empty if the snapshots never give up
+  */
+private[scan] final class ScanFilters(
+    columns: IndexedSeq[FilteredColumn],
+    sent: SentFilters,
+    tests: => IndexedSeq[StepTracker],
+    context: TaskContext
+) {
+
+  /** The filters of joins and users, if they hold for whole partitions. */
+  val fixed: Option[FixedFilters] =
+    sent.snapshots.filter(_ => TaskSnapshots.outputMustBeFixed).map(new FixedFilters(columns, sent, _, tests, context))
+
+  // As they came and as they apply to the column; null if unknown.
+  private val (found, converted) = (new Array[ValueFilter](columns.size), new Array[ValueFilter](columns.size))
+
+  /** The filter in force; All if nothing is known. */
+  def apply(i: Int): ValueFilter = columns(i).ref match {
+    case _: JoinRef | _: UserRef if fixed.isDefined => fixed.get(i)
+    case _ => newest(i)
+  }
+
+  /** The newest filter that this process knows, though another one may be in force. */
+  def newest(i: Int): ValueFilter = columns(i).ref match {
+    case t: TopKRef => TaskFilters.filter(context, t, sent.runs(i)).fold[ValueFilter](ValueFilter.All)(convert(i, _))
+    case j: JoinRef => once(i)(sent.find(context, j, i))
+    case _: SubqueryRef => once(i)(sent.travelled(context, i))
+    case u: UserRef =>
+      try ofUser(i, u)
+      catch {
+        // The predicate above the scan tests the rows again.
+        case NonFatal(_) => ValueFilter.All
+      }
+  }
+
+  /** Keeps a filter that has one generation, also after the execution's end. */
+  private def once(i: Int)(find: => Option[ValueFilter]): ValueFilter = {
+    if (found(i) == null) find.foreach(convert(i, _))
+    Option(converted(i)).getOrElse(ValueFilter.All)
+  }
+
+  private def convert(i: Int, filter: ValueFilter): ValueFilter = {
+    if (filter != found(i)) {
+      converted(i) = columns(i).converted(filter)
+      found(i) = filter
+    }
+    converted(i)
+  }
+
+  /** The generation at the query's start, or a tighter one if the filter follows updates. */
+  private def ofUser(i: Int, ref: UserRef): ValueFilter = {
+    val domain = columns(i).domain
+    def pinned = ref.generation.filterFor(domain)
+    TaskFilters.executionId(context).filter(_ => ref.follows).fold(pinned) { execution =>
+      FilterRef.user(execution, ref.id) match {
+        // In the driver's process.
+        case Some(state) => state.newest.filterFor(domain)
+        case None => TaskFilters.late(context, ref.id).fold(pinned)(convert(i, _))
+      }
+    }
+  }
+}

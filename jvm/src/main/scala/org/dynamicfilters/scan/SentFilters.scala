@@ -1,0 +1,162 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.{SparkContext, TaskContext}
+import org.apache.spark.broadcast.Broadcast
+import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
+import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.state._
+
+/** What travels with a scan's tasks of its filters. By column of the scan.
+  *
+  * The complete filters belong to one run of the plan, in which the build side was computed once. A plan that is
+  * executed again keeps the build side's rows (Spark keeps the broadcast or the shuffle files), so the filter stays
+  * right.
+  *
+  * @param runs
+  *   see `TopKRef.nextRun`
+  * @param filters
+  *   the filters that were complete when the scan started; null if there is none
+  * @param snapshots
+  *   for the rule of [[org.dynamicfilters.state.Snapshots]], if it may apply
+  */
+final class SentFilters private (
+    val runs: IndexedSeq[Long],
+    filters: Array[SentFilters.Encoded],
+    val snapshots: Option[ScanSnapshots]
+) extends Serializable {
+
+  /** The filter as this task can have it now.
+    *
+    * @return
+    *   None if it was not complete when the scan was started, and this process has not heard of it since
+    */
+  def find(context: TaskContext, ref: JoinRef, at: Int): Option[ValueFilter] =
+    TaskFilters.executionId(context).flatMap { execution =>
+      travelled(context, at)
+        // In the driver's own process a late filter is seen as it is.
+        .orElse(Executions.instance.joinFilter(execution, ref.id).flatMap(_.current))
+        .orElse(TaskFilters.late(context, ref.id))
+    }
+
+  /** The filter if it was complete when the scan was started. Also for tasks without an execution, by the rule of
+    * [[org.dynamicfilters.state.Snapshots]].
+    */
+  def travelled(context: TaskContext, at: Int): Option[ValueFilter] = Option(filters(at)).flatMap { encoded =>
+    val execution = TaskFilters.executionId(context)
+    // In the driver's own process the same filter, with nothing to decode.
+    val here = execution.flatMap(Executions.instance.joinFilter(_, encoded.name.filterId)).flatMap(_.named)
+    here
+      .filter(_.name == encoded.name)
+      .map(_.filter)
+      .orElse(Executions.instance.contents(execution, encoded.name)(FilterCodec.decode(encoded.bytes).toOption))
+      // What cannot be decoded lets everything pass.
+      .orElse(Some(ValueFilter.All))
+  }
+}
+
+object SentFilters {
+
+  /** A task's closure is decoded in every task, a broadcast once in a process. */
+  private val InlineBytes = 64 * 1024
+
+  /** @param complete
+    *   the filters that are complete
+    * @param isShown
+    *   whether the output of the scan's stage depends on filters that change while the scan runs
+    */
+  def apply(
+      sc: SparkContext,
+      refs: IndexedSeq[FilterRef],
+      complete: IndexedSeq[Option[NamedFilter]],
+      isShown: Boolean,
+      giveUpSelectivity: Double = 1.0
+  ): SentFilters = {
+    def encoded(f: NamedFilter) = {
+      val bytes = FilterCodec.encode(f.filter)
+      if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
+      else new Encoded(f.name, null, FilterBroadcasts.forPlan(sc, TaskFilters.executionId(sc), bytes))
+    }
+    def snapshots = ScanSnapshots(sc, refs, complete(_).isDefined, giveUpSelectivity)
+    new SentFilters(
+      refs.map(_.currentRun),
+      complete.map(_.map(encoded).orNull).toArray,
+      Option.when(isShown)(snapshots)
+    )
+  }
+
+  private final class Encoded(val name: FilterName, inline: Array[Byte], broadcast: Broadcast[Array[Byte]])
+      extends Serializable {
+    def bytes: Array[Byte] = if (inline != null) inline else broadcast.value
+  }
+}
+
+/** Which filters each partition of a scan is read with, by the rule of [[Snapshots]]. Travels with the scan's tasks.
+  *
+  * @param uses
+  *   takes what tasks say of their snapshots
+  * @param change
+  *   whether filters of joins or users may come while the scan runs
+  * @param givesUp
+  *   whether filters may turn out not to be worth testing
+  */
+final class ScanSnapshots private (
+    val table: SnapshotsRef,
+    val uses: ResultItems[SnapshotUse],
+    val change: Boolean,
+    val givesUp: Boolean
+) extends Serializable
+
+object ScanSnapshots {
+
+  /** On the driver, when a scan is started.
+    *
+    * @param refs
+    *   the scan's filters. TopKs have no part in it: their taps fix the bound
+    * @param travels
+    *   by filter, whether it travels with the tasks
+    * @param giveUpSelectivity
+    *   see [[Snapshots]]
+    */
+  def apply(
+      sc: SparkContext,
+      refs: IndexedSeq[FilterRef],
+      travels: Int => Boolean,
+      giveUpSelectivity: Double
+  ): ScanSnapshots = {
+    val first = refs.zipWithIndex.map {
+      case (_: JoinRef, i) if travels(i) => SnapshotFilter.Travelled(tested = true)
+      case (u: UserRef, _) if u.follows => SnapshotFilter.Travelled(tested = true)
+      case _ => SnapshotFilter.Unknown
+    }
+    // In local mode there is no exchange: the task that asks builds the filter.
+    def current(state: JoinState) = DriverExchange.current.fold(state.named)(_.coordinator.currentForTask(state))
+    def updated(u: UserRef, executionId: Option[Long]) = for {
+      id <- executionId
+      state <- FilterRef.user(id, u.id)
+      newest = state.newest if newest != u.generation
+    } yield NamedFilter(FilterName(u.id, newest.number), newest.filter)
+    def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
+      refs.indices.map { i =>
+        val late = refs(i) match {
+          case j: JoinRef if !travels(i) => current(j.state)
+          case u: UserRef if u.follows => updated(u, executionId)
+          case _ => None
+        }
+        late match {
+          case Some(f) => SnapshotFilter.Values(f.name, tested(i))(f.filter)
+          case None if first(i) == SnapshotFilter.Unknown => SnapshotFilter.Unknown
+          case None => SnapshotFilter.Travelled(tested(i))
+        }
+      }
+    val table = new Snapshots(first, now, giveUpSelectivity = giveUpSelectivity)
+    val uses = new ResultItems[SnapshotUse](table.record)
+    sc.register(uses)
+    val change = refs.zip(first).exists {
+      case (j: JoinRef, SnapshotFilter.Unknown) => !j.state.phase.isInstanceOf[JoinPhase.Disabled]
+      case (u: UserRef, _) => u.follows
+      case _ => false
+    }
+    val givesUp = giveUpSelectivity < 1 && first.exists(_ != SnapshotFilter.Unknown)
+    new ScanSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses, change, givesUp)
+  }
+}
