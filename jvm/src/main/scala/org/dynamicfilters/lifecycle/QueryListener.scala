@@ -46,7 +46,6 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           val report = QueryReports.instance.forExecution(s.executionId)
           report.description = s.description
           report.startedMillis = s.time
-          report.callSite = s.details
           report.tags = s.jobTags.toSeq.sorted
           report.partOf = s.rootExecutionId.filter(_ != s.executionId)
         case e: SparkListenerSQLExecutionEnd =>

@@ -70,10 +70,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
     node
   }
 
-  override protected def doPrepare(): Unit = JobNames.setForQuery(session.sparkContext)
-
   override protected def doExecute(): RDD[InternalRow] = {
-    JobNames.setForQuery(sparkContext)
     val rows = child.execute()
     val partitions = rows.getNumPartitions
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)

@@ -129,7 +129,6 @@ trait SpecScan extends FilteredScan {
 
   /** Starts the scan's run and adds it to the reports. */
   protected def startRun(): ScanAccumulator = {
-    JobNames.setForQuery(sparkContext)
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     startSubqueries()

@@ -153,9 +153,6 @@ object JoinWaits extends Logging {
 
   private def pool: Option[Pool] = pools.find(p => Thread.currentThread.getName.startsWith(p.name))
 
-  /** Whether this thread submits an exchange. */
-  def isSubmitting: Boolean = pool.isDefined
-
   /** Waits for filters, one after the other.
     *
     * @param look
