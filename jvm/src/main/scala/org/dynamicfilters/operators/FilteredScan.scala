@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{FileSourceScanExec, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
-import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
+import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, NamedFilter, SubqueryRef, TaskFilters}
 
@@ -78,14 +78,4 @@ object FilteredScan {
       f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
     case _ => 0L
   }
-}
-
-/** A scan other than Spark's file scan. */
-trait ApiFilteredScan extends FilteredScan {
-  def filters: IndexedSeq[ApiFilter]
-
-  override protected def filterIds: Seq[Long] = filters.map(_.ref.id)
-  override def simpleString(maxFields: Int): String = s"${FilteredScan.Name} ${filters.mkString(", ")}"
-  override def joinFilters: Seq[(JoinRef, ScanPlace)] =
-    filters.map(f => (f.ref, f.place)).collect { case (j: JoinRef, place) => (j, place) }
 }
