@@ -18,7 +18,7 @@ import org.dynamicfilters.operators.{
   CachedScanExec,
   DynamicFilterScanExec,
   RowFilteredScanExec,
-  SharedSources,
+  SourceScan,
   SpecScan,
   TopKTapExec
 }
@@ -58,7 +58,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       aggregate(a)
     })
     val joined = keepPartitions(orElseAsIs(Producer.join, aggregated)(joins(_, shared)))
-    SharedSources.note(joined)
+    SourceScan.markShared(joined)
     if (adaptive) BuildSides.recordExchanges(joined) else BuildSides.recordStage(joined)
     joined
   }
