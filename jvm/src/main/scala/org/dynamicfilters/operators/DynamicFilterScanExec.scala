@@ -5,8 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
-import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, MetricsAccess, ParquetPredicates}
-import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.dynamicfilters.{HadoopConfAccess, ParquetPredicates}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -35,17 +34,14 @@ case class DynamicFilterScanExec(
   import ScanCounter._
   import SpecScan.Counted
 
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "filesPruned" -> MetricsAccess.sum(sparkContext, "file splits never opened"),
-    "rowGroups" -> MetricsAccess.sum(sparkContext, "row groups"),
-    "rowGroupsPruned" -> MetricsAccess.sum(sparkContext, "row groups pruned"),
-    "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
-    "rowsPruned" -> MetricsAccess.sum(sparkContext, "rows pruned"),
-    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
-    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read"),
-    "lateMaterialized" -> MetricsAccess.sum(sparkContext, "row groups read in two passes"),
-    "bytesRead" -> MetricsAccess.size(sparkContext, "bytes read")
-  )
+  override protected def counted: Seq[Counted] = Seq(
+    Counted("filesPruned", "file splits never opened", SplitsUnopened),
+    Counted("rowGroups", "row groups", RowGroups),
+    Counted("rowGroupsPruned", "row groups pruned", RowGroupsPruned),
+    Counted("lateMaterialized", "row groups read in two passes", LateMaterialized),
+    Counted("bytesRead", "bytes read", BytesRead, isSize = true),
+    SpecScan.RowsPruned
+  ) ++ SpecScan.CountedRows
 
   private def scan: FileSourceScanExec = child.asInstanceOf[FileSourceScanExec]
 
@@ -175,23 +171,13 @@ case class DynamicFilterScanExec(
   /** Counts splits that the driver has excluded, which no task sees. */
   private def countLeft(choice: SplitChooser.Choice, pruner: Pruner, accumulator: ScanAccumulator): Unit =
     if (choice.left.nonEmpty || choice.changed > 0) {
-      val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
       choice.left.foreach { s =>
         report.addUnopened(s.file, s.rowGroups, s.bytes, spec.isNarrowed)
         pruner.recordSkippedFile(report, s.bounds)
       }
       if (choice.changed > 0) report.addReason(Reasons.FileChanged, choice.changed.toLong)
-      accumulator.add(report)
-      val set = Seq(
-        "filesPruned" -> SplitsUnopened,
-        "rowGroups" -> RowGroups,
-        "rowGroupsPruned" -> RowGroupsPruned,
-        "rows" -> Rows,
-        "rowsPruned" -> Rows
-      )
-      set.foreach { case (metric, counter) => metrics(metric).add(report(counter)) }
-      MetricsAccess.postDriverUpdates(sparkContext, executionId, set.map { case (metric, _) => metrics(metric) })
+      countOnDriver(report, accumulator)
     }
 
   override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
@@ -211,18 +197,6 @@ case class DynamicFilterScanExec(
     }
     RowFilteredScanExec.tableOf(scan).copy(files = FilteredScan.fileCount(scan), splits = splits)
   }
-
-  override protected def counted: Seq[Counted] = Seq(
-    Counted(SplitsUnopened, None, "filesPruned"),
-    Counted(RowGroups, None, "rowGroups"),
-    Counted(RowGroupsPruned, None, "rowGroupsPruned"),
-    Counted(Rows, None, "rows"),
-    Counted(Rows, Some(RowsOutput), "rowsPruned"),
-    Counted(RowsOutput, None, "rowsOutput"),
-    Counted(RowsDropped, None, "rowsDropped"),
-    Counted(LateMaterialized, None, "lateMaterialized"),
-    Counted(BytesRead, None, "bytesRead")
-  )
 
   override def withValues(more: Seq[Expression]): DynamicFilterScanExec = copy(values = values :+ more)
   override protected def withNewChildInternal(newChild: SparkPlan): DynamicFilterScanExec = copy(child = newChild)

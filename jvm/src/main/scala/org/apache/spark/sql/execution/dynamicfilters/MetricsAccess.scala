@@ -22,8 +22,4 @@ object MetricsAccess {
       sc.listenerBus.post(SparkListenerDriverAccumUpdates(id, values.map { case (m, value) => (m.id, value) }))
     }
   }
-
-  /** Makes metrics that the driver has set visible in the UI. */
-  def postDriverUpdates(sc: SparkContext, executionId: String, metrics: Seq[SQLMetric]): Unit =
-    SQLMetrics.postDriverMetricUpdates(sc, executionId, metrics)
 }
