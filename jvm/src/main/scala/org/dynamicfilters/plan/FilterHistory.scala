@@ -2,133 +2,68 @@ package org.dynamicfilters.plan
 
 import java.util.{LinkedHashMap, Map => JMap}
 
-import scala.collection.mutable
-
-import org.apache.spark.sql.execution.{FileSourceScanExec, SQLExecution, SparkPlan}
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.{ScanCounter, ScanReport, ScanRun, Wait}
-import org.dynamicfilters.state.{Cost, JoinRef, StepTracker, Tested}
+import org.dynamicfilters.scan.{ScanCounter, ScanReport, ScanRun}
+import org.dynamicfilters.state.{JoinRef, StepTracker}
 
-/** Remembers whether join filters, and waiting for them, paid in earlier executions. [[JoinPlanner]] asks it before it makes a
-  * filter, holds a scan back, or copies an exchange for one. A [[StepTracker]] decides for each filter, scan and step.
+/** Remembers join filters that most rows passed in earlier executions. [[JoinPlanner]] asks it before it makes a filter.
   *
   * For example, a fact table joined to a whole dimension has a match for each row, which no statistics show before the query
-  * has run.
+  * has run. Without it, a scan of TPC-DS q65 waited half a second each time for six stores that all sales are of.
   *
-  * Only executions with the same build side, scan and predicates count, over unchanged tables. A hint that asks for the filter
-  * overrules the history. What was learned excludes no data (contract 9).
+  * Only executions with the same build side, scan and predicates count, over unchanged tables. So a filter that was of no use is
+  * not made again before a table changes. A hint that asks for the filter overrules the history. What was learned excludes no
+  * data (contract 9).
   */
 private[plan] final class FilterHistory {
   import FilterHistory._
 
-  // First by filter and column, which each planning asks for: the canonical form of a scan takes longer to compute.
-  private val filters = new LinkedHashMap[(Int, String), mutable.HashMap[Use, Seen]](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[(Int, String), mutable.HashMap[Use, Seen]]): Boolean =
-      size > MostFilters
+  private val history = new LinkedHashMap[Use, Seen](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[Use, Seen]): Boolean = size > MostUses
   }
 
-  /** Whether a filter has a history in any scan. */
-  def knows(filter: Int, column: String): Boolean = synchronized(filters.containsKey((filter, column)))
-
-  /** Why a step is not taken.
+  /** Whether the last executions showed that the filter is of no use.
     *
-    * @param execution
-    *   gets one answer, however often it is planned; null if unknown
     * @param tables
     *   the state of the tables (see [[TableContents]])
     */
-  def whySkipped(execution: String, filter: Int, column: String, use: Use, tables: Seq[Any]): Option[Reason] =
-    synchronized {
-      for {
-        uses <- Option(filters.get((filter, column)))
-        seen <- uses.get(use) if seen.tables == tables && !seen.isTaken(execution)
-      } yield seen.reason
-    }
+  def isUseless(use: Use, tables: Seq[Any]): Boolean =
+    seen(use, tables).exists(_.inVain >= Misses)
 
-  /** Records an execution.
-    *
-    * @param execution
-    *   counts once, even with several equal scans
-    * @param tested
-    *   rows that the filter tested, and rows that passed it
-    * @param reason
-    *   for reports, if the step is not taken next time
-    */
-  def record(
-      execution: Long,
-      filter: Int,
-      column: String,
-      use: Use,
-      tables: Seq[Any],
-      tested: Tested,
-      giveUp: Double,
-      reason: Reason
-  ): Unit = synchronized {
-    val uses = filters.computeIfAbsent((filter, column), _ => mutable.HashMap.empty[Use, Seen])
-    val before = uses.get(use).filter(_.tables == tables)
-    val seen = before.getOrElse(new Seen(tables, new StepTracker(giveUp)))
-    seen.add(execution, tested, reason)
-    uses(use) = seen
+  private def seen(use: Use, tables: Seq[Any]): Option[Seen] =
+    synchronized(Option(history.get(use)).filter(_.tables == tables))
+
+  /** Records an execution. It counts once, even with several equal scans. */
+  def record(execution: Long, use: Use, tables: Seq[Any], wasOfUse: Boolean): Unit = synchronized {
+    val before = seen(use, tables)
+    if (wasOfUse) history.remove(use)
+    else if (!before.exists(_.execution == execution))
+      history.put(use, Seen(tables, execution, before.fold(1)(_.inVain + 1)))
   }
 }
 
 object FilterHistory {
-  private[plan] val Make = "make"
-  private[plan] val Waits = "wait"
 
-  /** A step for a filter in a scan.
-    *
-    * @param scan
-    *   hash of its canonical form: a collision costs speed only
-    */
-  private[plan] final case class Use(step: String, scan: Int)
+  /** A filter on a column of a scan: by hashes, because a collision costs speed only. */
+  private[plan] final case class Use(filter: Int, column: String, scan: Int)
 
-  private final class Seen(val tables: Seq[Any], tracker: StepTracker) {
-    private var lastReason: Reason = _
-    private var (added, asked) = (-1L, "")
-    private var answer = true
+  /** The newest execution, and the number of executions in a row in which the filter was of no use. */
+  private final case class Seen(tables: Seq[Any], execution: Long, inVain: Int)
 
-    def reason: Reason = lastReason
-
-    def add(execution: Long, tested: Tested, reason: Reason): Unit = if (execution != added) {
-      added = execution
-      lastReason = reason
-      tracker.add(tested)
-    }
-
-    def isTaken(execution: String): Boolean = {
-      if (execution == null || execution != asked) {
-        asked = execution
-        answer = tracker.isTaken()
-      }
-      answer
-    }
-  }
-
-  private val MostFilters = 4096
+  private val Misses = 2
+  private val MostUses = 4096
 
   private val history = new FilterHistory
 
   /** Why a join's filter is not made for a scan, if so. */
-  def whySkipped(ref: JoinRef, scan: SparkPlan, column: String): Option[Reason] =
-    whySkipped(Make, ref, scan, column)
-
-  /** Whether a scan was held back, or an exchange copied, for a filter that most rows passed. Without it, a scan of TPC-DS q65
-    * waited half a second each time for six stores that all sales are of.
-    */
-  def waitedInVain(ref: JoinRef, scan: SparkPlan, column: String): Boolean =
-    whySkipped(Waits, ref, scan, column).isDefined
-
-  private def whySkipped(step: String, ref: JoinRef, scan: SparkPlan, column: String): Option[Reason] =
-    if (!history.knows(hash(ref), column)) None
-    else
-      for {
-        s <- plain(scan)
-        t <- tables(ref, s)
-        execution = s.session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)
-        reason <- history.whySkipped(execution, hash(ref), column, Use(step, s.canonicalized.hashCode), t)
-      } yield reason
+  def whyUseless(ref: JoinRef, scan: SparkPlan, column: String): Option[Reason] =
+    for {
+      s <- plain(scan)
+      t <- tables(ref, s)
+      if history.isUseless(use(ref, s, column), t)
+    } yield Reasons.MostPassed
 
   /** Records what the filters of a scan did in a successful execution. [[org.dynamicfilters.lifecycle.QueryListener]] calls it
     * at the end.
@@ -137,36 +72,44 @@ object FilterHistory {
     val giveUp = scan.spec.giveUpSelectivity
     // Lazy: merging the executors' reports takes time, and scans without join filters do not need it.
     lazy val report = run.report(execution)
-    lazy val sawAllSplits = run.sawAllSplits(report) && report(ScanCounter.Fallbacks) == 0
     lazy val plainScan = plain(scan)
-    scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
+    if (giveUp < 1) scan.spec.columns.zipWithIndex.foreach { case (c, i) =>
       c.ref match {
         case j: JoinRef =>
-          val (tested, passed) = (report.effects.rowsTested(i), report.effects.rowsPassed(i))
-          // A useful filter without a history needs no entry.
-          def keep(step: String, rows: Long, passed: Long, reason: Reason): Unit =
-            if (giveUp < 1 && (passed > rows * giveUp || history.knows(hash(j), c.name)))
-              for (s <- plainScan; t <- tables(j, s)) {
-                val use = Use(step, s.canonicalized.hashCode)
-                history.record(execution, hash(j), c.name, use, t, Tested(rows, passed, Cost.none), giveUp, reason)
-              }
-          if (c.place.waits != Wait.No) keep(Waits, tested, if (leftOutUnread(report)) 0 else passed, Reasons.AllPassed)
-          val output = report(ScanCounter.RowsOutput)
-          val effects = report.effects
-          val isKnown = effects.isEvaluated(i) && (effects.isSelective(i) || (sawAllSplits && !effects.isSkipped(i)))
-          // A disabled test still tests some rows.
-          def testsDoNotPay = sawAllSplits && !leftOutUnread(report) && tested < output * (1 - giveUp)
-          // A late filter may have tested few rows because it was late. Few rows cost nothing to test.
-          val isMeasured = output >= Estimates.ManyRows && run.fromStart(j.id)
-          def made(reason: Option[Reason]): Unit = {
-            val rows = math.max(output, StepTracker.FewRows)
-            keep(Make, rows, if (reason.isDefined) rows else 0, reason.getOrElse(Reasons.AllPassed))
-          }
-          if (isKnown && !effects.isSelective(i)) made(Some(Reasons.AllPassed))
-          else if (isMeasured || isKnown) made(Option.when(isMeasured && testsDoNotPay)(Reasons.TestsCostMore))
+          for {
+            isOfUse <- wasOfUse(i, report, run.sawAllSplits(report), run.fromStart(j.id), giveUp)
+            s <- plainScan
+            t <- tables(j, s)
+          } history.record(execution, use(j, s, c.name), t, isOfUse)
         case _ =>
       }
     }
+  }
+
+  /** Whether a scan's i-th filter was of use; None if the execution does not tell.
+    *
+    * @param sawAll
+    *   whether the scan reached all of its splits: a LIMIT may leave those that the filter would exclude
+    * @param fromStart
+    *   whether the filter was complete when the scan started: a late one has not seen all rows
+    */
+  private def wasOfUse(
+      i: Int,
+      report: ScanReport,
+      sawAll: Boolean,
+      fromStart: Boolean,
+      giveUp: Double
+  ): Option[Boolean] = {
+    val effects = report.effects
+    val tested = effects.rowsTested(i)
+    val sawEverything = sawAll && report(ScanCounter.Fallbacks) == 0
+    if (sawEverything && effects.isEvaluated(i) && !effects.isSkipped(i) && !effects.isSelective(i)) Some(false)
+    // Another filter may have excluded what this one would have.
+    else if (leftOutUnread(report)) Option.when(effects.isSelective(i))(true)
+    else
+      Option.when(sawEverything && fromStart && tested >= StepTracker.FewRows)(
+        effects.rowsPassed(i) <= tested * giveUp
+      )
   }
 
   /** Whether any filter excluded row groups or pages. Splits without a row group do not count. */
@@ -180,7 +123,8 @@ object FilterHistory {
     case _ => None
   }
 
-  private def hash(ref: JoinRef): Int = (ref.hash, ref.facts.sideHash).hashCode
+  private def use(ref: JoinRef, scan: FileSourceScanExec, column: String): Use =
+    Use((ref.hash, ref.facts.sideHash).hashCode, column, scan.canonicalized.hashCode)
 
   private def tables(ref: JoinRef, scan: FileSourceScanExec): Option[Seq[Any]] =
     for (own <- TableContents.state(scan); build <- ref.facts.tables) yield own ++ build

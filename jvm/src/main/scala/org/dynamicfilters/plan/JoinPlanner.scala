@@ -327,20 +327,17 @@ final class JoinPlanner(
       checksHistory: Boolean
   ): Either[Reason, SparkPlan] = {
     def whyUseless(scan: SparkPlan, c: Attribute) =
-      if (checksHistory && !asksForFilters(scan)) FilterHistory.whySkipped(ref, scan, c.name) else None
+      if (checksHistory && !asksForFilters(scan)) FilterHistory.whyUseless(ref, scan, c.name) else None
     new PushDown(
       "the join key",
       computed,
       reach(copies),
       (scan, cs, crossed, key) => {
-        // Asked once a scan: the history tries a rejected step again now and then, so a second answer may differ.
-        lazy val waitedInVain = learns && FilterHistory.waitedInVain(ref, scan, cs.head.name)
         val wait =
           if (!crossed || !mayWait) Wait.No
           else if (asksForFilters(scan)) Wait.UntilReady
-          else if (waitedInVain) Wait.No
           else waits(scan)
-        def isWorthACopy = copies.isInTime(adaptive, wait) && !waitedInVain
+        def isWorthACopy = copies.isInTime(adaptive, wait)
         val place = ScanPlace(crossed, wait)
         val result = whyUseless(scan, cs.head).toLeft(()).flatMap { _ =>
           if (copies.isMade && !isWorthACopy) Left(Reasons.UsedTwice)
