@@ -64,11 +64,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
   }
 
   /** A copy with other taps. */
-  def copyWith(taps: Seq[KeyTap]): BuildKeyTapExec = {
-    val node = copy(taps = taps)
-    node.copyTagsFrom(this)
-    node
-  }
+  def copyWith(taps: Seq[KeyTap]): BuildKeyTapExec = Tagged(copy(taps = taps), this)
 
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()

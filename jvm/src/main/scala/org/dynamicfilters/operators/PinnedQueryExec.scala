@@ -141,9 +141,5 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
 }
 
 object PinnedQueryExec {
-  def over(plan: SparkPlan): PinnedQueryExec = {
-    val made = new PinnedQueryExec(plan)
-    made.copyTagsFrom(plan)
-    made
-  }
+  def over(plan: SparkPlan): PinnedQueryExec = Tagged(new PinnedQueryExec(plan), plan)
 }

@@ -89,14 +89,13 @@ private[operators] final class SourceScan(
   }
 
   // makeCopy, because the scan's constructor differs between Spark versions.
-  private def withScan(other: Scan): SparkPlan = {
-    val copy = scan.makeCopy(scan.productIterator.map {
+  private def withScan(other: Scan): SparkPlan = Tagged(
+    scan.makeCopy(scan.productIterator.map {
       case _: Scan => other
       case x => x.asInstanceOf[AnyRef]
-    }.toArray)
-    copy.copyTagsFrom(scan)
-    copy
-  }
+    }.toArray),
+    scan
+  )
 }
 
 object SourceScan {

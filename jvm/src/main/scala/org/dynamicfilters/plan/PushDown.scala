@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.execution.window.WindowExecBase
 import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.api.FilterPassThrough
-import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
+import org.dynamicfilters.operators.BuildKeyTapExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** Pushes a filter down from its producer to scans, by attribute id. Used by the planners of all producers.
@@ -35,15 +35,13 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * @param reach
   *   how far the filter may go
   * @param toScan
-  *   filters one scan by the columns. The third argument is true if the scan must return the same rows in every attempt: there
-  *   is an exchange between producer and scan, or another operator with that need. The fourth one is the key, if it is computed
-  *   from the only column ([[MonotoneExpressions.of]])
+  *   filters one scan
   */
 final class PushDown(
     key: String,
     producer: Seq[Expression],
     reach: PushDown.Reach,
-    toScan: (SparkPlan, Seq[Attribute], Boolean, Option[Expression]) => Either[Reason, SparkPlan]
+    toScan: PushDown.Reached => Either[Reason, SparkPlan]
 ) {
   import PushDown._
 
@@ -55,8 +53,7 @@ final class PushDown(
     down(plan, columns, Path(crossed = false, Nil, computed))
 
   private def down(plan: SparkPlan, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] = plan match {
-    case _: FileSourceScanExec | _: DynamicFilterScanExec | OtherScans(_) =>
-      toScan(plan, columns, path.crossed, path.computed)
+    case scan if ScanPlanner.isScan(scan) => toScan(Reached(scan, columns, path.crossed, path.computed))
 
     case p: FilterPassThrough =>
       Traverse(columns)(c => p.sourceOf(c).toRight(stops(plan))).flatMap { sources =>
@@ -280,8 +277,18 @@ final class PushDown(
 
 object PushDown {
 
+  /** A scan that a filter has reached.
+    *
+    * @param crossed
+    *   whether the scan must return the same rows in every attempt: there is an exchange between producer and scan, or another
+    *   operator with that need
+    * @param computed
+    *   how the filter's key is computed from the only column, if it is ([[MonotoneExpressions.of]])
+    */
+  final case class Reached(scan: SparkPlan, columns: Seq[Attribute], crossed: Boolean, computed: Option[Expression])
+
   /** @param crossed
-    *   whether the scan must return the same rows in every attempt: the third argument of `toScan`
+    *   as in [[Reached]]
     * @param above
     *   the operators that the filter has passed, the lowest first
     * @param computed

@@ -17,9 +17,8 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
-import org.dynamicfilters.operators.TopKTapExec
+import org.dynamicfilters.operators.{Tagged, TopKTapExec}
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{TopKRef, TopKSpec}
 
@@ -108,9 +107,9 @@ object TopKPlanner {
   ): Either[Reason, SparkPlan] = {
     // Column names in each scan.
     val names = mutable.LinkedHashSet.empty[Seq[String]]
-    def filter(scan: SparkPlan, columns: Seq[Attribute]) = {
-      val done = ScanPlanner.filtered(scan, columns, refs, ScanPlace.near, conf)
-      if (done.isRight) names += columns.map(_.name)
+    def filter(at: PushDown.Reached) = {
+      val done = ScanPlanner.filtered(at, refs, conf)
+      if (done.isRight) names += at.columns.map(_.name)
       done
     }
     for {
@@ -118,15 +117,10 @@ object TopKPlanner {
         val at = input.output.indexWhere(_.exprId == c.exprId)
         Either.cond(at >= 0, at, Reasons.NotBelow("the column", c.name, "input"))
       }
-      pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, (scan, cs, _, _) => filter(scan, cs))(
-        input,
-        columns
-      )
+      pushed <- new PushDown(what, computed, PushDown.Reach.withinStage, filter)(input, columns)
     } yield {
       val shown = if (refs.size == 1) names.flatten.toSeq else names.head
-      val node = TopKTapExec(refs, ordinals, shown, pushed)
-      node.copyTagsFrom(input)
-      node
+      Tagged(TopKTapExec(refs, ordinals, shown, pushed), input)
     }
   }
 
