@@ -40,13 +40,11 @@ trait FilteredScan extends UnaryExecNode {
     execution.foreach(JoinWaits.scanStarted(_, joinFilters.map(_._1)))
     if (waits.nonEmpty && execution.isDefined) {
       val made = MadeExchanges.ofExecution(execution.get)
-      JoinWaits.await(execution.get, waits, made.look(this, _), longestInBroadcast) match {
-        // A scan that fills a cached table does not wait: other queries read that table, too. Nor does a scan that is not known to
-        // belong to this query.
-        case JoinWaits.Outcome.QueryEnded if made.isOwn(this) =>
-          throw new SparkException("The query ended while a scan was held back for its dynamic filters")
-        case _ =>
-      }
+      val hasEnded = JoinWaits.await(execution.get, waits, made.look(this, _), longestInBroadcast)
+      // A scan that fills a cached table does not fail: other queries read that table, too. Nor does a scan that is not known to
+      // belong to this query.
+      if (hasEnded && made.isOwn(this))
+        throw new SparkException("The query ended while a scan was held back for its dynamic filters")
     }
   }
 

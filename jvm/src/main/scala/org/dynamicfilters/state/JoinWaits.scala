@@ -24,7 +24,7 @@ private[state] final class FilterLatch {
   // Upper limit for the time between the tap's `doExecute` and the submission of its job.
   private final val SubmissionNanos = 10L * 1000 * 1000
   // Time between two calls of `look`.
-  private final val LookNanos = 20L * 1000 * 1000
+  private final val LookNanos = 50L * 1000 * 1000
   private val begun, settled = new CountDownLatch(1)
   private val listeners = new ConcurrentLinkedQueue[() => Unit]()
 
@@ -140,17 +140,6 @@ object JoinWaits extends Logging {
 
   private def waitsOf(executionId: Long): Option[Waits] = Executions.instance.attach(executionId, Waits)(new Waits)
 
-  /** How a wait ended. */
-  sealed trait Outcome
-  object Outcome {
-    case object NotAllowedHere extends Outcome
-    case object TooManyWaiting extends Outcome
-    case object Over extends Outcome
-
-    /** The query ended meanwhile: its stage must not be submitted, unless other queries need it too. */
-    case object QueryEnded extends Outcome
-  }
-
   private def pool: Option[Pool] = pools.find(p => Thread.currentThread.getName.startsWith(p.name))
 
   /** Waits for filters, one after the other.
@@ -159,35 +148,32 @@ object JoinWaits extends Logging {
     *   called periodically with a filter whose build side has not started; see [[FilterLatch.await]]
     * @param inBroadcast
     *   the longest wait below a broadcast in milliseconds; it counts towards Spark's broadcast timeout
+    * @return
+    *   whether the query ended meanwhile: its stage must not be submitted, unless other queries need it too
     */
   def await(
       executionId: Long,
       waits: Seq[JoinWait],
       look: JoinRef => Boolean = _ => true,
       inBroadcast: Long = Long.MaxValue
-  ): Outcome =
-    pool match {
-      case None => Outcome.NotAllowedHere
-      case Some(pool) =>
-        try
-          if (pool.waiting.incrementAndGet() > pool.mostWaiting(configured)) Outcome.TooManyWaiting
-          else wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
-        finally pool.waiting.decrementAndGet()
-    }
+  ): Boolean = pool.exists { pool =>
+    try
+      pool.waiting.incrementAndGet() <= pool.mostWaiting(configured) &&
+        wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
+    finally pool.waiting.decrementAndGet()
+  }
 
-  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, atMost: Long): Outcome =
-    waitsOf(executionId) match {
-      // The execution has ended. Not QueryEnded: threads inherit its id, and the scan may fill a cached table for others.
-      case None => Outcome.Over
-      case Some(waits) =>
-        val from = waits.heldSince()
-        wanted.foreach { w =>
-          waits.waiting.put(w.ref.id, w.ref)
-          val deadline = from + TimeUnit.MILLISECONDS.toNanos(Seq(w.millis, atMost, Longest).min)
-          if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart, () => look(w.ref))
-        }
-        waits.heldUntilNow(from)
-        if (waits.ended) Outcome.QueryEnded else Outcome.Over
+  // If the execution has ended before, the stage goes on: threads inherit its id, and the scan may fill a cached table for others.
+  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, atMost: Long): Boolean =
+    waitsOf(executionId).exists { waits =>
+      val from = waits.heldSince()
+      wanted.foreach { w =>
+        waits.waiting.put(w.ref.id, w.ref)
+        val deadline = from + TimeUnit.MILLISECONDS.toNanos(Seq(w.millis, atMost, Longest).min)
+        if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart, () => look(w.ref))
+      }
+      waits.heldUntilNow(from)
+      waits.ended
     }
 
   // From SparkConf, because these settings are static.
