@@ -128,9 +128,7 @@ final class PushDown(
           grouped <- Traverse(columns)(grouping(a, _))
           // Crossing even without an exchange (bucketed tables): the order of groups, and their values after a fall-back to
           // sorting, depend on the number of groups.
-          done <- unless(ExcludedRows.withPartialGroups(a, _, path.above, producer))(
-            into(a, grouped, path.crossing(true))
-          )
+          done <- unless(path, _.withPartialGroups(a))(into(a, grouped, path.crossing(true)))
         } yield done
     case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, path)
     case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, path)
@@ -192,21 +190,20 @@ final class PushDown(
 
   private def inPartitions(w: UnaryExecNode, by: Seq[Expression], columns: Seq[Attribute], path: Path) =
     if (columns.forall(c => by.exists { case a: Attribute => a.exprId == c.exprId; case _ => false }))
-      unless(ExcludedRows.withPartialInput(w, _, path.above, producer))(into(w, columns, path))
+      unless(path, _.withPartialInput(w))(into(w, columns, path))
     else Left(Reasons.WindowByOther)
 
-  /** Pushes down unless there is a reason against it.
-    *
-    * @param reason
-    *   gets whether all scans below the operator are filtered
-    */
-  private def unless(reason: Boolean => Option[Reason])(
+  /** Pushes down unless rows that remain, in spite of the filter, can make the query fail. */
+  private def unless(path: Path, reason: ExcludedRows => Option[Reason])(
       pushed: => Either[Reason, SparkPlan]
   ): Either[Reason, SparkPlan] =
-    reason(true).toLeft(()).flatMap { _ =>
+    reason(excludedRows(true, path)).toLeft(()).flatMap { _ =>
       val before = unfiltered
-      pushed.flatMap(done => (if (unfiltered == before) None else reason(false)).toLeft(done))
+      pushed.flatMap(done => (if (unfiltered == before) None else reason(excludedRows(false, path))).toLeft(done))
     }
+
+  private def excludedRows(isFiltered: Boolean, path: Path): ExcludedRows =
+    new ExcludedRows(isFiltered, path.above, producer)
 
   /** Pushes into the side of the columns, and into the other side by equal keys, as [[JoinSemantics]] permits. */
   private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] = {
@@ -224,8 +221,8 @@ final class PushDown(
       val isFiltered = own.isRight && unfiltered == before
       val equal = if (rules.carriesAcross) columns.flatMap(equalKey(join, isLeft, _)) else Nil
       val other = Option.when(equal.size == columns.size)(
-        ExcludedRows
-          .withLostMatches(join, isLeft, isFiltered, path.above, producer)
+        excludedRows(isFiltered, path)
+          .withLostMatches(join, isLeft)
           .toLeft(())
           .flatMap(_ => intoSide(join, !isLeft, equal, path))
       )
