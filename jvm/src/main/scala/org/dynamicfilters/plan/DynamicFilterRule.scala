@@ -158,13 +158,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     def wanted = TopKPlanner.Wanted(b.column, b.ascending, b.nullsFirst, b.limit, tiesFree = !b.ties, distinct = false)
     if (child < 0) reject(p, Producer.topk, Seq(b.column.name), Reasons.ColumnOfNone)
     else if (p.children(child).isInstanceOf[TopKTapExec]) p
-    else
-      TopKPlanner.tapped(p.children(child), wanted, p, conf) match {
-        case Right(c) =>
-          DynamicFilterRule.accept(p)
-          p.withNewChildren(p.children.updated(child, c))
-        case Left(reason) => reject(p, Producer.topk, Seq(b.column.name), reason)
-      }
+    else withChild(p, TopKPlanner.tapped(p.children(child), wanted, p, conf), Producer.topk, Seq(b.column.name), child)
   }
 
   private def topK(p: SparkPlan, order: Seq[SortOrder], child: Either[Reason, SparkPlan]): SparkPlan =
@@ -175,11 +169,12 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       p: SparkPlan,
       child: Either[Reason, SparkPlan],
       producer: Producer.Value,
-      columns: => Seq[String]
+      columns: => Seq[String],
+      at: Int = 0
   ): SparkPlan = child match {
     case Right(c) =>
       DynamicFilterRule.accept(p)
-      p.withNewChildren(Seq(c))
+      p.withNewChildren(p.children.updated(at, c))
     case Left(reason) => reject(p, producer, columns, reason)
   }
 
