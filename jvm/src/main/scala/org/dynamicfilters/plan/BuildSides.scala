@@ -32,7 +32,7 @@ object BuildSides {
     * @param ref
     *   the tap's filter
     * @param passed
-    *   see [[JoinRef.passed]]
+    *   see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]
     */
   final case class Tapped(side: SparkPlan, ref: JoinRef, passed: Seq[String])
 
@@ -45,7 +45,7 @@ object BuildSides {
     * @param make
     *   makes the filter if the exchange has no tap for the key, from the exchange, the key bound to its output, and `passed`
     * @param passed
-    *   see [[JoinRef.passed]]: operators between the join and `plan`
+    *   see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]: operators between the join and `plan`
     * @return
     *   the build side with the tap, or why there is none
     */

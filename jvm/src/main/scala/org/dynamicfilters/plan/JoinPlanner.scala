@@ -217,7 +217,7 @@ final class JoinPlanner(
     private def tap: Either[Reason, BuildSides.Tapped] =
       // A second tap above a running one would report its keys to the same filter.
       running.filter(BuildSides.hasRunningTap(sides.build, _)) match {
-        case Some(ref) => Right(BuildSides.Tapped(sides.build, ref, ref.passed))
+        case Some(ref) => Right(BuildSides.Tapped(sides.build, ref, ref.facts.passed))
         case None =>
           BuildSides.tapped(sides.build, key.build, key.nullsMatch)((e, bound, passed) =>
             running.filter(_.domain.dataType == bound.dataType).getOrElse(make(e, bound, passed))
@@ -226,23 +226,12 @@ final class JoinPlanner(
 
     private def make(e: Exchange, bound: Expression, passed: Seq[String]): JoinRef = {
       val build = e.canonicalized
-      val facts = new PlannedBuildSide(sides.build, e)
+      val facts = new PlannedBuildSide(sides.build, e, passed)
       // If Spark runs each of several equal exchanges, their file listings and random numbers may differ.
       def contents = if (facts.repeats) facts.listed else Seq(System.identityHashCode(e))
       made.getOrElseUpdate(
         (build, bound, key.nullsMatch, if (conf.exchangeReuseEnabled) Nil else contents),
-        JoinRef(
-          // The type at the tap: between tap and join, an integer may be widened.
-          KeyDomain.known(bound.dataType),
-          key.nullsMatch,
-          key.origin,
-          build,
-          bound,
-          BuildKeyTapExec.limits(conf),
-          BuildEstimates.estimate(e).fold(1.0)(_.selectivity),
-          facts,
-          passed
-        )
+        JoinRef(key.origin, build, bound, key.nullsMatch, BuildKeyTapExec.limits(conf), facts)
       )
     }
 

@@ -119,9 +119,12 @@ private[plan] object Listings {
   * @param exchange
   *   the exchange above the tap
   */
-private[plan] final class PlannedBuildSide(side: SparkPlan, exchange: Exchange) extends BuildSideFacts {
+private[plan] final class PlannedBuildSide(side: SparkPlan, exchange: Exchange, override val passed: Seq[String])
+    extends BuildSideFacts {
   override lazy val sideHash: Int = side.canonicalized.hashCode
   override lazy val tables: Option[Seq[Any]] = TableContents.state(side)
   override lazy val listed: Seq[Any] = exchange.session +: TableContents.knownState(exchange)
   override lazy val repeats: Boolean = Repeatable.elsewhere(exchange.children.head)
+  // As planned, before other filters reduce the build side.
+  override val expectedShare: Double = BuildEstimates.estimate(exchange).fold(1.0)(_.selectivity)
 }
