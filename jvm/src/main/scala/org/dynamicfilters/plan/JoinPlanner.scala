@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, UserDefinedExpression}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins._
@@ -204,6 +204,8 @@ final class JoinPlanner(
     private def checked: Either[Reason, Unit] =
       for {
         _ <- Either.cond(key.build.deterministic, (), Reasons.RandomKey)
+        // The tap would call it once more for each row.
+        _ <- Either.cond(!key.build.exists(_.isInstanceOf[UserDefinedExpression]), (), Reasons.KeyTakesLong)
         _ <- KeyDomain.of(key.build.dataType)
         _ <- KeyDomain.of(key.probe.dataType)
         _ <- Either.cond(
