@@ -80,18 +80,6 @@ def test_what_may_be_most_rows_is_computed_once(compare: Comparer, adaptive: str
     assert run.on.plan.count("ReusedExchange") == run.off.plan.count("ReusedExchange")
 
 
-def test_what_was_most_rows_twice_is_computed_once_the_next_time(compare: Comparer) -> None:
-    query = two("d.z = 0 AND d.y >= 0", "d.z = 0 AND d.y < 9")
-    for _ in range(2):
-        copied = compare(query, joins.SHUFFLED, joins.FOREVER, plans=True)
-        assert is_shared(copied.off)
-        assert not is_shared(copied.on)
-        joins.assert_ready(copied.on, "k")
-    shared = compare(query, joins.SHUFFLED, joins.FOREVER, plans=True, fires=False).on
-    joins.assert_reason(shared, "passed the filter in earlier runs")
-    assert shared.plan.count("ReusedExchange") == copied.off.plan.count("ReusedExchange")
-
-
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize(
     ("value", "copied"),

@@ -16,15 +16,8 @@ import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.hints.HintResolution
-import org.dynamicfilters.operators.{
-  BuildKeyTapExec,
-  DynamicFilterScanExec,
-  FilteredScan,
-  PinnedQueryExec,
-  SpecScan,
-  TopKTapExec
-}
-import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, PinnedQueryExec, SpecScan, TopKTapExec}
+import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{JoinRun, QueryReport, QueryReports, Rejected, SubqueryRun, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
@@ -144,12 +137,6 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           }
         }
         Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
-        s match {
-          case d: DynamicFilterScanExec =>
-            try Option(s.spec.driverRun).foreach(run => FilterHistory.record(d, run, report.executionId))
-            catch { case OwnFailure(e) => logWarning("Dynamic filters: what filters were of use is not remembered", e) }
-          case _ =>
-        }
       case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)

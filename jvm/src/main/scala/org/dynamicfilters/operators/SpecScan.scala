@@ -143,8 +143,7 @@ trait SpecScan extends FilteredScan {
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     startSubqueries()
-    val complete = spec.joins.map(_._1).filter(_.state.current.isDefined)
-    complete.foreach(_.state.record.usedFromStart())
+    spec.joins.map(_._1.state).filter(_.current.isDefined).foreach(_.record.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
@@ -154,8 +153,7 @@ trait SpecScan extends FilteredScan {
           table,
           spec.filterIds,
           accumulator,
-          Some(countUnopened),
-          complete.map(_.id).toSet
+          Some(countUnopened)
         )
       spec.driverRun = run
       report.scans += run

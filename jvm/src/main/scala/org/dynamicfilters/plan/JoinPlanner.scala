@@ -42,9 +42,6 @@ final class JoinPlanner(
   import JoinPlanner._
 
   private val mayWait = adaptive && Settings.get(conf, Settings.JoinWaitTimeout) > 0
-
-  /** Whether earlier executions may decide against a filter. */
-  private val learns = Settings.get(conf, Settings.GiveUp) < 1
   private val used = mutable.HashSet.empty[Long]
   private val made = mutable.HashMap.empty[(SparkPlan, Expression, Boolean, Seq[Any]), JoinRef]
 
@@ -228,7 +225,7 @@ final class JoinPlanner(
 
     private def make(e: Exchange, bound: Expression, passed: Seq[String]): JoinRef = {
       val build = e.canonicalized
-      val facts = new PlannedBuildSide(sides.build, e, passed)
+      val facts = new PlannedBuildSide(e, passed)
       // If Spark runs each of several equal exchanges, their file listings and random numbers may differ.
       def contents = if (facts.repeats) facts.listed else Seq(System.identityHashCode(e))
       made.getOrElseUpdate(
@@ -238,16 +235,11 @@ final class JoinPlanner(
     }
 
     private def toScan(at: PushDown.Reached, ref: JoinRef): Either[Reason, SparkPlan] = {
-      val isAskedFor = asksForFilters(at.scan)
       val wait =
         if (!at.crossed || !mayWait) Wait.No
-        else if (isAskedFor) Wait.UntilReady
+        else if (asksForFilters(at.scan)) Wait.UntilReady
         else waits(at.scan)
-      def whyUseless =
-        if (learns && running.isEmpty && !isAskedFor) FilterHistory.whyUseless(ref, at.scan, at.columns.head.name)
-        else None
       for {
-        _ <- whyUseless.toLeft(())
         _ <- Either.cond(!copies.isMade || copies.isInTime(adaptive, wait), (), Reasons.UsedTwice)
         done <- ScanPlanner.filtered(at, Seq(ref), conf, wait)
       } yield {

@@ -95,8 +95,6 @@ object Reasons {
   private val hint = "give the hint `DYNAMIC_FILTER` of hints.md, or run `ANALYZE TABLE`"
   val NotSmaller = Reason("join.notSmaller", "the build side is not expected to be smaller", hint)
   def NotSelective(limit: Long) = Reason("join.notSelective", s"the build side is not expected to be selective, and to have more than $limit rows", hint)
-  private val again = "nothing, or give the hint `DYNAMIC_FILTER`: without it the filter is made again when a table changes"
-  val MostPassed = Reason("join.allPassed", "most rows passed the filter in earlier runs of the query", again)
   def UnknownJoin(name: String) = Reason("join.unknown", s"the operator $name is not known", "nothing: only hash, broadcast and sort merge joins make filters")
   def BuildSide(reason: Reason) = Reason("join.buildSide", s"the build side: $reason", reason.advice)
   private val tableKey = "use a column of a table as the key"

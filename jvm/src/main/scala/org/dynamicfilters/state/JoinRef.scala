@@ -154,12 +154,6 @@ object JoinRef {
 /** Facts about the build side of a [[JoinRef]], computed on demand because each takes a walk through plans. On the driver. */
 trait BuildSideFacts {
 
-  /** Hash of the canonical form of the whole build side, including joins above the exchange. */
-  def sideHash: Int
-
-  /** The state of all tables that the keys come from, which changes when the tables do; None if unknown for one of them. */
-  def tables: Option[Seq[Any]]
-
   /** The session, and the known state of the tables below the tap. Equal plans may differ in both: a cached plan may have listed
     * a folder earlier than the query that reads the cache, and its session may have another time zone for text files.
     */
@@ -179,8 +173,6 @@ object BuildSideFacts {
 
   /** Facts of a build side without tables. */
   object WithoutTables extends BuildSideFacts {
-    override def sideHash: Int = 0
-    override def tables: Option[Seq[Any]] = Some(Nil)
     override def listed: Seq[Any] = Nil
     override def repeats: Boolean = true
   }

@@ -57,8 +57,6 @@ class JoinRefSuite extends AnyFunSuite {
 
   private def known(files: => Seq[Any], again: => Boolean) = {
     val facts = new BuildSideFacts {
-      override def sideHash: Int = 0
-      override def tables: Option[Seq[Any]] = None
       override def listed: Seq[Any] = files
       override def repeats: Boolean = again
     }
