@@ -63,9 +63,6 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       other.transform { case b: BoundReference => output(b.ordinal) }.sql
   }
 
-  /** A copy with other taps. */
-  def copyWith(taps: Seq[KeyTap]): BuildKeyTapExec = Tagged(copy(taps = taps), this)
-
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
     val partitions = rows.getNumPartitions

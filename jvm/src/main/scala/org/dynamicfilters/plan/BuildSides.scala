@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.JoinRef
 
@@ -118,7 +118,7 @@ object BuildSides {
 
   private def withTap(e: Exchange, tap: KeyTap): Exchange = BuildKeyTapExec.under(e) match {
     case Some(t) if t.taps.exists(_.collects(tap.key, tap.ref.nullsMatch)) => e
-    case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
+    case Some(t) => e.withNewChildren(Seq(Tagged(t.copy(taps = t.taps :+ tap), t))).asInstanceOf[Exchange]
     case None => BuildKeyTapExec.under(e, Seq(tap))
   }
 

@@ -72,7 +72,7 @@ final class PushDown(
         columns match {
           case Seq(column) if reach.allowsComputedKey =>
             computedIn(p.projectList, column, crosses).flatMap { case (source, path) => into(p, Seq(source), path) }
-          case _ => Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, crosses))
+          case _ => Traverse(columns)(found(p.projectList, _, "projection")).flatMap(into(p, _, crosses))
         }
       }
 
@@ -146,10 +146,6 @@ final class PushDown(
   private def into(parent: UnaryExecNode, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] =
     down(parent.child, columns, path.below(parent)).map(c => parent.withNewChildren(Seq(c)))
 
-  /** The input column of a projection's column. */
-  private def source(list: Seq[NamedExpression], column: Attribute): Either[Reason, Attribute] =
-    found(list, column, "projection")
-
   /** The input column from which a projection computes a column, and the path below. */
   private def computedIn(
       list: Seq[NamedExpression],
@@ -162,7 +158,7 @@ final class PushDown(
           .of(e)
           .map { case (source, computed) => (source, path.computing(computed)) }
           .toRight(Reasons.Computed(key, ExpressionText.withoutValues(e)))
-      case _ => source(list, column).map((_, path))
+      case _ => found(list, column, "projection").map((_, path))
     }
 
   private def found(list: Seq[NamedExpression], column: Attribute, where: String): Either[Reason, AttributeReference] =
