@@ -45,10 +45,7 @@ case class DynamicFilterScanExec(
 
   private def scan: FileSourceScanExec = child.asInstanceOf[FileSourceScanExec]
 
-  override protected def testsBatches: Boolean = scan.relation.fileFormat match {
-    case _: DynamicParquetFormat => spec.testsRead
-    case _ => spec.testsBatches
-  }
+  override protected def testsBatches: Boolean = spec.testsRead
 
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
     // Needed even if the RDD is not used: waits for the scan's own subqueries (dynamic partition pruning).
@@ -190,13 +187,8 @@ case class DynamicFilterScanExec(
     }
   }
 
-  override protected def table: ScannedTable = {
-    val splits = scan.inputRDD match {
-      case files: FileScanRDD => Some(files.filePartitions.iterator.map(_.files.length.toLong).sum)
-      case _ => None
-    }
-    RowFilteredScanExec.tableOf(scan).copy(files = FilteredScan.fileCount(scan), splits = splits)
-  }
+  override protected def table: ScannedTable =
+    RowFilteredScanExec.tableOf(scan).copy(files = FilteredScan.fileCount(scan))
 
   override def withValues(more: Seq[Expression]): DynamicFilterScanExec = copy(values = values :+ more)
   override protected def withNewChildInternal(newChild: SparkPlan): DynamicFilterScanExec = copy(child = newChild)
