@@ -5,15 +5,12 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.Reasons
 
 /** A scan's wait for a filter.
   *
-  * @param millis
-  *   the longest time
   * @param endsAtStart
   *   whether the wait also ends once the build side's job is submitted
   */
@@ -47,7 +44,7 @@ private[state] final class FilterLatch {
     if (isSettled) f()
   }
 
-  /** Blocks until the filter settles, or the time is over.
+  /** Blocks until the filter settles, or the time is over. Returns the waited milliseconds.
     *
     * @param deadline
     *   as `System.nanoTime`
@@ -56,8 +53,6 @@ private[state] final class FilterLatch {
     * @param look
     *   called periodically until the build side starts, says whether to wait on: it may find that the build side will never
     *   start. It must be short and not fail
-    * @return
-    *   the waited milliseconds
     */
   def await(deadline: Long, endsAtStart: Boolean, look: () => Boolean): Long = {
     val from = System.nanoTime()
@@ -86,22 +81,16 @@ object JoinWaits extends Logging {
     *
     * @param name
     *   prefix of its threads' names
-    * @param size
-    *   the setting for the number of threads, and its default
-    * @param threadsEach
-    *   threads that one exchange takes
+    * @param mostWaiting
+    *   number of threads that may wait: a quarter of the pool, so that build sides can always be submitted
     */
-  private final case class Pool(name: String, size: (String, Int), threadsEach: Int) {
+  private final case class Pool(name: String, mostWaiting: Int) {
     val waiting = new AtomicInteger
-
-    /** Number of threads that may wait: a quarter, so that build sides can always be submitted. */
-    def mostWaiting(sizeOf: (String, Int) => Int): Int = sizeOf(size._1, size._2) / (4 * threadsEach)
   }
 
-  private val shuffles =
-    Pool("shuffle-exchange", "spark.sql.shuffleExchange.maxThreadThreshold" -> 1024, threadsEach = 1)
-  private val broadcasts =
-    Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, threadsEach = 2)
+  private val shuffles = Pool("shuffle-exchange", 1024 / 4)
+  // One exchange takes two threads.
+  private val broadcasts = Pool("broadcast-exchange", 128 / 2 / 4)
   private val pools = Seq(shuffles, broadcasts)
 
   /** Of one execution: filters of started scans, filters that scans wait for, and filters of started build sides. */
@@ -158,7 +147,7 @@ object JoinWaits extends Logging {
       inBroadcast: Long = Long.MaxValue
   ): Boolean = pool.exists { pool =>
     try
-      pool.waiting.incrementAndGet() <= pool.mostWaiting(configured) &&
+      pool.waiting.incrementAndGet() <= pool.mostWaiting &&
         wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
     finally pool.waiting.decrementAndGet()
   }
@@ -175,10 +164,6 @@ object JoinWaits extends Logging {
       waits.heldUntilNow(from)
       waits.ended
     }
-
-  // From SparkConf, because these settings are static.
-  private def configured(key: String, default: Int): Int =
-    Option(SparkEnv.get).flatMap(_.conf.getOption(key)).flatMap(_.trim.toIntOption).getOrElse(default)
 
   /** A day, so that sums of nanoseconds do not overflow. */
   private val Longest = TimeUnit.DAYS.toMillis(1)
