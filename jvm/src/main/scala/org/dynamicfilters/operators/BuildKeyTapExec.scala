@@ -36,9 +36,6 @@ final case class KeyTap(ref: JoinRef, key: Expression) {
   *
   * Each partition reports its keys once, at the end of its rows. A canonicalized tap is its canonicalized child, so that Spark
   * reuses the exchange above as it would without the tap.
-  *
-  * @param broadcast
-  *   whether the exchange above is a broadcast
   */
 case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boolean) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output

@@ -143,8 +143,6 @@ private[operators] object MadeExchanges {
   /** All operators of a plan as it is now, including stages and subqueries. Each node once: in a chain of cached tables, each used
     * twice, the number of paths is exponential.
     *
-    * @param cached
-    *   whether to include plans of cached tables
     * @param initial
     *   whether to include initial adaptive plans: stages that are gone from an empty plan may still run
     */

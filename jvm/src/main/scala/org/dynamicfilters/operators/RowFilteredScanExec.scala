@@ -20,8 +20,6 @@ import org.dynamicfilters.tables.FormatName
   *
   * @param spec
   *   for file scans as usual; for other scans, ordinals are positions in the child's output, and there are no partition columns
-  * @param child
-  *   Spark's scan
   * @param keepsPartitions
   *   whether each partition must keep Spark's splits in Spark's order
   */

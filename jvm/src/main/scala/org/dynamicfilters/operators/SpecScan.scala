@@ -187,8 +187,6 @@ object SpecScan {
     *
     * @param text
     *   its name in Spark's UI
-    * @param isSize
-    *   whether it counts bytes
     */
   final case class Counted(
       key: String,

@@ -29,8 +29,6 @@ object BuildSides {
 
   /** A build side with a tap.
     *
-    * @param ref
-    *   the tap's filter
     * @param passed
     *   see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]
     */
@@ -40,14 +38,10 @@ object BuildSides {
     *
     * Below an aggregate, a filter or another join, the tap sees more keys than reach the join, never fewer.
     *
-    * @param nullsMatch
-    *   whether NULL equals NULL in the join
     * @param make
     *   makes the filter if the exchange has no tap for the key, from the exchange, the key bound to its output, and `passed`
     * @param passed
     *   see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]: operators between the join and `plan`
-    * @return
-    *   the build side with the tap, or why there is none
     */
   def tapped(plan: SparkPlan, key: Expression, nullsMatch: Boolean, passed: Seq[String] = Nil)(
       make: (Exchange, Expression, Seq[String]) => JoinRef

@@ -138,8 +138,6 @@ final class JoinPlanner(
     *
     * @param computed
     *   expressions that the join evaluates for each probe row
-    * @return
-    *   both sides, or why no key gives a filter
     */
   private def filteredByEach(
       probe: SparkPlan,

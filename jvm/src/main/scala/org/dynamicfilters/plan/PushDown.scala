@@ -32,10 +32,6 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   *   the column's role for the producer, for reasons: "the sort key"
   * @param producer
   *   expressions that the producer evaluates for each row
-  * @param reach
-  *   how far the filter may go
-  * @param toScan
-  *   filters one scan
   */
 final class PushDown(
     key: String,
@@ -300,9 +296,6 @@ object PushDown {
     *
     * If an expression depends on the partition of a row after a shuffle, none may be: adaptive execution coalesces partitions by
     * the bytes of all shuffles that a stage reads together, so a filter below any of them may change partitions.
-    *
-    * @param isShared
-    *   whether another part of the query uses the exchange too
     */
   def whyKeep(plan: SparkPlan, isShared: SparkPlan => Boolean): SparkPlan => Option[Reason] = {
     lazy val shows = Repeatable.showsPartitions(plan)

@@ -39,8 +39,6 @@ private[plan] final case class NewFilters(
 
   /** The filters of a scan, with these added.
     *
-    * @param attribute
-    *   the attribute of a filtered column
     * @param position
     *   of a column among those that are read, and among the partition columns; or why it cannot be filtered
     * @return
@@ -93,8 +91,6 @@ object ScanPlanner {
     *
     * @param refs
     *   by column; several filters have one producer
-    * @return
-    *   the filtered scan, or why the scan cannot be filtered
     */
   def filtered(
       at: PushDown.Reached,

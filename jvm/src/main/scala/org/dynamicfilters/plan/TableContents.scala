@@ -86,11 +86,7 @@ private[plan] object Listings {
   private val Mix = 0x9e3779b97f4a7c15L
 }
 
-/** Facts about a build side from its plan. Lazy and kept, because each fact asks the filters below for theirs.
-  *
-  * @param exchange
-  *   the exchange above the tap
-  */
+/** Facts about a build side from its plan. Lazy and kept, because each fact asks the filters below for theirs. */
 private[plan] final class PlannedBuildSide(exchange: Exchange, override val passed: Seq[String])
     extends BuildSideFacts {
   override lazy val listed: Seq[Any] = exchange.session +: TableContents.state(exchange)

@@ -59,10 +59,6 @@ object TopKPlanner {
 
   /** @param input
     *   an operator all of whose rows reach the TopK
-    * @param producer
-    *   the TopK
-    * @return
-    *   the input with a tap on it and a filter in its scans, or why there is none
     */
   def tapped(input: SparkPlan, wanted: Wanted, producer: SparkPlan, conf: SQLConf): Either[Reason, SparkPlan] = {
     val max = Settings.get(conf, Settings.TopKMaxLimit)

@@ -4,13 +4,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.dynamicfilters.filter.ValueFilter
 
-/** The one owner of all that a process holds for a SQL execution (contract 6): filters by their names, and what rooms attach.
-  *
-  * @param link
-  *   to the cluster, if this process shares with it
-  * @param now
-  *   in nanoseconds
-  */
+/** The one owner of all that a process holds for a SQL execution (contract 6): filters by their names, and what rooms attach. */
 final class Execution private[state] (val id: Long, link: => Option[ClusterLink], now: Long) extends Holder {
   import Execution._
 

@@ -80,8 +80,6 @@ private object ExecutionAccumulator {
   *   number of times that the bound was tightened there
   * @param bound
   *   the bound as an encoded filter, null if there is none
-  * @param firstMillis
-  *   see [[TopKState.firstBoundMillis]]
   */
 final case class TopKSeen(
     executionId: Long,

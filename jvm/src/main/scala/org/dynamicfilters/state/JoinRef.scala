@@ -19,8 +19,6 @@ import org.dynamicfilters.reasons.Reasons
   *   bound to the exchange's output
   * @param nullsMatch
   *   whether the join compares the key by `<=>`, so that NULL is a key like any other
-  * @param facts
-  *   for the driver only
   */
 final class JoinRef private (
     id: Long,

@@ -11,10 +11,6 @@ import org.dynamicfilters.reasons.Reason
   *
   * Two are equal if they compare with equal values by the same operators.
   *
-  * @param domain
-  *   type of the values
-  * @param operators
-  *   by value
   * @param values
   *   the expressions at planning, for comparisons; null on executors. Spark's rules may replace them later, so the scan
   *   evaluates its own (`SpecScan.values`)
