@@ -119,15 +119,11 @@ object KeyPartial {
   /** There were more than `limit` keys, so none is kept. */
   final case class Outgrown(limit: Long) extends Keys
 
-  /** Sent in place of an encoded partial by a partition that stopped collecting, see [[KeyCost]]. */
-  val givenUp: Array[Byte] = Array.emptyByteArray
-
   /** Sent in place of an encoded partial that is larger than [[KeyLimits.mostSent]]. */
   val tooLarge: Array[Byte] = Array(0)
 
   /** Decodes the bytes of [[KeyPartial.encode]], or says why there is no partial. Never throws. */
   def decode(bytes: Array[Byte]): Either[Reason, KeyPartial] = bytes.length match {
-    case 0 => Left(Reasons.KeyTakesLong)
     case 1 => Left(Reasons.LongKeys)
     case _ => PartialCodec.decode(bytes).left.map(Reasons.Unreadable)
   }

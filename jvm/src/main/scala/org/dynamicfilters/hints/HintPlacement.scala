@@ -1,7 +1,7 @@
 package org.dynamicfilters.hints
 
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, SubqueryExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -10,6 +10,20 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTable
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.dynamicfilters.settings.Settings
+
+/** A hint on one relation of an analyzed plan, directly above it.
+  *
+  * Exists from the resolution of hints to the optimizer ([[HintPlacement]]). Canonicalizes to its child, so that a hinted query still
+  * uses cached data.
+  */
+case class DynamicFilterHint(hint: ScanHint, child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override def maxRows: Option[Long] = child.maxRows
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doCanonicalize(): LogicalPlan = child.canonicalized
+  override def simpleString(maxFields: Int): String = s"DynamicFilterHint ${hint.name}"
+  override protected def withNewChildInternal(newChild: LogicalPlan): DynamicFilterHint = copy(child = newChild)
+}
 
 /** Moves each hint into its relation, as an option of the relation ([[ScanHint.OptionKey]]).
   *

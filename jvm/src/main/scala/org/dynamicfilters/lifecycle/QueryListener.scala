@@ -17,15 +17,8 @@ import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.hints.HintResolution
-import org.dynamicfilters.operators.{
-  BuildKeyTapExec,
-  DynamicFilterScanExec,
-  FilteredScan,
-  PinnedQueryExec,
-  SpecScan,
-  TopKTapExec
-}
-import org.dynamicfilters.plan.{DynamicFilterRule, FilterHistory, UserPlanner}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, PinnedQueryExec, SpecScan, TopKTapExec}
+import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{JoinRun, NoFilter, QueryReport, QueryReports, Rejected, SubqueryRun, TopKRun, UserRun}
 import org.dynamicfilters.scan.ScanRun
@@ -47,7 +40,6 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           val report = QueryReports.instance.forExecution(s.executionId)
           report.description = s.description
           report.startedMillis = s.time
-          report.callSite = s.details
           report.tags = s.jobTags.toSeq.sorted
           report.partOf = s.rootExecutionId.filter(_ != s.executionId)
         case e: SparkListenerSQLExecutionEnd =>
@@ -149,12 +141,6 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           }
         }
         Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
-        s match {
-          case d: DynamicFilterScanExec =>
-            try Option(s.spec.driverRun).foreach(run => FilterHistory.record(d, run, report.executionId))
-            catch { case OwnFailure(e) => logWarning("Dynamic filters: what filters were of use is not remembered", e) }
-          case _ =>
-        }
       case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)

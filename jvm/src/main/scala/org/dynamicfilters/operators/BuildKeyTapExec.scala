@@ -36,9 +36,6 @@ final case class KeyTap(ref: JoinRef, key: Expression) {
   *
   * Each partition reports its keys once, at the end of its rows. A canonicalized tap is its canonicalized child, so that Spark
   * reuses the exchange above as it would without the tap.
-  *
-  * @param broadcast
-  *   whether the exchange above is a broadcast
   */
 case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boolean) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
@@ -63,17 +60,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       other.transform { case b: BoundReference => output(b.ordinal) }.sql
   }
 
-  /** A copy with other taps. */
-  def copyWith(taps: Seq[KeyTap]): BuildKeyTapExec = {
-    val node = copy(taps = taps)
-    node.copyTagsFrom(this)
-    node
-  }
-
-  override protected def doPrepare(): Unit = JobNames.setForQuery(session.sparkContext)
-
   override protected def doExecute(): RDD[InternalRow] = {
-    JobNames.setForQuery(sparkContext)
     val rows = child.execute()
     val partitions = rows.getNumPartitions
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)

@@ -7,8 +7,6 @@ import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
 import org.apache.spark.sql.execution.columnar.{InMemoryTableScanExec, InMemoryTableScanLike}
-import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
-import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
 
@@ -29,28 +27,13 @@ case class CachedScanExec(
     isRepeatable: Boolean,
     values: Seq[Seq[Expression]] = Nil
 ) extends SpecScan {
-  import ScanCounter._
-  import SpecScan.Counted
-
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "batches" -> MetricsAccess.sum(sparkContext, "cached batches"),
-    "batchesPruned" -> MetricsAccess.sum(sparkContext, "cached batches pruned"),
-    "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
-    "rowsPruned" -> MetricsAccess.sum(sparkContext, "rows pruned"),
-    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
-    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read")
-  )
-
   // If rows are not tested, the batches are counted as a whole.
   override protected def countsRows: Boolean = spec.testsBatches
-  override protected def counted: Seq[Counted] = Seq(
-    Counted(RowGroups, None, "batches"),
-    Counted(RowGroupsPruned, None, "batchesPruned"),
-    Counted(Rows, None, "rows"),
-    Counted(Rows, Some(RowsOutput), "rowsPruned"),
-    Counted(RowsOutput, None, "rowsOutput"),
-    Counted(RowsDropped, None, "rowsDropped")
-  )
+  override protected def counted: Seq[SpecScan.Counted] = Seq(
+    SpecScan.Counted("batches", "cached batches", ScanCounter.RowGroups),
+    SpecScan.Counted("batchesPruned", "cached batches pruned", ScanCounter.RowGroupsPruned),
+    SpecScan.RowsPruned
+  ) ++ SpecScan.CountedRows
   override protected def table: ScannedTable = {
     val name = CachedScanExec.scanOf(child).flatMap(_.relation.cacheBuilder.tableName)
     ScannedTable(name.getOrElse(CachedScanExec.Unnamed), "cache")
@@ -112,9 +95,10 @@ object CachedScanExec {
   /** Name in reports for cached data without a table name. */
   val Unnamed = "cached data"
 
-  /** The scan of cached data that this operator is, or wraps as a query stage. */
+  /** The scan of cached data that this operator is, or wraps. */
   def scanOf(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {
     case i: InMemoryTableScanExec => Some(i)
+    case c: CachedScanExec => scanOf(c.child)
     case q: TableCacheQueryStageExec => scanOf(q.plan)
     case _ => None
   }

@@ -5,8 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileScanRDD, PartitionedFile}
-import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
-import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -35,24 +34,18 @@ case class DynamicFilterScanExec(
   import ScanCounter._
   import SpecScan.Counted
 
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "filesPruned" -> MetricsAccess.sum(sparkContext, "file splits never opened"),
-    "rowGroups" -> MetricsAccess.sum(sparkContext, "row groups"),
-    "rowGroupsPruned" -> MetricsAccess.sum(sparkContext, "row groups pruned"),
-    "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
-    "rowsPruned" -> MetricsAccess.sum(sparkContext, "rows pruned"),
-    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
-    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read"),
-    "lateMaterialized" -> MetricsAccess.sum(sparkContext, "row groups read in two passes"),
-    "bytesRead" -> MetricsAccess.size(sparkContext, "bytes read")
-  )
+  override protected def counted: Seq[Counted] = Seq(
+    Counted("filesPruned", "file splits never opened", SplitsUnopened),
+    Counted("rowGroups", "row groups", RowGroups),
+    Counted("rowGroupsPruned", "row groups pruned", RowGroupsPruned),
+    Counted("lateMaterialized", "row groups read in two passes", LateMaterialized),
+    Counted("bytesRead", "bytes read", BytesRead, isSize = true),
+    SpecScan.RowsPruned
+  ) ++ SpecScan.CountedRows
 
   private def scan: FileSourceScanExec = child.asInstanceOf[FileSourceScanExec]
 
-  override protected def testsBatches: Boolean = scan.relation.fileFormat match {
-    case _: DynamicParquetFormat => spec.testsRead
-    case _ => spec.testsBatches
-  }
+  override protected def testsBatches: Boolean = spec.testsRead
 
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
     // Needed even if the RDD is not used: waits for the scan's own subqueries (dynamic partition pruning).
@@ -161,15 +154,12 @@ case class DynamicFilterScanExec(
   /** Counts splits that the driver has excluded, which no task sees. */
   private def countLeft(left: Seq[SplitChooser.Split], pruner: Pruner, accumulator: ScanAccumulator): Unit =
     if (left.nonEmpty) {
-      val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
       left.foreach { s =>
         report.addUnopened(s.file, s.facts, spec.isNarrowed)
         pruner.recordSkippedFile(report, s.bounds)
       }
-      accumulator.add(report)
-      val values = counted.map(c => metrics(c.metric) -> c.of(report)).filter(_._2 > 0)
-      MetricsAccess.addOnDriver(sparkContext, executionId, values)
+      countOnDriver(report, accumulator)
     }
 
   override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
@@ -182,25 +172,8 @@ case class DynamicFilterScanExec(
     }
   }
 
-  override protected def table: ScannedTable = {
-    val splits = scan.inputRDD match {
-      case files: FileScanRDD => Some(files.filePartitions.iterator.map(_.files.length.toLong).sum)
-      case _ => None
-    }
-    RowFilteredScanExec.tableOf(scan).copy(files = FilteredScan.fileCount(scan), splits = splits)
-  }
-
-  override protected def counted: Seq[Counted] = Seq(
-    Counted(SplitsUnopened, None, "filesPruned"),
-    Counted(RowGroups, None, "rowGroups"),
-    Counted(RowGroupsPruned, None, "rowGroupsPruned"),
-    Counted(Rows, None, "rows"),
-    Counted(Rows, Some(RowsOutput), "rowsPruned"),
-    Counted(RowsOutput, None, "rowsOutput"),
-    Counted(RowsDropped, None, "rowsDropped"),
-    Counted(LateMaterialized, None, "lateMaterialized"),
-    Counted(BytesRead, None, "bytesRead")
-  )
+  override protected def table: ScannedTable =
+    RowFilteredScanExec.tableOf(scan).copy(files = FilteredScan.fileCount(scan))
 
   override def withValues(more: Seq[Expression]): DynamicFilterScanExec = copy(values = values :+ more)
   override protected def withNewChildInternal(newChild: SparkPlan): DynamicFilterScanExec = copy(child = newChild)

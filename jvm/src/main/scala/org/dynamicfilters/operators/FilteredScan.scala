@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{FileSourceScanExec, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.FileScanRDD
-import org.dynamicfilters.scan.{ApiFilter, ScanPlace}
+import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, NamedFilter, SubqueryRef, TaskFilters}
 
@@ -32,7 +32,6 @@ trait FilteredScan extends UnaryExecNode {
     * the wait blocks neither the adaptive loop nor a cancellation.
     */
   override protected def doPrepare(): Unit = {
-    JobNames.setForQuery(session.sparkContext)
     val longest = Settings.get(conf, Settings.JoinWaitTimeout)
     val waits = joinFilters
       .map { case (ref, place) => JoinWait(ref, place.waits.millis(longest), place.waits.endsAtStart) }
@@ -41,13 +40,11 @@ trait FilteredScan extends UnaryExecNode {
     execution.foreach(JoinWaits.scanStarted(_, joinFilters.map(_._1)))
     if (waits.nonEmpty && execution.isDefined) {
       val made = MadeExchanges.ofExecution(execution.get)
-      JoinWaits.await(execution.get, waits, made.look(this, _), longestInBroadcast) match {
-        // A scan that fills a cached table does not wait: other queries read that table, too. Nor does a scan that is not known to
-        // belong to this query.
-        case JoinWaits.Outcome.QueryEnded if made.isOwn(this) =>
-          throw new SparkException("The query ended while a scan was held back for its dynamic filters")
-        case _ =>
-      }
+      val hasEnded = JoinWaits.await(execution.get, waits, made.look(this, _), longestInBroadcast)
+      // A scan that fills a cached table does not fail: other queries read that table, too. Nor does a scan that is not known to
+      // belong to this query.
+      if (hasEnded && made.isOwn(this))
+        throw new SparkException("The query ended while a scan was held back for its dynamic filters")
     }
   }
 
@@ -79,14 +76,4 @@ object FilteredScan {
       f.filePartitions.iterator.flatMap(_.files.iterator.map(_.urlEncodedPath)).toSet.size.toLong
     case _ => 0L
   }
-}
-
-/** A scan other than Spark's file scan. */
-trait ApiFilteredScan extends FilteredScan {
-  def filters: IndexedSeq[ApiFilter]
-
-  override protected def filterIds: Seq[Long] = filters.map(_.ref.id)
-  override def simpleString(maxFields: Int): String = s"${FilteredScan.Name} ${filters.mkString(", ")}"
-  override def joinFilters: Seq[(JoinRef, ScanPlace)] =
-    filters.map(f => (f.ref, f.place)).collect { case (j: JoinRef, place) => (j, place) }
 }

@@ -3,11 +3,9 @@ package org.dynamicfilters.operators
 import java.util.{Collections, IdentityHashMap}
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
-import scala.collection.Map
-
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ExchangeQueryStageExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.dynamicfilters.exchange.Worker
@@ -32,7 +30,8 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
   @volatile private var found: Option[SparkPlan] = None
 
   private val owners = Collections.synchronizedMap(new IdentityHashMap[FilteredScan, Owner])
-  private val missing = new ConcurrentHashMap[Long, Missing]
+  // Since when the tap of a filter is in no plan, as `System.nanoTime`.
+  private val missing = new ConcurrentHashMap[Long, Long]
 
   // Started by the first look: most waits end before it.
   private lazy val search: Unit = find()
@@ -60,13 +59,24 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
         true
     }
 
-  private def look(owner: AdaptiveSparkPlanExec, whole: SparkPlan, ref: JoinRef): Unit =
-    used(ref, owner.context.stageCache) match {
-      case Used.NotYet => if (isGone(ref, whole)) ref.state.disable(Reasons.PlannedAway)
-      case Used.Own =>
-      case Used.Equal(tap) => ref.state.follow(tap.ref.state)
-      case Used.Untapped => ref.state.disable(Reasons.RanWithoutTap)
+  // Looks up the exchange in the stage cache, as Spark does before and after it makes a stage of it. Without exchange reuse,
+  // Spark keeps no stage cache.
+  private def look(owner: AdaptiveSparkPlanExec, whole: SparkPlan, ref: JoinRef): Unit = {
+    val stageMade = ref.stageMade
+    val stages = owner.context.stageCache
+    def tapsOf(stage: SparkPlan) = BuildKeyTapExec.under(stage).toSeq.flatMap(_.taps)
+    def isEntered = stageMade > 0 && System.nanoTime() - stageMade >= EntryNanos
+    Option(ref.exchange).flatMap(e => stages.get(e.canonicalized)) match {
+      case Some(stage) =>
+        tapsOf(stage).find(_.ref == ref) match {
+          case Some(tap) => if (tap.ref ne ref) ref.state.follow(tap.ref.state)
+          case None => ref.state.disable(Reasons.RanWithoutTap)
+        }
+      case None if stages.nonEmpty && isEntered =>
+        if (!stages.valuesIterator.flatMap(tapsOf).exists(_.ref eq ref)) ref.state.disable(Reasons.RanWithoutTap)
+      case None => if (isGone(ref, whole)) ref.state.disable(Reasons.PlannedAway)
     }
+  }
 
   /** Whether the scan belongs to this query alone, and not to a cached table that other queries may read too.
     *
@@ -76,38 +86,16 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     try query.exists(q => plans(q.executedPlan, cached = false).exists(isStageOf(scan, _)))
     catch { case OwnFailure(_) => false }
 
-  // Looks up the exchange in the stage cache, as Spark does before and after it makes a stage of it.
-  private def used(ref: JoinRef, stages: Stages): Used = {
-    val stageMade = ref.stageMade
-    Option(ref.exchange).flatMap(e => stages.get(e.canonicalized)) match {
-      // Exchange reuse is off, so Spark keeps no stage cache.
-      case _ if stages.isEmpty => Used.NotYet
-      case Some(stage) =>
-        BuildKeyTapExec.under(stage).flatMap(_.taps.find(_.ref == ref)) match {
-          case Some(tap) if tap.ref eq ref => Used.Own
-          case Some(tap) => Used.Equal(tap)
-          case None => Used.Untapped
-        }
-      case None if stageMade == 0 || System.nanoTime() - stageMade < EntryNanos => Used.NotYet
-      case None =>
-        val own = stages.valuesIterator.flatMap(BuildKeyTapExec.under(_)).exists(_.taps.exists(_.ref eq ref))
-        if (own) Used.Own else Used.Untapped
-    }
-  }
-
-  /** Whether no plan has a tap of the filter any more, at two looks: a plan may be replaced between reading two of its parts.
+  /** Whether no plan has a tap of the filter any more, for some time: a plan may be replaced between reading two of its parts.
     *
     * Adaptive execution drops the stages of a plan that turns out empty, so the planner rule does not see that one of them waits.
     * Another plan of the query may still use the stage's exchange.
     */
   private def isGone(ref: JoinRef, whole: SparkPlan): Boolean = {
     val now = System.nanoTime()
-    val last = missing.computeIfAbsent(ref.id, _ => Missing(now, now))
-    now - last.looked >= GoneNanos && {
-      val isThere = hasTap(whole, ref)
-      missing.put(ref.id, Missing(if (isThere) now else last.since, now))
-      !isThere && now - last.since >= 2 * GoneNanos
-    }
+    val isThere = hasTap(whole, ref)
+    if (isThere) missing.remove(ref.id)
+    !isThere && now - missing.computeIfAbsent(ref.id, _ => now) >= GoneNanos
   }
 
   /** Asks for the executed plan in a separate thread: that blocks while another thread makes the plan, which may wait for this
@@ -133,34 +121,13 @@ private[operators] object MadeExchanges {
     @volatile var plan: Option[AdaptiveSparkPlanExec] = None
   }
 
-  /** Since when the tap of a filter is in no plan, and when the plans were looked at last, as `System.nanoTime`. */
-  private final case class Missing(since: Long, looked: Long)
-
   /** How long the plan of a scan is looked for. A scan may run under the id of a query that does not contain it: threads of a
     * streaming batch's function inherit the id of the batch.
     */
   private val UnknownNanos = TimeUnit.MILLISECONDS.toNanos(100)
 
-  /** Time between two looks at the plans, each of which takes up to a millisecond. */
-  private val GoneNanos = TimeUnit.MILLISECONDS.toNanos(100)
-
-  /** By the canonical form of their exchanges. */
-  private type Stages = Map[SparkPlan, ExchangeQueryStageExec]
-
-  /** What Spark uses as the exchange of a build side. */
-  private sealed trait Used
-  private object Used {
-
-    /** None yet. */
-    case object NotYet extends Used
-    case object Own extends Used
-
-    /** An equal exchange whose tap collects the same keys. */
-    final case class Equal(tap: KeyTap) extends Used
-
-    /** An equal exchange without a tap for these keys. */
-    case object Untapped extends Used
-  }
+  /** After this time a tap that is in no plan does not come back. */
+  private val GoneNanos = TimeUnit.MILLISECONDS.toNanos(200)
 
   /** Upper limit for the time between the last rule over a stage's plan and its entry in the stage cache. If a pause makes it
     * longer, the filter is disabled.
@@ -176,8 +143,6 @@ private[operators] object MadeExchanges {
   /** All operators of a plan as it is now, including stages and subqueries. Each node once: in a chain of cached tables, each used
     * twice, the number of paths is exponential.
     *
-    * @param cached
-    *   whether to include plans of cached tables
     * @param initial
     *   whether to include initial adaptive plans: stages that are gone from an empty plan may still run
     */

@@ -1,5 +1,7 @@
 package org.dynamicfilters.operators
 
+import org.apache.spark.sql.execution.SparkPlan
+
 /** Adds the filter ids to operator names for the graph in Spark's SQL tab, which shows little else of an operator. Not part of
   * plan comparison. Plans as text show the filters themselves.
   */
@@ -10,5 +12,13 @@ private[operators] object NodeNames {
     val ids = filterIds.distinct
     val shown = ids.take(Most).map(id => s"DynamicFilter#$id").mkString(", ")
     if (ids.isEmpty) name else s"$name $shown${if (ids.size > Most) ", ..." else ""}"
+  }
+}
+
+/** A node with the tags of the node that it replaces. One of them is the logical link, which adaptive execution asserts. */
+private[dynamicfilters] object Tagged {
+  def apply[P <: SparkPlan](node: P, replaced: SparkPlan): P = {
+    if (node ne replaced) node.copyTagsFrom(replaced)
+    node
   }
 }

@@ -20,9 +20,6 @@ import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
   * passes all calls to its child.
   *
   * Does so only at the root of an executed plan. Inside another plan (cached data, a subquery) it passes all calls to its child.
-  *
-  * @param first
-  *   the first plan of the query
   */
 case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   @transient @volatile private var now: SparkPlan = first
@@ -141,9 +138,5 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
 }
 
 object PinnedQueryExec {
-  def over(plan: SparkPlan): PinnedQueryExec = {
-    val made = new PinnedQueryExec(plan)
-    made.copyTagsFrom(plan)
-    made
-  }
+  def over(plan: SparkPlan): PinnedQueryExec = Tagged(new PinnedQueryExec(plan), plan)
 }

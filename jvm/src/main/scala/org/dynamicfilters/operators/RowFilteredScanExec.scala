@@ -9,8 +9,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
-import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
-import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
 import org.dynamicfilters.state.TaskFilters
@@ -22,8 +20,6 @@ import org.dynamicfilters.tables.FormatName
   *
   * @param spec
   *   for file scans as usual; for other scans, ordinals are positions in the child's output, and there are no partition columns
-  * @param child
-  *   Spark's scan
   * @param keepsPartitions
   *   whether each partition must keep Spark's splits in Spark's order
   */
@@ -34,23 +30,10 @@ case class RowFilteredScanExec(
     values: Seq[Seq[Expression]] = Nil
 ) extends SpecScan {
   import ScanCounter._
-  import SpecScan.Counted
-
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "splitsPruned" -> MetricsAccess.sum(sparkContext, "splits never opened"),
-    "rows" -> MetricsAccess.sum(sparkContext, "rows without dynamic filters"),
-    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
-    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped after they were read")
-  )
 
   override protected def countsRows: Boolean = true
-  override protected def counted: Seq[Counted] =
-    Seq(
-      Counted(SplitsUnopened, None, "splitsPruned"),
-      Counted(Rows, None, "rows"),
-      Counted(RowsOutput, None, "rowsOutput"),
-      Counted(RowsDropped, None, "rowsDropped")
-    )
+  override protected def counted: Seq[SpecScan.Counted] =
+    SpecScan.Counted("splitsPruned", "splits never opened", SplitsUnopened) +: SpecScan.CountedRows
   override protected def table: ScannedTable = {
     val files = child match {
       case f: FileSourceScanExec if f.relation.fileFormat.isInstanceOf[OtherFileFormat] => FilteredScan.fileCount(f)
@@ -96,9 +79,7 @@ case class RowFilteredScanExec(
     val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
     report.add(Splits, left.toLong)
     report.add(SplitsUnopened, left.toLong)
-    accumulator.add(report)
-    val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-    MetricsAccess.addOnDriver(sparkContext, executionId, Seq(metrics("splitsPruned") -> left.toLong))
+    countOnDriver(report, accumulator)
   }
 
   override def withValues(more: Seq[Expression]): RowFilteredScanExec = copy(values = values :+ more)

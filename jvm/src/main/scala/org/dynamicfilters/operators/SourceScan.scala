@@ -1,10 +1,14 @@
 package org.dynamicfilters.operators
 
+import java.util.IdentityHashMap
+
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.plans.physical.{SinglePartition, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory, Scan, SupportsRuntimeV2Filtering}
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{SparkPlan, SubqueryBroadcastExec}
+import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.TableAccess
 import org.apache.spark.sql.types.StructField
@@ -85,23 +89,45 @@ private[operators] final class SourceScan(
   }
 
   // makeCopy, because the scan's constructor differs between Spark versions.
-  private def withScan(other: Scan): SparkPlan = {
-    val copy = scan.makeCopy(scan.productIterator.map {
+  private def withScan(other: Scan): SparkPlan = Tagged(
+    scan.makeCopy(scan.productIterator.map {
       case _: Scan => other
       case x => x.asInstanceOf[AnyRef]
-    }.toArray)
-    copy.copyTagsFrom(scan)
-    copy
-  }
+    }.toArray),
+    scan
+  )
 }
 
 object SourceScan {
+  private val SharedTag = TreeNodeTag[Unit]("dynamicfilters.sharedSource")
+
+  /** Marks the scans of a plan, its stages and its subqueries that share their source's scan object: a runtime filter of one of
+    * them would filter the others too. Subqueries of adaptive execution are not visited, because they have plans of their own.
+    *
+    * Spark optimizes a subquery (IN, EXISTS) before it pushes the subquery's condition through a union. Then each branch joins
+    * with the same scan object. Compared by identity, because sources define equality of scans freely.
+    */
+  def markShared(plan: SparkPlan): Unit = if (plan.exists(_.isInstanceOf[SpecScan])) {
+    val seen = new IdentityHashMap[Scan, BatchScanExec]
+    def visit(p: SparkPlan): Unit = {
+      p match {
+        case b: BatchScanExec =>
+          val other = seen.put(b.scan, b)
+          if (other != null && (other ne b)) Seq(b, other).foreach(_.setTagValue(SharedTag, ()))
+        case q: QueryStageExec => visit(q.plan)
+        case _ =>
+      }
+      // A subquery that prunes partitions is a join's build side planned again. It becomes the exchange of that build side.
+      (p.children ++ p.subqueries.filterNot(_.isInstanceOf[SubqueryBroadcastExec])).foreach(visit)
+    }
+    visit(plan)
+  }
 
   /** The columns on which the source accepts runtime filters. */
   def runtimeFilterColumns(scan: BatchScanExec): Seq[String] = scan.scan match {
     // MERGE, UPDATE and DELETE check for conflicts in the files that their scan has planned.
     case s: SupportsRuntimeV2Filtering
-        if mayChoose(scan) && !TableAccess.isChanged(scan.table) && !SharedSources.has(s) =>
+        if mayChoose(scan) && !TableAccess.isChanged(scan.table) && scan.getTagValue(SharedTag).isEmpty =>
       s.filterAttributes().map(_.fieldNames().mkString(".")).toSeq.distinct
     case _ => Nil
   }

@@ -2,10 +2,13 @@ package org.dynamicfilters.operators
 
 import scala.reflect.ClassTag
 
+import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
+import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.{QueryReports, SubqueryRun, UserRun}
@@ -31,8 +34,9 @@ trait SpecScan extends FilteredScan {
 
   protected def table: ScannedTable
 
-  /** The counters of task reports that become metrics of the operator. */
+  /** The operator's metrics: counters of task reports. */
   protected def counted: Seq[SpecScan.Counted]
+  override lazy val metrics: Map[String, SQLMetric] = counted.map(c => c.key -> c.metric(sparkContext)).toMap
 
   /** Whether the operator counts the child's output rows, because the reader does not. */
   protected def countsRows: Boolean = false
@@ -106,7 +110,7 @@ trait SpecScan extends FilteredScan {
   /** The child's RDD with tasks that get the filters. */
   protected def tracked[T: ClassTag](rdd: RDD[T], accumulator: ScanAccumulator): RDD[T] = {
     val m = metrics
-    val counts = counted.map(c => c -> m(c.metric))
+    val counts = counted.map(c => c -> m(c.key))
     val finish = (report: ScanReport) => {
       for ((c, metric) <- counts; n = c.of(report) if n > 0) metric += n
       accumulator.add(report)
@@ -121,14 +125,19 @@ trait SpecScan extends FilteredScan {
     scanned
   }
 
+  /** Counts what the driver has excluded, which no task sees. */
+  protected def countOnDriver(report: ScanReport, accumulator: ScanAccumulator): Unit = {
+    accumulator.add(report)
+    val excluded = counted.map(c => metrics(c.key) -> c.of(report)).filter(_._2 > 0)
+    MetricsAccess.addOnDriver(sparkContext, sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), excluded)
+  }
+
   /** Starts the scan's run and adds it to the reports. */
   protected def startRun(): ScanAccumulator = {
-    JobNames.setForQuery(sparkContext)
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     startSubqueries()
-    val complete = spec.joins.map(_._1).filter(_.state.current.isDefined)
-    complete.foreach(_.state.record.usedFromStart())
+    spec.joins.map(_._1.state).filter(_.current.isDefined).foreach(_.record.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
@@ -138,8 +147,7 @@ trait SpecScan extends FilteredScan {
           table,
           spec.filterIds,
           accumulator,
-          Some(countUnopened),
-          complete.map(_.id).toSet
+          Some(countUnopened)
         )
       spec.driverRun = run
       report.scans += run
@@ -169,8 +177,28 @@ trait SpecScan extends FilteredScan {
 
 object SpecScan {
 
-  /** A metric of the operator as `plus - minus` of a report's counters. */
-  final case class Counted(plus: ScanCounter.Value, minus: Option[ScanCounter.Value], metric: String) {
+  /** A metric of the operator as `plus - minus` of a report's counters.
+    *
+    * @param text
+    *   its name in Spark's UI
+    */
+  final case class Counted(
+      key: String,
+      text: String,
+      plus: ScanCounter.Value,
+      minus: Option[ScanCounter.Value] = None,
+      isSize: Boolean = false
+  ) {
     def of(report: ScanReport): Long = report(plus) - minus.fold(0L)(report(_))
+    def metric(sc: SparkContext): SQLMetric = if (isSize) MetricsAccess.size(sc, text) else MetricsAccess.sum(sc, text)
   }
+
+  val RowsPruned: Counted =
+    Counted("rowsPruned", "rows pruned", ScanCounter.Rows, minus = Some(ScanCounter.RowsOutput))
+
+  val CountedRows: Seq[Counted] = Seq(
+    Counted("rows", "rows without dynamic filters", ScanCounter.Rows),
+    Counted("rowsOutput", "number of output rows", ScanCounter.RowsOutput),
+    Counted("rowsDropped", "rows dropped after they were read", ScanCounter.RowsDropped)
+  )
 }

@@ -24,7 +24,7 @@ object AggregatePlanner {
 
   /** The columns of its min and max, for reports. */
   def columns(a: BaseAggregateExec): Seq[String] =
-    a.aggregateExpressions.flatMap(e => extremum(e.aggregateFunction)).flatMap(_.key.references.map(_.name)).distinct
+    a.aggregateExpressions.flatMap(e => extremum(e.aggregateFunction)).flatMap(_.column.references.map(_.name)).distinct
 
   /** @return
     *   the new child of the aggregate, or why it produces no filter
@@ -53,32 +53,31 @@ object AggregatePlanner {
   /** With more bounds, comparing each row costs more than the few excluded row groups save. */
   private val MaxBounds = 8
 
-  private final case class Extremum(key: Expression, ascending: Boolean, tiesFree: Boolean)
-  private final case class Wanted(column: AttributeReference, ascending: Boolean, tiesFree: Boolean)
+  private final case class Wanted[+E <: Expression](column: E, ascending: Boolean, tiesFree: Boolean)
 
   // Spark's min_by and max_by return the last of several rows with equal keys, so all of these rows must pass.
-  private def extremum(f: AggregateFunction): Option[Extremum] = f match {
-    case m: Min => Some(Extremum(m.child, ascending = true, tiesFree = true))
-    case m: Max => Some(Extremum(m.child, ascending = false, tiesFree = true))
-    case m: MinBy => Some(Extremum(m.orderingExpr, ascending = true, tiesFree = false))
-    case m: MaxBy => Some(Extremum(m.orderingExpr, ascending = false, tiesFree = false))
+  private def extremum(f: AggregateFunction): Option[Wanted[Expression]] = f match {
+    case m: Min => Some(Wanted(m.child, ascending = true, tiesFree = true))
+    case m: Max => Some(Wanted(m.child, ascending = false, tiesFree = true))
+    case m: MinBy => Some(Wanted(m.orderingExpr, ascending = true, tiesFree = false))
+    case m: MaxBy => Some(Wanted(m.orderingExpr, ascending = false, tiesFree = false))
     case _ => None
   }
 
-  private def wantedBy(e: AggregateExpression): Either[Reason, Wanted] = {
+  private def wantedBy(e: AggregateExpression): Either[Reason, Wanted[AttributeReference]] = {
     val name = e.aggregateFunction.prettyName
     for {
       x <- extremum(e.aggregateFunction).toRight(Reasons.NeedsEveryRow(name))
       _ <- Either.cond(e.filter.isEmpty, (), Reasons.HasFilter(name))
       _ <- Either.cond(!e.isDistinct, (), Reasons.IsDistinct(name))
-      column <- x.key match {
+      column <- x.column match {
         case a: AttributeReference => Right(a)
         case other => Left(Reasons.Computed("the aggregated column", ExpressionText.withoutValues(other)))
       }
-    } yield Wanted(column, x.ascending, x.tiesFree)
+    } yield x.copy(column = column)
   }
 
-  private def merge(all: Seq[Wanted]): Seq[Wanted] =
+  private def merge(all: Seq[Wanted[AttributeReference]]): Seq[Wanted[AttributeReference]] =
     all
       .groupBy(w => (w.column.exprId, w.ascending))
       .values

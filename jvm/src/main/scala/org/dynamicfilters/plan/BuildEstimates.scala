@@ -55,7 +55,7 @@ object BuildEstimates {
       val outside = filters
         .filterNot(f => within.contains(f.id))
         .distinctBy(_.build)
-      val share = outside.map(_.expectedShare).product
+      val share = outside.map(_.facts.expectedShare).product
       Estimate(estimate.rows * share, math.max(Estimates.LeastOfTwo, estimate.selectivity * share))
     }
   }

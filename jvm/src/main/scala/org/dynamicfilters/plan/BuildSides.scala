@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.JoinRef
 
@@ -29,10 +29,8 @@ object BuildSides {
 
   /** A build side with a tap.
     *
-    * @param ref
-    *   the tap's filter
     * @param passed
-    *   see [[JoinRef.passed]]
+    *   see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]
     */
   final case class Tapped(side: SparkPlan, ref: JoinRef, passed: Seq[String])
 
@@ -40,14 +38,10 @@ object BuildSides {
     *
     * Below an aggregate, a filter or another join, the tap sees more keys than reach the join, never fewer.
     *
-    * @param nullsMatch
-    *   whether NULL equals NULL in the join
     * @param make
     *   makes the filter if the exchange has no tap for the key, from the exchange, the key bound to its output, and `passed`
     * @param passed
-    *   see [[JoinRef.passed]]: operators between the join and `plan`
-    * @return
-    *   the build side with the tap, or why there is none
+    *   see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]: operators between the join and `plan`
     */
   def tapped(plan: SparkPlan, key: Expression, nullsMatch: Boolean, passed: Seq[String] = Nil)(
       make: (Exchange, Expression, Seq[String]) => JoinRef
@@ -118,7 +112,7 @@ object BuildSides {
 
   private def withTap(e: Exchange, tap: KeyTap): Exchange = BuildKeyTapExec.under(e) match {
     case Some(t) if t.taps.exists(_.collects(tap.key, tap.ref.nullsMatch)) => e
-    case Some(t) => e.withNewChildren(Seq(t.copyWith(t.taps :+ tap))).asInstanceOf[Exchange]
+    case Some(t) => e.withNewChildren(Seq(Tagged(t.copy(taps = t.taps :+ tap), t))).asInstanceOf[Exchange]
     case None => BuildKeyTapExec.under(e, Seq(tap))
   }
 

@@ -19,7 +19,7 @@ import org.dynamicfilters.operators.{
   CachedScanExec,
   DynamicFilterScanExec,
   RowFilteredScanExec,
-  SharedSources,
+  SourceScan,
   SpecScan,
   TopKTapExec
 }
@@ -44,7 +44,6 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || hasState(plan) || readsReports(plan)) plan
-    else if (adaptive && NextStages.hasNoEffect(plan)) plan
     // Failures of other producers are caught one by one inside.
     else orElseAsIs(Producer.join, plan)(planned)
 
@@ -59,7 +58,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       aggregate(a)
     })
     val joined = keepPartitions(orElseAsIs(Producer.join, aggregated)(joins(_, shared)))
-    SharedSources.note(joined)
+    SourceScan.markShared(joined)
     if (adaptive) BuildSides.recordExchanges(joined) else BuildSides.recordStage(joined)
     joined
   }
@@ -162,13 +161,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     def wanted = TopKPlanner.Wanted(b.column, b.ascending, b.nullsFirst, b.limit, tiesFree = !b.ties, distinct = false)
     if (child < 0) reject(p, Producer.topk, Seq(b.column.name), Reasons.ColumnOfNone)
     else if (p.children(child).isInstanceOf[TopKTapExec]) p
-    else
-      TopKPlanner.tapped(p.children(child), wanted, p, conf) match {
-        case Right(c) =>
-          DynamicFilterRule.accept(p)
-          p.withNewChildren(p.children.updated(child, c))
-        case Left(reason) => reject(p, Producer.topk, Seq(b.column.name), reason)
-      }
+    else withChild(p, TopKPlanner.tapped(p.children(child), wanted, p, conf), Producer.topk, Seq(b.column.name), child)
   }
 
   private def topK(p: SparkPlan, order: Seq[SortOrder], child: Either[Reason, SparkPlan]): SparkPlan =
@@ -179,11 +172,12 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
       p: SparkPlan,
       child: Either[Reason, SparkPlan],
       producer: Producer.Value,
-      columns: => Seq[String]
+      columns: => Seq[String],
+      at: Int = 0
   ): SparkPlan = child match {
     case Right(c) =>
       DynamicFilterRule.accept(p)
-      p.withNewChildren(Seq(c))
+      p.withNewChildren(p.children.updated(at, c))
     case Left(reason) => reject(p, producer, columns, reason)
   }
 

@@ -20,9 +20,6 @@ import org.dynamicfilters.scan.Wait
   *
   * A copy computes everything below the exchange again, except for exchanges there, so the filtered scan must be most of it.
   * Broadcasts are never copied: they are small, and a second hash table takes memory.
-  *
-  * @param build
-  *   the build side of the filter
   */
 final class ExchangeCopies(build: SparkPlan, shared: SharedExchanges) {
   import ExchangeCopies._
@@ -37,13 +34,7 @@ final class ExchangeCopies(build: SparkPlan, shared: SharedExchanges) {
   def isInTime(adaptive: Boolean, wait: Wait): Boolean =
     if (adaptive) wait == Wait.UntilReady else build.isInstanceOf[BroadcastExchangeLike]
 
-  /** Whether a copy of the exchange pays.
-    *
-    * @param exchange
-    *   shared with other places
-    * @param columns
-    *   its columns that are filtered
-    */
+  /** Whether a copy of the exchange pays. */
   def pays(exchange: SparkPlan, columns: Seq[Attribute]): Boolean = exchange match {
     case _: ShuffleExchangeLike if isNarrowed(exchange) => true
     case _: ShuffleExchangeLike =>

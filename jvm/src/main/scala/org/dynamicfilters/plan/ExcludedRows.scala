@@ -25,52 +25,23 @@ import org.dynamicfilters.scan.NeverFails
   * may differ from stock Spark's: an outer join finds no match for them, a group or window has lost some of its rows. An
   * expression could then fail that does not fail in stock Spark (division by zero, overflow, a user's function). So each
   * expression between the operator and the producer that uses changed columns must never fail ([[NeverFails]]).
+  *
+  * @param isFiltered
+  *   whether all scans of the remaining rows are filtered too
+  * @param above
+  *   operators above the asking one, up to the producer's child, the lowest first
+  * @param producer
+  *   expressions that the producer evaluates for each row
   */
-private[plan] object ExcludedRows {
-
-  /** How an operator's rows may differ from stock Spark's. */
-  sealed trait Change {
-    def touches(e: Expression): Boolean = this match {
-      case Change.Rows => true
-      case Change.Columns(ids, _) => e.references.exists(a => ids(a.exprId))
-    }
-    def isNone: Boolean = this == Change.none
-  }
-  object Change {
-
-    /** The same rows with other values in these columns.
-      *
-      * @param nulls
-      *   those of the columns whose other value can only be NULL
-      */
-    final case class Columns(ids: Set[ExprId], nulls: Set[ExprId] = Set.empty) extends Change
-
-    /** There may be rows that stock Spark does not have. */
-    case object Rows extends Change
-
-    val none: Change = Columns(Set.empty)
-    def of(columns: Iterable[NamedExpression]): Change = Columns(columns.map(_.exprId).toSet)
-    def nullsIn(columns: Seq[Attribute]): Change = Columns(columns.map(_.exprId).toSet, columns.map(_.exprId).toSet)
-  }
+private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPlan], producer: Seq[Expression]) {
+  import ExcludedRows._
 
   /** Why rows of one side of a join must not be excluded while rows of the other side remain.
     *
     * @param isLeft
     *   whether the remaining side, whose rows lose their matches, is the left one
-    * @param isFiltered
-    *   whether all scans of the remaining side are filtered too
-    * @param above
-    *   operators above the join, up to the producer's child
-    * @param producer
-    *   expressions that the producer evaluates for each row
     */
-  def withLostMatches(
-      join: BaseJoinExec,
-      isLeft: Boolean,
-      isFiltered: Boolean,
-      above: List[SparkPlan],
-      producer: Seq[Expression]
-  ): Option[Reason] = {
+  def withLostMatches(join: BaseJoinExec, isLeft: Boolean): Option[Reason] = {
     val change = join.joinType match {
       case _: InnerLike | LeftSemi => Change.none
       case LeftOuter | RightOuter | LeftSingle => Change.nullsIn((if (isLeft) join.right else join.left).output)
@@ -82,54 +53,28 @@ private[plan] object ExcludedRows {
       case LeftExistence(_) => join.condition
       case _ => None
     }
-    condition.filter(!NeverFails(_)).map(fails).orElse(failure(change, above, producer, isFiltered))
+    condition.filter(!NeverFails(_)).map(fails).orElse(failure(change))
   }
 
   /** Why an aggregate's groups must not lose some of their rows. Without aggregate functions, partial groups look like whole
     * ones.
-    *
-    * @param isFiltered
-    *   whether all scans below are filtered
     */
-  def withPartialGroups(
-      a: BaseAggregateExec,
-      isFiltered: Boolean,
-      above: List[SparkPlan],
-      producer: Seq[Expression]
-  ): Option[Reason] =
-    if (a.aggregateExpressions.isEmpty && a.groupingExpressions.forall(isOfEachRow)) None
-    else withPartialInput(a, isFiltered, above, producer)
+  def withPartialGroups(a: BaseAggregateExec): Option[Reason] =
+    if (a.aggregateExpressions.isEmpty && a.groupingExpressions.forall(isOfEachRow)) None else withPartialInput(a)
 
-  /** Why groups or window partitions of an operator must not lose some of their rows.
-    *
-    * @param isFiltered
-    *   whether all scans below are filtered
-    */
-  def withPartialInput(
-      p: SparkPlan,
-      isFiltered: Boolean,
-      above: List[SparkPlan],
-      producer: Seq[Expression]
-  ): Option[Reason] =
-    through(p, Change.none, isFiltered).fold(Some(_), failure(_, above, producer, isFiltered))
+  /** Why groups or window partitions of an operator must not lose some of their rows. */
+  def withPartialInput(p: SparkPlan): Option[Reason] = through(p, Change.none).fold(Some(_), failure(_))
 
   @tailrec
-  private[plan] def failure(
-      change: Change,
-      above: List[SparkPlan],
-      producer: Seq[Expression],
-      isFiltered: Boolean
-  ): Option[Reason] =
-    if (change.isNone) None
-    else
-      above match {
-        case Nil => firstFailing(change, producer)
-        case p :: rest =>
-          through(p, change, isFiltered) match {
-            case Left(reason) => Some(reason)
-            case Right(next) => failure(next, rest, producer, isFiltered)
-          }
+  private[plan] def failure(change: Change, operators: List[SparkPlan] = above): Option[Reason] = operators match {
+    case _ if change.isNone => None
+    case Nil => firstFailing(change, producer)
+    case p :: rest =>
+      through(p, change) match {
+        case Left(reason) => Some(reason)
+        case Right(next) => failure(next, rest)
       }
+  }
 
   private def firstFailing(change: Change, expressions: Seq[Expression]): Option[Reason] =
     expressions.find(e => change.touches(e) && !NeverFails(e)).map(fails)
@@ -137,7 +82,7 @@ private[plan] object ExcludedRows {
   private def fails(e: Expression): Reason = Reasons.MayFail(ExpressionText.withoutValues(e))
 
   /** The change in an operator's output, or why an expression of the operator may fail. */
-  private def through(p: SparkPlan, change: Change, isFiltered: Boolean): Either[Reason, Change] = p match {
+  private def through(p: SparkPlan, change: Change): Either[Reason, Change] = p match {
     case a: BaseAggregateExec => groups(a, change)
     case w: WindowExecBase =>
       // Window functions see partitions that have lost rows.
@@ -146,7 +91,7 @@ private[plan] object ExcludedRows {
         .map(fails)
         .orElse(firstFailing(change, w.partitionSpec ++ w.orderSpec))
         .toLeft(if (w.partitionSpec.exists(change.touches)) Change.Rows else and(change, w.windowExpression))
-    case j: BaseJoinExec => joined(j, change, isFiltered)
+    case j: BaseJoinExec => joined(j, change)
     case w: WindowGroupLimitExec => firstFailing(change, w.expressions).toLeft(Change.Rows)
     case other => firstFailing(change, other.expressions).toLeft(other).flatMap(into(_, change))
   }
@@ -159,7 +104,7 @@ private[plan] object ExcludedRows {
   /** Stops the filter if a join could produce many more rows than in stock Spark: a changed key may match a large part of the
     * other side (NULL matches nothing), and so may rows that stock Spark drops below, unless all scans there are filtered.
     */
-  private def joined(j: BaseJoinExec, change: Change, isFiltered: Boolean): Either[Reason, Change] =
+  private def joined(j: BaseJoinExec, change: Change): Either[Reason, Change] =
     if (change == Change.Rows && !isFiltered) Left(PushDown.stops(j))
     else if (!j.expressions.exists(change.touches)) Right(change)
     // Another row may be a second match, which is an error in a LeftSingle join.
@@ -266,5 +211,33 @@ private[plan] object ExcludedRows {
   private def neverFails(f: AggregateExpression, change: Change, isOfPart: Boolean): Boolean = {
     val touched = (f.aggregateFunction.children ++ f.filter).filter(change.touches)
     NeverFails.function(f.aggregateFunction, isOfPart && touched.isEmpty) && touched.forall(NeverFails(_))
+  }
+}
+
+private[plan] object ExcludedRows {
+
+  /** How an operator's rows may differ from stock Spark's. */
+  sealed trait Change {
+    def touches(e: Expression): Boolean = this match {
+      case Change.Rows => true
+      case Change.Columns(ids, _) => e.references.exists(a => ids(a.exprId))
+    }
+    def isNone: Boolean = this == Change.none
+  }
+  object Change {
+
+    /** The same rows with other values in these columns.
+      *
+      * @param nulls
+      *   those of the columns whose other value can only be NULL
+      */
+    final case class Columns(ids: Set[ExprId], nulls: Set[ExprId] = Set.empty) extends Change
+
+    /** There may be rows that stock Spark does not have. */
+    case object Rows extends Change
+
+    val none: Change = Columns(Set.empty)
+    def of(columns: Iterable[NamedExpression]): Change = Columns(columns.map(_.exprId).toSet)
+    def nullsIn(columns: Seq[Attribute]): Change = Columns(columns.map(_.exprId).toSet, columns.map(_.exprId).toSet)
   }
 }

@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, In, InSet, Literal, PrettyAttribute}
+import org.apache.spark.sql.catalyst.expressions.{And, Expression, In, InSet, Literal, PrettyAttribute}
 
 /** Expressions as text in reasons, with `?` for values: readers of reports may not be allowed to see them, and
   * `report.showValues=false` promises that there are none.
@@ -18,4 +18,14 @@ private[plan] object ExpressionText {
       // Some expressions accept only literals as arguments. A failure here must not cost a filter.
       case NonFatal(_) => s"${e.prettyName}(...)"
     }
+}
+
+/** Splits conditions at AND. Spark's `PredicateHelper` does the same, but a class that mixes it in does not link with all Spark
+  * lines: its methods differ between them.
+  */
+private[plan] object Conjuncts {
+  def apply(condition: Expression): Seq[Expression] = condition match {
+    case And(a, b) => apply(a) ++ apply(b)
+    case other => Seq(other)
+  }
 }

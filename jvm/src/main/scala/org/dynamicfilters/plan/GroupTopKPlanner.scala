@@ -70,7 +70,7 @@ final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[Reason]
             if (isAboveAggregate(child)) down(child, column, a :: above)(tap) else belowSort(child, column)(tap)
           }
           // Groups beyond the bound may be partial. Checked last: at re-planning, the reason is that the stage below runs.
-          _ <- ExcludedRows.withPartialGroups(a, isFiltered = true, above, Nil).toLeft(())
+          _ <- new ExcludedRows(isFiltered = true, above, producer = Nil).withPartialGroups(a).toLeft(())
         } yield tapped
     case s: SortExec => into(s, Some(key))(down(_, _, s :: above)(tap))
     // Deterministic (see sortsGroups), one output row for each input row.

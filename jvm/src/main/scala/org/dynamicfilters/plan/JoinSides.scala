@@ -1,5 +1,6 @@
 package org.dynamicfilters.plan
 
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.optimizer.BuildRight
 import org.apache.spark.sql.catalyst.plans.FullOuter
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -9,43 +10,55 @@ import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.settings.Settings
 
+/** A join, of which one side is to be filtered by the keys of the other one. */
+final case class FilteredSide(join: BaseJoinExec, isLeft: Boolean) {
+  val (probe, build) = if (isLeft) (join.left, join.right) else (join.right, join.left)
+
+  /** The probe side's. */
+  def probeKeys: Seq[Expression] = if (isLeft) join.leftKeys else join.rightKeys
+  def keys: Seq[JoinKey] = JoinKeys.pairs(probeKeys, if (isLeft) join.rightKeys else join.leftKeys)
+
+  /** Whether the side may be filtered without changing the answer. */
+  def isPermitted: Boolean = JoinSemantics.of(join)(isLeft).mayLose && (join match {
+    // Spark runs the broadcast side first.
+    case b: BroadcastHashJoinExec => isLeft == (b.buildSide == BuildRight)
+    case _ => true
+  })
+
+  /** The join with other sides. */
+  def withSides(probe: SparkPlan, build: SparkPlan): SparkPlan =
+    join.withNewChildren(if (isLeft) Seq(probe, build) else Seq(build, probe))
+}
+object FilteredSide {
+  def both(join: BaseJoinExec): Seq[FilteredSide] =
+    Seq(FilteredSide(join, isLeft = true), FilteredSide(join, isLeft = false))
+}
+
 /** Decides which side of a join is filtered by the keys of the other side. [[JoinPlanner]] uses it. */
 object JoinSides {
 
-  /** Whether the left side is filtered (else the right one), or why neither is.
+  /** The side that is filtered, or why neither is.
     *
     * @param isHinted
-    *   whether a hint asks for filters on the left (else the right) side. A hint overrules estimates
+    *   whether a hint asks for filters on a side. A hint overrules estimates
     */
-  def filterLeft(j: BaseJoinExec, conf: SQLConf, isHinted: Boolean => Boolean): Either[Reason, Boolean] =
+  def choose(j: BaseJoinExec, conf: SQLConf, isHinted: FilteredSide => Boolean): Either[Reason, FilteredSide] =
     j match {
       case b: BroadcastHashJoinExec =>
-        val streamsLeft = b.buildSide == BuildRight
-        if (!permits(j, streamsLeft)) Left(needsAll(j, streamsLeft))
-        else if (isHinted(streamsLeft)) Right(streamsLeft)
-        else
-          BuildEstimates
-            .estimate(if (streamsLeft) j.right else j.left)
-            .flatMap(notSelective(_, conf))
-            .toLeft(streamsLeft)
+        val streamed = FilteredSide(b, isLeft = b.buildSide == BuildRight)
+        if (!streamed.isPermitted) Left(needsAll(j, streamed.isLeft))
+        else if (isHinted(streamed)) Right(streamed)
+        else BuildEstimates.estimate(streamed.build).flatMap(notSelective(_, conf)).toLeft(streamed)
       case _: SortMergeJoinExec | _: ShuffledHashJoinExec =>
-        val candidates = Seq(true, false).filter(permits(j, _))
+        val candidates = FilteredSide.both(j).filter(_.isPermitted)
         if (candidates.isEmpty) Left(needsAll(j, streamsLeft = true))
         else {
           val asked = candidates.filter(isHinted)
-          val refused = (if (asked.isEmpty) candidates else asked).map(side => side -> whyNotSelective(j, side, conf))
+          val refused = (if (asked.isEmpty) candidates else asked).map(side => side -> whyNotSelective(side, conf))
           refused.collectFirst { case (side, None) => side }.orElse(asked.headOption).toRight(refused.head._2.get)
         }
       case other => Left(Reasons.UnknownJoin(other.nodeName.trim))
     }
-
-  /** Whether a side may be filtered without changing the answer. */
-  def permits(j: BaseJoinExec, filterLeft: Boolean): Boolean =
-    JoinSemantics.of(j)(filterLeft).mayLose && (j match {
-      // Spark runs the broadcast side first.
-      case b: BroadcastHashJoinExec => filterLeft == (b.buildSide == BuildRight)
-      case _ => true
-    })
 
   private def needsAll(j: BaseJoinExec, streamsLeft: Boolean): Reason =
     if (JoinSemantics.isNullAware(j)) Reasons.NotIn
@@ -55,14 +68,12 @@ object JoinSides {
     }
 
   /** Why filtering one side of a shuffled join is not expected to pay, if so. */
-  private def whyNotSelective(j: BaseJoinExec, filterLeft: Boolean, conf: SQLConf): Option[Reason] = {
-    val (probe, build) = if (filterLeft) (j.left, j.right) else (j.right, j.left)
-    (logical(probe).map(Estimates.estimate), BuildEstimates.estimate(build)) match {
+  private def whyNotSelective(side: FilteredSide, conf: SQLConf): Option[Reason] =
+    (logical(side.probe).map(Estimates.estimate), BuildEstimates.estimate(side.build)) match {
       case (Some(p), Some(b)) =>
         if (b.rows > p.rows) Some(Reasons.NotSmaller) else notSelective(b, conf)
       case _ => None
     }
-  }
 
   /** Rejects a build side without any condition: it has most keys of the probe side, unless it is a short list. */
   private def notSelective(build: Estimate, conf: SQLConf): Option[Reason] = {

@@ -39,8 +39,6 @@ object MonotoneExpressions {
     *
     * @param e
     *   as [[of]] returns it
-    * @param text
-    *   for plans and reports
     */
   def key(e: Expression, column: DataType, text: String): Option[ComputedKey] =
     for {

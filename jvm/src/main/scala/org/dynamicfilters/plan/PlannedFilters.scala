@@ -30,18 +30,12 @@ private[plan] object PlannedFilters {
     }
     .distinctBy(_.id)
 
-  /** Filters that scans in stages wait for, or waited for. */
-  def waitedFor(plan: SparkPlan): Seq[JoinRef] =
-    scans(plan).flatMap(_.joinFilters).collect {
-      case (ref, place) if place.waits != Wait.No => ref
-    }
-
-  /** Disables filters that scans wait for, if adaptive execution has removed the build side from the plan. */
+  /** Disables filters that scans in stages wait for, if adaptive execution has removed the build side from the plan. */
   def disableOrphans(plan: SparkPlan): Unit = {
-    val refs = waitedFor(plan)
-    if (refs.nonEmpty) {
+    val waitedFor = scans(plan).flatMap(_.joinFilters).collect { case (ref, place) if place.waits != Wait.No => ref }
+    if (waitedFor.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
-      refs.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
+      waitedFor.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
         r.state.disable(Reasons.PlannedAway)
       }
     }

@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.execution.window.WindowExecBase
 import org.dynamicfilters.filter.Traverse
 import org.dynamicfilters.api.FilterPassThrough
-import org.dynamicfilters.operators.{BuildKeyTapExec, DynamicFilterScanExec}
+import org.dynamicfilters.operators.BuildKeyTapExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** Pushes a filter down from its producer to scans, by attribute id. Used by the planners of all producers.
@@ -32,18 +32,12 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   *   the column's role for the producer, for reasons: "the sort key"
   * @param producer
   *   expressions that the producer evaluates for each row
-  * @param reach
-  *   how far the filter may go
-  * @param toScan
-  *   filters one scan by the columns. The third argument is true if the scan must return the same rows in every attempt: there
-  *   is an exchange between producer and scan, or another operator with that need. The fourth one is the key, if it is computed
-  *   from the only column ([[MonotoneExpressions.of]])
   */
 final class PushDown(
     key: String,
     producer: Seq[Expression],
     reach: PushDown.Reach,
-    toScan: (SparkPlan, Seq[Attribute], Boolean, Option[Expression]) => Either[Reason, SparkPlan]
+    toScan: PushDown.Reached => Either[Reason, SparkPlan]
 ) {
   import PushDown._
 
@@ -55,8 +49,7 @@ final class PushDown(
     down(plan, columns, Path(crossed = false, Nil, computed))
 
   private def down(plan: SparkPlan, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] = plan match {
-    case _: FileSourceScanExec | _: DynamicFilterScanExec | OtherScans(_) =>
-      toScan(plan, columns, path.crossed, path.computed)
+    case scan if ScanPlanner.isScan(scan) => toScan(Reached(scan, columns, path.crossed, path.computed))
 
     case p: FilterPassThrough =>
       Traverse(columns)(c => p.sourceOf(c).toRight(stops(plan))).flatMap { sources =>
@@ -75,7 +68,7 @@ final class PushDown(
         columns match {
           case Seq(column) if reach.allowsComputedKey =>
             computedIn(p.projectList, column, crosses).flatMap { case (source, path) => into(p, Seq(source), path) }
-          case _ => Traverse(columns)(source(p.projectList, _)).flatMap(into(p, _, crosses))
+          case _ => Traverse(columns)(found(p.projectList, _, "projection")).flatMap(into(p, _, crosses))
         }
       }
 
@@ -131,9 +124,7 @@ final class PushDown(
           grouped <- Traverse(columns)(grouping(a, _))
           // Crossing even without an exchange (bucketed tables): the order of groups, and their values after a fall-back to
           // sorting, depend on the number of groups.
-          done <- unless(ExcludedRows.withPartialGroups(a, _, path.above, producer))(
-            into(a, grouped, path.crossing(true))
-          )
+          done <- unless(path, _.withPartialGroups(a))(into(a, grouped, path.crossing(true)))
         } yield done
     case w: WindowExecBase if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, path)
     case w: window.WindowGroupLimitExec if reach.beyondExchange => inPartitions(w, w.partitionSpec, columns, path)
@@ -151,10 +142,6 @@ final class PushDown(
   private def into(parent: UnaryExecNode, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] =
     down(parent.child, columns, path.below(parent)).map(c => parent.withNewChildren(Seq(c)))
 
-  /** The input column of a projection's column. */
-  private def source(list: Seq[NamedExpression], column: Attribute): Either[Reason, Attribute] =
-    found(list, column, "projection")
-
   /** The input column from which a projection computes a column, and the path below. */
   private def computedIn(
       list: Seq[NamedExpression],
@@ -167,7 +154,7 @@ final class PushDown(
           .of(e)
           .map { case (source, computed) => (source, path.computing(computed)) }
           .toRight(Reasons.Computed(key, ExpressionText.withoutValues(e)))
-      case _ => source(list, column).map((_, path))
+      case _ => found(list, column, "projection").map((_, path))
     }
 
   private def found(list: Seq[NamedExpression], column: Attribute, where: String): Either[Reason, AttributeReference] =
@@ -195,21 +182,20 @@ final class PushDown(
 
   private def inPartitions(w: UnaryExecNode, by: Seq[Expression], columns: Seq[Attribute], path: Path) =
     if (columns.forall(c => by.exists { case a: Attribute => a.exprId == c.exprId; case _ => false }))
-      unless(ExcludedRows.withPartialInput(w, _, path.above, producer))(into(w, columns, path))
+      unless(path, _.withPartialInput(w))(into(w, columns, path))
     else Left(Reasons.WindowByOther)
 
-  /** Pushes down unless there is a reason against it.
-    *
-    * @param reason
-    *   gets whether all scans below the operator are filtered
-    */
-  private def unless(reason: Boolean => Option[Reason])(
+  /** Pushes down unless rows that remain, in spite of the filter, can make the query fail. */
+  private def unless(path: Path, reason: ExcludedRows => Option[Reason])(
       pushed: => Either[Reason, SparkPlan]
   ): Either[Reason, SparkPlan] =
-    reason(true).toLeft(()).flatMap { _ =>
+    reason(excludedRows(true, path)).toLeft(()).flatMap { _ =>
       val before = unfiltered
-      pushed.flatMap(done => (if (unfiltered == before) None else reason(false)).toLeft(done))
+      pushed.flatMap(done => (if (unfiltered == before) None else reason(excludedRows(false, path))).toLeft(done))
     }
+
+  private def excludedRows(isFiltered: Boolean, path: Path): ExcludedRows =
+    new ExcludedRows(isFiltered, path.above, producer)
 
   /** Pushes into the side of the columns, and into the other side by equal keys, as [[JoinSemantics]] permits. */
   private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] = {
@@ -227,8 +213,8 @@ final class PushDown(
       val isFiltered = own.isRight && unfiltered == before
       val equal = if (rules.carriesAcross) columns.flatMap(equalKey(join, isLeft, _)) else Nil
       val other = Option.when(equal.size == columns.size)(
-        ExcludedRows
-          .withLostMatches(join, isLeft, isFiltered, path.above, producer)
+        excludedRows(isFiltered, path)
+          .withLostMatches(join, isLeft)
           .toLeft(())
           .flatMap(_ => intoSide(join, !isLeft, equal, path))
       )
@@ -280,8 +266,24 @@ final class PushDown(
 
 object PushDown {
 
+  /** A scan that a filter has reached.
+    *
+    * @param crossed
+    *   whether the scan must return the same rows in every attempt: there is an exchange between producer and scan, or another
+    *   operator with that need
+    * @param computed
+    *   how the filter's key is computed from the only column, if it is ([[MonotoneExpressions.of]])
+    */
+  final case class Reached(scan: SparkPlan, columns: Seq[Attribute], crossed: Boolean, computed: Option[Expression]) {
+
+    /** The columns, or the key that is computed from the only one, for plans and reports. */
+    def shownNames: Seq[String] = computed.fold(columns.map(_.name)) { e =>
+      Seq(ExpressionText.withoutValues(MonotoneExpressions.on(e, columns.head)))
+    }
+  }
+
   /** @param crossed
-    *   whether the scan must return the same rows in every attempt: the third argument of `toScan`
+    *   as in [[Reached]]
     * @param above
     *   the operators that the filter has passed, the lowest first
     * @param computed
@@ -300,9 +302,6 @@ object PushDown {
     *
     * If an expression depends on the partition of a row after a shuffle, none may be: adaptive execution coalesces partitions by
     * the bytes of all shuffles that a stage reads together, so a filter below any of them may change partitions.
-    *
-    * @param isShared
-    *   whether another part of the query uses the exchange too
     */
   def whyKeep(plan: SparkPlan, isShared: SparkPlan => Boolean): SparkPlan => Option[Reason] = {
     lazy val shows = Repeatable.showsPartitions(plan)

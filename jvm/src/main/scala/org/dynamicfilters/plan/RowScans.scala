@@ -10,15 +10,15 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.{CachedScanExec, RowFilteredScanExec, SourceScan, SpecScan}
+import org.dynamicfilters.operators.{CachedScanExec, RowFilteredScanExec, SourceScan, SpecScan, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{FilterRef, Producer}
+import org.dynamicfilters.state.Producer
 import org.dynamicfilters.tables.FormatName
 
 /** Puts filters into scans whose reader does not evaluate them: file formats other than Parquet, DataSource V2, JDBC, cached
-  * data. [[OtherScans]] uses it.
+  * data. [[ScanPlanner]] uses it.
   *
   * If no split can be skipped, a filter helps only below an exchange: in the same stage, its producer drops the same rows.
   */
@@ -153,33 +153,15 @@ object RowScans {
   }
 
   /** As [[ScanPlanner.filtered]]. */
-  def filtered(
-      scan: SparkPlan,
-      columns: Seq[Attribute],
-      refs: Seq[FilterRef],
-      where: ScanPlace,
-      conf: SQLConf,
-      key: Option[ComputedKey]
-  ): Either[Reason, SparkPlan] = {
+  def filtered(scan: SparkPlan, added: NewFilters, conf: SQLConf): Either[Reason, SparkPlan] = {
     val plain = unfiltered(scan)
     val before = columnsOf(scan)
-    ScanPlanner
-      .withColumns(before, columns, refs, key)(attribute(plain, _))(target(plain, _, _, where, key))
+    added
+      .addedTo(before, attribute(plain, _)) { (column, ref) =>
+        accepts(scan, column, ref.producer, added.place.crossesExchange).flatMap(_ => place(plain, column))
+      }
       .map(all => if (all eq before) scan else wrap(scan, all, conf))
   }
-
-  private def target(
-      scan: SparkPlan,
-      column: Attribute,
-      ref: FilterRef,
-      where: ScanPlace,
-      key: Option[ComputedKey]
-  ): Either[Reason, ScanColumn] =
-    for {
-      _ <- accepts(scan, column, ref.producer, where.crossesExchange)
-      domain <- KeyDomain.of(column.dataType)
-      at <- place(scan, column)
-    } yield ScanColumn(ref, domain, column.name, at._1, at._2, where, key = key)
 
   private def columnsOf(scan: SparkPlan): IndexedSeq[ScanColumn] = scan match {
     case r: SpecScan => r.spec.columns
@@ -190,10 +172,10 @@ object RowScans {
     case s: SpecScan => withSpec(s, s.spec.withColumns(columns))
     case CachedScans(plain) =>
       val repeatable = CachedScanExec.scanOf(plain).exists(CachedScans.isRepeatable)
-      tagged(CachedScanExec(specOf(plain, columns, conf), plain, repeatable), plain)
+      Tagged(CachedScanExec(specOf(plain, columns, conf), plain, repeatable), plain)
     case plain =>
       val spec = specOf(plain, columns, conf)
-      tagged(RowFilteredScanExec(spec, marked(plain, spec)), plain)
+      Tagged(RowFilteredScanExec(spec, marked(plain, spec)), plain)
   }
 
   /** The scan with an [[OtherFileFormat]], if its own is a known one. */
@@ -210,8 +192,8 @@ object RowScans {
   }
 
   private def withSpec(scan: SpecScan, spec: ScanSpec): SparkPlan = scan match {
-    case r: RowFilteredScanExec => tagged(r.copy(spec = spec, child = marked(r.child, spec)), r)
-    case c: CachedScanExec => tagged(c.copy(spec = spec), c)
+    case r: RowFilteredScanExec => Tagged(r.copy(spec = spec, child = marked(r.child, spec)), r)
+    case c: CachedScanExec => Tagged(c.copy(spec = spec), c)
     case other => other
   }
 
@@ -228,10 +210,4 @@ object RowScans {
       lateMaterialization = false,
       if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
     )
-
-  /** Adaptive execution asserts that nodes have a logical link. */
-  private def tagged(to: SparkPlan, from: SparkPlan): SparkPlan = {
-    to.copyTagsFrom(from)
-    to
-  }
 }

@@ -17,13 +17,63 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.DynamicFilterScanExec
+import org.dynamicfilters.operators.{DynamicFilterScanExec, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, Producer}
 
-/** Puts filters into scans: Parquet scans here, all others through [[OtherScans]]. The planners of all producers use it. */
+/** Filters that are to be put into a scan: one, or several joined by OR.
+  *
+  * @param refs
+  *   by column; several filters have one producer
+  * @param key
+  *   the filter's key, if it is computed from the only column
+  */
+private[plan] final case class NewFilters(
+    columns: Seq[Attribute],
+    refs: Seq[FilterRef],
+    place: ScanPlace,
+    key: Option[ComputedKey]
+) {
+
+  /** The filters of a scan, with these added.
+    *
+    * @param position
+    *   of a column among those that are read, and among the partition columns; or why it cannot be filtered
+    * @return
+    *   `before` itself if the scan has these filters already; or why they cannot be added
+    */
+  def addedTo(before: IndexedSeq[ScanColumn], attribute: ScanColumn => Attribute, stored: String => String = _ => "")(
+      position: (Attribute, FilterRef) => Either[Reason, (Int, Int)]
+  ): Either[Reason, IndexedSeq[ScanColumn]] = {
+    val wanted = columns.zip(refs)
+    val isTopK = refs.head.topK.isDefined
+    def isThere(column: Attribute, ref: FilterRef) =
+      before.exists(c => (c.ref eq ref) && attribute(c).exprId == column.exprId && c.key == key)
+    if (wanted.forall { case (column, ref) => isThere(column, ref) }) Right(before)
+    else if (isTopK && before.exists(_.ref.topK.isDefined)) Left(Reasons.OtherTopK)
+    else
+      Traverse(wanted) { case (column, ref) =>
+        for (at <- position(column, ref); domain <- KeyDomain.of(column.dataType))
+          yield ScanColumn(
+            ref,
+            domain,
+            column.name,
+            at._1,
+            at._2,
+            place,
+            either = wanted.size > 1,
+            stored(column.name),
+            key
+          )
+      }.map(added => if (isTopK && added.size == 1) added.toIndexedSeq ++ before else before ++ added)
+  }
+}
+
+/** Puts filters into scans: Parquet scans here, all others by [[RowScans]] and [[ConsumerScans]]. The planners of all producers
+  * use it.
+  */
 object ScanPlanner {
 
   /** Option that makes a filtered scan's relation differ from the original. Without it they are equal, because all Parquet formats
@@ -31,95 +81,60 @@ object ScanPlanner {
     */
   private[plan] val Marker = "dynamicfilters.marker" -> "true"
 
+  /** Whether it is a scan that may be filtered, or is. */
+  def isScan(plan: SparkPlan): Boolean = plan match {
+    case _: FileSourceScanExec | _: DynamicFilterScanExec | RowScans(_) | ConsumerScans(_) => true
+    case _ => false
+  }
+
   /** Filters a scan by one column, or by several filters joined by OR.
     *
-    * @param scan
-    *   may be filtered already
     * @param refs
     *   by column; several filters have one producer
-    * @param computed
-    *   the filter's key, if it is computed from the only column (see [[MonotoneExpressions.of]])
-    * @return
-    *   the filtered scan, or why the scan cannot be filtered
     */
   def filtered(
-      scan: SparkPlan,
-      columns: Seq[Attribute],
+      at: PushDown.Reached,
       refs: Seq[FilterRef],
-      place: ScanPlace,
       conf: SQLConf,
-      computed: Option[Expression] = None
-  ): Either[Reason, SparkPlan] = for {
-    _ <- isBatch(scan)
-    key <- keyOf(computed, columns.head, refs.head.producer)
-    done <- filteredBy(scan, columns, refs, place, conf, key)
-  } yield done
+      waits: Wait = Wait.No
+  ): Either[Reason, SparkPlan] =
+    for {
+      _ <- isBatch(at.scan)
+      key <- keyOf(at, refs.head.producer)
+      added = NewFilters(at.columns, refs, ScanPlace(at.crossed, waits), key)
+      done <- at.scan match {
+        case RowScans(s) => RowScans.filtered(s, added, conf)
+        case s @ ConsumerScans(_) => ConsumerScans.filtered(s, added)
+        case s: FileSourceScanExec =>
+          for (_ <- readable(s); columns <- columnsOf(s, IndexedSeq.empty, added))
+            yield wrap(s, specOf(s, columns, conf))
+        case d: DynamicFilterScanExec =>
+          val plain = d.child.asInstanceOf[FileSourceScanExec]
+          columnsOf(plain, d.spec.columns, added).map { all =>
+            if (all eq d.spec.columns) d else wrap(plain, d.spec.withColumns(all), d.keepsPartitions, d.values)
+          }
+        case other => Left(noFileScan(other))
+      }
+    } yield done
 
   // A stream counts the rows of its sources by their scans (`ProgressReporter`).
   private def isBatch(scan: SparkPlan): Either[Reason, Unit] =
     Either.cond(!scan.logicalLink.exists(_.isStreaming), (), Reasons.StreamSource)
 
-  private def keyOf(
-      computed: Option[Expression],
-      column: Attribute,
-      producer: Producer.Value
-  ): Either[Reason, Option[ComputedKey]] =
-    computed.fold[Either[Reason, Option[ComputedKey]]](Right(None)) { e =>
-      val text = ExpressionText.withoutValues(MonotoneExpressions.on(e, column))
-      val what = if (producer == Producer.join) "the join key" else "the sort key"
-      MonotoneExpressions.key(e, column.dataType, text).map(Some(_)).toRight(Reasons.Computed(what, text))
+  private def keyOf(at: PushDown.Reached, producer: Producer.Value): Either[Reason, Option[ComputedKey]] =
+    at.computed match {
+      case None => Right(None)
+      case Some(e) =>
+        val text = at.shownNames.head
+        val what = if (producer == Producer.join) "the join key" else "the sort key"
+        MonotoneExpressions.key(e, at.columns.head.dataType, text).map(Some(_)).toRight(Reasons.Computed(what, text))
     }
 
-  private def filteredBy(
-      scan: SparkPlan,
-      columns: Seq[Attribute],
-      refs: Seq[FilterRef],
-      place: ScanPlace,
-      conf: SQLConf,
-      key: Option[ComputedKey]
-  ): Either[Reason, SparkPlan] = scan match {
-    case OtherScans(s) => OtherScans.filtered(s, columns, refs, place, conf, key)
-    case s: FileSourceScanExec =>
-      for {
-        _ <- readable(s)
-        added <- Traverse(columns.zip(refs)) { case (column, ref) => target(s, column, ref, place, key) }
-      } yield wrap(s, specOf(s, alternatives(added).toIndexedSeq, conf))
-    case d: DynamicFilterScanExec =>
-      val plain = d.child.asInstanceOf[FileSourceScanExec]
-      withColumns(d.spec.columns, columns, refs, key)(columnOf(plain, _))(target(plain, _, _, place, key))
-        .map(all => if (all eq d.spec.columns) d else wrap(plain, d.spec.withColumns(all), d.keepsPartitions, d.values))
-    case other => Left(noFileScan(other))
-  }
-
-  /** The filters of a scan, with those of another producer added.
-    *
-    * @param columnOf
-    *   the attribute of a filtered column
-    * @return
-    *   `before` itself if the scan has these filters already; or why they cannot be added
-    */
-  private[plan] def withColumns(
-      before: IndexedSeq[ScanColumn],
-      columns: Seq[Attribute],
-      refs: Seq[FilterRef],
-      key: Option[ComputedKey]
-  )(
-      columnOf: ScanColumn => Attribute
-  )(target: (Attribute, FilterRef) => Either[Reason, ScanColumn]): Either[Reason, IndexedSeq[ScanColumn]] = {
-    val wanted = columns.zip(refs)
-    val isTopK = refs.head.topK.isDefined
-    def has(column: Attribute, ref: FilterRef) =
-      before.exists(c => (c.ref eq ref) && columnOf(c).exprId == column.exprId && c.key == key)
-    if (wanted.forall { case (column, ref) => has(column, ref) }) Right(before)
-    else if (isTopK && before.exists(_.ref.topK.isDefined)) Left(Reasons.OtherTopK)
-    else
-      Traverse(wanted) { case (column, ref) => target(column, ref) }
-        .map(alternatives)
-        .map(added => if (isTopK && added.size == 1) added.toIndexedSeq ++ before else before ++ added)
-  }
-
-  private def alternatives(columns: Seq[ScanColumn]): Seq[ScanColumn] =
-    if (columns.size == 1) columns else columns.map(_.copy(either = true))
+  private def columnsOf(scan: FileSourceScanExec, before: IndexedSeq[ScanColumn], added: NewFilters) =
+    added.addedTo(before, columnOf(scan, _), ParquetFormats.stored(scan.relation.fileFormat, _)) { (column, ref) =>
+      // For a TopK, row groups and rows are read best first, which changes their order.
+      if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left(Reasons.ScanInOrder) else position(scan, column)
+    }
 
   private[plan] def noFileScan(plan: SparkPlan): Reason = Reasons.NoFileScan(plan.nodeName.trim)
 
@@ -132,7 +147,8 @@ object ScanPlanner {
     def hasColumn(s: FileSourceScanExec) = ordinal(s, column).flatMap(_ => KeyDomain.of(column.dataType)).map(_ => ())
     isBatch(scan).flatMap { _ =>
       scan match {
-        case OtherScans(s) => OtherScans.accepts(s, column, Producer.join, crossed)
+        case RowScans(s) => RowScans.accepts(s, column, Producer.join, crossed)
+        case ConsumerScans(_) => ConsumerScans.accepts(scan, column)
         case d: DynamicFilterScanExec => hasColumn(d.child.asInstanceOf[FileSourceScanExec])
         case s: FileSourceScanExec => readable(s).flatMap(_ => hasColumn(s))
         case other => Left(noFileScan(other))
@@ -160,30 +176,6 @@ object ScanPlanner {
       Settings.get(conf, Settings.LateMaterialization),
       if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
     )
-
-  private def target(
-      scan: FileSourceScanExec,
-      column: Attribute,
-      ref: FilterRef,
-      place: ScanPlace,
-      key: Option[ComputedKey]
-  ): Either[Reason, ScanColumn] =
-    // For a TopK, row groups and rows are read best first, which changes their order.
-    if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left(Reasons.ScanInOrder)
-    else
-      for {
-        at <- position(scan, column)
-        domain <- KeyDomain.of(column.dataType)
-      } yield ScanColumn(
-        ref,
-        domain,
-        column.name,
-        at._1,
-        at._2,
-        place,
-        stored = ParquetFormats.stored(scan.relation.fileFormat, column.name),
-        key = key
-      )
 
   /** Position of a column among those that are read, and among the partition columns; -1 for none. */
   private[plan] def position(scan: FileSourceScanExec, column: Attribute): Either[Reason, (Int, Int)] =
@@ -217,10 +209,7 @@ object ScanPlanner {
       fileFormat = new DynamicParquetFormat(spec, format, ParquetFormats.countsRows),
       options = relation.options + Marker
     )(relation.sparkSession)
-    val filtered = DynamicFilterScanExec(spec, withRelation(scan, marked), keepsPartitions, values)
-    // Adaptive execution asserts that nodes have a logical link.
-    filtered.copyTagsFrom(scan)
-    filtered
+    Tagged(DynamicFilterScanExec(spec, withRelation(scan, marked), keepsPartitions, values), scan)
   }
 
   /** The scan as Spark planned it. */
@@ -239,9 +228,7 @@ object ScanPlanner {
       options: Map[String, String]
   ): SparkPlan = {
     val relation = scan.relation
-    val copy = withRelation(scan, relation.copy(fileFormat = format, options = options)(relation.sparkSession))
-    copy.copyTagsFrom(scan)
-    copy
+    Tagged(withRelation(scan, relation.copy(fileFormat = format, options = options)(relation.sparkSession)), scan)
   }
 
   // makeCopy, because the scan's constructor differs between Spark versions.

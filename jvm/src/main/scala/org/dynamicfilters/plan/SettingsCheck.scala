@@ -34,16 +34,10 @@ final class UnknownSettings extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
     SettingsRegistry.keysSet(conf)(Settings.isMeant).filterNot(told.contains).foreach { key =>
-      Settings.refusal(key).filter(_ => told.size < UnknownSettings.Most && told.add(key)).foreach { error =>
+      Settings.refusal(key).filter(_ => told.add(key)).foreach { error =>
         logWarning(s"Dynamic filters: ${error.getMessageParameters.get("what")} It has no effect.")
       }
     }
     plan
   }
-}
-
-private object UnknownSettings {
-
-  /** Limit of warnings for each session. */
-  val Most = 100
 }

@@ -2,13 +2,11 @@ package org.dynamicfilters.plan
 
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.sql.catalyst.expressions.{DynamicPruningExpression, Expression, Literal}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, BroadcastQueryStageExec, QueryStageExec}
-import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{BooleanType, DataType}
 import org.dynamicfilters.operators.{
   BuildKeyTapExec,
   CachedScanExec,
@@ -37,39 +35,12 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     unfiltered(executed(s.child)).canonicalized
   }.toSet
 
-  // Canonical forms of the plans below broadcasts: a pruning subquery is used if its plan is among them.
-  private lazy val broadcastPlans: Set[SparkPlan] = all.collect {
-    case b: BroadcastExchangeLike => unfiltered(b.children.head).canonicalized
-    case q: BroadcastQueryStageExec => unfiltered(q.broadcast.children.head).canonicalized
-  }.toSet
-
   /** The canonical form by which Spark compares the plan when it makes a stage of it. A filtered exchange never equals an
     * unfiltered one.
     */
   private[plan] def canonical(p: SparkPlan): SparkPlan = p match {
     case q: QueryStageExec => q.canonicalized
-    case e => withoutUnusedPruning(asPlanned(e)).canonicalized
-  }
-
-  /** Replaces dynamic partition pruning that has no broadcast by `true`. Adaptive execution does the same in its last rule
-    * (Spark 4.1 to 4.3: `PlanAdaptiveDynamicPruningFilters`). Exchanges that differ only in such pruning are therefore
-    * equal (SPARK-32509).
-    */
-  private def withoutUnusedPruning(p: SparkPlan): SparkPlan =
-    if (pruning.isEmpty) p
-    else
-      p.transformAllExpressions {
-        case d: DynamicPruningExpression if isUnused(d) => d.withNewChildren(Seq(Literal.TrueLiteral))
-      }
-
-  private def isUnused(d: DynamicPruningExpression): Boolean = d.child match {
-    case in: InSubqueryExec =>
-      in.plan match {
-        case s: SubqueryAdaptiveBroadcastExec =>
-          s.onlyInBroadcast && !broadcastPlans(unfiltered(executed(s.child)).canonicalized)
-        case _ => false
-      }
-    case _ => false
+    case e => asPlanned(e).canonicalized
   }
 
   // Marked before filters go in, because an exchange over filtered scans equals no other. Copies of a node keep its tags.
@@ -78,9 +49,8 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     own.filter(isOfPruning).foreach(_.setTagValue(Mark, Shared(id, None)))
     // Without adaptive execution subqueries are planned already, and exchanges of two of them may be equal.
     if (own.nonEmpty || all.exists(_.isInstanceOf[BuildKeyTapExec])) {
-      // Canonical forms are the most expensive part of planning, and most exchanges have a unique signature.
-      val equal = several(all.filter(isExchange))(signature).flatMap(several(_)(canonical))
-      for ((group, i) <- equal.zipWithIndex; exchange <- group) exchange.setTagValue(Mark, Shared(id, Some(i)))
+      for ((group, i) <- several(all.filter(isExchange))(canonical).zipWithIndex; exchange <- group)
+        exchange.setTagValue(Mark, Shared(id, Some(i)))
     }
   }
 
@@ -107,9 +77,8 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     isAmong(exchange, plan.collect { case e if isExchange(e) => e })
 
   private def isAmong(exchange: SparkPlan, others: Seq[SparkPlan]): Boolean = {
-    val kind = signature(exchange)
-    lazy val form = canonical(exchange)
-    others.exists(e => signature(e) == kind && canonical(e) == form)
+    val form = canonical(exchange)
+    others.exists(canonical(_) == form)
   }
 }
 
@@ -127,32 +96,6 @@ private[plan] object SharedExchanges {
   private def several[E, K](some: Seq[E])(key: E => K): Seq[Seq[E]] = some.groupBy(key).values.filter(_.size > 1).toSeq
 
   private def isExchange(p: SparkPlan): Boolean = p.isInstanceOf[Exchange] || p.isInstanceOf[QueryStageExec]
-
-  /** Types of a plan's output, and a hash of its leaves and literals. */
-  private[plan] type Signature = (Seq[DataType], Int)
-
-  /** Equal for plans with equal canonical forms, and much cheaper: canonical forms took a third of the rule's time for TPC-DS
-    * queries that join five or more tables.
-    */
-  private[plan] def signature(p: SparkPlan): Signature = (p.output.map(_.dataType), hash(p))
-
-  // Independent of order, which canonical forms may change. File scans can only be equal if their sets of paths are.
-  private def hash(p: SparkPlan): Int = p match {
-    case q: QueryStageExec => hash(q.plan)
-    case r: ReusedExchangeExec => hash(r.child)
-    case a: AdaptiveSparkPlanExec => hash(a.initialPlan)
-    case f: FileSourceScanExec => f.relation.location.rootPaths.iterator.map(_.hashCode).minOption.getOrElse(0)
-    case leaf if leaf.children.isEmpty => leaf.getClass.hashCode
-    case f: FilterExec => literals(f.condition) + hash(f.child)
-    case other => other.children.iterator.map(hash).sum
-  }
-
-  private def literals(e: Expression): Int = e match {
-    // Adaptive execution may replace it by a literal.
-    case _: DynamicPruningExpression => 0
-    case l: Literal if l.dataType != BooleanType => l.hashCode
-    case other => other.children.iterator.map(literals).sum
-  }
 
   /** All operators, including those of subqueries and stages; a stage stands for its exchange. */
   private def withSubqueries(p: SparkPlan): Seq[SparkPlan] = {

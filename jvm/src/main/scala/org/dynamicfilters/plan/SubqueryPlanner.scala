@@ -4,10 +4,9 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.execution.{FilterExec, ScalarSubquery, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{Comparison, KeyDomain}
-import org.dynamicfilters.operators.SpecScan
+import org.dynamicfilters.operators.{SpecScan, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.Rejected
-import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.state.{Producer, SubqueryRef}
 
 /** Makes filters of conditions that compare a column with values of scalar subqueries: `id = (SELECT max(last) FROM days)`.
@@ -53,33 +52,23 @@ final class SubqueryPlanner(conf: SQLConf) {
         "the column",
         Seq(condition),
         PushDown.Reach.withinStage.copy(allowsComputedKey = true),
-        (scan, columns, _, below) => {
-          val ofScan = computed.map(e => below.fold(e)(MonotoneExpressions.on(e, _))).orElse(below)
-          filtered(scan, columns.head, ofScan, ref, values)
-        }
-      )(p, Seq(column))
+        filtered(_, ref, values)
+      )(p, Seq(column), computed)
     } yield done
   }
 
-  private def filtered(
-      scan: SparkPlan,
-      column: Attribute,
-      computed: Option[Expression],
-      ref: SubqueryRef,
-      values: Seq[Expression]
-  ): Either[Reason, SparkPlan] = scan match {
-    // The rule has run before, on the whole plan.
-    case s: SpecScan if s.spec.columns.exists(c => c.name == column.name && c.ref == ref) => Right(s)
-    case _ =>
-      ScanPlanner.filtered(scan, Seq(column), Seq(ref), ScanPlace.near, conf, computed).flatMap {
-        case s: SpecScan =>
-          val done = s.withValues(values)
-          // Adaptive execution asserts that nodes have a logical link.
-          done.copyTagsFrom(s)
-          Right(done)
-        // The operators of custom scans have no expressions of which Spark would run the subqueries.
-        case _ => Left(Reasons.TakesNone(column.name))
-      }
+  private def filtered(at: PushDown.Reached, ref: SubqueryRef, values: Seq[Expression]): Either[Reason, SparkPlan] = {
+    val name = at.columns.head.name
+    at.scan match {
+      // The rule has run before, on the whole plan.
+      case s: SpecScan if s.spec.columns.exists(c => c.name == name && c.ref == ref) => Right(s)
+      case _ =>
+        ScanPlanner.filtered(at, Seq(ref), conf).flatMap {
+          case s: SpecScan => Right(Tagged[SparkPlan](s.withValues(values), s))
+          // The operators of custom scans have no expressions of which Spark would run the subqueries.
+          case _ => Left(Reasons.TakesNone(name))
+        }
+    }
   }
 }
 

@@ -18,9 +18,8 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
-import org.dynamicfilters.operators.TopKTapExec
+import org.dynamicfilters.operators.{Tagged, TopKTapExec}
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{TopKRef, TopKSpec}
 
@@ -77,10 +76,6 @@ object TopKPlanner {
 
   /** @param input
     *   an operator all of whose rows reach the TopK
-    * @param producer
-    *   the TopK
-    * @return
-    *   the input with a tap on it and a filter in its scans, or why there is none
     */
   def tapped(input: SparkPlan, wanted: Wanted, producer: SparkPlan, conf: SQLConf): Either[Reason, SparkPlan] = {
     val max = Settings.get(conf, Settings.TopKMaxLimit)
@@ -125,12 +120,9 @@ object TopKPlanner {
   ): Either[Reason, SparkPlan] = {
     // Column names in each scan.
     val names = mutable.LinkedHashSet.empty[Seq[String]]
-    def filter(scan: SparkPlan, columns: Seq[Attribute], key: Option[Expression]) = {
-      val done = ScanPlanner.filtered(scan, columns, refs, ScanPlace.near, conf, key)
-      if (done.isRight)
-        names += key.fold(columns.map(_.name))(e =>
-          Seq(ExpressionText.withoutValues(MonotoneExpressions.on(e, columns.head)))
-        )
+    def filter(at: PushDown.Reached) = {
+      val done = ScanPlanner.filtered(at, refs, conf)
+      if (done.isRight) names += at.shownNames
       done
     }
     for {
@@ -139,12 +131,10 @@ object TopKPlanner {
         Either.cond(at >= 0, at, Reasons.NotBelow("the column", c.name, "input"))
       }
       reach = PushDown.Reach.withinStage.copy(allowsComputedKey = true)
-      pushed <- new PushDown(what, computed, reach, (scan, cs, _, key) => filter(scan, cs, key))(input, columns)
+      pushed <- new PushDown(what, computed, reach, filter)(input, columns)
     } yield {
       val shown = if (refs.size == 1) names.flatten.toSeq else names.head
-      val node = TopKTapExec(refs, ordinals, shown, pushed)
-      node.copyTagsFrom(input)
-      node
+      Tagged(TopKTapExec(refs, ordinals, shown, pushed), input)
     }
   }
 

@@ -10,7 +10,6 @@ import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.operators.SpecScan
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.state.UserRef
 import org.dynamicfilters.user.DynamicFilterPredicate
 
@@ -59,18 +58,19 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
       "the column",
       Seq(condition),
       PushDown.Reach.withinStage,
-      (scan, columns, _, _) => filtered(scan, u, columns.head)
+      filtered(_, u)
     )(p, Seq(column))
 
-  private def filtered(scan: SparkPlan, u: DynamicFilterPredicate, column: Attribute): Either[Reason, SparkPlan] =
-    ScanPlanner.filtered(scan, Seq(column), Seq(UserRef(u.generation, u.follows && mayFollow)), ScanPlace.near, conf)
+  private def filtered(at: PushDown.Reached, u: DynamicFilterPredicate): Either[Reason, SparkPlan] =
+    ScanPlanner.filtered(at, Seq(UserRef(u.generation, u.follows && mayFollow)), conf)
 
   /** Handles conditions on partition columns alone, which Spark moves into the scan. */
   private def byPartition(scan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
     conditions.flatMap(userFilters).foldLeft(scan) {
       case (s, (u, Some(column))) =>
         // By name, because sources of DataSource V2 have other attribute ids.
-        filtered(s, u, scan.output.find(_.name == column.name).getOrElse(column)) match {
+        val own = scan.output.find(_.name == column.name).getOrElse(column)
+        filtered(PushDown.Reached(s, Seq(own), crossed = false, computed = None), u) match {
           case Right(done) => done
           case Left(reason) =>
             note(scan, u, column, reason)

@@ -64,16 +64,10 @@ private[plan] object ValuesByOrder {
     case _ => true
   }
 
-  /** Whether the type has equal values that differ in binary form. */
-  private def hasEqualValues(e: Expression): Boolean = hasFloats(e.dataType) || isOfCollation(e)
-
-  private def hasFloats(t: DataType): Boolean = t match {
-    case FloatType | DoubleType => true
-    case a: ArrayType => hasFloats(a.elementType)
-    case m: MapType => hasFloats(m.keyType) || hasFloats(m.valueType)
-    case s: StructType => s.exists(f => hasFloats(f.dataType))
-    case u: UserDefinedType[_] => hasFloats(u.sqlType)
-    case _ => false
+  /** Whether the type has equal values that differ in binary form. Nested types may. */
+  private def hasEqualValues(e: Expression): Boolean = e.dataType match {
+    case FloatType | DoubleType | _: ArrayType | _: MapType | _: StructType | _: UserDefinedType[_] => true
+    case _ => isOfCollation(e)
   }
 
   // Not for floats as grouping keys: Spark normalizes these (`NormalizeFloatingNumbers`).

@@ -95,9 +95,6 @@ object Reasons {
   private val hint = "give the hint `DYNAMIC_FILTER` of hints.md, or run `ANALYZE TABLE`"
   val NotSmaller = Reason("join.notSmaller", "the build side is not expected to be smaller", hint)
   def NotSelective(limit: Long) = Reason("join.notSelective", s"the build side is not expected to be selective, and to have more than $limit rows", hint)
-  private val again = "nothing, or give the hint `DYNAMIC_FILTER`: without it the filter is tried again after 16 runs, or when a table changes"
-  val AllPassed = Reason("join.allPassed", "all rows passed the filter in earlier runs of the query", again)
-  val TestsCostMore = Reason("join.costs", "testing rows by the filter cost more than it saved in earlier runs of the query", again)
   def UnknownJoin(name: String) = Reason("join.unknown", s"the operator $name is not known", "nothing: only hash, broadcast and sort merge joins make filters")
   def BuildSide(reason: Reason) = Reason("join.buildSide", s"the build side: $reason", reason.advice)
   private val tableKey = "use a column of a table as the key"
@@ -108,7 +105,7 @@ object Reasons {
   private val toTable = "write the build side to a table first"
   val RandomKey = Reason("join.randomKey", "the build key is not deterministic", toTable)
   val RandomBuildSide = Reason("join.random", "the build side is not deterministic: a retried task gives other rows", toTable)
-  val KeyTakesLong = Reason("join.keyCost", "the build key takes long to compute", "store it as a column: a filter would compute it once more for each row")
+  val KeyTakesLong = Reason("join.keyCost", "the build key calls a function of a user", "store it as a column: a filter would call the function once more for each row")
   val ValuesByOrder = Reason("join.valuesByOrder", "an aggregate's values depend on the order of its rows", "use DECIMAL, or write the aggregate's result to a table: a retried task may add floating point numbers in another order")
   private val ended = "nothing: the other side was empty, the query failed, or Spark planned the query anew or lost an executor"
   val BuildDidNotRun = Reason("join.notRun", "the build side did not run", ended)

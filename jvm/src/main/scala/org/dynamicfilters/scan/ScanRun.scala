@@ -74,34 +74,26 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
   *   name of its format in lower case: `parquet`, `delta`, `iceberg`, `jdbc`
   * @param files
   *   number of files that the scan would read without filters; 0 if unknown
-  * @param splits
-  *   number of splits that it would read without filters, if known
   */
-final case class ScannedTable(name: String, format: String, files: Long = 0, splits: Option[Long] = None)
+final case class ScannedTable(name: String, format: String, files: Long = 0)
 
 /** One scan in all executions of one plan, as reports show it.
   *
   * @param recount
   *   counts the unopened files of an ended execution. Dropped after that, because it holds the plan
-  * @param fromStart
-  *   ids of filters that were complete when the scan started
   */
 final class ScanRun(
     val scanId: Long,
     val table: ScannedTable,
     val filterIds: Seq[Long],
     val accumulator: ScanAccumulator,
-    private var recount: Option[Long => Unit] = None,
-    val fromStart: Set[Long] = Set.empty
+    private var recount: Option[Long => Unit] = None
 ) {
   def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
   def ended(executionId: Long): Unit = {
     recount = None
     accumulator.endedExecution(executionId)
   }
-
-  /** Whether the scan reached all of its splits in an execution; a LIMIT may end it earlier. */
-  def sawAllSplits(report: ScanReport): Boolean = table.splits.exists(_ <= report(ScanCounter.Splits))
 
   /** The counters of an execution so far. */
   def report(executionId: Long): ScanReport = accumulator.report(executionId)

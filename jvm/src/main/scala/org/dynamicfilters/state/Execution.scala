@@ -4,13 +4,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.dynamicfilters.filter.ValueFilter
 
-/** The one owner of all that a process holds for a SQL execution (contract 6): filters by their names, and what rooms attach.
-  *
-  * @param link
-  *   to the cluster, if this process shares with it
-  * @param now
-  *   in nanoseconds
-  */
+/** The one owner of all that a process holds for a SQL execution (contract 6): filters by their names, and what rooms attach. */
 final class Execution private[state] (val id: Long, link: => Option[ClusterLink], now: Long) extends Holder {
   import Execution._
 
@@ -54,4 +48,17 @@ final class LateFilter {
 
   /** Takes a generation, unless a newer one has come before. */
   def offer(f: NamedFilter): Unit = synchronized(if (newest == null || f.name.run > newest.name.run) newest = f)
+}
+
+/** What a process asks of the cluster for its executions. All methods return at once. */
+trait ClusterLink {
+
+  /** The process begins to hold something of an execution, and must be told of its end. */
+  def joined(executionId: Long): Unit
+
+  /** The state of a TopK that the cluster shares. Asks the driver for its current and all later bounds. */
+  def topK(executionId: Long, name: FilterName, spec: TopKSpec): TopKState
+
+  /** Asks the driver for the current and all later generations of a filter. */
+  def subscribe(executionId: Long, name: FilterName): Unit
 }

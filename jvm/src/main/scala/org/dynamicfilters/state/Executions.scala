@@ -15,8 +15,6 @@ import org.dynamicfilters.filter.{SoftCached, ValueFilter}
   * The driver closes an execution at Spark's end event, and tells executors. Both may miss that (Spark drops events when
   * listeners are slow), so executions without use for `idleNanos` are swept.
   *
-  * @param clock
-  *   nanoseconds
   * @param isRunning
   *   whether an execution is known to run, and must not be swept
   */

@@ -1,11 +1,9 @@
 package org.dynamicfilters.state
 
-import java.lang.ref.{ReferenceQueue, WeakReference}
-import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.execution.SparkPlan
-import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 
 /** The filter that a producer and its scans share in a plan.
   *
@@ -40,6 +38,31 @@ abstract class FilterRef(val id: Long, val producer: Producer.Value) extends Ser
   override def toString: String = s"DynamicFilter#$id"
 }
 
+/** What plans and reports show of a filter beside its contents. Thread-safe. */
+trait ShownFilter {
+  @volatile private var names = Vector.empty[String]
+  @volatile private var shows = true
+
+  /** Scan columns that the filter is used on. */
+  final def columnNames: Seq[String] = names
+  final def addColumn(name: String): Unit = synchronized(if (!names.contains(name)) names :+= name)
+
+  /** Whether plans and reports may show values. */
+  final def showsValues: Boolean = shows
+  final def showValues(show: Boolean): Unit = shows = show
+}
+
+/** Identifies a filter within an execution, or the contents that one generation of it has.
+  *
+  * @param run
+  *   for a TopK, its producer's run (see [[TopKRef.nextRun]]); for a join's or a user's filter, the generation of its
+  *   contents (see [[JoinState.named]]); 0 in a subscription, and for the range alone of a join's filter
+  */
+final case class FilterName(filterId: Long, run: Long)
+
+/** A join's or a user's filter. Equal names are equal contents, in every process. */
+final case class NamedFilter(name: FilterName, filter: ValueFilter)
+
 /** Finds filters by id on the driver, for the exchange between processes. */
 trait FilterSource {
   def topK(filterId: Long): Option[TopKSpec]
@@ -58,26 +81,18 @@ object FilterRef extends FilterSource {
   private[state] def nextId(): Long = ids.incrementAndGet()
 
   // On the driver only, while a plan holds the filter.
-  private val planned = new ConcurrentHashMap[Long, WeakReference[FilterRef]]()
-  private val gone = new ReferenceQueue[FilterRef]
-
-  private final class Planned(ref: FilterRef) extends WeakReference[FilterRef](ref, gone) {
-    val id: Long = ref.id
-  }
+  private val planned = new WeakRegistry[Long, FilterRef]
 
   /** Registers a planned filter, so that the driver finds it by id. */
   private[state] def register[R <: FilterRef](ref: R): R = {
-    Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case p: Planned => planned.remove(p.id) }
-    planned.put(ref.id, new Planned(ref))
+    planned.put(ref.id, ref)
     ref
   }
 
-  private def find(filterId: Long): Option[FilterRef] = Option(planned.get(filterId)).flatMap(w => Option(w.get))
-
-  override def topK(filterId: Long): Option[TopKSpec] = find(filterId).flatMap(_.topK)
-  override def join(filterId: Long): Option[JoinState] = find(filterId).collect { case j: JoinRef => j.state }
+  override def topK(filterId: Long): Option[TopKSpec] = planned.find(filterId).flatMap(_.topK)
+  override def join(filterId: Long): Option[JoinState] = planned.find(filterId).collect { case j: JoinRef => j.state }
   override def user(executionId: Long, filterId: Long): Option[UserState] =
-    UserState.ifRunning(executionId, filterId, find(filterId).collect { case u: UserRef => u })
+    UserState.ifRunning(executionId, filterId, planned.find(filterId).collect { case u: UserRef => u })
 }
 
 /** A producer's record of an execution, from which plans show the filter. */

@@ -4,22 +4,12 @@ import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 import org.dynamicfilters.reasons.Reason
 
 /** What reports show of a join filter beside its phase. Thread-safe. */
-final class JoinRecord {
+final class JoinRecord extends ShownFilter {
   private val seen = new AtomicReference(FilterTimes(registered = System.currentTimeMillis()))
   private val waited = new AtomicLong
   @volatile private var startedMillis = 0L
-  @volatile private var names = Vector.empty[String]
   @volatile private var notSent: Option[Reason] = None
-  @volatile private var shows = true
   @volatile private var metrics: JoinRecord.Metrics = _
-
-  /** Scan columns that the filter is used on. */
-  def columnNames: Seq[String] = names
-  def addColumn(name: String): Unit = synchronized(if (!names.contains(name)) names :+= name)
-
-  /** Whether plans and reports may show values. */
-  def showsValues: Boolean = shows
-  def showValues(show: Boolean): Unit = shows = show
 
   /** Why the filter was not sent to executors. */
   def withheld: Option[Reason] = notSent

@@ -10,33 +10,29 @@ import org.dynamicfilters.reasons.Reasons
   * Two are equal if they are made from equal keys of equal build sides. Compares plans, not their hashes: Spark reuses an
   * exchange over a filtered scan for an equal one, so a wrong match of two filters would give wrong rows.
   *
-  * @param domain
-  *   the key's type at the tap
-  * @param nullsMatch
-  *   whether the join compares the key by `<=>`, so that NULL is a key like any other
   * @param origin
   *   the keys of both sides of the join as text, with attribute ids. At re-planning, a join finds its filter in a running probe
   *   side by it
-  * @param expectedShare
-  *   estimated share of probe rows that pass, from 0 to 1; for the planner only
-  * @param facts
-  *   for the driver only
-  * @param passed
-  *   operators between the join and the tap that drop rows after their keys were collected, from above: "filter", "join"
+  * @param build
+  *   canonical form of the build side's exchange
+  * @param key
+  *   bound to the exchange's output
+  * @param nullsMatch
+  *   whether the join compares the key by `<=>`, so that NULL is a key like any other
   */
 final class JoinRef private (
     id: Long,
-    override val domain: KeyDomain,
-    val nullsMatch: Boolean,
     val origin: String,
     @transient private[dynamicfilters] val build: SparkPlan,
     @transient private val key: Expression,
+    val nullsMatch: Boolean,
     limits: KeyLimits,
-    val expectedShare: Double,
-    @transient private[dynamicfilters] val facts: BuildSideFacts,
-    @transient private[dynamicfilters] val passed: Seq[String]
+    @transient private[dynamicfilters] val facts: BuildSideFacts
 ) extends FilterRef(id, Producer.join) {
   import JoinRef._
+
+  /** The key's type at the tap: between tap and join, an integer may be widened. */
+  override val domain: KeyDomain = KeyDomain.known(key.dataType)
 
   /** What the driver knows of the build side; null on executors. */
   @transient val state: JoinState = new JoinState(id, nullsMatch, limits)
@@ -87,9 +83,9 @@ final class JoinRef private (
     * then on, and is disabled if a scan of another join may use it already.
     *
     * @param now
-    *   `passed` in the new plan
+    *   [[BuildSideFacts.passed]] in the new plan
     */
-  def tappedAfter(now: Seq[String]): Unit = if (now != passed) {
+  def tappedAfter(now: Seq[String]): Unit = if (now != facts.passed) {
     isOther = true
     if (compared) state.disable(Reasons.MovedLater)
   }
@@ -142,35 +138,19 @@ object JoinRef {
 
   private final case class Narrowing(scans: Seq[Option[SparkPlan]], filters: Set[Any])
 
-  /** @param build
-    *   canonical form of the build side's exchange
-    * @param key
-    *   bound to the exchange's output
-    */
   def apply(
-      domain: KeyDomain,
-      nullsMatch: Boolean,
       origin: String,
       build: SparkPlan,
       key: Expression,
+      nullsMatch: Boolean,
       limits: KeyLimits,
-      expectedShare: Double = 1,
-      facts: BuildSideFacts = BuildSideFacts.WithoutTables,
-      passed: Seq[String] = Nil
+      facts: BuildSideFacts = BuildSideFacts.WithoutTables
   ): JoinRef =
-    FilterRef.register(
-      new JoinRef(FilterRef.nextId(), domain, nullsMatch, origin, build, key, limits, expectedShare, facts, passed)
-    )
+    FilterRef.register(new JoinRef(FilterRef.nextId(), origin, build, key, nullsMatch, limits, facts))
 }
 
 /** Facts about the build side of a [[JoinRef]], computed on demand because each takes a walk through plans. On the driver. */
 trait BuildSideFacts {
-
-  /** Hash of the canonical form of the whole build side, including joins above the exchange. */
-  def sideHash: Int
-
-  /** The state of all tables that the keys come from, which changes when the tables do; None if unknown for one of them. */
-  def tables: Option[Seq[Any]]
 
   /** The session, and the known state of the tables below the tap. Equal plans may differ in both: a cached plan may have listed
     * a folder earlier than the query that reads the cache, and its session may have another time zone for text files.
@@ -179,14 +159,18 @@ trait BuildSideFacts {
 
   /** Whether a second execution of the build side has the same keys. */
   def repeats: Boolean
+
+  /** Estimated share of probe rows that pass, from 0 to 1. */
+  def expectedShare: Double = 1
+
+  /** Operators between the join and the tap that drop rows after their keys were collected, from above: "filter", "join". */
+  def passed: Seq[String] = Nil
 }
 
 object BuildSideFacts {
 
   /** Facts of a build side without tables. */
   object WithoutTables extends BuildSideFacts {
-    override def sideHash: Int = 0
-    override def tables: Option[Seq[Any]] = Some(Nil)
     override def listed: Seq[Any] = Nil
     override def repeats: Boolean = true
   }

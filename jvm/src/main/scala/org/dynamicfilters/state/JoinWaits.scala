@@ -5,15 +5,12 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.Reasons
 
 /** A scan's wait for a filter.
   *
-  * @param millis
-  *   the longest time
   * @param endsAtStart
   *   whether the wait also ends once the build side's job is submitted
   */
@@ -24,7 +21,7 @@ private[state] final class FilterLatch {
   // Upper limit for the time between the tap's `doExecute` and the submission of its job.
   private final val SubmissionNanos = 10L * 1000 * 1000
   // Time between two calls of `look`.
-  private final val LookNanos = 20L * 1000 * 1000
+  private final val LookNanos = 50L * 1000 * 1000
   private val begun, settled = new CountDownLatch(1)
   private val listeners = new ConcurrentLinkedQueue[() => Unit]()
 
@@ -47,7 +44,7 @@ private[state] final class FilterLatch {
     if (isSettled) f()
   }
 
-  /** Blocks until the filter settles, or the time is over.
+  /** Blocks until the filter settles, or the time is over. Returns the waited milliseconds.
     *
     * @param deadline
     *   as `System.nanoTime`
@@ -56,8 +53,6 @@ private[state] final class FilterLatch {
     * @param look
     *   called periodically until the build side starts, says whether to wait on: it may find that the build side will never
     *   start. It must be short and not fail
-    * @return
-    *   the waited milliseconds
     */
   def await(deadline: Long, endsAtStart: Boolean, look: () => Boolean): Long = {
     val from = System.nanoTime()
@@ -86,22 +81,16 @@ object JoinWaits extends Logging {
     *
     * @param name
     *   prefix of its threads' names
-    * @param size
-    *   the setting for the number of threads, and its default
-    * @param threadsEach
-    *   threads that one exchange takes
+    * @param mostWaiting
+    *   number of threads that may wait: a quarter of the pool, so that build sides can always be submitted
     */
-  private final case class Pool(name: String, size: (String, Int), threadsEach: Int) {
+  private final case class Pool(name: String, mostWaiting: Int) {
     val waiting = new AtomicInteger
-
-    /** Number of threads that may wait: a quarter, so that build sides can always be submitted. */
-    def mostWaiting(sizeOf: (String, Int) => Int): Int = sizeOf(size._1, size._2) / (4 * threadsEach)
   }
 
-  private val shuffles =
-    Pool("shuffle-exchange", "spark.sql.shuffleExchange.maxThreadThreshold" -> 1024, threadsEach = 1)
-  private val broadcasts =
-    Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, threadsEach = 2)
+  private val shuffles = Pool("shuffle-exchange", 1024 / 4)
+  // One exchange takes two threads.
+  private val broadcasts = Pool("broadcast-exchange", 128 / 2 / 4)
   private val pools = Seq(shuffles, broadcasts)
 
   /** Of one execution: filters of started scans, filters that scans wait for, and filters of started build sides. */
@@ -140,21 +129,7 @@ object JoinWaits extends Logging {
 
   private def waitsOf(executionId: Long): Option[Waits] = Executions.instance.attach(executionId, Waits)(new Waits)
 
-  /** How a wait ended. */
-  sealed trait Outcome
-  object Outcome {
-    case object NotAllowedHere extends Outcome
-    case object TooManyWaiting extends Outcome
-    case object Over extends Outcome
-
-    /** The query ended meanwhile: its stage must not be submitted, unless other queries need it too. */
-    case object QueryEnded extends Outcome
-  }
-
   private def pool: Option[Pool] = pools.find(p => Thread.currentThread.getName.startsWith(p.name))
-
-  /** Whether this thread submits an exchange. */
-  def isSubmitting: Boolean = pool.isDefined
 
   /** Waits for filters, one after the other.
     *
@@ -162,40 +137,33 @@ object JoinWaits extends Logging {
     *   called periodically with a filter whose build side has not started; see [[FilterLatch.await]]
     * @param inBroadcast
     *   the longest wait below a broadcast in milliseconds; it counts towards Spark's broadcast timeout
+    * @return
+    *   whether the query ended meanwhile: its stage must not be submitted, unless other queries need it too
     */
   def await(
       executionId: Long,
       waits: Seq[JoinWait],
       look: JoinRef => Boolean = _ => true,
       inBroadcast: Long = Long.MaxValue
-  ): Outcome =
-    pool match {
-      case None => Outcome.NotAllowedHere
-      case Some(pool) =>
-        try
-          if (pool.waiting.incrementAndGet() > pool.mostWaiting(configured)) Outcome.TooManyWaiting
-          else wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
-        finally pool.waiting.decrementAndGet()
-    }
+  ): Boolean = pool.exists { pool =>
+    try
+      pool.waiting.incrementAndGet() <= pool.mostWaiting &&
+        wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
+    finally pool.waiting.decrementAndGet()
+  }
 
-  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, atMost: Long): Outcome =
-    waitsOf(executionId) match {
-      // The execution has ended. Not QueryEnded: threads inherit its id, and the scan may fill a cached table for others.
-      case None => Outcome.Over
-      case Some(waits) =>
-        val from = waits.heldSince()
-        wanted.foreach { w =>
-          waits.waiting.put(w.ref.id, w.ref)
-          val deadline = from + TimeUnit.MILLISECONDS.toNanos(Seq(w.millis, atMost, Longest).min)
-          if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart, () => look(w.ref))
-        }
-        waits.heldUntilNow(from)
-        if (waits.ended) Outcome.QueryEnded else Outcome.Over
+  // If the execution has ended before, the stage goes on: threads inherit its id, and the scan may fill a cached table for others.
+  private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, atMost: Long): Boolean =
+    waitsOf(executionId).exists { waits =>
+      val from = waits.heldSince()
+      wanted.foreach { w =>
+        waits.waiting.put(w.ref.id, w.ref)
+        val deadline = from + TimeUnit.MILLISECONDS.toNanos(Seq(w.millis, atMost, Longest).min)
+        if (!waits.ended) w.ref.state.await(deadline, w.endsAtStart, () => look(w.ref))
+      }
+      waits.heldUntilNow(from)
+      waits.ended
     }
-
-  // From SparkConf, because these settings are static.
-  private def configured(key: String, default: Int): Int =
-    Option(SparkEnv.get).flatMap(_.conf.getOption(key)).flatMap(_.trim.toIntOption).getOrElse(default)
 
   /** A day, so that sums of nanoseconds do not overflow. */
   private val Longest = TimeUnit.DAYS.toMillis(1)

@@ -1,6 +1,5 @@
 package org.dynamicfilters.state
 
-import java.lang.ref.{ReferenceQueue, WeakReference}
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -208,12 +207,7 @@ final class Snapshots(
 
 object Snapshots {
   private val ids = new AtomicLong
-  private val tables = new ConcurrentHashMap[Long, Named]()
-  private val gone = new ReferenceQueue[Snapshots]
-
-  private final class Named(table: Snapshots) extends WeakReference[Snapshots](table, gone) {
-    val id: Long = table.id
-  }
+  private val tables = new WeakRegistry[Long, Snapshots]
 
   /** Of filters that one partition is read with, one after the other. */
   private[state] val MostBytes = 64 * 1024L
@@ -225,14 +219,10 @@ object Snapshots {
   private val Recent = 4
 
   /** The table, if its RDD is still there. On the driver. */
-  def find(id: Long): Option[Snapshots] = Option(tables.get(id)).flatMap(w => Option(w.get))
+  def find(id: Long): Option[Snapshots] = tables.find(id)
 
   /** Makes a table known to tasks. */
-  private[state] def register(table: Snapshots): Unit = {
-    // Not by a look at all of them: thousands of short queries may come before the collector does.
-    Iterator.continually(gone.poll()).takeWhile(_ != null).foreach { case n: Named => tables.remove(n.id); case _ => }
-    tables.put(table.id, new Named(table))
-  }
+  private[state] def register(table: Snapshots): Unit = tables.put(table.id, table)
 }
 
 /** A table as an RDD holds it: on executors only its name and what travelled are left.

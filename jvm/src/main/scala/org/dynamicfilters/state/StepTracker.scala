@@ -83,11 +83,7 @@ final class StepTracker(giveUp: Double) {
     }
   }
 
-  /** Records what the step did, or work that went on without it.
-    *
-    * @return
-    *   whether that disabled the step
-    */
+  /** Records what the step did, or work that went on without it. Returns whether that disabled the step. */
   def add(more: Tested): Boolean = changing {
     // Recent figures count most: a table may be clustered.
     if (work > MuchWork) { spent /= 2; saved /= 2; work /= 2 }
@@ -108,11 +104,7 @@ final class StepTracker(giveUp: Double) {
   /** Records which share of the bytes is read after the step. If that is most of them, both ways are compared. */
   def leaves(share: Double): Boolean = changing { isInDoubt = share >= HalfOfBytes }
 
-  /** Records what rows took, with the step or without it.
-    *
-    * @return
-    *   whether that disabled the step
-    */
+  /** Records what rows took, with the step or without it. Returns whether that disabled the step. */
   def took(withStep: Boolean, rows: Long, nanos: Long): Boolean =
     rows >= FewRows && changing((if (withStep) this.withStep else without).add(nanos.toDouble / rows))
 

@@ -11,10 +11,6 @@ import org.dynamicfilters.reasons.Reason
   *
   * Two are equal if they compare with equal values by the same operators.
   *
-  * @param domain
-  *   type of the values
-  * @param operators
-  *   by value
   * @param values
   *   the expressions at planning, for comparisons; null on executors. Spark's rules may replace them later, so the scan
   *   evaluates its own (`SpecScan.values`)
@@ -62,10 +58,8 @@ object SubqueryRef {
 }
 
 /** The state of a subquery's filter on the driver. All executions of a plan share it, as they share the values. Thread-safe. */
-final class SubqueryState(val filterId: Long) {
+final class SubqueryState(val filterId: Long) extends ShownFilter {
   @volatile private var computed: Option[Either[Reason, ValueFilter]] = None
-  @volatile private var columns = Vector.empty[String]
-  @volatile private var shows = true
   @volatile private var times = FilterTimes(System.currentTimeMillis())
 
   /** The filter, or why there is none; None before a scan has started. */
@@ -80,16 +74,11 @@ final class SubqueryState(val filterId: Long) {
     computed = Some(result)
   })
 
-  /** Columns that it filters, and when it was complete, for reports. */
-  def columnNames: Seq[String] = columns
+  /** When it was complete, for reports. */
   def filterTimes: FilterTimes = times
-  def addColumn(name: String): Unit = synchronized(if (!columns.contains(name)) columns :+= name)
-
-  /** Sets whether plans may show values. */
-  def showValues(show: Boolean): Unit = shows = show
 
   def expression(column: String): String = computed match {
     case None => FilterRef.NotKnownYet
-    case Some(result) => result.fold(_ => "true", _.shown(column, shows))
+    case Some(result) => result.fold(_ => "true", _.shown(column, showsValues))
   }
 }

@@ -6,12 +6,8 @@ import org.dynamicfilters.filter.{End, KeyDomain, ValueFilter}
 
 /** The rows that a TopK needs: those with the `limit` best values of the first sort key.
   *
-  * @param domain
-  *   type of the first sort key
   * @param limit
   *   rows the query needs, including its offset; at least 1
-  * @param ascending
-  *   direction of the first sort key
   * @param nullsFirst
   *   whether NULL sorts before every value, in either direction
   * @param tiesFree

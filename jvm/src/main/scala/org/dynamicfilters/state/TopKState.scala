@@ -1,6 +1,6 @@
 package org.dynamicfilters.state
 
-import java.util.PriorityQueue
+import java.util.{PriorityQueue, TreeSet}
 
 import scala.collection.mutable
 
@@ -28,7 +28,8 @@ trait ContributionSink {
   *   - the bound only tightens. It stays after a replacement that knows fewer rows, because the counted rows exist;
   *   - contributions are cut to the best `limit` rows of all. That can make later bounds looser, never wrong.
   *
-  * For distinct keys, all partitions share one list ([[DifferentKeys]]).
+  * For distinct keys, all partitions and attempts share one set, because a key exists if any of them has seen it. With one list
+  * for each partition, a thousand tasks with the same thousand keys would hold a million.
   *
   * Memory: at most `limit` keys for each running partition, and `limit` for all ended ones. Thread-safe; readers of `bound` take
   * no lock.
@@ -44,7 +45,8 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   private val owners = mutable.HashMap.empty[Int, Long]
   private val lists = mutable.HashMap.empty[Int, Array[AnyRef]]
   private var held = 0L
-  private val different = Option.when(spec.distinct)(new DifferentKeys(spec, spec.limit))
+  // For distinct keys: the best ones, whether there are new ones, and the partition and attempt that contributed last.
+  private lazy val different = new TreeSet[AnyRef](spec.order)
   private var hasNews = false
   private var contributor = (0, 0L)
   // Partitions with a contribution that was not sent to the cluster yet.
@@ -69,7 +71,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   /** As [[put]], for several partitions at once. */
   def putAll(parts: Seq[Contribution]): Outcome = {
     val outcome = synchronized {
-      if (different.isDefined) addDifferent(different.get, parts)
+      if (spec.distinct) addDifferent(parts)
       else {
         val taken = parts.count(take)
         if (taken == 0) Outcome.Superseded
@@ -81,16 +83,19 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     outcome
   }
 
-  // Distinct keys are added instead of replaced: a key exists if any attempt has seen it.
-  private def addDifferent(known: DifferentKeys, parts: Seq[Contribution]): Outcome = {
+  // Distinct keys are added instead of replaced.
+  private def addDifferent(parts: Seq[Contribution]): Outcome = {
     parts.foreach { c =>
-      hasNews |= known.add(c.keys)
       contributor = (c.partition, c.attempt)
+      for (key <- c.keys if different.size < spec.limit || spec.order.compare(key, different.last) < 0) {
+        hasNews |= different.add(key)
+        if (different.size > spec.limit) different.pollLast()
+      }
     }
-    held = known.size.toLong
+    held = different.size.toLong
     if (held < spec.limit) Outcome.NotFull
-    else if (isTighter(known.worst, contributor._1)) {
-      replace(TopKBound(current.generation + 1, known.worst, contributor._1))
+    else if (isTighter(different.last, contributor._1)) {
+      replace(TopKBound(current.generation + 1, different.last, contributor._1))
       Outcome.Tightened
     } else Outcome.NotTighter
   }
@@ -113,9 +118,8 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     val ofPartitions = unsent.iterator.flatMap(p => lists.get(p).map(Contribution(p, owners(p), _))).toVector
     unsent.clear()
     // All distinct keys again, because messages may be lost.
-    val news = different.filter(_ => hasNews).toSeq.flatMap(d => DifferentKeys.inParts(d.all))
+    val ofAll = if (hasNews) Seq(Contribution(contributor._1, contributor._2, different.toArray)) else Nil
     hasNews = false
-    val ofAll = news.map(Contribution(contributor._1, contributor._2, _))
     (ofPartitions ++ ofAll).map(c => c.copy(keys = withinBound(c.keys))).filter(_.keys.nonEmpty)
   }
 

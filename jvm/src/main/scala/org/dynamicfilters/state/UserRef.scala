@@ -1,8 +1,5 @@
 package org.dynamicfilters.state
 
-import java.lang.ref.WeakReference
-import java.util.concurrent.ConcurrentHashMap
-
 import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.user.Generation
 
@@ -35,15 +32,14 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
 }
 
 object UserRef {
-  private val refs = new ConcurrentHashMap[(Long, Long, Boolean), WeakReference[UserRef]]()
+  private val refs = new WeakRegistry[(Long, Long, Boolean), UserRef]
 
   /** One object for each generation while a plan holds it, so that re-planning keeps the filters. */
   def apply(generation: Generation, follows: Boolean): UserRef = synchronized {
-    refs.values.removeIf(_.get == null)
     val key = (generation.filterId, generation.number, follows)
-    Option(refs.get(key)).flatMap(w => Option(w.get)).getOrElse {
+    refs.find(key).getOrElse {
       val made = FilterRef.register(new UserRef(FilterRef.nextId(), generation, follows))
-      refs.put(key, new WeakReference(made))
+      refs.put(key, made)
       made
     }
   }

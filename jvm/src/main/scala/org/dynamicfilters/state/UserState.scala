@@ -10,11 +10,13 @@ import org.dynamicfilters.reasons.Reason
 import org.dynamicfilters.user.{Follower, Generation}
 
 /** The state of a user filter in one execution, on the driver. Thread-safe. */
-final class UserState(val executionId: Long, val ref: UserRef) extends Follower with AutoCloseable with Logging {
+final class UserState(val executionId: Long, val ref: UserRef)
+    extends ShownFilter
+    with Follower
+    with AutoCloseable
+    with Logging {
   @volatile private var adopted: Generation = ref.generation
-  @volatile private var columns = Vector.empty[String]
   @volatile private var notInScan: Option[Reason] = None
-  @volatile private var shows = true
 
   /** When the execution first used it, in milliseconds since 1970. */
   val sinceMillis: Long = System.currentTimeMillis()
@@ -47,14 +49,6 @@ final class UserState(val executionId: Long, val ref: UserRef) extends Follower 
 
   /** Calls `f` after each adopted generation. `f` must be short and not fail. */
   def onTightened(f: () => Unit): Unit = listeners.add(f)
-
-  /** Columns that the filter is used on, for reports. */
-  def columnNames: Seq[String] = columns
-  def addColumn(name: String): Unit = synchronized(if (!columns.contains(name)) columns :+= name)
-
-  /** Whether plans and reports may show values. */
-  def showsValues: Boolean = shows
-  def showValues(show: Boolean): Unit = shows = show
 
   /** Why no scan uses the filter, which is then tested above the scan only. */
   def reason: Option[Reason] = notInScan

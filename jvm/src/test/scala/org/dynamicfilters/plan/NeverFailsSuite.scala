@@ -98,7 +98,7 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       case a: BaseAggregateExec => a
     }
     assert(aggregates.nonEmpty)
-    aggregates.forall(ExcludedRows.withPartialGroups(_, isFiltered = true, Nil, Nil).isEmpty)
+    aggregates.forall(new ExcludedRows(isFiltered = true, Nil, Nil).withPartialGroups(_).isEmpty)
   }
 
   test("functions of groups that lose a part") {
@@ -143,7 +143,7 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
     def mayFail(change: Set[String], query: String): Boolean = {
       val operators = above(query)
       val changed = operators.head.children.head.output.filter(a => change(a.name))
-      ExcludedRows.failure(ExcludedRows.Change.of(changed), operators, Nil, isFiltered = true).isDefined
+      new ExcludedRows(isFiltered = true, operators, Nil).failure(ExcludedRows.Change.of(changed)).isDefined
     }
     val outer = "SELECT 100 DIV c AS x FROM (SELECT /*+ REPARTITION(2) */ coalesce(l, 0) AS c, i FROM never_fails)"
     assert(mayFail(Set("l"), outer))

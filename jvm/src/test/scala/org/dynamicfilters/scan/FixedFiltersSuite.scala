@@ -68,7 +68,7 @@ object FixedFiltersSuite {
   private def joinFilter(): JoinRef = {
     val build = LocalTableScanExec(Seq(AttributeReference("j", LongType)(ExprId(0))), Nil, None)
     val key = BoundReference(0, LongType, nullable = true)
-    JoinRef(domain, nullsMatch = false, "k=j", build, key, limits)
+    JoinRef("k=j", build, key, nullsMatch = false, limits)
   }
 
   private def complete(ref: JoinRef): Unit = {

@@ -16,11 +16,10 @@ class SplitChooserSuite extends AnyFunSuite {
   private val plan: SparkPlan = LocalTableScanExec(Nil, Nil, None)
   private val ref =
     JoinRef(
-      int,
-      nullsMatch = false,
       "k=j",
       plan,
       BoundReference(0, IntegerType, nullable = true),
+      nullsMatch = false,
       KeyLimits(100, 1000, 0.01, 1 << 20)
     )
   private val inFiles = ScanColumn(ref, int, "k", 0, -1, ScanPlace.near)

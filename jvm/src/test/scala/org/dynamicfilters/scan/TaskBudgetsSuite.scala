@@ -82,7 +82,7 @@ object TaskBudgetsSuite {
   private def joinFilter(): JoinRef = {
     val build = LocalTableScanExec(Seq(AttributeReference("j", LongType)(ExprId(0))), Nil, None)
     val key = BoundReference(0, LongType, nullable = true)
-    val ref = JoinRef(domain, nullsMatch = false, "k=j", build, key, limits)
+    val ref = JoinRef("k=j", build, key, nullsMatch = false, limits)
     val c = KeyCollector(domain, limits, 2)
     c.add(InternalRow(7L), 0)
     ref.state.started(1)

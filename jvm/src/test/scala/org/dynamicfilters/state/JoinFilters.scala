@@ -13,7 +13,7 @@ trait JoinFilters {
   protected def state = new JoinState(1, nullsMatch = false, limits)
   protected def ref(name: String) = {
     val build = LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
-    JoinRef(domain, nullsMatch = false, "k=j", build, BoundReference(0, LongType, nullable = true), limits)
+    JoinRef("k=j", build, BoundReference(0, LongType, nullable = true), nullsMatch = false, limits)
   }
   protected def keys(values: Long*): Array[Byte] = {
     val c = KeyCollector(domain, limits, 2)

@@ -3,18 +3,17 @@ package org.dynamicfilters.state
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.types.LongType
-import org.dynamicfilters.filter.{KeyDomain, KeyLimits}
+import org.dynamicfilters.filter.KeyLimits
 import org.dynamicfilters.reasons.Reasons
 import org.scalatest.funsuite.AnyFunSuite
 
 /** When two joins' filters are taken for one. */
 class JoinRefSuite extends AnyFunSuite {
-  private val domain = KeyDomain.of(LongType).toOption.get
   private val key = BoundReference(0, LongType, nullable = true)
   private def scan(name: String): SparkPlan =
     LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
   private def ref(build: String): JoinRef =
-    JoinRef(domain, nullsMatch = false, "k=j", scan(build), key, limits)
+    JoinRef("k=j", scan(build), key, nullsMatch = false, limits)
   private val limits = KeyLimits(1000, 10, 0.01, 1 << 20)
   private def isGivenUp(r: JoinRef): Boolean = r.state.phase == JoinPhase.Disabled(Reasons.NarrowedLater)
 
@@ -58,12 +57,10 @@ class JoinRefSuite extends AnyFunSuite {
 
   private def known(files: => Seq[Any], again: => Boolean) = {
     val facts = new BuildSideFacts {
-      override def sideHash: Int = 0
-      override def tables: Option[Seq[Any]] = None
       override def listed: Seq[Any] = files
       override def repeats: Boolean = again
     }
-    JoinRef(domain, nullsMatch = false, "k=j", scan("d"), key, limits, facts = facts)
+    JoinRef("k=j", scan("d"), key, nullsMatch = false, limits, facts)
   }
 
   test("a filter whose build side may have other keys when it is run again is equal to itself only") {
@@ -98,7 +95,7 @@ class JoinRefSuite extends AnyFunSuite {
 
   test("a filter whose keys come from another place is equal to itself only") {
     val (moved, other) = (ref("d"), ref("d"))
-    moved.tappedAfter(moved.passed)
+    moved.tappedAfter(moved.facts.passed)
     assert(moved == other)
     val alone = ref("d")
     alone.tappedAfter(Seq("filter"))
