@@ -106,6 +106,24 @@ def test_values_by_the_order_of_rows_are_computed_once(
         joins.assert_row_groups_pruned(run.on, "k")
 
 
+@pytest.mark.parametrize("pruned", [False, True], ids=["no_broadcast", "broadcast"])
+def test_rows_of_a_partitioned_table_that_are_joined_with_themselves(compare: Comparer, pruned: bool) -> None:
+    """Dynamic partition pruning is planned for one of both sides. Without a broadcast adaptive execution
+    takes it away when it makes a stage of that side, and uses this stage for the other side, too. If the two
+    are told apart before that, one is filtered by the other, and the table is read and shuffled twice."""
+    of_v = "(SELECT f.y, f.id FROM f WHERE f.v = 3)"
+    query = f"SELECT a.id, b.id FROM {of_v} a JOIN {of_v} b ON a.y = b.y"
+    if pruned:
+        # Used only for one of the sides: these are two exchanges for stock Spark, too.
+        query += " JOIN (SELECT /*+ BROADCAST(d) */ j FROM d WHERE d.j % 500 < 3) d ON b.y = d.j"
+    run = compare(query, joins.SHUFFLED, plans=True, fires=pruned)
+    assert run.on.plan.count("ReusedExchange") == run.off.plan.count("ReusedExchange") == 1
+    if pruned:
+        joins.assert_ready(run.on, "y")
+    else:
+        joins.assert_reason(run.on, SHARED)
+
+
 def test_equal_filters_are_one_and_so_is_the_exchange(compare: Comparer) -> None:
     run = compare(two("d.y = 2", "d.y = 2"), joins.SHUFFLED, joins.FOREVER, plans=True)
     assert is_shared(run.off)

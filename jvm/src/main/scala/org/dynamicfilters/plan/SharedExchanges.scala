@@ -2,9 +2,10 @@ package org.dynamicfilters.plan
 
 import java.util.concurrent.atomic.AtomicLong
 
+import org.apache.spark.sql.catalyst.expressions.{DynamicPruningExpression, Literal}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, BroadcastQueryStageExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.operators.{
@@ -35,12 +36,39 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     unfiltered(executed(s.child)).canonicalized
   }.toSet
 
+  // Canonical forms of the plans below broadcasts: a pruning subquery is used if its plan is among them.
+  private lazy val broadcastPlans: Set[SparkPlan] = all.collect {
+    case b: BroadcastExchangeLike => unfiltered(b.children.head).canonicalized
+    case q: BroadcastQueryStageExec => unfiltered(q.broadcast.children.head).canonicalized
+  }.toSet
+
   /** The canonical form by which Spark compares the plan when it makes a stage of it. A filtered exchange never equals an
     * unfiltered one.
     */
   private[plan] def canonical(p: SparkPlan): SparkPlan = p match {
     case q: QueryStageExec => q.canonicalized
-    case e => asPlanned(e).canonicalized
+    case e => withoutUnusedPruning(asPlanned(e)).canonicalized
+  }
+
+  /** Replaces dynamic partition pruning that has no broadcast by `true`. Adaptive execution does the same in its last rule
+    * (Spark 4.1 to 4.3: `PlanAdaptiveDynamicPruningFilters`). Exchanges that differ only in such pruning are therefore
+    * equal (SPARK-32509).
+    */
+  private def withoutUnusedPruning(p: SparkPlan): SparkPlan =
+    if (pruning.isEmpty) p
+    else
+      p.transformAllExpressions {
+        case d: DynamicPruningExpression if isUnused(d) => d.withNewChildren(Seq(Literal.TrueLiteral))
+      }
+
+  private def isUnused(d: DynamicPruningExpression): Boolean = d.child match {
+    case in: InSubqueryExec =>
+      in.plan match {
+        case s: SubqueryAdaptiveBroadcastExec =>
+          s.onlyInBroadcast && !broadcastPlans(unfiltered(executed(s.child)).canonicalized)
+        case _ => false
+      }
+    case _ => false
   }
 
   // Marked before filters go in, because an exchange over filtered scans equals no other. Copies of a node keep its tags.
@@ -49,8 +77,7 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     own.filter(isOfPruning).foreach(_.setTagValue(Mark, Shared(id, None)))
     // Without adaptive execution subqueries are planned already, and exchanges of two of them may be equal.
     if (own.nonEmpty || all.exists(_.isInstanceOf[BuildKeyTapExec])) {
-      for ((group, i) <- several(all.filter(isExchange))(canonical).zipWithIndex; exchange <- group)
-        exchange.setTagValue(Mark, Shared(id, Some(i)))
+      for ((group, i) <- several(all.filter(isExchange))(canonical).zipWithIndex; exchange <- group) exchange.setTagValue(Mark, Shared(id, Some(i)))
     }
   }
 
