@@ -44,6 +44,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (!Settings.get(conf, Settings.Enabled) || hasState(plan) || readsReports(plan)) plan
+    else if (adaptive && NextStages.hasNoEffect(plan)) plan
     // Failures of other producers are caught one by one inside.
     else orElseAsIs(Producer.join, plan)(planned)
 

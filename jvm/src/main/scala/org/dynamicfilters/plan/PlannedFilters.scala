@@ -30,12 +30,18 @@ private[plan] object PlannedFilters {
     }
     .distinctBy(_.id)
 
-  /** Disables filters that scans in stages wait for, if adaptive execution has removed the build side from the plan. */
+  /** Filters that scans in stages wait for, or waited for. */
+  def waitedFor(plan: SparkPlan): Seq[JoinRef] =
+    scans(plan).flatMap(_.joinFilters).collect {
+      case (ref, place) if place.waits != Wait.No => ref
+    }
+
+  /** Disables filters that scans wait for, if adaptive execution has removed the build side from the plan. */
   def disableOrphans(plan: SparkPlan): Unit = {
-    val waitedFor = scans(plan).flatMap(_.joinFilters).collect { case (ref, place) if place.waits != Wait.No => ref }
-    if (waitedFor.nonEmpty) {
+    val refs = waitedFor(plan)
+    if (refs.nonEmpty) {
       val tapped = BuildSides.taps(plan).map(_.ref.id).toSet
-      waitedFor.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
+      refs.filterNot(r => tapped.contains(r.id) || r.state.isFollower).foreach { r =>
         r.state.disable(Reasons.PlannedAway)
       }
     }
