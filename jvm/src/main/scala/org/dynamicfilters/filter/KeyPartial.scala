@@ -119,18 +119,12 @@ object KeyPartial {
   /** There were more than `limit` keys, so none is kept. */
   final case class Outgrown(limit: Long) extends Keys
 
-  /** Sent in place of an encoded partial by a partition that stopped collecting, see [[KeyCost]]. */
-  val givenUp: Array[Byte] = Array.emptyByteArray
-
   /** Sent in place of an encoded partial that is larger than [[KeyLimits.mostSent]]. */
-  val tooLarge: Array[Byte] = Array(0)
+  val tooLarge: Array[Byte] = Array.emptyByteArray
 
   /** Decodes the bytes of [[KeyPartial.encode]], or says why there is no partial. Never throws. */
-  def decode(bytes: Array[Byte]): Either[Reason, KeyPartial] = bytes.length match {
-    case 0 => Left(Reasons.KeyTakesLong)
-    case 1 => Left(Reasons.LongKeys)
-    case _ => PartialCodec.decode(bytes).left.map(Reasons.Unreadable)
-  }
+  def decode(bytes: Array[Byte]): Either[Reason, KeyPartial] =
+    if (bytes.isEmpty) Left(Reasons.LongKeys) else PartialCodec.decode(bytes).left.map(Reasons.Unreadable)
 
   /** The filter for the other side of a join. Passes the keys of all partitions.
     *

@@ -2,7 +2,7 @@ package org.dynamicfilters.operators
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
-import org.dynamicfilters.filter.{KeyCollector, KeyCost, KeyDomain, KeyLimits, KeyPartial}
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, KeyPartial}
 import org.dynamicfilters.state.{KeyContribution, ResultItems}
 
 /** One filter of a [[BuildKeyTapExec]] in the form that its tasks get. */
@@ -30,33 +30,15 @@ private[operators] final class KeyCollection(
     case computed => (0, UnsafeProjection.create(Seq(computed)))
   }
 
-  private val cost = new KeyCost
-  private var isGivenUp = false
-
   def add(row: InternalRow): Unit =
-    if (projection == null) collector.add(row, ordinal)
-    else if (!isGivenUp) {
-      if (cost.measuresNext) {
-        val from = System.nanoTime()
-        val computed = projection(row)
-        cost.took(System.nanoTime() - from)
-        isGivenUp = cost.isTooMuch
-        collector.add(computed, ordinal)
-      } else {
-        cost.skipped()
-        collector.add(projection(row), ordinal)
-      }
-    }
+    if (projection == null) collector.add(row, ordinal) else collector.add(projection(row), ordinal)
 
   def finish(partition: Int): KeyContribution = {
+    val partial = collector.result()
+    val encoded = partial.encode
     val contribution =
-      if (isGivenUp) KeyContribution(partition, KeyPartial.givenUp, outgrown = true)
-      else {
-        val partial = collector.result()
-        val encoded = partial.encode
-        if (encoded.length > mostBytes) KeyContribution(partition, KeyPartial.tooLarge, outgrown = true)
-        else KeyContribution(partition, encoded, partial.outgrown)
-      }
+      if (encoded.length > mostBytes) KeyContribution(partition, KeyPartial.tooLarge, outgrown = true)
+      else KeyContribution(partition, encoded, partial.outgrown)
     accumulator.add(contribution)
     contribution
   }

@@ -3,7 +3,7 @@ package org.dynamicfilters.state
 /** The keys of one partition of a build side, encoded. They go to the driver by [[ResultItems]].
   *
   * @param outgrown
-  *   whether there were too many keys, or collecting them took too long, so that scans should not wait for the filter
+  *   whether there were too many keys, so that scans should not wait for the filter
   */
 final case class KeyContribution(partition: Int, encoded: Array[Byte], outgrown: Boolean)
 
