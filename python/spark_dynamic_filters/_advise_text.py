@@ -8,7 +8,14 @@ from functools import lru_cache
 from ._advise_log import Node
 from ._errors import shown
 
-_COLUMN = re.compile(r"\s*(?:cast\()?[^()\[\]]*#(\d+)L?(?: as (?:smallint|int|bigint)\))?\s*")
+_COLUMN = re.compile(r"(?!-)[^()\[\]]*#(\d+)L?")
+# Expressions that rise with their argument, see docs/how-it-works.md, "Computed keys".
+_RISING = re.compile(
+    r"""cast\((.*)\ as\ (?:smallint|int|bigint|float|double|decimal\(\d+,\d+\)|date|timestamp(?:_ntz)?)\)
+    |year\((.*)\)|trunc\((.*),\ \w+\)|date_trunc\(\w+,\ ([^,]*(?:\([^()]*\))?)(?:,\ .*)?\)
+    |\((.*)\ (?:[+-]\ \d+|\*\ \d+|div\ \d+)\)""",
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 def plain(expression: str) -> str:
@@ -17,8 +24,11 @@ def plain(expression: str) -> str:
 
 
 def column_of(expression: str) -> int | None:
-    """The number of a plain column, or of one whose cast loses nothing."""
-    found = _COLUMN.fullmatch(expression)
+    """The number of a plain column, or of one with which the expression rises: `cast(ts#7 as date)`."""
+    text = expression.strip()
+    while rising := _RISING.fullmatch(text):
+        text = next(argument for argument in rising.groups() if argument is not None)
+    found = _COLUMN.fullmatch(text)
     return int(found[1]) if found else None
 
 
