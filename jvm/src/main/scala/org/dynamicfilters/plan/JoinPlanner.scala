@@ -71,11 +71,8 @@ final class JoinPlanner(
   private def visit(p: SparkPlan): SparkPlan = {
     val here = p match {
       case j: BaseJoinExec if j.leftKeys.nonEmpty =>
-        filteredJoin(j) match {
-          case Right(done) => done
-          case Left(reason) => reject(j, j.leftKeys ++ j.rightKeys, reason)
-        }
-      case j: BaseJoinExec => reject(j, j.condition.toSeq, Reasons.NoEqualKeys)
+        noted(j, j.leftKeys ++ j.rightKeys, filteredJoin(j))
+      case j: BaseJoinExec => noted(j, j.condition.toSeq, Left(Reasons.NoEqualKeys))
       case p: FilterProducer =>
         p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(filteredOperator)
       case other => other
@@ -97,32 +94,31 @@ final class JoinPlanner(
       if (probe < 0 || build < 0) Left(Reasons.ColumnAndKey)
       else {
         val key = JoinKey(m.column, JoinKeys.plain(m.key), m.nullsMatch)
-        filteredByEach(p.children(probe), p.children(build), Seq(key), p.expressions)
+        filteredByEach(p.children(probe), p.children(build), Seq(key), p.expressions).map { sides =>
+          p.withNewChildren(p.children.updated(probe, sides.probe).updated(build, sides.build))
+        }
       }
-    done match {
-      case Right(sides) =>
-        DynamicFilterRule.accept(p)
-        p.withNewChildren(p.children.updated(probe, sides.probe).updated(build, sides.build))
-      case Left(reason) => reject(p, Seq(m.column), reason)
-    }
+    noted(p, Seq(m.column), done)
   }
 
-  private def reject(j: SparkPlan, keys: Seq[Expression], reason: Reason): SparkPlan = {
-    val now = Rejected(Producer.join, keys.flatMap(_.references.map(_.name)).take(1), reason)
-    val rejected = DynamicFilterRule.reject(j, now)
-    val execution = j.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-    QueryReports.instance.note(execution, j.session)(_.reject(rejected))
-    j
+  /** The filtered operator; or the operator itself, with the reason why it makes no filter. */
+  private def noted(p: SparkPlan, keys: Seq[Expression], done: Either[Reason, SparkPlan]): SparkPlan = done match {
+    case Right(filtered) =>
+      DynamicFilterRule.accept(p)
+      filtered
+    case Left(reason) =>
+      val now = Rejected(Producer.join, keys.flatMap(_.references.map(_.name)).take(1), reason)
+      val rejected = DynamicFilterRule.reject(p, now)
+      val execution = p.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
+      QueryReports.instance.note(execution, p.session)(_.reject(rejected))
+      p
   }
 
   private def filteredJoin(j: BaseJoinExec): Either[Reason, SparkPlan] =
     for {
       side <- runningSide(j).map(Right(_)).getOrElse(JoinSides.choose(j, conf, isHinted))
       sides <- filteredByEach(side.probe, side.build, side.keys, side.probeKeys)
-    } yield {
-      DynamicFilterRule.accept(j)
-      side.withSides(sides.probe, sides.build)
-    }
+    } yield side.withSides(sides.probe, sides.build)
 
   /** The filtered side, if a running stage of either side has a filter or a tap already. New sizes must not reverse that: both
     * sides would wait for each other.
@@ -200,7 +196,7 @@ final class JoinPlanner(
       for {
         _ <- Either.cond(key.build.deterministic, (), Reasons.RandomKey)
         // The tap would call it once more for each row.
-        _ <- Either.cond(!key.build.exists(_.isInstanceOf[UserDefinedExpression]), (), Reasons.KeyTakesLong)
+        _ <- Either.cond(!key.build.exists(_.isInstanceOf[UserDefinedExpression]), (), Reasons.KeyCallsFunction)
         _ <- KeyDomain.of(key.build.dataType)
         _ <- KeyDomain.of(key.probe.dataType)
         _ <- Either.cond(

@@ -105,7 +105,7 @@ object Reasons {
   private val toTable = "write the build side to a table first"
   val RandomKey = Reason("join.randomKey", "the build key is not deterministic", toTable)
   val RandomBuildSide = Reason("join.random", "the build side is not deterministic: a retried task gives other rows", toTable)
-  val KeyTakesLong = Reason("join.keyCost", "the build key calls a function of a user", "store it as a column: a filter would call the function once more for each row")
+  val KeyCallsFunction = Reason("join.keyCost", "the build key calls a function of a user", "store it as a column: a filter would call the function once more for each row")
   val ValuesByOrder = Reason("join.valuesByOrder", "an aggregate's values depend on the order of its rows", "use DECIMAL, or write the aggregate's result to a table: a retried task may add floating point numbers in another order")
   private val ended = "nothing: the other side was empty, the query failed, or Spark planned the query anew or lost an executor"
   val BuildDidNotRun = Reason("join.notRun", "the build side did not run", ended)

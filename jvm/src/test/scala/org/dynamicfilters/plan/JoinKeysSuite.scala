@@ -6,10 +6,11 @@ import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
 import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.logical.{Join, JoinHint, LocalRelation}
 import org.apache.spark.sql.types._
+import org.dynamicfilters.reasons.Reasons
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Which pairs of join keys are `<=>`: those that Spark makes of it, and nothing that looks like them. */
-class JoinKeysSuite extends AnyFunSuite {
+class JoinKeysSuite extends AnyFunSuite with SparkTests {
   private def column(name: String, t: DataType = IntegerType) = AttributeReference(name, t)()
   private val (a, b, c, d) = (column("a"), column("b"), column("c"), column("d"))
   private def or(e: Expression, default: Any = 0): Expression = Coalesce(Seq(e, Literal(default)))
@@ -76,5 +77,13 @@ class JoinKeysSuite extends AnyFunSuite {
     val nothing = Literal(null, IntegerType)
     assert(isComputed(of(Coalesce(Seq(a, nothing)) -> Coalesce(Seq(b, nothing)), IsNull(a) -> IsNull(b))))
     assert(isComputed(of(Coalesce(Seq(a, c, Literal(0))) -> or(b), IsNull(a) -> IsNull(b))))
+  }
+
+  test("a build key that calls a function of a user makes no filter") {
+    spark.udf.register("twice", (x: Long) => 2 * x)
+    spark.read.parquet(write(spark.range(0, 4000).toDF("k"))).createOrReplaceTempView("p")
+    spark.read.parquet(write(spark.range(100, 140).toDF("j"))).createOrReplaceTempView("b")
+    checkSame(spark.sql("SELECT /*+ BROADCAST(b) */ k FROM p JOIN b ON k = twice(j) ORDER BY k"))
+    assert(seen().reasons.contains(Reasons.KeyCallsFunction.text))
   }
 }
