@@ -178,7 +178,6 @@ object Reasons {
   val Encrypted = Reason("read.encrypted", "the file is encrypted", whole)
   val NoReader = Reason("read.setup", "the reader could not be set up", whole)
   val CountsRows = Reason("read.deletions", "deleted rows are found by counting: files are left out as a whole only", whole)
-  def PredicateFailed(error: Throwable) = Reason("read.predicate", s"a predicate failed on rows in the first pass (${error.getClass.getSimpleName})", "nothing: it was evaluated later")
   private val cost = "nothing: it cost more than it saved"
   val AskedOnce = Reason("read.predicates", "most rows pass the query's own predicates: these are evaluated once", cost)
   val SeldomLookedUp = Reason("read.lookups", "dictionaries or Bloom filters excluded no row groups: they are seldom read", cost)

@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.dynamicfilters.api.{ColumnFilter, DynamicFilter}
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, KeySet, LongSet, ObjectValues, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef}
 
 /** The filter that a custom scan gets through `org.dynamicfilters.api`. */
@@ -39,33 +39,8 @@ private[dynamicfilters] final class ApiColumnFilter(filter: ValueFilter, domain:
   override def mayMatchBetween(min: Any, max: Any, nulls: Boolean): Boolean =
     filter.couldPass(ColumnBounds(domain.fromInternal(min), domain.fromInternal(max), nulls, mayHaveValues = true))
 
-  override def values: Option[Seq[Any]] =
-    filter.points
-      .orElse(filter match {
-        case ValueFilter.Members(range, keys) if keys.isExact && !range.nulls =>
-          listed(keys).map(_.filter(filter.passes)).filterNot(_.exists(isOneOfSeveral))
-        case _ => None
-      })
-      .map(_.map(domain.toInternal))
-
-  private def listed(keys: KeySet): Option[Seq[AnyRef]] = keys match {
-    case o: ObjectValues => Some(o.sorted.toSeq)
-    case l: LongSet if l.size <= ApiColumnFilter.MostValues => Some(l.toArray.toSeq.map(Long.box))
-    case _ => None
-  }
-
-  /** Zero and NaN have several bit patterns, of which a lookup by equality would find only one. */
-  private def isOneOfSeveral(key: AnyRef): Boolean = (filter, key) match {
-    case (ValueFilter.Members(_, keys: LongSet), k: java.lang.Long) => keys.domain.hasManyEncodings(k)
-    case _ => false
-  }
+  override def values: Option[Seq[Any]] = filter.points.map(_.map(domain.toInternal))
 
   override def describe: String = filter.expression(name)
   override def toString: String = describe
-}
-
-private object ApiColumnFilter {
-
-  /** A bitmap with more members is not listed. */
-  val MostValues = 100000L
 }

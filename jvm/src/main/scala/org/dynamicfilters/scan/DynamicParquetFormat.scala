@@ -5,13 +5,15 @@ import java.io.Closeable
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.expressions.XXH64
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, ReaderConfAccess}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.{Reason, Reasons}
 
@@ -183,12 +185,7 @@ private object SeenRows {
 
 /** A 64-bit hash of a path, to count distinct files without sending their names. */
 private[scan] object PathHash {
-  def apply(path: String): Long = {
-    var h = 1125899906842597L
-    var i = 0
-    while (i < path.length) { h = 31 * h + path.charAt(i); i += 1 }
-    h
-  }
+  def apply(path: String): Long = XXH64.hashUTF8String(UTF8String.fromString(path), 42)
 }
 
 /** Wraps Spark's iterator over a split, and gives its reader the row groups chosen by [[DynamicRowGroups]].
@@ -244,4 +241,17 @@ final class DynamicFileIterator(
           case _ =>
         }
     }
+}
+
+/** If corrupt files are ignored, stock Spark drops all rows of a file after the first unreadable one. Skipping data
+  * could hide that row and so add rows, so nothing inside files is skipped then.
+  *
+  * Checked when a scan is planned and again when its reader is made, because the setting may have changed in between.
+  */
+object CorruptFiles {
+
+  /** @param options
+    *   options of the relation, which override the session's settings
+    */
+  def areIgnored(options: Map[String, String]): Boolean = new FileSourceOptions(options).ignoreCorruptFiles
 }

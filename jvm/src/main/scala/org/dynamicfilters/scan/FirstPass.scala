@@ -2,14 +2,12 @@ package org.dynamicfilters.scan
 
 import java.io.Closeable
 
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{And, BasePredicate, BoundReference, Expression, Predicate}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.dynamicfilters.filter.{Selection, ValueFilter}
-import org.dynamicfilters.reasons.Reasons
 
 /** Reads a few columns of row groups and finds the rows that have to be read in full. Used by [[LateMaterialization]].
   *
@@ -86,35 +84,17 @@ final class FirstPass(
     }
   }
 
+  /** Predicates that can fail are not evaluated here ([[NeverFails]]). */
   private def keepMatching(p: BasePredicate, batch: ColumnarBatch, selection: Selection): Unit = {
     var kept = 0
     var i = 0
     while (i < selection.count) {
       val r = selection.rows(i)
-      if (matches(p, batch.getRow(r))) { selection.rows(kept) = r; kept += 1 }
+      if (p.eval(batch.getRow(r))) { selection.rows(kept) = r; kept += 1 }
       i += 1
     }
     selection.count = kept
   }
-
-  /** A row on which the predicate fails passes, so that Spark's own filter decides about the error. Predicates that can
-    * fail by contract are not evaluated here ([[NeverFails]]).
-    */
-  private def matches(p: BasePredicate, row: InternalRow): Boolean =
-    try p.eval(row)
-    catch {
-      case e @ (_: RuntimeException | _: StackOverflowError) =>
-        lastFailure = e
-        failures += 1
-        true
-    }
-
-  private var failures = 0L
-  private var lastFailure: Throwable = _
-
-  def reportFailures(report: ScanReport): Unit =
-    if (failures > 0)
-      report.addReason(Reasons.PredicateFailed(lastFailure), failures)
 
   override def close(): Unit = {
     // The task may end while another thread of it is reading, for example to feed a script.

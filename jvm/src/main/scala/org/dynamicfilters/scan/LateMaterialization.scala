@@ -2,6 +2,8 @@ package org.dynamicfilters.scan
 
 import java.io.Closeable
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, IsNotNull}
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
@@ -64,17 +66,15 @@ final class LateMaterialization(
   private val counts: RowSelector.Record = (filter, before, after, _) =>
     task.rowTests.inFirstPass(filter, before, after)
 
-  private lazy val overFilters =
-    new FirstPass(access, filterFields, cheap, file, counts)
-  private lazy val overPredicates = asking(costly)
-  // Used if there is no pass over the filters' columns.
-  private lazy val overAllPredicates = asking(cheap ++ costly)
-  private def asking(asked: Seq[Expression]): FirstPass = {
-    val fields = (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-    new FirstPass(access, fields, asked, file, counts)
-  }
-  private var opened = List.empty[FirstPass]
-  private def open(p: FirstPass): FirstPass = { if (!opened.contains(p)) opened ::= p; p }
+  // By their predicates.
+  private val passes = mutable.HashMap.empty[Seq[Expression], FirstPass]
+  private def passOver(predicates: Seq[Expression]): FirstPass = passes.getOrElseUpdate(
+    predicates, {
+      val fields =
+        if (predicates == cheap) filterFields else (filterFields ++ costly.flatMap(ordinalsOf)).distinct
+      new FirstPass(access, fields, predicates, file, counts)
+    }
+  )
 
   /** @param filters
     *   by filtered column of the files
@@ -192,7 +192,7 @@ final class LateMaterialization(
     ): Option[RowRanges] = {
       // Counts with the page indexes of the main reader, which the narrow reader shares.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
-      open(p).run(group, rows, rowFilters, best, observe, stop)
+      p.run(group, rows, rowFilters, best, observe, stop)
     }
     val second = costly.nonEmpty
     val bound = !rowFilters.passAll
@@ -203,7 +203,7 @@ final class LateMaterialization(
     // unless it is to find the best rows.
     def passPredicates(rows: Option[RowRanges]): RowRanges =
       pass(
-        if (isFirst) overAllPredicates else overPredicates,
+        passOver(if (isFirst) cheap ++ costly else costly),
         rows,
         best,
         observe = (_, _, _) => (),
@@ -225,7 +225,7 @@ final class LateMaterialization(
         windows.foreach(_.add(column(filterFields.head), n, numbers))
       }
       val stop = FirstPass.Stop(aboveFilters = giveUpAbove)
-      val found = pass(overFilters, rows, if (second) None else best, observe, stop) match {
+      val found = pass(passOver(cheap), rows, if (second) None else best, observe, stop) match {
         case Some(f) => f
         case None => return None
       }
@@ -272,10 +272,7 @@ final class LateMaterialization(
     spec.crossesExchange || spec.isForAggregate || spec.followsUpdates || requested - first >= first * StepTracker.HalfOfBytes
   }
 
-  override def close(): Unit = opened.foreach { p =>
-    p.reportFailures(report)
-    p.close()
-  }
+  override def close(): Unit = passes.values.foreach(_.close())
 }
 
 private[scan] object LateMaterialization {

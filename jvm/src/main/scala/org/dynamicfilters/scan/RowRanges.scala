@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import scala.collection.mutable.ArrayBuilder
+
 /** Row ranges: ascending, disjoint, non-adjacent ranges of row numbers within a row group, ends inclusive. Immutable.
   */
 final class RowRanges private (private val starts: Array[Long], private val ends: Array[Long]) {
@@ -74,25 +76,28 @@ object RowRanges {
 
   /** Takes ascending ranges, and joins overlapping and adjacent ones. */
   final class Builder {
-    private var starts = new Array[Long](16)
-    private var ends = new Array[Long](16)
-    private var n = 0
+    private val starts, ends = new ArrayBuilder.ofLong
+    // The last range.
+    private var (from, to) = (0L, -1L)
 
-    def add(row: Long): Unit = if (n > 0 && ends(n - 1) == row - 1) ends(n - 1) = row else append(row, row)
+    def add(row: Long): Unit = add(row, row)
 
-    def add(from: Long, to: Long): Unit =
-      if (n > 0 && ends(n - 1) >= from - 1) ends(n - 1) = math.max(ends(n - 1), to) else append(from, to)
-
-    private def append(from: Long, to: Long): Unit = {
-      if (n == starts.length) {
-        starts = java.util.Arrays.copyOf(starts, n * 2)
-        ends = java.util.Arrays.copyOf(ends, n * 2)
+    def add(first: Long, last: Long): Unit =
+      if (from <= to && first <= to + 1) to = math.max(to, last)
+      else {
+        end()
+        from = first
+        to = last
       }
-      starts(n) = from
-      ends(n) = to
-      n += 1
+
+    private def end(): Unit = if (from <= to) {
+      starts.addOne(from)
+      ends.addOne(to)
     }
 
-    def result(): RowRanges = new RowRanges(java.util.Arrays.copyOf(starts, n), java.util.Arrays.copyOf(ends, n))
+    def result(): RowRanges = {
+      end()
+      new RowRanges(starts.result(), ends.result())
+    }
   }
 }

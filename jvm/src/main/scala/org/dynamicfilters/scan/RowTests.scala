@@ -1,5 +1,10 @@
 package org.dynamicfilters.scan
 
+import java.lang.management.ManagementFactory
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
+import org.dynamicfilters.filter.{OwnFailure, Selection, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepTracker, Tested}
 
@@ -68,4 +73,132 @@ private[scan] final class RowTests(
     dropped(i) = 0
     spent(i) = 0
   }
+}
+
+/** Drops rows from batches that were read in full, with the newest filters. Used by [[LateMaterialization]]. A dropped
+  * row is not shuffled, sorted, fetched or looked up in a join's hash table, which costs more than testing its key
+  * here.
+  *
+  * So a plain read may be chosen if it is cheaper than late materialization, and filters that arrive while a row group
+  * is read apply to its next batch.
+  *
+  * @param filters
+  *   the current filters, by column of the spec
+  * @param columns
+  *   the filtered columns that the file has: position in the spec, and in the batch
+  */
+final class BatchSelector(
+    filters: () => IndexedSeq[ValueFilter],
+    columns: IndexedSeq[(Int, Int)],
+    tests: RowTests,
+    report: ScanReport
+) extends Logging {
+  import ScanCounter._
+
+  private val selector = new RowSelector(tests)
+  private var failed = false
+
+  /** The batch if all rows pass, else its passing rows ([[SelectedBatch]]), maybe none. */
+  def apply(batch: ColumnarBatch): ColumnarBatch =
+    if (failed || batch.numRows == 0) batch
+    else
+      try test(batch)
+      catch {
+        case OwnFailure(e) =>
+          failed = true
+          report.add(Fallbacks, 1)
+          report.addReason(Reasons.Failed(e, "testing rows"))
+          logWarning("Dynamic filters: failure while testing rows that were read; those of the file's rest all pass", e)
+          batch
+      }
+
+  private def test(batch: ColumnarBatch): ColumnarBatch = {
+    val now = filters()
+    val active = columns.collect {
+      case (i, field) if now(i) != ValueFilter.All && tests.isTaken(i) => RowFilter(i, field, now(i))
+    }
+    if (active.isEmpty) batch
+    else {
+      val n = batch.numRows
+      val selection = selector.select(n, batch.column, RowFilters(active))
+      if (selection.count == n) batch else selected(batch, selection)
+    }
+  }
+
+  private def selected(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
+    val passing = SelectedBatch(batch, selection)
+    val dropped = (batch.numRows - selection.count).toLong
+    report.add(RowsDropped, dropped)
+    report.add(RowsOutput, -dropped)
+    passing
+  }
+}
+
+/** A filter that tests the rows of batches.
+  *
+  * @param at
+  *   position of its column in the spec
+  * @param field
+  *   position of the column in the batch
+  */
+final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
+
+/** Filters that test the rows of batches.
+  *
+  * @param either
+  *   filters of which a row needs to pass one, evaluated after the others
+  */
+final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest] = None) {
+
+  /** Whether every row passes. */
+  def passAll: Boolean = all.forall(_.filter == ValueFilter.All) && either.isEmpty
+}
+
+/** Finds the rows of batches that pass. Used by one task. The result is valid until the next call.
+  *
+  * @param record
+  *   receives the effect and cost of each filter
+  */
+final class RowSelector(record: RowSelector.Record) {
+  private var selection: Selection = _
+
+  /** @param rows
+    *   number of rows of the batch
+    * @param vector
+    *   by position in the required schema
+    */
+  def select(rows: Int, vector: Int => ColumnVector, filters: RowFilters): Selection = {
+    if (selection == null || selection.rows.length < rows) selection = new Selection(rows)
+    selection.all(rows)
+    for (f <- filters.all if selection.count > 0) {
+      val (before, from) = (selection.count.toLong, ThreadTime.nanos)
+      f.filter.select(vector(f.field), selection)
+      record(f.at, before, selection.count.toLong, ThreadTime.nanos - from)
+    }
+    filters.either.foreach(_.select(vector, selection))
+    selection
+  }
+}
+
+object RowSelector {
+  trait Record {
+
+    /** @param filter
+      *   position among the scan's filters
+      * @param nanos
+      *   processor time
+      */
+    def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
+  }
+}
+
+/** Processor time of the current thread, which other tasks on the core do not affect. Reading it takes at most a
+  * microsecond.
+  */
+private[scan] object ThreadTime {
+  private val threads = ManagementFactory.getThreadMXBean
+  private val isKnown = threads.isCurrentThreadCpuTimeSupported && threads.isThreadCpuTimeEnabled
+
+  /** Nanoseconds; wall time if the JVM does not support it. */
+  def nanos: Long = if (isKnown) threads.getCurrentThreadCpuTime else System.nanoTime()
 }
