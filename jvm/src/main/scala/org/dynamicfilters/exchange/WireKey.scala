@@ -11,7 +11,7 @@ sealed trait WireKey {
   def decode(domain: KeyDomain): Either[String, AnyRef] = {
     val key = (domain, this) match {
       case (_: LongDomain, Number(n)) => Right(Long.box(n))
-      case (d: ObjectDomain, Data(bytes)) => KeyBytes.key(d, bytes)
+      case (d: ObjectDomain, Data(bytes)) => Right(KeyBytes.key(d, bytes))
       case _ => Left(s"a key is of the wrong kind for type ${domain.dataType.catalogString}")
     }
     key.filterOrElse(domain.isKey, s"a key is out of range for type ${domain.dataType.catalogString}")

@@ -28,19 +28,13 @@ private[dynamicfilters] object KeyBytes {
   def hash(bytes: UTF8String): Long =
     XXH64.hashUnsafeBytes(bytes.getBaseObject, bytes.getBaseOffset, bytes.numBytes, seed)
 
-  /** The key with a copy of these bytes, or why there is none. */
-  def key(d: ObjectDomain, bytes: Array[Byte]): Either[String, AnyRef] = d.dataType match {
-    case BinaryType => Right(bytes.clone())
-    case t: DecimalType => decimal(bytes, t)
-    case _ => Right(UTF8String.fromBytes(bytes.clone()))
+  /** @param bytes
+    *   never changed
+    */
+  def key(d: ObjectDomain, bytes: Array[Byte]): AnyRef = d.dataType match {
+    case BinaryType => bytes
+    case t: DecimalType =>
+      Decimal(new java.math.BigDecimal(new java.math.BigInteger(bytes), t.scale), t.precision, t.scale)
+    case _ => UTF8String.fromBytes(bytes)
   }
-
-  private def decimal(data: Array[Byte], t: DecimalType): Either[String, Decimal] =
-    // 38 digits fit into 16 bytes.
-    if (data.isEmpty || data.length > 16) Left(s"a key of ${data.length} bytes is no ${t.catalogString}")
-    else {
-      val unscaled = new java.math.BigDecimal(new java.math.BigInteger(data), t.scale)
-      if (unscaled.precision > t.precision) Left(s"a key has too many digits for type ${t.catalogString}")
-      else Right(Decimal(unscaled, t.precision, t.scale))
-    }
 }

@@ -1,15 +1,17 @@
 package org.dynamicfilters.filter
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import com.google.protobuf.{ByteString, Message, UnsafeByteOperations}
 
 import org.apache.spark.sql.types.DataType
+import org.apache.spark.util.sketch.BloomFilter
 
 import org.dynamicfilters.proto._
 
-/** Encodes types, keys and sets of keys as protobuf messages, for [[FilterCodec]] and [[PartialCodec]]. Decoding
-  * allocates a small multiple of the message's size. It may throw on malformed input; the codecs catch that.
+/** Encodes types, keys and sets of keys as protobuf messages, for [[FilterCodec]] and [[PartialCodec]]. Decoding may
+  * throw on malformed input; the codecs catch that.
   */
 private[dynamicfilters] object KeyCodec {
 
@@ -24,33 +26,35 @@ private[dynamicfilters] object KeyCodec {
       _ <- known(k)
       read <- (k.getKeyCase, domain) match {
         case (FilterKey.KeyCase.NUMBER, _: LongDomain) => Right(Long.box(k.getNumber))
-        case (FilterKey.KeyCase.DATA, d: ObjectDomain) => KeyBytes.key(d, k.getData.toByteArray)
+        case (FilterKey.KeyCase.DATA, d: ObjectDomain) => Right(KeyBytes.key(d, k.getData.toByteArray))
         case _ => Left(s"a key is of the wrong kind for type ${domain.dataType.catalogString}")
       }
-      _ <- Either.cond(domain.isKey(read), (), outOfRange(domain))
+      _ <- Either.cond(domain.isKey(read), (), s"a key is out of range for type ${domain.dataType.catalogString}")
     } yield read
 
   def keySet(keys: KeySet): KeySetForm = {
     val form = KeySetForm.newBuilder()
     keys match {
-      case v: ObjectValues => form.setObjects(objects(v.domain, v.sorted))
+      case v: ObjectValues =>
+        form.setObjects(PackedObjects.newBuilder().addAllKeys(v.sorted.map(bytes(v.domain, _)).toSeq.asJava))
       case b: LongBitmap => form.setBitmap(UnsafeByteOperations.unsafeWrap(b.encode))
       case v: LongSet => form.setValues(longs(v.toArray))
       case b: Bloom =>
-        form.setBloom(BloomForm.newBuilder().setBits(UnsafeByteOperations.unsafeWrap(b.encodeBits)).setSize(b.size))
+        val bits = ByteString.newOutput()
+        b.bits.writeTo(bits)
+        form.setBloom(BloomForm.newBuilder().setBits(bits.toByteString).setSize(b.size))
     }
     form.build()
   }
 
-  def readKeySet(domain: KeyDomain, form: KeySetForm): Either[String, KeySet] = known(form).flatMap { _ =>
-    (form.getKeysCase, domain) match {
-      case (KeySetForm.KeysCase.VALUES, d: LongDomain) => readKeys(d, form.getValues).map(LongValues(d, _))
-      case (KeySetForm.KeysCase.BITMAP, d: LongDomain) => LongBitmap.decode(d, form.getBitmap.toByteArray)
-      case (KeySetForm.KeysCase.OBJECTS, d: ObjectDomain) => readObjects(d, form.getObjects).map(ObjectValues(d, _))
-      case (KeySetForm.KeysCase.BLOOM, d) =>
-        known(form.getBloom).flatMap(_ => Bloom.decode(d, form.getBloom.getBits.toByteArray, form.getBloom.getSize))
-      case _ => Left(s"a set is of the wrong kind for type ${domain.dataType.catalogString}")
-    }
+  def readKeySet(domain: KeyDomain, form: KeySetForm): KeySet = (form.getKeysCase, domain) match {
+    case (KeySetForm.KeysCase.VALUES, d: LongDomain) => LongValues(d, readLongs(form.getValues))
+    case (KeySetForm.KeysCase.BITMAP, d: LongDomain) => orThrow(LongBitmap.decode(d, form.getBitmap.toByteArray))
+    case (KeySetForm.KeysCase.OBJECTS, d: ObjectDomain) =>
+      ObjectValues(d, form.getObjects.getKeysList.asScala.map(k => KeyBytes.key(d, k.toByteArray)).toArray)
+    case (KeySetForm.KeysCase.BLOOM, d) =>
+      Bloom(d, BloomFilter.readFrom(form.getBloom.getBits.newInput), form.getBloom.getSize)
+    case (other, _) => throw new IllegalArgumentException(s"a set of keys of the wrong kind: $other")
   }
 
   def longs(sorted: Array[Long]): PackedLongs = {
@@ -64,54 +68,19 @@ private[dynamicfilters] object KeyCodec {
     b.build()
   }
 
-  /** Ascending and distinct numbers. */
-  def readLongs(p: PackedLongs): Either[String, Array[Long]] =
-    known(p).flatMap { _ =>
-      if (p.getCount < 0 || p.getCount != p.getStepsCount + (if (p.getCount == 0) 0 else 1))
-        Left("a set whose values are not as many as it says")
-      else {
-        val sorted = new Array[Long](p.getCount)
-        if (sorted.nonEmpty) sorted(0) = p.getFirst
-        var i = 1
-        while (i < sorted.length) {
-          sorted(i) = sorted(i - 1) + p.getSteps(i - 1)
-          i += 1
-        }
-        // Also finds steps of zero and overflows.
-        Either.cond(SortedLongs.ascend(sorted), sorted, "the values of a set do not ascend")
-      }
+  def readLongs(p: PackedLongs): Array[Long] = {
+    // `first` is absent for zero.
+    val sorted = new Array[Long](if (p.getCount == 0) 0 else p.getStepsCount + 1)
+    if (sorted.nonEmpty) sorted(0) = p.getFirst
+    var i = 1
+    while (i < sorted.length) {
+      sorted(i) = sorted(i - 1) + p.getSteps(i - 1)
+      i += 1
     }
-
-  /** As [[readLongs]], all of them keys. */
-  private def readKeys(d: LongDomain, p: PackedLongs): Either[String, Array[Long]] =
-    readLongs(p).filterOrElse(
-      xs =>
-        xs.isEmpty || xs.head >= d.least && xs.last <= d.greatest && !(d.isFloating && java.util.Arrays
-          .binarySearch(xs, SortableBits.unusedCode) >= 0),
-      outOfRange(d)
-    )
-
-  def objects(d: ObjectDomain, sorted: Array[AnyRef]): PackedObjects = {
-    val b = PackedObjects.newBuilder()
-    sorted.foreach(k => b.addKeys(bytes(d, k)))
-    b.build()
+    sorted
   }
 
-  /** Ascending and distinct keys. */
-  def readObjects(d: ObjectDomain, p: PackedObjects): Either[String, Array[AnyRef]] =
-    known(p).flatMap { _ =>
-      val keys = new Array[AnyRef](p.getKeysCount)
-      var i = 0
-      while (i < keys.length) {
-        KeyBytes.key(d, p.getKeys(i).toByteArray) match {
-          case Left(why) => return Left(why)
-          case Right(k) if i > 0 && d.compare(keys(i - 1), k) >= 0 => return Left("the values of a set do not ascend")
-          case Right(k) => keys(i) = k
-        }
-        i += 1
-      }
-      Right(keys)
-    }
+  def orThrow[T](read: Either[String, T]): T = read.fold(why => throw new IllegalArgumentException(why), identity)
 
   def readDomain(json: String): Either[String, KeyDomain] =
     // Atomic types are a quoted name. Other JSON could be nested deeply, or name a class to load.
@@ -129,6 +98,4 @@ private[dynamicfilters] object KeyCodec {
     )
 
   private def bytes(d: ObjectDomain, k: AnyRef): ByteString = ByteString.copyFrom(KeyBytes.view(d, k).getBytes)
-
-  private def outOfRange(d: KeyDomain): String = s"a key is out of range for type ${d.dataType.catalogString}"
 }

@@ -9,9 +9,13 @@ import org.apache.spark.unsafe.types.UTF8String
   * comparisons a row.
   */
 sealed abstract class KeyCollector {
+  private var hasNulls = false
 
   /** Adds the key of a row. Keeps no reference to the row. */
-  def add(row: SpecializedGetters, ordinal: Int): Unit
+  final def add(row: SpecializedGetters, ordinal: Int): Unit =
+    if (row.isNullAt(ordinal)) hasNulls = true else addKey(row, ordinal)
+
+  protected def addKey(row: SpecializedGetters, ordinal: Int): Unit
 
   /** Whether there were too many keys to keep, so that only the range is collected. May become true as late as in
     * [[result]].
@@ -19,7 +23,13 @@ sealed abstract class KeyCollector {
   def outgrown: Boolean
 
   /** Returns what was collected. Called once, after the last row. */
-  def result(): KeyPartial
+  final def result(): KeyPartial = {
+    val (min, max, keys) = found()
+    KeyPartial(domain, hasNulls, min, max, keys)
+  }
+
+  protected def domain: KeyDomain
+  protected def found(): (AnyRef, AnyRef, KeyPartial.Keys)
 }
 
 object KeyCollector {
@@ -28,80 +38,36 @@ object KeyCollector {
     *   number of tasks that share the limits
     */
   def apply(domain: KeyDomain, limits: KeyLimits, partitions: Int): KeyCollector = domain match {
-    case d: LongDomain =>
-      val most = DistinctLimits(
-        limits.numbersPerPartition(partitions),
-        limits.sentPerPartition(partitions),
-        limits.maxFilterBytes
-      )
-      d.kind match {
-        case LongDomain.IntKind => new IntKeys(d, most)
-        case LongDomain.LongKind => new LongKeys(d, most)
-        case _ => new CodeKeys(d, most)
-      }
-    case d: ObjectDomain =>
-      new ObjectKeys(d, limits.inMaxValues, limits.bytesPerPartition(partitions), limits.hashesPerPartition(partitions))
+    case d: LongDomain => new NumberKeys(d, limits.perPartition(partitions))
+    case d: ObjectDomain => new ObjectKeys(d, limits.inMaxValues, limits.perPartition(partitions))
   }
 }
 
-/** Collects keys that are longs. A subclass for each common getter saves a test of the type for each row. */
-private[filter] sealed abstract class NumberKeys(domain: LongDomain, most: DistinctLimits) extends KeyCollector {
-  protected final var rows = 0L
-  protected final var hasNulls = false
+/** Collects keys that are longs. */
+private final class NumberKeys(override val domain: LongDomain, most: DistinctLimits) extends KeyCollector {
 
   // min > max as long as there is no key.
   private var min = Long.MaxValue
   private var max = Long.MinValue
   private var last = 0L
-  // null if there were too many; `kept` is then a number that they exceed.
-  private var keys = new DistinctLongs(domain, most)
-  private var kept = 0L
+  private val keys = new DistinctLongs(domain, most)
 
   /** Adjacent rows often have the same key, as in sorted or joined data. */
-  protected final def addCode(code: Long): Unit =
+  override protected def addKey(row: SpecializedGetters, ordinal: Int): Unit = {
+    val code = domain.longFromRow(row, ordinal)
     if (code != last || min > max) {
       last = code
       if (code < min) min = code
       if (code > max) max = code
-      if (keys != null && !keys.add(code)) {
-        kept = exceeded
-        keys = null
-      }
+      keys.add(code)
     }
-
-  /** A number that the distinct keys exceed, if they are too many. */
-  private def exceeded: Long = math.max(0L, keys.atLeast - 1)
-
-  override final def outgrown: Boolean = keys == null
-
-  override final def result(): KeyPartial = {
-    val found =
-      if (outgrown) KeyPartial.Outgrown(kept)
-      else keys.result().fold[KeyPartial.Keys](KeyPartial.Outgrown(exceeded))(KeyPartial.Distinct(_))
-    keys = null
-    if (min > max) KeyPartial(domain, rows, hasNulls, null, null, found)
-    else KeyPartial(domain, rows, hasNulls, Long.box(min), Long.box(max), found)
   }
-}
 
-private final class IntKeys(domain: LongDomain, most: DistinctLimits) extends NumberKeys(domain, most) {
-  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
-    rows += 1
-    if (row.isNullAt(ordinal)) hasNulls = true else addCode(row.getInt(ordinal).toLong)
-  }
-}
+  override def outgrown: Boolean = keys.outgrown
 
-private final class LongKeys(domain: LongDomain, most: DistinctLimits) extends NumberKeys(domain, most) {
-  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
-    rows += 1
-    if (row.isNullAt(ordinal)) hasNulls = true else addCode(row.getLong(ordinal))
-  }
-}
-
-private final class CodeKeys(domain: LongDomain, most: DistinctLimits) extends NumberKeys(domain, most) {
-  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
-    rows += 1
-    if (row.isNullAt(ordinal)) hasNulls = true else addCode(domain.longFromRow(row, ordinal))
+  override protected def found(): (AnyRef, AnyRef, KeyPartial.Keys) = {
+    val distinct = keys.result().fold(KeyPartial.Outgrown(_), KeyPartial.Distinct(_))
+    if (min > max) (null, null, distinct) else (Long.box(min), Long.box(max), distinct)
   }
 }
 
@@ -109,68 +75,35 @@ private final class CodeKeys(domain: LongDomain, most: DistinctLimits) extends N
   *
   * A filter of more keys than `mostValues` is a bloom filter, which needs only hashes.
   */
-private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes: Long, mostHashes: Int)
+private final class ObjectKeys(override val domain: ObjectDomain, mostValues: Int, most: DistinctLimits)
     extends KeyCollector {
-  private var rows = 0L
-  private var hasNulls = false
   private var min: AnyRef = _
   private var max: AnyRef = _
 
-  // One of `values` and `hashes` is not null until there are too many keys.
-  private var values = new java.util.HashMap[UTF8String, UTF8String]()
+  // null when there are too many: then their hashes are collected.
+  private var values = new java.util.HashSet[UTF8String]()
   private var bytes = 0L
-  private var hashes: DistinctLongs = _
+  private val hashes = new DistinctLongs(Bloom.hashes, most)
 
-  private var lastValue: UTF8String = _
-  private var lastHash = 0L
-
-  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
-    rows += 1
-    if (row.isNullAt(ordinal)) hasNulls = true
-    else if (outgrown) widen(domain.viewOfRow(row, ordinal))
+  override protected def addKey(row: SpecializedGetters, ordinal: Int): Unit = {
+    val key = domain.viewOfRow(row, ordinal)
+    if (outgrown) widen(key)
     else {
-      val key = domain.viewOfRow(row, ordinal)
       val view = KeyBytes.view(domain, key)
-      if (values != null) addValue(key, view) else addHash(key, KeyBytes.hash(view))
-    }
-  }
-
-  private def addValue(key: AnyRef, view: UTF8String): Unit =
-    if (lastValue == null || lastValue != view) {
-      lastValue = values.get(view)
-      if (lastValue == null) {
+      if (values == null) {
+        widen(key)
+        hashes.add(KeyBytes.hash(view))
+      } else if (!values.contains(view)) {
         widen(key)
         bytes += view.numBytes
-        if (values.size >= mostValues || bytes > mostBytes) {
-          toHashes()
-          addHash(key, KeyBytes.hash(view))
-        } else {
-          lastValue = view.copy()
-          values.put(lastValue, lastValue)
+        values.add(view.copy())
+        if (values.size > mostValues || bytes > most.sentBytes) {
+          values.forEach(v => hashes.add(KeyBytes.hash(v)))
+          values = null
         }
       }
     }
-
-  private def toHashes(): Unit = {
-    hashes = new DistinctLongs(Bloom.hashes, DistinctLimits(mostHashes, Long.MaxValue, mostHashes * 16L))
-    val all = values.keySet.iterator
-    // The hashes have a limit of their own, which may be the lower one.
-    while (all.hasNext) append(KeyBytes.hash(all.next()))
-    values = null
-    lastValue = null
   }
-
-  private def addHash(key: AnyRef, hash: Long): Unit = {
-    widen(key)
-    // Zero is the initial value of lastHash.
-    if (hash != lastHash || hash == 0L) {
-      lastHash = hash
-      append(hash)
-    }
-  }
-
-  private def append(hash: Long): Unit =
-    if (hashes != null && !hashes.add(hash)) hashes = null
 
   /** Copies `key` only if it is kept. */
   private def widen(key: AnyRef): Unit = {
@@ -178,24 +111,17 @@ private final class ObjectKeys(domain: ObjectDomain, mostValues: Int, mostBytes:
     if (max == null || domain.compare(key, max) > 0) max = domain.fromInternal(key)
   }
 
-  override def outgrown: Boolean = values == null && hashes == null
+  override def outgrown: Boolean = hashes.outgrown
 
-  override def result(): KeyPartial = {
+  override protected def found(): (AnyRef, AnyRef, KeyPartial.Keys) = {
     val keys: KeyPartial.Keys =
       if (values != null) KeyPartial.Distinct(ObjectValues(domain, sortedValues))
-      else
-        Option(hashes)
-          .flatMap(_.result())
-          .fold[KeyPartial.Keys](KeyPartial.Outgrown(mostHashes.toLong))(KeyPartial.Hashes(_))
-    KeyPartial(domain, rows, hasNulls, min, max, keys)
+      else hashes.result().fold(KeyPartial.Outgrown(_), KeyPartial.Hashes(_))
+    (min, max, keys)
   }
 
   private def sortedValues: Array[AnyRef] = {
-    val all = new Array[AnyRef](values.size)
-    val i = values.keySet.iterator
-    all.indices.foreach { n =>
-      all(n) = KeyBytes.key(domain, i.next().getBytes).fold(why => throw new IllegalStateException(why), identity)
-    }
+    val all = values.toArray(Array.empty[UTF8String]).map(v => KeyBytes.key(domain, v.getBytes))
     java.util.Arrays.sort(all, (a: AnyRef, b: AnyRef) => domain.compare(a, b))
     all
   }

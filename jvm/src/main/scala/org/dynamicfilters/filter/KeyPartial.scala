@@ -23,19 +23,12 @@ final case class KeyLimits(
     maxSentBytes: Long = Long.MaxValue
 ) {
 
-  /** How many hashes of keys a partition may keep. A hash takes 8 bytes when it is sent. */
-  private[filter] def hashesPerPartition(partitions: Int): Int =
-    math.max(1L, math.min(bounded(bytesPerPartition(partitions) / 8), share(maxSentBytes, partitions) / 8)).toInt
-
-  /** How many keys that are numbers a partition may keep. An encoded key takes at least one byte, more if its distance
-    * from the previous key is large; [[sentPerPartition]] bounds these bytes.
-    */
-  private[filter] def numbersPerPartition(partitions: Int): Int =
-    bounded(math.min(bytesPerPartition(partitions), maxFilterBytes / 8))
-
-  /** How many bytes the encoded numbers of a partition may take. */
-  private[filter] def sentPerPartition(partitions: Int): Long =
-    math.min(math.max(KeyLimits.alwaysKeys * 8, bytesPerPartition(partitions)), share(maxSentBytes, partitions))
+  /** The limits of one partition's distinct keys. An encoded number takes at least one byte unless it is part of a bitmap. */
+  private[filter] def perPartition(partitions: Int): DistinctLimits = {
+    val sent =
+      math.min(share(maxFilterBytes, partitions).max(KeyLimits.alwaysKeys * 8), share(maxSentBytes, partitions))
+    DistinctLimits(maxRows.max(KeyLimits.alwaysKeys).min(KeyLimits.mostKeys), sent, maxFilterBytes)
+  }
 
   /** How many bytes a partition may send in all: its keys, and their minimum and maximum, which may be long. */
   def mostSent(partitions: Int): Long = {
@@ -43,32 +36,24 @@ final case class KeyLimits(
     if (each > Long.MaxValue / 4) Long.MaxValue else KeyLimits.alwaysSent + 2 * each
   }
 
-  private def bounded(keys: Long): Int =
-    math.max(KeyLimits.alwaysKeys, math.min(maxRows.toLong, keys)).min(KeyLimits.mostKeys).toInt
-
-  private[filter] def bytesPerPartition(partitions: Int): Long =
-    share(math.min(maxFilterBytes, maxSentBytes), partitions)
-
   private def share(bytes: Long, partitions: Int): Long = bytes / math.max(1, partitions)
 }
 
 object KeyLimits {
 
   /** Number of keys that are kept even if a limit is lower. */
-  private val alwaysKeys = 1024L
+  private val alwaysKeys = 1024
 
   /** Bytes that are sent even if a limit is lower: Spark's own part of a task result is larger. */
   private val alwaysSent = 1024L
 
   /** Twice as many fit into an array. */
-  private val mostKeys = 1L << 29
+  private val mostKeys = 1 << 29
 }
 
 /** The keys of one key column in one partition of a join's build side. Made by [[KeyCollector]] in a task, merged by
   * [[KeyPartial.build]]. Immutable.
   *
-  * @param rows
-  *   number of rows, including those with a null key
   * @param hasNulls
   *   whether any key was SQL NULL
   * @param min
@@ -80,7 +65,6 @@ object KeyLimits {
   */
 final case class KeyPartial(
     domain: KeyDomain,
-    rows: Long,
     hasNulls: Boolean,
     min: AnyRef,
     max: AnyRef,
@@ -97,12 +81,12 @@ final case class KeyPartial(
 
   override def equals(other: Any): Boolean = other match {
     case that: KeyPartial =>
-      that.domain == domain && that.rows == rows && that.hasNulls == hasNulls && End.sameKey(that.min, min) &&
+      that.domain == domain && that.hasNulls == hasNulls && End.sameKey(that.min, min) &&
       End.sameKey(that.max, max) && that.keys == keys
     case _ => false
   }
 
-  override def hashCode: Int = (rows.hashCode * 31 + End.hashOf(min)) * 31 + End.hashOf(max)
+  override def hashCode: Int = End.hashOf(min) * 31 + End.hashOf(max)
 }
 
 object KeyPartial {

@@ -1,9 +1,7 @@
 package org.dynamicfilters.filter
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
-import java.nio.ByteBuffer
 import java.util.Arrays
-import java.util.function.LongConsumer
+import java.util.function.{LongConsumer, LongPredicate}
 
 import org.apache.spark.sql.types.LongType
 import org.apache.spark.unsafe.types.UTF8String
@@ -32,11 +30,14 @@ sealed trait KeySet extends Serializable {
   /** Whether a non-null key is a member. The key need not be a copy. */
   def contains(key: AnyRef): Boolean
 
+  /** As [[contains]] for the codes of keys, for lookups by row. Only for a set of a [[LongDomain]]. */
+  private[filter] def longTest: LongPredicate
+
   protected final def values: String = if (size == 1) "1 value" else s"$size values"
 }
 
 /** An exact set of keys of a [[LongDomain]]. */
-trait LongSet extends KeySet with LongLookup {
+trait LongSet extends KeySet {
   override def domain: LongDomain
 
   override def isExact: Boolean = true
@@ -45,6 +46,9 @@ trait LongSet extends KeySet with LongLookup {
   def least: Long
 
   def greatest: Long
+
+  /** About as many bytes as the set takes encoded. */
+  private[filter] def sizeInBytes: Long
 
   /** How many different upper halves (of 32 bits) the members have. */
   private[filter] def upperHalves: Int
@@ -67,21 +71,15 @@ trait LongSet extends KeySet with LongLookup {
   /** The same numbers, all of them keys of another domain. */
   def as(other: LongDomain): LongSet
 
+  def containsLong(code: Long): Boolean
+
   override def contains(key: AnyRef): Boolean = containsLong(key.asInstanceOf[java.lang.Long].longValue)
 
-  /** For lookups by row. Lazy, because the driver looks up no rows. */
-  @transient private[filter] lazy val lookup: LongLookup = LongLookup.build(this)
+  // Lazy, because the driver looks up no rows.
+  @transient private[filter] override lazy val longTest: LongPredicate = LongLookup.build(this)
 
   /** The members, ascending. Callers must not change the array. */
-  def toArray: Array[Long] = {
-    val all = new Array[Long](Math.toIntExact(size))
-    var n = 0
-    foreach { x =>
-      all(n) = x
-      n += 1
-    }
-    all
-  }
+  def toArray: Array[Long] = SortedLongs.collect(size, foreach(_))
 }
 
 /** A set of few longs, as a sorted array.
@@ -98,6 +96,7 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
   override def least: Long = sorted.head
   override def greatest: Long = sorted.last
   private[filter] override def upperHalves: Int = SortedLongs.highs(sorted, sorted.length)
+  private[filter] override def sizeInBytes: Long = SortedLongs.packedBytes(sorted, sorted.length)
   override def containsLong(code: Long): Boolean = Arrays.binarySearch(sorted, code) >= 0
 
   override def ceiling(code: Long): Option[Long] = {
@@ -178,6 +177,9 @@ final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) exten
     i < sorted.length && domain.compare(sorted(i), hi) <= 0
   }
 
+  private[filter] override def longTest: LongPredicate =
+    throw new IllegalArgumentException("a set of objects in a filter of numbers")
+
   /** For lookups by row: one hash instead of many comparisons. */
   @transient private[filter] lazy val lookup: java.util.HashSet[UTF8String] = {
     val all = new java.util.HashSet[UTF8String](sorted.length * 2)
@@ -221,12 +223,7 @@ final case class Bloom(domain: KeyDomain, bits: BloomFilter, size: Long) extends
   override def text: String = s"bloom filter of $values"
   override def isExact: Boolean = false
   override def contains(key: AnyRef): Boolean = bits.mightContainLong(Bloom.code(domain, key))
-
-  def encodeBits: Array[Byte] = {
-    val out = new ByteArrayOutputStream()
-    bits.writeTo(out)
-    out.toByteArray
-  }
+  private[filter] override def longTest: LongPredicate = bits.mightContainLong(_)
 
   override def toString: String = s"Bloom($domain, $values)"
 }
@@ -235,9 +232,6 @@ object Bloom {
 
   /** The domain of the codes of an [[ObjectDomain]]'s keys. */
   private[filter] val hashes: LongDomain = new LongDomain(LongType)
-
-  /** More hash functions than any false positive rate needs; each costs time per row. */
-  private val mostHashes = 64
 
   /** The 64-bit code of a key. */
   def code(domain: KeyDomain, key: AnyRef): Long = domain match {
@@ -268,27 +262,4 @@ object Bloom {
 
   /** Approximate bytes of a filter of n keys. */
   def sizeInBytes(n: Long, fpp: Double): Long = BloomFilter.optimalNumOfBits(n, fpp) / 8 + 24
-
-  /** Decodes a filter in Spark's format, or says why that is impossible. Allocates no more than the size of the input.
-    */
-  def decode(domain: KeyDomain, bytes: Array[Byte], size: Long): Either[String, Bloom] = {
-    val in = ByteBuffer.wrap(bytes)
-    // Version 2 has a seed after the number of hash functions.
-    val header =
-      if (bytes.length < 16) -1
-      else
-        in.getInt(0) match {
-          case 1 => 8
-          case 2 => 12
-          case _ => -1
-        }
-    if (header < 0) Left("a bloom filter of an unknown version")
-    else {
-      val words = in.getInt(header)
-      if (in.getInt(4) < 1 || in.getInt(4) > mostHashes) Left("a bloom filter with an impossible number of hashes")
-      else if (words < 1 || words.toLong * 8 != bytes.length - header - 4L) Left("a bloom filter that is cut short")
-      else if (size < 1) Left("a bloom filter without a size")
-      else Right(Bloom(domain, BloomFilter.readFrom(new ByteArrayInputStream(bytes)), size))
-    }
-  }
 }

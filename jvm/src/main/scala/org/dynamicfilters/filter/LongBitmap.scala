@@ -88,7 +88,7 @@ final class LongBitmap private (
   }
 
   /** Number of bytes that [[encode]] returns. */
-  private[filter] def sizeInBytes: Long = 8L + lows.iterator.map(4L + _.serializedSizeInBytes).sum
+  private[filter] override def sizeInBytes: Long = 8L + lows.iterator.map(4L + _.serializedSizeInBytes).sum
 
   /** The portable serialization of 64-bit roaring bitmaps. Throws IllegalArgumentException if it does not fit into an
     * array.
@@ -212,13 +212,7 @@ object LongBitmap {
 
   /** Decodes the portable serialization of a 64-bit roaring bitmap, or says why that is impossible. Never throws. */
   def decode(domain: LongDomain, bytes: Array[Byte]): Either[String, LongBitmap] =
-    try
-      read(domain, bytes).filterOrElse(
-        set =>
-          domain.isKey(Long.box(set.least)) && domain.isKey(Long.box(set.greatest)) &&
-            !(domain.isFloating && set.containsLong(SortableBits.unusedCode)),
-        s"a key is out of range for type ${domain.dataType.catalogString}"
-      )
+    try read(domain, bytes)
     catch { case NonFatal(_) => Left("a bitmap is damaged") }
 
   private def read(domain: LongDomain, bytes: Array[Byte]): Either[String, LongBitmap] = {

@@ -23,15 +23,9 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
       domain match {
         case d: LongDomain =>
           val code = d.longFromRow(row, ordinal)
-          range.passesLong(code) && passesInRange(code)
+          range.passesLong(code) && keys.longTest.test(code)
         case d: ObjectDomain => passesObject(d.viewOfRow(row, ordinal))
       }
-
-  private def passesInRange(code: Long): Boolean = keys match {
-    case s: LongSet => s.lookup.containsLong(code)
-    case b: Bloom => b.bits.mightContainLong(code)
-    case _: ObjectValues => true
-  }
 
   private[filter] override def passesObject(key: AnyRef): Boolean = keys match {
     // The set first: it excludes most rows, and one hash costs less than two comparisons.
@@ -39,14 +33,9 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
     case _ => range.passesObject(key) && keys.contains(key)
   }
 
-  private[filter] override def longTest: LongPredicate = keys match {
-    case s: LongSet =>
-      val lookup = s.lookup
-      code => range.passesLong(code) && lookup.containsLong(code)
-    case b: Bloom =>
-      val bits = b.bits
-      code => range.passesLong(code) && bits.mightContainLong(code)
-    case _: ObjectValues => throw new IllegalArgumentException("a set of objects in a filter of numbers")
+  private[filter] override def longTest: LongPredicate = {
+    val lookup = keys.longTest
+    code => range.passesLong(code) && lookup.test(code)
   }
 
   def couldPass(b: ColumnBounds): Boolean =
@@ -229,7 +218,7 @@ private[filter] object MemberAlgebra {
   /** True only if provably all values that pass `a` are in `b`. */
   def isSubset(a: Members, b: KeySet): Boolean = (a.keys, b) match {
     case (x, _) if (x eq b) || x == b => true
-    case (x: LongSet, y) if x.size <= mostCompared => inside(x, a.range).forall(isIn(y))
+    case (x: LongSet, y) if x.size <= mostCompared => inside(x, a.range).forall(code => y.contains(Long.box(code)))
     case (x: LongBitmap, y: LongBitmap) => x.isSubsetOf(y)
     case (x: ObjectValues, y) => x.within(a.range).sorted.forall(y.contains)
     case _ => false
@@ -237,12 +226,6 @@ private[filter] object MemberAlgebra {
 
   private def inside(s: LongSet, r: Range): Array[Long] =
     s.between(r.longs.lo, r.longs.hi).fold(Array.emptyLongArray)(_.toArray)
-
-  private def isIn(s: KeySet): Long => Boolean = s match {
-    case s: LongSet => s.containsLong
-    case b: Bloom => b.bits.mightContainLong
-    case _: ObjectValues => _ => false
-  }
 
   def and(a: Members, b: Members): ValueFilter = {
     val range = a.range.intersect(b.range)
@@ -268,7 +251,7 @@ private[filter] object MemberAlgebra {
   }
 
   private def narrowed(x: LongSet, y: KeySet, range: Range): ValueFilter = {
-    val kept = inside(x, range).filter(isIn(y))
+    val kept = inside(x, range).filter(code => y.contains(Long.box(code)))
     if (kept.isEmpty) none(range.domain, range.nulls)
     else if (x.isInstanceOf[LongBitmap]) members(LongBitmap.build(x.domain, kept), range)
     else members(LongValues(x.domain, kept), range)

@@ -2,7 +2,6 @@ package org.dynamicfilters.filter
 
 import scala.util.Random
 
-import com.google.protobuf.{ByteString, UnknownFieldSet}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
@@ -11,15 +10,7 @@ import org.dynamicfilters.proto._
 
 class FilterCodecSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
-  private val unknownField = UnknownFieldSet
-    .newBuilder()
-    .addField(99, UnknownFieldSet.Field.newBuilder().addVarint(1).build())
-    .build()
-
   private def number(n: Long): FilterKey = FilterKey.newBuilder().setNumber(n).build()
-
-  private def data(bytes: Int*): FilterKey =
-    FilterKey.newBuilder().setData(ByteString.copyFrom(bytes.map(_.toByte).toArray)).build()
 
   private def lower(k: FilterKey): RangeEnd = RangeEnd.newBuilder().setKey(k).build()
 
@@ -55,16 +46,6 @@ class FilterCodecSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         whole.indices.foreach(n => assert(FilterCodec.decode(whole.take(n)).left.exists(_.nonEmpty)))
       }
     }
-
-    test(s"a damaged message about $t never throws") {
-      val random = new Random(1)
-      forAll(t.filters) { f =>
-        val bytes = FilterCodec.encode(f)
-        bytes(random.nextInt(bytes.length)) = random.nextInt().toByte
-        FilterCodec.decode(bytes)
-        succeed
-      }
-    }
   }
 
   test("random bytes never throw") {
@@ -84,35 +65,12 @@ class FilterCodecSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     refused(Array.emptyByteArray, "version 0")
   }
 
-  test("a message without a filter and an unknown form are refused with a reason") {
-    refused(FilterMessage.newBuilder().setVersion(FilterCodec.version).build().toByteArray, "without a filter")
-    refused(message(FilterForm.getDefaultInstance), "unknown form")
-    refused(message(FilterForm.newBuilder().setUnknownFields(unknownField).build()), "not known")
-  }
-
-  test("a field that this version does not know is refused, for it may narrow what passes") {
-    val form = FilterForm
-      .newBuilder()
-      .setRange(
-        RangeForm.newBuilder().setDataType(LongType.json).setUnknownFields(unknownField)
-      )
-    refused(message(form.build()), "RangeForm has fields that are not known")
-    val end = lower(number(5)).toBuilder.setUnknownFields(unknownField).build()
-    refused(range(LongType.json, end), "RangeEnd has fields that are not known")
-  }
-
-  test("a key that does not fit its type is refused with a reason") {
+  test("a message without a filter and a key that does not fit its type are refused") {
+    refused(FilterMessage.newBuilder().setVersion(FilterCodec.version).build().toByteArray, "no filter")
     refused(range(LongType.json, RangeEnd.getDefaultInstance), "wrong kind")
-    refused(range(LongType.json, lower(data(1))), "wrong kind")
     refused(range(StringType.json, lower(number(1))), "wrong kind")
-    refused(range(DecimalType(38, 2).json, lower(number(1))), "wrong kind")
-    refused(range(DecimalType(9, 2).json, lower(data(1))), "wrong kind")
     refused(range(ByteType.json, lower(number(128))), "out of range")
-    refused(range(BooleanType.json, lower(number(-1))), "out of range")
     refused(range(DoubleType.json, lower(number(-1))), "out of range")
-    refused(range(DecimalType(20, 2).json, lower(data())), "0 bytes")
-    refused(range(DecimalType(20, 2).json, lower(data(Seq.fill(17)(1): _*))), "17 bytes")
-    refused(range(DecimalType(20, 2).json, lower(data(Seq.fill(16)(1): _*))), "too many digits")
   }
 
   test("a type that has no filters is refused with a reason") {
