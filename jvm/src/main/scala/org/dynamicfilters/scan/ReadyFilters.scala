@@ -61,7 +61,7 @@ object ReadyFilters {
       .map(_.map { f =>
         val bytes = FilterCodec.encode(f.filter)
         if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
-        else new Encoded(f.name, null, FilterBroadcasts.forPlan(sc, TaskFilters.executionId(sc), bytes))
+        else new Encoded(f.name, null, FilterBroadcasts(sc, TaskFilters.executionId(sc), bytes))
       }.orNull)
       .toArray
   )
