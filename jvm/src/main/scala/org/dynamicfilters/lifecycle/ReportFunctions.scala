@@ -26,10 +26,12 @@ object ReportFunctions {
 
   private def invalid(what: String) = new UserError("DYNAMIC_FILTER_INVALID_USE", what, UserError.Syntax)
 
-  private def describe(name: String, usage: String)(builder: TableFunctionBuilder): Description = {
-    val info = DynamicFilterFunctions.info(classOf[ReportRelation], name, usage, "table_funcs")
-    (FunctionIdentifier(name), info, builder)
-  }
+  private def describe(name: String, usage: String)(builder: TableFunctionBuilder): Description =
+    (
+      FunctionIdentifier(name),
+      DynamicFilterFunctions.info(classOf[ReportRelation], name, usage, "table_funcs"),
+      builder
+    )
 
   private val FilterColumns = StructType.fromDDL(
     "query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state STRING, " +

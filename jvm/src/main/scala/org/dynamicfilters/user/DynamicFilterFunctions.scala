@@ -27,9 +27,8 @@ object DynamicFilterFunctions {
   )
 
   private def function(name: String, follows: Boolean, usage: String): Description = {
-    val info =
-      this.info(classOf[DynamicFilterPredicate], name, s"_FUNC_(name, column) - $usage", "predicate_funcs")
-    (FunctionIdentifier(name), info, arguments => build(name, follows, arguments))
+    val shown = info(classOf[DynamicFilterPredicate], name, s"_FUNC_(name, column) - $usage", "predicate_funcs")
+    (FunctionIdentifier(name), shown, arguments => build(name, follows, arguments))
   }
 
   /** What Spark shows of a function. */
