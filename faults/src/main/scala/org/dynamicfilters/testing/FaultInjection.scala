@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.dynamicfilters.FaultsAccess
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters, Message, MessageCodec, Worker}
+import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters, MessageCodec, Worker}
 import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.state.{ContributionSink, KeyOffers, TestHooks, TopKBound, TopKState}
 
@@ -142,7 +142,7 @@ private[testing] object FaultInjection {
   private val MostWaiting = 100000
 
   private def executionOf(message: Array[Byte]): Option[Long] =
-    MessageCodec.decode(message).toOption.map(_.executionId)
+    MessageCodec.decode(message).toOption.map(_.getExecutionId)
 }
 
 /** Bytes that no side understands. */
@@ -160,8 +160,8 @@ private[testing] object Broken {
     case 1 | 2 | 3 => message ++ Array[Byte]((VersionField << 3).toByte, 99)
     case _ =>
       MessageCodec.decode(message) match {
-        case Right(m: Message.FilterContents) if FilterCodec.decode(Bytes).isLeft =>
-          MessageCodec.encode(m.copy(encoded = Some(Bytes)))
+        case Right(m) if m.hasJoinFilter && FilterCodec.decode(Bytes).isLeft =>
+          MessageCodec.contents(m.getExecutionId, MessageCodec.name(m.getJoinFilter.getFilter), Some(Bytes)).toByteArray
         case _ => message ++ Bytes
       }
   }

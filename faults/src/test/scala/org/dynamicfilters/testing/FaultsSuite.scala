@@ -2,9 +2,10 @@ package org.dynamicfilters.testing
 
 import scala.collection.mutable
 
-import org.dynamicfilters.exchange.{Message, MessageCodec, Schedule, WireKey}
-import org.dynamicfilters.filter.FilterCodec
-import org.dynamicfilters.state.FilterName
+import org.dynamicfilters.exchange.{ExchangeCounter, MessageCodec, Schedule}
+import org.apache.spark.sql.types.BinaryType
+import org.dynamicfilters.filter.{FilterCodec, KeyDomain}
+import org.dynamicfilters.state.{FilterName, TopKBound}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Decisions over faults, and what a way does to its updates. */
@@ -92,25 +93,25 @@ class FaultsSuite extends AnyFunSuite {
   }
 
   test("what stands for a message or a filter is understood by nobody") {
-    val message = MessageCodec.encode(Message.Subscribe(5, FilterName(7, 1)))
-    val join = MessageCodec.encode(Message.FilterContents(5, FilterName(7, 1), Some(Array[Byte](1, 2, 3))))
+    val message = MessageCodec.subscribe(5, FilterName(7, 1)).toByteArray
+    val join = MessageCodec.contents(5, FilterName(7, 1), Some(Array[Byte](1, 2, 3))).toByteArray
     val refusals = (0 to 40).flatMap { i =>
-      val longer = MessageCodec.encode(Message.Bound(5, FilterName(7, 1), 1, Some(WireKey.Data(new Array[Byte](i))), 0))
+      val bound = TopKBound(1, new Array[Byte](i), 0)
+      val longer = MessageCodec.bound(5, FilterName(7, 1), KeyDomain.known(BinaryType), bound).toByteArray
       MessageCodec.decode(Broken(longer)).left.toOption
     }
     assert(refusals.size == 41)
     assert(
       refusals.toSet == Set(
-        MessageCodec.Refusal.Malformed,
-        MessageCodec.Refusal.OtherVersion,
-        MessageCodec.Refusal.TooLong
+        ExchangeCounter.refusedMalformed,
+        ExchangeCounter.refusedOtherVersion,
+        ExchangeCounter.refusedTooLong
       )
     )
     assert(MessageCodec.decode(Broken(message)).isLeft)
     assert(FilterCodec.decode(Broken.Bytes).isLeft)
-    assert(MessageCodec.decode(Broken(join)).forall {
-      case m: Message.FilterContents => m.encoded.forall(FilterCodec.decode(_).isLeft)
-      case _ => false
+    assert(MessageCodec.decode(Broken(join)).forall { m =>
+      m.hasJoinFilter && FilterCodec.decode(m.getJoinFilter.getEncoded.toByteArray).isLeft
     })
   }
 

@@ -1,9 +1,12 @@
 package org.dynamicfilters.exchange
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.FilterCodec
+import org.dynamicfilters.proto.ExchangeMessage.BodyCase
+import org.dynamicfilters.proto.FilterNameMessage
 import org.dynamicfilters.state._
 
 /** The driver's part of the exchange: merges the contributions of executors to a TopK into one bound, and sends filters that
@@ -79,27 +82,32 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
 
     private def tellEnd(): Unit = Coordinator.this.synchronized {
       (joined ++ live.valuesIterator.flatMap(_.subscribers)).foreach(sendEnded(_, id))
-      live.valuesIterator.foreach(_.release())
     }
   }
 
   /** Handles a message of an executor. */
-  def received(peer: String, bytes: Array[Byte]): Unit = MessageCodec.received(bytes, counters).foreach {
-    case m: Message.Contributions =>
-      withFilter(peer, m.executionId, m.filter) {
-        case t: LiveTopK => t.contribute(peer, m.parts)
-        case _ => counters.add(refusedUnknown)
-      }
-    case m: Message.Subscribe =>
-      filters.join(m.filter.filterId).foreach(build)
-      withFilter(peer, m.executionId, m.filter)(_.subscribe(peer))
-    case m: Message.Joined => synchronized(open(m.executionId).fold(refuseUnknown(peer, m.executionId))(_.join(peer)))
-    // Only the driver sends the others.
-    case _ => counters.add(refusedMalformed)
+  def received(peer: String, bytes: Array[Byte]): Unit = MessageCodec.received(bytes, counters).foreach { m =>
+    val id = m.getExecutionId
+    m.getBodyCase match {
+      case BodyCase.CONTRIBUTIONS =>
+        withFilter(peer, id, m.getContributions.getFilter) {
+          case t: LiveTopK => t.contribute(peer, m.getContributions.getPartsList.asScala.toSeq)
+          case _ => counters.add(refusedUnknown)
+        }
+      case BodyCase.SUBSCRIPTION =>
+        val name = m.getSubscription.getFilter
+        filters.join(name.getFilterId).foreach(build)
+        withFilter(peer, id, name)(_.subscribe(peer))
+      case BodyCase.JOINED => synchronized(open(id).fold(refuseUnknown(peer, id))(_.join(peer)))
+      // Only the driver sends the others.
+      case _ => counters.add(refusedMalformed)
+    }
   }
 
-  private def withFilter(peer: String, executionId: Long, name: FilterName)(f: LiveFilter => Unit): Unit =
-    synchronized(open(executionId).flatMap(_.filter(name)).fold(refuseUnknown(peer, executionId))(f))
+  private def withFilter(peer: String, executionId: Long, name: FilterNameMessage)(f: LiveFilter => Unit): Unit =
+    synchronized(
+      open(executionId).flatMap(_.filter(MessageCodec.name(name))).fold(refuseUnknown(peer, executionId))(f)
+    )
 
   private def open(executionId: Long): Option[LiveExecution] =
     executions.attach(executionId, Coordinator.Key)(new LiveExecution(executionId))
@@ -111,7 +119,7 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
   }
 
   private def sendEnded(peer: String, executionId: Long): Unit =
-    outbox.send(peer, Outgoing(MessageCodec.encode(Message.Ended(executionId))))
+    outbox.send(peer, Outgoing(MessageCodec.ended(executionId).toByteArray))
 
   /** Builds the filter if all partitions have reported. Must be called without the lock, which answers to tasks take
     * ([[bound]]).
@@ -119,18 +127,25 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
   private def build(state: JoinState): Unit = state.current
 
   /** The answer to a question of a task; None if the bytes are no question, or there is no answer. */
-  def asked(bytes: Array[Byte]): Option[Outgoing] = MessageCodec.received(bytes, counters).flatMap {
-    case m: Message.SnapshotRequest =>
-      table(m.table).map { t =>
-        val schedule = t.asked(m.partition, m.attempt, m.isFirst, m.newFrom, m.execution)
-        val reply = Message.SnapshotReply(m.executionId, m.table, SnapshotCodec.encode(schedule, t.topKs))
-        Outgoing(MessageCodec.encode(reply))
-      }
-    case m: Message.FilterRequest =>
-      table(m.table).flatMap(_.once(m.filter)(f => outbox.requestedFilter(m, FilterCodec.encode(f))))
-    case _ =>
-      counters.add(refusedMalformed)
-      None
+  def asked(bytes: Array[Byte]): Option[Outgoing] = MessageCodec.received(bytes, counters).flatMap { m =>
+    val execution = MessageCodec.execution(m)
+    m.getBodyCase match {
+      case BodyCase.SNAPSHOT_REQUEST =>
+        val r = m.getSnapshotRequest
+        val newFrom = Option.when(r.hasPlace)(MessageCodec.place(r.getPlace))
+        table(r.getTable).map { t =>
+          val schedule = t.asked(r.getPartition, r.getAttempt, r.getIsFirst, newFrom, execution)
+          val encoded = SnapshotCodec.encode(schedule, t.topKs)
+          Outgoing(MessageCodec.snapshotReply(m.getExecutionId, r.getTable, encoded).toByteArray)
+        }
+      case BodyCase.FILTER_REQUEST =>
+        val name = MessageCodec.name(m.getFilterRequest.getFilter)
+        table(m.getFilterRequest.getTable)
+          .flatMap(_.once(name)(f => outbox.contents(execution, name, FilterCodec.encode(f), ofPlan = true)))
+      case _ =>
+        counters.add(refusedMalformed)
+        None
+    }
   }
 
   private def table(id: Long): Option[Snapshots] = {

@@ -44,7 +44,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
         val will = answers.later(0) {
           try
             coordinator.asked(bytes) match {
-              case Some(answer) => reply(answer.message, broadcastOf(answer))
+              case Some(answer) => reply(answer.message, answer.broadcast.orNull)
               case None => replyEmpty()
             }
           catch { case NonFatal(e) => replyEmpty(); throw e }
@@ -55,30 +55,19 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
     }
   )
 
-  /** The broadcast beside a message, or null. */
-  private def broadcastOf(m: Outgoing): Broadcast[Array[Byte]] = m.payload match {
-    case None => null
-    case Some(b: DriverExchange.BroadcastPayload) => b.broadcast
-    case Some(other) => throw new IllegalStateException(s"no broadcast: $other")
-  }
-
   override def send(peer: String, m: Outgoing): Boolean =
     TestHooks.current.pushes(peer, m.message)(sendNow(peer, m))(instead => sendNow(peer, Outgoing(instead)))
 
   private def sendNow(peer: String, m: Outgoing): Boolean = {
     val to = connected.get(peer)
     to != null && {
-      val broadcast = broadcastOf(m)
-      try { to.wire.send(m.message, broadcast); true }
+      try { to.wire.send(m.message, m.broadcast.orNull); true }
       catch { case NonFatal(_) => false }
     }
   }
 
-  override def payload(encoded: Array[Byte]): Payload =
-    new DriverExchange.BroadcastPayload(FilterBroadcasts.forExecution(sc, encoded))
-
-  override def planPayload(encoded: Array[Byte], execution: Option[Long]): Payload =
-    new DriverExchange.BroadcastPayload(FilterBroadcasts.forPlan(sc, execution, encoded))
+  override def broadcast(encoded: Array[Byte], execution: Option[Long], ofPlan: Boolean): Broadcast[Array[Byte]] =
+    FilterBroadcasts(sc, execution, encoded, ofPlan)
 
   def executorRemoved(executorId: String): Unit =
     connected.asScala.foreach { case (name, peer) =>
@@ -113,10 +102,6 @@ object DriverExchange {
   def stop(): Unit = {
     running.foreach(_.stop())
     running = None
-  }
-
-  private final class BroadcastPayload(val broadcast: Broadcast[Array[Byte]]) extends Payload {
-    override def release(): Unit = FilterBroadcasts.destroy(broadcast)
   }
 
   /** Messages of a thousand executors in a second at their usual pace. Further messages are dropped. */

@@ -21,9 +21,6 @@ object ExchangeCounter extends Enumeration {
   /** Messages about an ended execution, or an unknown filter. */
   val refusedUnknown = Value
 
-  /** Keys of a wrong type, not in order, or too many. */
-  val refusedKeys = Value
-
   /** Contributions of an attempt that came after those of a newer attempt of the partition. */
   val superseded = Value
 
@@ -39,8 +36,8 @@ object ExchangeCounter extends Enumeration {
   /** Filters that were sent as Spark broadcasts. */
   val broadcasts = Value
 
-  /** Filters that were not sent: too large for all executors together, or complete after their scans had ended. */
-  val withheldBytes, withheldLate = Value
+  /** Filters that were not sent, because they were complete after their scans had ended. */
+  val withheldLate = Value
 
   /** Requests for snapshots that the driver did not answer in time, and requests that were left out after that. */
   val snapshotsUnanswered, snapshotsUnasked = Value
@@ -56,12 +53,6 @@ final class ExchangeCounters {
   def add(c: ExchangeCounter.Value, n: Long = 1): Unit = counts(c.id).add(n)
   def apply(c: ExchangeCounter.Value): Long = counts(c.id).sum
   def all: Seq[(ExchangeCounter.Value, Long)] = ExchangeCounter.values.toSeq.map(c => c -> apply(c))
-
-  def refused(r: MessageCodec.Refusal): Unit = add(r match {
-    case MessageCodec.Refusal.TooLong => ExchangeCounter.refusedTooLong
-    case MessageCodec.Refusal.OtherVersion => ExchangeCounter.refusedOtherVersion
-    case MessageCodec.Refusal.Malformed => ExchangeCounter.refusedMalformed
-  })
 }
 
 object ExchangeCounters {

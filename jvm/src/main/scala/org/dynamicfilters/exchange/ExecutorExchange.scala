@@ -10,6 +10,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.proto.ExchangeMessage
 import org.dynamicfilters.state.{Executions, FilterName, ScheduleEntry, SnapshotsRef, TestHooks}
 
 /** An executor's end of the exchange, one in a process. Started by the plugin, or by the first task with a filter if only the
@@ -109,9 +110,9 @@ object ExecutorExchange extends Logging {
     * @return
     *   None if there is no answer
     */
-  def snapshots(request: Message.SnapshotRequest, table: SnapshotsRef): Option[Vector[ScheduleEntry]] = {
+  def snapshots(request: ExchangeMessage, table: SnapshotsRef): Option[Vector[ScheduleEntry]] = {
     start()
-    val isOptional = request.isFirst || request.newFrom.isDefined
+    val isOptional = request.getSnapshotRequest.getIsFirst || request.getSnapshotRequest.hasPlace
     if (isOptional && System.nanoTime() < silentUntil.get) {
       counters.add(ExchangeCounter.snapshotsUnasked)
       None
@@ -154,22 +155,26 @@ object ExecutorExchange extends Logging {
   }
 
   private def askOnce(
-      request: Message.SnapshotRequest,
+      request: ExchangeMessage,
       table: SnapshotsRef,
       deadline: Long
   ): Answer[Vector[ScheduleEntry]] =
     send(request, deadline) match {
-      case Answer.Given((m: Message.SnapshotReply, _)) if m.table == table.id =>
-        SnapshotCodec.decode(m.schedule, table, contents(request, _, deadline)).fold(_ => Answer.Lost, Answer.Given(_))
+      case Answer.Given((m, _)) if m.hasSnapshotReply && m.getSnapshotReply.getTable == table.id =>
+        SnapshotCodec
+          .decode(m.getSnapshotReply.getSchedule.toByteArray, table, contents(request, _, deadline))
+          .fold(_ => Answer.Lost, Answer.Given(_))
       case Answer.Empty => Answer.Empty
       case _ => Answer.Lost
     }
 
   /** The contents of a filter that a snapshot names. Asks the driver if they are not in this process. */
-  private def contents(request: Message.SnapshotRequest, name: FilterName, deadline: Long): Option[ValueFilter] =
-    Executions.instance.contents(request.execution, name) {
-      send(Message.FilterRequest(request.executionId, request.table, name), deadline) match {
-        case Answer.Given((m: Message.FilterContents, payload)) if m.filter == name => link.contents(m, payload)
+  private def contents(request: ExchangeMessage, name: FilterName, deadline: Long): Option[ValueFilter] =
+    Executions.instance.contents(MessageCodec.execution(request), name) {
+      val ask = MessageCodec.filterRequest(request.getExecutionId, request.getSnapshotRequest.getTable, name)
+      send(ask, deadline) match {
+        case Answer.Given((m, payload)) if m.hasJoinFilter && MessageCodec.name(m.getJoinFilter.getFilter) == name =>
+          link.contents(m.getJoinFilter, payload)
         case _ => None
       }
     }
@@ -179,12 +184,12 @@ object ExecutorExchange extends Logging {
     * @return
     *   the answer, and what fetches the broadcast beside it
     */
-  private def send(request: Message, deadline: Long): Answer[(Message, Option[() => Array[Byte]])] =
+  private def send(request: ExchangeMessage, deadline: Long): Answer[(ExchangeMessage, Option[() => Array[Byte]])] =
     try
       connection(deadline) match {
         case None => Answer.Lost
         case Some(wire) =>
-          val bytes = MessageCodec.encode(request)
+          val bytes = request.toByteArray
           counters.add(ExchangeCounter.sent)
           counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
           val millis = math.min(OptionalMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
@@ -194,7 +199,7 @@ object ExecutorExchange extends Logging {
             // Bounds of several TopKs by long texts may exceed the limit of other messages.
             MessageCodec.decode(answer, maxBytes = Int.MaxValue) match {
               case Right(m) => Answer.Given((m, payload))
-              case Left(refusal) => counters.refused(refusal); Answer.Lost
+              case Left(refusal) => counters.add(refusal); Answer.Lost
             }
       }
     catch { case NonFatal(_) => counters.add(ExchangeCounter.sendFailed); Answer.Lost }

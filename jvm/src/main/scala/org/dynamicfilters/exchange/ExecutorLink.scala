@@ -6,6 +6,8 @@ import scala.util.control.NonFatal
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
+import org.dynamicfilters.proto.{ExchangeMessage, JoinFilterUpdate, TopKBoundUpdate, TopKContribution}
+import org.dynamicfilters.proto.ExchangeMessage.BodyCase
 import org.dynamicfilters.state._
 
 /** An executor's part of the exchange: sends what its tasks know to the driver, and takes over what the driver sends.
@@ -41,7 +43,7 @@ final class ExecutorLink(
     private def flush(shared: TopKState): Unit = {
       // First, so that news that come meanwhile are scheduled again.
       isScheduled.set(false)
-      val parts = shared.takeUnsent().map(WireContribution.encode(shared.spec, _))
+      val parts = shared.takeUnsent().map(MessageCodec.contribution(shared.spec, _))
       if (parts.nonEmpty) {
         val bytes = sendParts(parts)
         notBefore = clock() + pace.pause(bytes) * 1000000
@@ -49,8 +51,8 @@ final class ExecutorLink(
     }
 
     /** Sends as many messages as needed, and returns their bytes. */
-    private def sendParts(parts: Seq[WireContribution]): Long = {
-      val message = MessageCodec.encode(Message.Contributions(executionId, name, parts))
+    private def sendParts(parts: Seq[TopKContribution]): Long = {
+      val message = MessageCodec.contributions(executionId, name, parts).toByteArray
       if (message.length <= MessageCodec.MaxBytes) {
         send(message)
         message.length.toLong
@@ -70,14 +72,16 @@ final class ExecutorLink(
     new TopKState(spec, Some(sender.changed))
   }
 
-  override def subscribe(executionId: Long, name: FilterName): Unit = sendLater(Message.Subscribe(executionId, name))
+  override def subscribe(executionId: Long, name: FilterName): Unit = sendLater(
+    MessageCodec.subscribe(executionId, name)
+  )
 
   override def joined(executionId: Long): Unit = {
-    sendLater(Message.Joined(executionId))
+    sendLater(MessageCodec.joined(executionId))
     sweepLater()
   }
 
-  private def sendLater(m: Message): Unit = schedule.later(0)(send(MessageCodec.encode(m)))
+  private def sendLater(m: ExchangeMessage): Unit = schedule.later(0)(send(m.toByteArray))
 
   private def send(message: Array[Byte]): Unit =
     try {
@@ -105,50 +109,48 @@ final class ExecutorLink(
     *   fetches the broadcast beside it
     */
   def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
-    MessageCodec.received(bytes, counters).foreach {
-      case m: Message.Bound => bound(m)
-      case m: Message.FilterContents => lateFilter(m, payload)
-      case m: Message.Ended => executions.close(m.executionId)
-      // Only executors send the others.
-      case _ => counters.add(refusedMalformed)
+    MessageCodec.received(bytes, counters).foreach { m =>
+      m.getBodyCase match {
+        case BodyCase.BOUND => bound(m.getExecutionId, m.getBound)
+        case BodyCase.JOIN_FILTER => lateFilter(m.getExecutionId, m.getJoinFilter, payload)
+        case BodyCase.ENDED => executions.close(m.getExecutionId)
+        // Only executors send the others.
+        case _ => counters.add(refusedMalformed)
+      }
     }
 
-  private def bound(m: Message.Bound): Unit = executions.topK(m.executionId, m.filter) match {
-    case None => counters.add(refusedUnknown)
-    case Some(shared) =>
-      val key = m.key match {
-        case Some(k) => k.decode(shared.spec.domain)
-        case None => Either.cond(shared.spec.nullsFirst, null, "a bound of NULL where nulls are not counted")
-      }
-      key match {
-        case Right(k) if m.partition >= 0 =>
-          shared.adopt(TopKBound(m.generation, k, m.partition)) match {
-            case TopKState.Outcome.Tightened =>
-              counters.add(boundsAdopted)
-              TestHooks.current.adopted(m.executionId, shared.bound)
-            case _ => counters.add(boundsNotTighter)
-          }
-        case _ => counters.add(refusedKeys)
-      }
-  }
+  private def bound(executionId: Long, m: TopKBoundUpdate): Unit =
+    executions.topK(executionId, MessageCodec.name(m.getFilter)) match {
+      case None => counters.add(refusedUnknown)
+      case Some(shared) =>
+        shared.adopt(MessageCodec.bound(m, shared.spec.domain)) match {
+          case TopKState.Outcome.Tightened =>
+            counters.add(boundsAdopted)
+            TestHooks.current.adopted(executionId, shared.bound)
+          case _ => counters.add(boundsNotTighter)
+        }
+    }
 
-  private def lateFilter(m: Message.FilterContents, payload: Option[() => Array[Byte]]): Unit =
-    executions.late(m.executionId, m.filter.filterId) match {
+  private def lateFilter(executionId: Long, m: JoinFilterUpdate, payload: Option[() => Array[Byte]]): Unit = {
+    val name = MessageCodec.name(m.getFilter)
+    executions.late(executionId, name.filterId) match {
       case None => counters.add(refusedUnknown)
       case Some(late) =>
         executions
-          .contents(Some(m.executionId), m.filter)(contents(m, payload))
-          .foreach(f => late.offer(NamedFilter(m.filter, f)))
+          .contents(Some(executionId), name)(contents(m, payload))
+          .foreach(f => late.offer(NamedFilter(name, f)))
     }
+  }
 
   /** Decodes the filter in a message, or in the broadcast beside it; None, which is counted, if that fails. */
-  def contents(m: Message.FilterContents, payload: Option[() => Array[Byte]]): Option[ValueFilter] = {
+  def contents(m: JoinFilterUpdate, payload: Option[() => Array[Byte]]): Option[ValueFilter] = {
+    val inline = Option.unless(m.getEncoded.isEmpty)(m.getEncoded.toByteArray)
     // The execution of a broadcast may have ended, or an executor that holds blocks of it may be lost.
     def fetched =
       try payload.map(_())
       catch { case NonFatal(_) => counters.add(payloadsGone); None }
-    if (m.encoded.isEmpty && payload.isEmpty) counters.add(refusedMalformed)
-    m.encoded.orElse(fetched).flatMap { encoded =>
+    if (inline.isEmpty && payload.isEmpty) counters.add(refusedMalformed)
+    inline.orElse(fetched).flatMap { encoded =>
       val filter = FilterCodec.decode(encoded).toOption
       if (filter.isEmpty) counters.add(undecodable)
       filter

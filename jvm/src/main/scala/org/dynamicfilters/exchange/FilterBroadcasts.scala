@@ -14,47 +14,37 @@ import org.dynamicfilters.state.Executions
   *
   * A filter that travels with a scan belongs to the scan's plan, which may be executed again: executors drop their copies when
   * an execution ends, and Spark's cleaner drops the driver's copy when the plan is gone. A filter that is sent to running scans
-  * belongs to the execution, and is destroyed with it.
+  * belongs to the execution, and is destroyed with it. A task that is fetching it goes on without the filter.
   */
 object FilterBroadcasts {
   // Broadcasts that may still have blocks. When a broadcast is collected, its entry goes, and Spark's ContextCleaner removes the
   // blocks.
   private val made = Collections.synchronizedMap(new WeakHashMap[Broadcast[Array[Byte]], Unit])
 
-  /** Broadcasts a filter that belongs to a plan.
-    *
-    * @param executionId
+  /** @param executionId
     *   executors drop their copies when this execution ends; None where there is none
+    * @param ofPlan
+    *   whether it belongs to a plan
     */
-  def forPlan(sc: SparkContext, executionId: Option[Long], bytes: Array[Byte]): Broadcast[Array[Byte]] = {
-    val b = forExecution(sc, bytes)
+  def apply(
+      sc: SparkContext,
+      executionId: Option[Long],
+      bytes: Array[Byte],
+      ofPlan: Boolean = true
+  ): Broadcast[Array[Byte]] = {
+    val b = sc.broadcast(bytes)
+    made.put(b, ())
     executionId.foreach { id =>
-      val held: AutoCloseable = () => quietly(b)(_.unpersist())
+      val held: AutoCloseable = () =>
+        try if (ofPlan) b.unpersist() else b.destroy()
+        catch { case NonFatal(_) => } // The context is stopped.
       if (Executions.instance.attach(id, b)(held).isEmpty) held.close()
     }
     b
   }
 
-  /** Broadcasts a filter for running scans. The caller destroys it. */
-  def forExecution(sc: SparkContext, bytes: Array[Byte]): Broadcast[Array[Byte]] = {
-    val b = sc.broadcast(bytes)
-    made.put(b, ())
-    b
-  }
-
-  /** Destroys a broadcast of [[forExecution]]. A task that is fetching it goes on without the filter: its query has ended. */
-  def destroy(b: Broadcast[Array[Byte]]): Unit = quietly(b) { x =>
-    x.destroy()
-    made.remove(x)
-  }
-
   /** Number of known broadcasts, for tests. */
   private[exchange] def known: Int = made.size
-
-  // The context may be stopped.
-  private def quietly(b: Broadcast[Array[Byte]])(f: Broadcast[Array[Byte]] => Unit): Unit =
-    try f(b)
-    catch { case NonFatal(_) => }
 
   /** Number of blocks of filters in the whole application; None if Spark does not know. */
   def blocks(): Option[Long] = {

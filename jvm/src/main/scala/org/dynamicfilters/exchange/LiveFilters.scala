@@ -3,8 +3,9 @@ package org.dynamicfilters.exchange
 import scala.collection.mutable
 
 import org.dynamicfilters.exchange.ExchangeCounter._
-import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.filter.FilterCodec
+import org.dynamicfilters.proto.TopKContribution
+import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 
 /** A filter of one execution that the driver sends to executors while their scans run. Guarded by the coordinator's lock.
@@ -51,7 +52,7 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
     val wait = math.max(0L, (notBefore - outbox.clock()) / 1000000)
     isScheduled = schedule.later(wait) {
       isScheduled = false
-      notBefore = outbox.clock() + outbox.pace.pauseAfterPush(sentTo.size) * 1000000
+      notBefore = outbox.clock() + outbox.pace.everyMillis * 1000000
       push()
     }
   }
@@ -60,25 +61,13 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
     val newest = generation
     val lacking = peers.filter(sentTo(_) < newest)
     if (lacking.nonEmpty) {
-      if (!lastMessage.exists(_._1 == newest)) {
-        release()
-        lastMessage = message().map((newest, _))
-      }
+      if (!lastMessage.exists(_._1 == newest)) lastMessage = message().map((newest, _))
       for ((_, m) <- lastMessage; peer <- lacking) {
         outbox.send(peer, m)
         sentTo(peer) = newest
       }
     }
   }
-
-  /** Drops the broadcast of the last message. */
-  final def release(): Unit = {
-    lastMessage.flatMap(_._2.payload).foreach(_.release())
-    lastMessage = None
-  }
-
-  /** Whether a filter may be sent to all subscribers. */
-  protected final def fits(bytes: Int): Boolean = bytes.toLong * sentTo.size <= outbox.pace.fanOutBytes
 }
 
 /** A TopK: merges the contributions of executors into one bound for the whole cluster. */
@@ -93,11 +82,9 @@ private[exchange] final class LiveTopK(
 
   def bound: TopKBound = merged.bound
 
-  def contribute(peer: String, parts: Seq[WireContribution]): Unit = {
+  def contribute(peer: String, parts: Seq[TopKContribution]): Unit = {
     join(peer)
-    val (refused, accepted) = parts.map(_.decode(spec)).partitionMap(identity)
-    outbox.counters.add(refusedKeys, refused.size.toLong)
-    merged.putAll(accepted) match {
+    merged.putAll(parts.map(MessageCodec.contribution(spec, _))) match {
       case TopKState.Outcome.Tightened => pushSoon()
       case TopKState.Outcome.Superseded => outbox.counters.add(superseded)
       case TopKState.Outcome.NotTighter | TopKState.Outcome.NotFull =>
@@ -105,10 +92,8 @@ private[exchange] final class LiveTopK(
   }
 
   override protected def generation: Long = bound.generation
-  override protected def message(): Option[Outgoing] = {
-    val key = Option(bound.key).map(WireKey.encode(spec.domain, _))
-    Some(Outgoing(MessageCodec.encode(Message.Bound(executionId, name, generation, key, bound.partition))))
-  }
+  override protected def message(): Option[Outgoing] =
+    Some(Outgoing(MessageCodec.bound(executionId, name, spec.domain, bound).toByteArray))
 }
 
 /** The filter of a join: sent once to each subscriber, when it is complete. */
@@ -118,31 +103,13 @@ private[exchange] final class LiveJoin(executionId: Long, state: JoinState, sche
   // A state may settle before its filter is complete.
   override protected def generation: Long = if (state.isSettled && state.named.isDefined) 1 else 0
 
-  override protected def message(): Option[Outgoing] = state.phase match {
-    case JoinPhase.Ready(filter, bytes, _, _) =>
-      if (state.scansEnded) {
-        withhold(withheldLate, Reasons.TooLate)
-        None
-      } else if (fits(bytes)) state.named.map(encoded)
-      else {
-        withhold(withheldBytes, Reasons.TooManyBytes(bytes, subscribers.size, outbox.pace.fanOutBytes))
-        Some(encoded(NamedFilter(FilterName(state.filterId, 0), rangeOf(filter))))
-      }
-    case _ => None
-  }
-
-  private def encoded(f: NamedFilter): Outgoing =
-    outbox.liveFilter(executionId, f.name, FilterCodec.encode(f.filter))
-
-  private def withhold(why: ExchangeCounter.Value, reason: Reason): Unit = {
-    outbox.counters.add(why)
-    state.record.withhold(reason)
-  }
-
-  private def rangeOf(filter: ValueFilter): ValueFilter = filter match {
-    case ValueFilter.Members(range, _) => range
-    case _ => ValueFilter.All
-  }
+  override protected def message(): Option[Outgoing] =
+    if (state.scansEnded) {
+      outbox.counters.add(withheldLate)
+      state.record.withhold(Reasons.TooLate)
+      None
+    } else
+      state.named.map(f => outbox.contents(Some(executionId), f.name, FilterCodec.encode(f.filter), ofPlan = false))
 }
 
 /** A user filter whose scans follow its updates. The first generation travelled with the tasks. */
@@ -153,11 +120,7 @@ private[exchange] final class LiveUser(executionId: Long, state: UserState, sche
 
   override protected def message(): Option[Outgoing] = {
     val newest = state.newest
-    if (fits(newest.encoded.length))
-      Some(outbox.liveFilter(executionId, FilterName(state.ref.id, newest.number), newest.encoded))
-    else {
-      outbox.counters.add(withheldBytes)
-      None
-    }
+    val name = FilterName(state.ref.id, newest.number)
+    Some(outbox.contents(Some(executionId), name, newest.encoded, ofPlan = false))
   }
 }

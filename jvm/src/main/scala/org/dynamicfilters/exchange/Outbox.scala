@@ -1,17 +1,11 @@
 package org.dynamicfilters.exchange
 
+import org.apache.spark.broadcast.Broadcast
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.state.FilterName
 
-/** A filter that is too large for a message: broadcast once, and fetched by all receivers. */
-trait Payload {
-
-  /** Drops the broadcast. Executors that have not fetched it go on without the filter. */
-  def release(): Unit
-}
-
-/** A message, and the broadcast that goes beside it. */
-final case class Outgoing(message: Array[Byte], payload: Option[Payload] = None)
+/** A message, and the broadcast that goes beside it if a filter is too large for a message. */
+final case class Outgoing(message: Array[Byte], broadcast: Option[Broadcast[Array[Byte]]] = None)
 
 /** The executors, by the names under which they registered. */
 trait Peers {
@@ -23,15 +17,8 @@ trait Peers {
     */
   def send(peer: String, m: Outgoing): Boolean
 
-  /** Broadcasts a filter for the running scans of an execution. The caller releases it. */
-  def payload(encoded: Array[Byte]): Payload
-
-  /** Broadcasts a filter for the tasks of a plan, which may be executed again: Spark drops it with the plan.
-    *
-    * @param execution
-    *   executors drop their copies when this execution ends; None where there is none
-    */
-  def planPayload(encoded: Array[Byte], execution: Option[Long]): Payload
+  /** Broadcasts a filter, see [[FilterBroadcasts]]. */
+  def broadcast(encoded: Array[Byte], execution: Option[Long], ofPlan: Boolean): Broadcast[Array[Byte]]
 }
 
 /** Sends the driver's messages to executors, and counts them.
@@ -50,23 +37,18 @@ final class Outbox(peers: Peers, val pace: ExchangePace, val counters: ExchangeC
       counters.add(sentBytes, m.message.length.toLong)
     } else counters.add(sendFailed)
 
-  /** The contents of a filter for the running scans of an execution. */
-  def liveFilter(executionId: Long, name: FilterName, encoded: Array[Byte]): Outgoing =
-    contents(executionId, name, encoded)(peers.payload)
-
-  /** The answer to a [[Message.FilterRequest]]. */
-  def requestedFilter(request: Message.FilterRequest, encoded: Array[Byte]): Outgoing =
-    contents(request.executionId, request.filter, encoded)(peers.planPayload(_, request.execution))
-
-  private def contents(executionId: Long, name: FilterName, encoded: Array[Byte])(
-      broadcast: Array[Byte] => Payload
-  ): Outgoing = {
+  /** The contents of a filter.
+    *
+    * @param ofPlan
+    *   whether it belongs to a plan, or else to the running scans of an execution
+    */
+  def contents(execution: Option[Long], name: FilterName, encoded: Array[Byte], ofPlan: Boolean): Outgoing = {
     def message(inline: Option[Array[Byte]]) =
-      MessageCodec.encode(Message.FilterContents(executionId, name, inline))
+      MessageCodec.contents(execution.getOrElse(MessageCodec.NoExecution), name, inline).toByteArray
     if (encoded.length <= InlineBytes) Outgoing(message(Some(encoded)))
     else {
       counters.add(broadcasts)
-      Outgoing(message(None), Some(broadcast(encoded)))
+      Outgoing(message(None), Some(peers.broadcast(encoded, execution, ofPlan)))
     }
   }
 }

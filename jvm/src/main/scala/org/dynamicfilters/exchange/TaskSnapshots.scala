@@ -53,7 +53,14 @@ object TaskSnapshots {
     else if (!table.isShared) None
     else {
       val request =
-        Message.SnapshotRequest(execution.getOrElse(-1L), table.id, partition, attempt, first, newFrom)
+        MessageCodec.snapshotRequest(
+          execution.getOrElse(MessageCodec.NoExecution),
+          table.id,
+          partition,
+          attempt,
+          first,
+          newFrom
+        )
       val answer = ExecutorExchange.snapshots(request, table)
       if (answer.isEmpty && newFrom.isEmpty && !first)
         throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")

@@ -35,6 +35,9 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
   private var list = new Array[Long](firstRoom)
   private var used = 0
 
+  // A number that is repeated soon is not added to the list again. Its place is a hash of 11 bits; a free one holds 0.
+  private val recent = new Array[Long](firstRoom)
+
   // null until members are dense. No number of the list lies in the range of the bits.
   private var bits: LongBits = _
 
@@ -48,9 +51,13 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
   def add(x: Long): Unit =
     if (bits != null && bits.covers(x)) bits.add(x)
     else if (list != null) {
-      list(used) = x
-      used += 1
-      if (used == list.length) makeRoom()
+      val place = (x * 0x9e3779b97f4a7c15L >>> 53).toInt
+      if (recent(place) != x || x == 0) {
+        recent(place) = x
+        list(used) = x
+        used += 1
+        if (used == list.length) makeRoom()
+      }
     }
 
   /** The members; if they exceed a limit, a number that they exceed. */

@@ -77,37 +77,23 @@ private[filter] object FilterBuilder {
 
   private def objects(d: ObjectDomain, keys: Seq[Keys], limits: KeyLimits, range: Range): BuiltFilter = {
     val values = keys.collect { case Distinct(set: ObjectValues) => set.sorted }
-    if (values.size < keys.size) hashed(d, keys, limits, range, None)
-    else {
-      val distinct = new java.util.TreeSet[AnyRef]((a: AnyRef, b: AnyRef) => d.compare(a, b))
-      values.foreach(_.foreach(distinct.add))
-      val n = distinct.size
-      if (n > limits.maxRows) tooMany(n, limits, range)
-      else if (n > limits.inMaxValues) hashed(d, keys, limits, range, None)
-      else {
-        val f = members(ObjectValues(d, distinct.toArray), range)
-        if (fits(f, limits)) BuiltFilter(f, n, None)
-        else hashed(d, keys, limits, range, Some(Reasons.LargeValues(limits.maxFilterBytes)))
-      }
-    }
-  }
-
-  private def hashed(
-      d: ObjectDomain,
-      keys: Seq[Keys],
-      limits: KeyLimits,
-      range: Range,
-      why: Option[Reason]
-  ): BuiltFilter = {
-    val codes = LongValues(
-      Bloom.hashes,
-      SortedLongs.union(keys.collect {
-        case Distinct(set: ObjectValues) => SortedLongs.fromUnsorted(set.sorted.map(Bloom.code(d, _)))
-        case Hashes(codes) => codes.toArray
-      })
+    val distinct = new java.util.TreeSet[AnyRef]((a: AnyRef, b: AnyRef) => d.compare(a, b))
+    if (values.size == keys.size) values.foreach(_.foreach(distinct.add))
+    val n = distinct.size
+    val few = Option.when(values.size == keys.size && n <= math.min(limits.inMaxValues, limits.maxRows))(
+      members(ObjectValues(d, distinct.toArray), range)
     )
-    if (codes.size > limits.maxRows) tooMany(codes.size, limits, range)
-    else bloom(d, codes, limits, range, why)
+    few.filter(fits(_, limits)) match {
+      case Some(f) => BuiltFilter(f, n, None)
+      case None =>
+        val hashes = keys.collect {
+          case Distinct(set: ObjectValues) => SortedLongs.fromUnsorted(set.sorted.map(Bloom.code(d, _)))
+          case Hashes(codes) => codes.toArray
+        }
+        val codes = LongValues(Bloom.hashes, SortedLongs.union(hashes))
+        if (codes.size > limits.maxRows) tooMany(codes.size, limits, range)
+        else bloom(d, codes, limits, range, few.map(_ => Reasons.LargeValues(limits.maxFilterBytes)))
+    }
   }
 
   private def bloom(

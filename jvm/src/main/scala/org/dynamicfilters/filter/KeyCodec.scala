@@ -97,5 +97,5 @@ private[dynamicfilters] object KeyCodec {
       s"${m.getDescriptorForType.getName} has fields that are not known"
     )
 
-  private def bytes(d: ObjectDomain, k: AnyRef): ByteString = ByteString.copyFrom(KeyBytes.view(d, k).getBytes)
+  def bytes(d: ObjectDomain, k: AnyRef): ByteString = ByteString.copyFrom(KeyBytes.view(d, k).getBytes)
 }

@@ -189,13 +189,8 @@ final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) exten
 
   /** The index of the first member that is not below this. */
   private def search(key: AnyRef): Int = {
-    var lo = 0
-    var hi = sorted.length
-    while (lo < hi) {
-      val mid = (lo + hi) >>> 1
-      if (domain.compare(sorted(mid), key) < 0) lo = mid + 1 else hi = mid
-    }
-    lo
+    val i = Arrays.binarySearch(sorted, key, (a: AnyRef, b: AnyRef) => domain.compare(a, b))
+    if (i >= 0) i else -i - 1
   }
 
   override def equals(other: Any): Boolean = other match {

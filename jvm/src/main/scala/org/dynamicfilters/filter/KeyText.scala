@@ -1,9 +1,8 @@
 package org.dynamicfilters.filter
 
-import java.time.{Instant, LocalDate, LocalDateTime, LocalTime, ZoneOffset}
-import java.time.format.{DateTimeFormatter, DateTimeFormatterBuilder, SignStyle}
-import java.time.temporal.{ChronoField, ChronoUnit}
+import java.time.{LocalDate, ZoneOffset}
 
+import org.apache.spark.sql.catalyst.util.{IntervalStringStyles, IntervalUtils, TimeFormatter, TimestampFormatter}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -18,13 +17,16 @@ private[filter] object KeyText {
   /** `value` is a Catalyst value of type `dt`. */
   def render(dt: DataType, value: Any): String = (dt, value) match {
     case (_, null) => "NULL"
-    case (DateType, days: Int) => s"DATE'${date(LocalDate.ofEpochDay(days.toLong))}'"
-    case (TimestampType, micros: Long) => s"TIMESTAMP'${timestamp(micros)}Z'"
-    case (TimestampNTZType, micros: Long) => s"TIMESTAMP_NTZ'${timestamp(micros)}'"
-    case (_: YearMonthIntervalType, months: Int) => yearMonth(months)
-    case (_: DayTimeIntervalType, micros: Long) => dayTime(micros)
-    case (LongType, n: Long) => n.toString
-    case (_, nanos: Long) => time(nanos)
+    case (DateType, days: Int) => s"DATE'${LocalDate.ofEpochDay(days.toLong)}'"
+    case (TimestampType, micros: Long) => s"TIMESTAMP'${timestamps.format(micros)}Z'"
+    case (TimestampNTZType, micros: Long) => s"TIMESTAMP_NTZ'${timestamps.format(micros)}'"
+    case (_: YearMonthIntervalType, months: Int) =>
+      import YearMonthIntervalType._
+      IntervalUtils.toYearMonthIntervalString(months, IntervalStringStyles.ANSI_STYLE, YEAR, MONTH)
+    case (_: DayTimeIntervalType, micros: Long) =>
+      import DayTimeIntervalType._
+      IntervalUtils.toDayTimeIntervalString(micros, IntervalStringStyles.ANSI_STYLE, DAY, SECOND)
+    case (t, nanos: Long) if t != LongType && nanos >= 0 && nanos < NanosOfDay => s"TIME'${times.format(nanos)}'"
     case (_, f: Float) if f.isNaN || f.isInfinite => s"float('$f')"
     case (_, d: Double) if d.isNaN || d.isInfinite => s"double('$d')"
     case (_, d: Decimal) => d.toPlainString
@@ -32,6 +34,10 @@ private[filter] object KeyText {
     case (_, b: Array[Byte]) => binary(b)
     case (_, other) => other.toString
   }
+
+  private val timestamps = TimestampFormatter.getFractionFormatter(ZoneOffset.UTC)
+  private val times = TimeFormatter.getFractionFormatter()
+  private val NanosOfDay = 24L * 3600 * 1000000000
 
   private def string(s: UTF8String): String = {
     // substring counts code points, so no character is cut in two.
@@ -52,39 +58,5 @@ private[filter] object KeyText {
   private def binary(b: Array[Byte]): String = {
     val hex = b.iterator.take(maxChars / 2).map(x => f"${x & 0xff}%02X").mkString
     if (b.length * 2L > maxChars) s"X'$hex…'" else s"X'$hex'"
-  }
-
-  private val yearToDay: DateTimeFormatter = new DateTimeFormatterBuilder()
-    .appendValue(ChronoField.YEAR, 4, 10, SignStyle.EXCEEDS_PAD)
-    .appendPattern("-MM-dd")
-    .toFormatter(java.util.Locale.ROOT)
-
-  private val clock: DateTimeFormatter = new DateTimeFormatterBuilder()
-    .appendPattern("HH:mm:ss")
-    .appendFraction(ChronoField.NANO_OF_SECOND, 0, 9, true)
-    .toFormatter(java.util.Locale.ROOT)
-
-  private def date(d: LocalDate): String = yearToDay.format(d)
-
-  private def timestamp(micros: Long): String = {
-    val t = LocalDateTime.ofInstant(Instant.EPOCH.plus(micros, ChronoUnit.MICROS), ZoneOffset.UTC)
-    s"${date(t.toLocalDate)} ${clock.format(t)}"
-  }
-
-  /** Nanoseconds of the day. A number outside of a day is shown as it is. */
-  private def time(nanos: Long): String =
-    if (nanos < 0 || nanos >= 24L * 3600 * 1000000000) nanos.toString
-    else s"TIME'${clock.format(LocalTime.ofNanoOfDay(nanos))}'"
-
-  // abs is applied to the parts: the least Int and the least Long have no positive counterpart.
-  private def yearMonth(months: Int): String = {
-    val sign = if (months < 0) "-" else ""
-    s"INTERVAL '$sign${math.abs(months / 12)}-${math.abs(months % 12)}' YEAR TO MONTH"
-  }
-
-  private def dayTime(micros: Long): String = {
-    val sign = if (micros < 0) "-" else ""
-    val ofDay = math.abs(micros % 86400000000L)
-    s"INTERVAL '$sign${math.abs(micros / 86400000000L)} ${clock.format(LocalTime.ofNanoOfDay(ofDay * 1000))}' DAY TO SECOND"
   }
 }

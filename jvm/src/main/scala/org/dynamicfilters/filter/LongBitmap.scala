@@ -76,13 +76,18 @@ final class LongBitmap private (
 
   // RoaringBitmap.forEach cannot be used: it skips a run that begins at or shortly after 2^31 (1.3.0 and 1.6.10; the
   // least Int minus the run's length overflows).
-  override def foreach(f: LongConsumer): Unit = highs.indices.foreach { i =>
-    val base = highs(i).toLong << 32
-    inBatches(lows(i)) { (batch, n) =>
-      var j = 0
-      while (j < n) {
-        f.accept(base | (batch(j) & lowBits))
-        j += 1
+  override def foreach(f: LongConsumer): Unit = {
+    val batch = new Array[Int](256)
+    highs.indices.foreach { i =>
+      val base = highs(i).toLong << 32
+      val batches = lows(i).getBatchIterator
+      while (batches.hasNext) {
+        val n = batches.nextBatch(batch)
+        var j = 0
+        while (j < n) {
+          f.accept(base | (batch(j) & lowBits))
+          j += 1
+        }
       }
     }
   }
@@ -270,12 +275,5 @@ object LongBitmap {
         }
         ascends && count > 0 && count == other.getCardinality
     }
-  }
-
-  /** Calls `f` with batches of the members. */
-  private def inBatches(bitmap: RoaringBitmap)(f: (Array[Int], Int) => Unit): Unit = {
-    val batch = new Array[Int](256)
-    val batches = bitmap.getBatchIterator
-    while (batches.hasNext) f(batch, batches.nextBatch(batch))
   }
 }

@@ -12,18 +12,12 @@ object UserForms {
   /** The domain of a bitmap's numbers, for filters of all types. */
   private val numbers = new LongDomain(LongType)
 
-  /** Why a form cannot be a filter. */
-  sealed trait Refusal {
-    def reason: String
-  }
-  object Refusal {
-
-    /** The bytes are malformed. */
-    final case class Damaged(reason: String) extends Refusal
-
-    /** A member is not a value of the filter's type. */
-    final case class Unfit(reason: String) extends Refusal
-  }
+  /** Why a form cannot be a filter.
+    *
+    * @param isDamaged
+    *   whether the bytes are malformed; else a member is not a value of the filter's type
+    */
+  final case class Refusal(reason: String, isDamaged: Boolean)
 
   /** A filter that passes exactly these keys, and NULL if `nulls`.
     *
@@ -52,19 +46,13 @@ object UserForms {
   }
 
   /** A bloom filter of these keys, which also passes NULL if `nulls`. */
-  def bloom(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, fpp: Double): ValueFilter = d match {
-    case long: LongDomain =>
-      val sorted = SortedLongs.fromUnsorted(keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray)
-      if (sorted.isEmpty) none(d, nulls)
-      else
-        members(Bloom.build(long, sorted, fpp, fewest), closed(d, Long.box(sorted.head), Long.box(sorted.last), nulls))
-    case o: ObjectDomain =>
-      val sorted = distinct(o, keys)
-      if (sorted.isEmpty) none(d, nulls)
-      else {
-        val codes = SortedLongs.fromUnsorted(sorted.map(Bloom.code(o, _)))
-        members(Bloom.build(o, codes, fpp, fewest), closed(d, sorted.head, sorted.last, nulls))
-      }
+  def bloom(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, fpp: Double): ValueFilter = {
+    val sorted = distinct(d, keys)
+    if (sorted.isEmpty) none(d, nulls)
+    else {
+      val codes = SortedLongs.fromUnsorted(sorted.map(Bloom.code(d, _)))
+      members(Bloom.build(d, codes, fpp, fewest), closed(d, sorted.head, sorted.last, nulls))
+    }
   }
 
   /** A filter of the members of a roaring bitmap in the portable serialization.
@@ -82,16 +70,18 @@ object UserForms {
         case _ if hasCookie(bytes) => read32(bytes).left.flatMap(_ => read64(bytes))
         case _ => read64(bytes)
       }
-      read.left.map(Refusal.Damaged(_)).flatMap {
+      read.left.map(Refusal(_, isDamaged = true)).flatMap {
         case None => Right(Nothing)
         // The numbers of a bitmap are unsigned: a negative one is above the greatest long.
-        case Some(r) if r.least < 0 => Left(Refusal.Unfit(outside(d, java.lang.Long.toUnsignedString(r.least))))
-        case Some(r) if r.greatest > long.greatest => Left(Refusal.Unfit(outside(d, r.greatest.toString)))
+        case Some(r) if r.least < 0 => unfit(outside(d, java.lang.Long.toUnsignedString(r.least)))
+        case Some(r) if r.greatest > long.greatest => unfit(outside(d, r.greatest.toString))
         case Some(r) =>
           Right(members(r.as(long), closed(d, Long.box(r.least), Long.box(r.greatest), nulls = false)))
       }
-    case _ => Left(Refusal.Unfit(s"a bitmap holds integers, which values of type ${d.dataType.catalogString} are not"))
+    case _ => unfit(s"a bitmap holds integers, which values of type ${d.dataType.catalogString} are not")
   }
+
+  private def unfit(why: String) = Left(Refusal(why, isDamaged = false))
 
   private def outside(d: KeyDomain, number: String): String =
     s"the bitmap holds $number, which is no ${d.dataType.catalogString} (a roaring bitmap has no negative numbers)"
@@ -115,7 +105,7 @@ object UserForms {
       LongBitmap.decode(numbers, all).map(Some(_))
     }
 
-  private def distinct(d: ObjectDomain, keys: Iterator[AnyRef]): Array[AnyRef] = {
+  private def distinct(d: KeyDomain, keys: Iterator[AnyRef]): Array[AnyRef] = {
     val all = new java.util.TreeSet[AnyRef]((a: AnyRef, b: AnyRef) => d.compare(a, b))
     keys.foreach(all.add)
     all.toArray

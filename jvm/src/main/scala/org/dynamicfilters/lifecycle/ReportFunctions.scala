@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.dynamicfilters.UserError
 import org.apache.spark.sql.sources.{BaseRelation, TableScan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.report.ReportRows
+import org.dynamicfilters.user.DynamicFilterFunctions
 
 /** The table functions that show filters at work. Each session sees its own queries. */
 object ReportFunctions {
@@ -25,23 +26,12 @@ object ReportFunctions {
 
   private def invalid(what: String) = new UserError("DYNAMIC_FILTER_INVALID_USE", what, UserError.Syntax)
 
-  private def describe(name: String, usage: String)(builder: TableFunctionBuilder): Description = {
-    val info =
-      new ExpressionInfo(
-        classOf[ReportRelation].getName,
-        null,
-        name,
-        usage,
-        "",
-        "",
-        "",
-        "table_funcs",
-        "0.1.0",
-        "",
-        "built-in"
-      )
-    (FunctionIdentifier(name), info, builder)
-  }
+  private def describe(name: String, usage: String)(builder: TableFunctionBuilder): Description =
+    (
+      FunctionIdentifier(name),
+      DynamicFilterFunctions.info(classOf[ReportRelation], name, usage, "table_funcs"),
+      builder
+    )
 
   private val FilterColumns = StructType.fromDDL(
     "query_id BIGINT, filter_id STRING, producer STRING, columns ARRAY<STRING>, form STRING, state STRING, " +

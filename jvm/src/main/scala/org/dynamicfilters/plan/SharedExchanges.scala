@@ -77,7 +77,8 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
     own.filter(isOfPruning).foreach(_.setTagValue(Mark, Shared(id, None)))
     // Without adaptive execution subqueries are planned already, and exchanges of two of them may be equal.
     if (own.nonEmpty || all.exists(_.isInstanceOf[BuildKeyTapExec])) {
-      for ((group, i) <- several(all.filter(isExchange))(canonical).zipWithIndex; exchange <- group) exchange.setTagValue(Mark, Shared(id, Some(i)))
+      for ((group, i) <- several(all.filter(isExchange))(canonical).zipWithIndex; exchange <- group)
+        exchange.setTagValue(Mark, Shared(id, Some(i)))
     }
   }
 

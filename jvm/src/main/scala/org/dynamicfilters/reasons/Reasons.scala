@@ -122,7 +122,6 @@ object Reasons {
   val NarrowedApart = Reason("join.narrowedApart", "the build side has different filters in different parts of the query", adaptive)
   val NotAsked = Reason("join.notAsked", "the filter was complete, but no scan asked for it", "nothing: its scans had ended, or were not needed")
   val TooLate = Reason("join.late", "the filter was complete after its scans had ended", "raise `join.waitTimeout`, so that the scan waits longer, or give the hint `DYNAMIC_FILTER`")
-  def TooManyBytes(bytes: Int, executors: Int, most: Long) = Reason("join.bytes", s"running scans got the range only: $bytes bytes to $executors executors are more than $most", "nothing: scans that start later have the whole filter")
   val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or a write: `df.rdd` and `toLocalIterator` run outside of a SQL execution")
 
   // Values of scalar subqueries.

@@ -35,9 +35,7 @@ final class LateMaterialization(
   private val topK: Option[TopKSpec] =
     columns.headOption
       // Rows that are equal by a computed key differ by the column, so the best rows by the column are not all.
-      .filter(c =>
-        c.index == TaskScan.OrderingColumn && !c.filtered.either && c.filtered.key.isEmpty && c.isStored
-      )
+      .filter(c => c.index == TaskScan.OrderingColumn && !c.filtered.either && c.filtered.key.isEmpty && c.isStored)
       .flatMap(_.filtered.ref.topK)
       .filterNot(_.keepsOrder)
   private val (cheap, costly) =

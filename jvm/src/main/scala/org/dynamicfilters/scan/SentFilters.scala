@@ -74,7 +74,7 @@ object SentFilters {
     def encoded(f: NamedFilter) = {
       val bytes = FilterCodec.encode(f.filter)
       if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
-      else new Encoded(f.name, null, FilterBroadcasts.forPlan(sc, TaskFilters.executionId(sc), bytes))
+      else new Encoded(f.name, null, FilterBroadcasts(sc, TaskFilters.executionId(sc), bytes))
     }
     def snapshots = ScanSnapshots(sc, refs, complete(_).isDefined, giveUpSelectivity)
     new SentFilters(

@@ -38,10 +38,10 @@ private[ui] object Formats {
 
   def counts(of: Seq[CountEntry]): String = of.map(c => s"${c.name} ${number(c.count)}").mkString(", ")
 
-  /** A table in the style of Spark's UI. */
-  def table(id: String, header: Seq[String], rows: Seq[Seq[NodeSeq]]): Node =
+  /** A table in the style of Spark's UI: a row for each item, with the names of the columns and what they show of it. */
+  def table[A](id: String, items: Seq[A])(columns: (String, A => NodeSeq)*): Node =
     <table id={id} class="table table-bordered table-striped table-sm sortable">
-      <thead><tr>{header.map(h => <th>{h}</th>)}</tr></thead>
-      <tbody>{rows.map(r => <tr>{r.map(c => <td>{c}</td>)}</tr>)}</tbody>
+      <thead><tr>{columns.map(c => <th>{c._1}</th>)}</tr></thead>
+      <tbody>{items.map(i => <tr>{columns.map(c => <td>{c._2(i)}</td>)}</tr>)}</tbody>
     </table>
 }

@@ -1,6 +1,6 @@
 package org.dynamicfilters.ui
 
-import scala.xml.{Node, NodeSeq, Text}
+import scala.xml.{Node, Text}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess.Request
 
@@ -16,8 +16,7 @@ private[ui] final class QueryListPage(queries: QueryStore) {
     val now = System.currentTimeMillis()
     val about =
       <p>Queries with dynamic filters, or with a producer that was rejected: {Formats.number(size.toLong)}.</p>
-    Seq(about) ++ turns(request, page, pages) :+
-      Formats.table("dynamic-filter-queries", Header, shown.map(row(request, _, now)))
+    Seq(about) ++ turns(request, page, pages) :+ table(request, shown, now)
   }
 
   private def turns(request: Request, page: Int, pages: Int): Seq[Node] =
@@ -30,21 +29,21 @@ private[ui] final class QueryListPage(queries: QueryStore) {
       <p>Page: {links}</p>
     }
 
-  private def row(request: Request, q: QueryEntry, now: Long): Seq[NodeSeq] = {
+  private def table(request: Request, shown: Seq[QueryEntry], now: Long): Node = {
     def link(path: String, text: String): Node = <a href={request.link(path)}>{text}</a>
     // What was rejected beside filters in force is on the query's page.
-    val filters = if (q.filtersInForce > 0) s"${q.filtersInForce} in force" else "none in force"
-    Seq(
-      link(QueryPage.path(q.executionId), q.executionId.toString),
-      link(QueryPage.path(q.executionId), if (q.description.isEmpty) "query" else q.description),
-      Text(q.state),
-      Text(Formats.date(q.started)),
-      Text(Formats.duration(q.duration(now))),
-      Text(filters),
-      Text(Formats.read(q.skipped(LevelEntry.Bytes))),
-      Text(Formats.read(q.skipped(LevelEntry.Files))),
-      Text(Formats.read(q.skipped(LevelEntry.Rows))),
-      link(QueryPage.sqlPath(q.executionId), "SQL")
+    def filters(q: QueryEntry) = if (q.filtersInForce > 0) s"${q.filtersInForce} in force" else "none in force"
+    Formats.table("dynamic-filter-queries", shown)(
+      ("ID", q => link(QueryPage.path(q.executionId), q.executionId.toString)),
+      ("Description", q => link(QueryPage.path(q.executionId), if (q.description.isEmpty) "query" else q.description)),
+      ("State", q => Text(q.state)),
+      ("Submitted", q => Text(Formats.date(q.started))),
+      ("Duration", q => Text(Formats.duration(q.duration(now)))),
+      ("Filters", q => Text(filters(q))),
+      ("Bytes read", q => Text(Formats.read(q.skipped(LevelEntry.Bytes)))),
+      ("Files read", q => Text(Formats.read(q.skipped(LevelEntry.Files)))),
+      ("Rows read", q => Text(Formats.read(q.skipped(LevelEntry.Rows)))),
+      ("Plan", q => link(QueryPage.sqlPath(q.executionId), "SQL"))
     )
   }
 }
@@ -53,17 +52,4 @@ private[ui] object QueryListPage {
 
   /** Queries on a page. */
   val PageSize = 100
-  private val Header =
-    Seq(
-      "ID",
-      "Description",
-      "State",
-      "Submitted",
-      "Duration",
-      "Filters",
-      "Bytes read",
-      "Files read",
-      "Rows read",
-      "Plan"
-    )
 }

@@ -1,6 +1,6 @@
 package org.dynamicfilters.ui
 
-import scala.xml.{Node, NodeSeq, Text}
+import scala.xml.{Node, Text}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess.Request
 
@@ -35,31 +35,24 @@ private[ui] final class QueryPage(queries: QueryStore) {
 
   private def filters(q: QueryEntry): Seq[Node] =
     if (q.filters.isEmpty) <h4>Filters</h4> ++ <p>None.</p>
-    else {
-      val rows = q.filters.map { f =>
-        Seq[NodeSeq](
-          Text(f.name),
-          Text(f.producer),
-          Text(f.state),
-          Text(f.form),
-          Text(f.columns.mkString(", ")),
-          <code>{f.expression}</code>,
-          Text(Formats.bytes(f.bytes)),
-          Text(Formats.number(f.generation)),
-          Text(Formats.since(q.started, f.ready)),
-          Text(Formats.since(q.started, f.used)),
-          Text(if (f.waited > 0) s"${Formats.number(f.waited)} ms" else Formats.Unknown),
-          Text(f.reason)
-        )
-      }
-      (<h4>Filters</h4> ++ Timeline.draw(q, System.currentTimeMillis())) :+
-        Formats.table("dynamic-filters", FilterHeader, rows)
-    }
+    else
+      (<h4>Filters</h4> ++ Timeline.draw(q, System.currentTimeMillis())) :+ Formats.table("dynamic-filters", q.filters)(
+        ("Filter", f => Text(f.name)),
+        ("Producer", f => Text(f.producer)),
+        ("State", f => Text(f.state)),
+        ("Form", f => Text(f.form)),
+        ("Columns", f => Text(f.columns.mkString(", "))),
+        ("In force", f => <code>{f.expression}</code>),
+        ("Size", f => Text(Formats.bytes(f.bytes))),
+        ("Generation", f => Text(Formats.number(f.generation))),
+        ("Ready", f => Text(Formats.since(q.started, f.ready))),
+        ("First used", f => Text(Formats.since(q.started, f.used))),
+        ("Held back", f => Text(if (f.waited > 0) s"${Formats.number(f.waited)} ms" else Formats.Unknown)),
+        ("Reason", f => Text(f.reason))
+      )
 
   private def scan(s: ScanEntry): Seq[Node] = {
-    val rows = Bars
-      .flatMap(name => s.levels.find(_.name == name))
-      .map(l => Seq[NodeSeq](Text(l.name), bar(l), Text(Formats.read(l))))
+    val levels = Bars.flatMap(name => s.levels.find(_.name == name))
     val foot = Seq(
       s.levels
         .find(_.name == LevelEntry.PageRows)
@@ -71,7 +64,11 @@ private[ui] final class QueryPage(queries: QueryStore) {
     ).filter(_.nonEmpty)
     val names = if (s.filters.isEmpty) "none" else s.filters.map("DynamicFilter#" + _).mkString(", ")
     <h4>Scan of {s.table}</h4> ++ <p>{s.format}; filters: {names}</p> ++
-      Formats.table(s"dynamic-filter-scan-${s.id}", Seq("Level", "", "Read"), rows) ++
+      Formats.table(s"dynamic-filter-scan-${s.id}", levels)(
+        ("Level", l => Text(l.name)),
+        ("", l => bar(l)),
+        ("Read", l => Text(Formats.read(l)))
+      ) ++
       <p>{foot.mkString("; ")}</p>
   }
 
@@ -85,12 +82,13 @@ private[ui] final class QueryPage(queries: QueryStore) {
 
   private def rejected(q: QueryEntry): Seq[Node] =
     if (q.rejected.isEmpty) Nil
-    else {
-      val rows =
-        q.rejected.map(r => Seq[NodeSeq](Text(r.producer), Text(r.columns.mkString(", ")), Text(r.reason)))
+    else
       <h4>Possible, but not used</h4> ++ <p>What could have made a filter, and why it did not.</p> ++
-        Formats.table("dynamic-filters-rejected", Seq("Producer", "Columns", "Reason"), rows)
-    }
+        Formats.table("dynamic-filters-rejected", q.rejected)(
+          ("Producer", r => Text(r.producer)),
+          ("Columns", r => Text(r.columns.mkString(", "))),
+          ("Reason", r => Text(r.reason))
+        )
 
   private def leftOut(q: QueryEntry): Seq[Node] =
     if (q.leftOut == 0) Nil else <p>{Formats.number(q.leftOut)} more filters, scans or reasons are not kept.</p>
@@ -101,20 +99,6 @@ private[ui] object QueryPage {
   /** Levels that are drawn, as in `sdf.analyze`. */
   private val Bars = Seq(LevelEntry.Bytes, LevelEntry.Files, LevelEntry.RowGroups, LevelEntry.Rows)
   private val BarWidth = 300
-  private val FilterHeader = Seq(
-    "Filter",
-    "Producer",
-    "State",
-    "Form",
-    "Columns",
-    "In force",
-    "Size",
-    "Generation",
-    "Ready",
-    "First used",
-    "Held back",
-    "Reason"
-  )
 
   def path(executionId: Long): String = s"/${DynamicFiltersTab.Prefix}/query/?id=$executionId"
 

@@ -27,21 +27,13 @@ object DynamicFilterFunctions {
   )
 
   private def function(name: String, follows: Boolean, usage: String): Description = {
-    val info = new ExpressionInfo(
-      classOf[DynamicFilterPredicate].getName,
-      null,
-      name,
-      s"_FUNC_(name, column) - $usage",
-      "",
-      "",
-      "",
-      "predicate_funcs",
-      "0.1.0",
-      "",
-      "built-in"
-    )
-    (FunctionIdentifier(name), info, arguments => build(name, follows, arguments))
+    val shown = info(classOf[DynamicFilterPredicate], name, s"_FUNC_(name, column) - $usage", "predicate_funcs")
+    (FunctionIdentifier(name), shown, arguments => build(name, follows, arguments))
   }
+
+  /** What Spark shows of a function. */
+  private[dynamicfilters] def info(of: Class[_], name: String, usage: String, group: String): ExpressionInfo =
+    new ExpressionInfo(of.getName, null, name, usage, "", "", "", group, "0.1.0", "", "built-in")
 
   private def build(function: String, follows: Boolean, arguments: Seq[Expression]): Expression = arguments match {
     case Seq(first, column) =>

@@ -1,13 +1,13 @@
 package org.dynamicfilters.user
 
-import java.util.function.{DoublePredicate, LongPredicate, Predicate => JPredicate}
+import java.util.function.{LongPredicate, Predicate => JPredicate}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate, UnaryExpression}
-import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodeGenerator, CodegenContext, ExprCode, FalseLiteral}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{BooleanType, DataType, DoubleType, FloatType}
 import org.dynamicfilters.filter.{KeyDomain, ValuePredicate}
 
 /** `dynamic_filter('name', column)` and `dynamic_filter_prune('name', column)`: whether a value passes a user's filter.
@@ -61,11 +61,13 @@ case class DynamicFilterPredicate(
       s"${ctx.addReferenceObj("dynamicFilter", test, interface.getName)}.test($value)"
     val (g, t) = (generation, child.dataType)
     // Only JDK types are named: the class loader of generated code may not know ours.
-    val passes = ValuePredicate.kindOf(t) match {
-      case ValuePredicate.Kind.Booleans => call(new LongPasses(g, t), classOf[LongPredicate], s"$v ? 1L : 0L")
-      case ValuePredicate.Kind.Longs => call(new LongPasses(g, t), classOf[LongPredicate], s"(long) $v")
-      case ValuePredicate.Kind.Doubles => call(new DoublePasses(g, t), classOf[DoublePredicate], s"(double) $v")
-      case ValuePredicate.Kind.Objects => call(new ObjectPasses(g, t), classOf[JPredicate[_]], v)
+    val passes = t match {
+      case BooleanType => call(new LongPasses(g, t), classOf[LongPredicate], s"$v ? 1L : 0L")
+      case FloatType | DoubleType =>
+        call(new ObjectPasses(g, t), classOf[JPredicate[_]], s"${CodeGenerator.boxedType(t)}.valueOf($v)")
+      case _ if CodeGenerator.isPrimitiveType(t) =>
+        call(new LongPasses(g, t), classOf[LongPredicate], s"(long) $v")
+      case _ => call(new ObjectPasses(g, t), classOf[JPredicate[_]], v)
     }
     ev.copy(
       code = code"""
@@ -97,9 +99,6 @@ private sealed abstract class SerializedPredicate(generation: Generation, dataTy
 }
 private final class LongPasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with LongPredicate {
   override def test(value: Long): Boolean = rows.testLong(value)
-}
-private final class DoublePasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with DoublePredicate {
-  override def test(value: Double): Boolean = rows.testDouble(value)
 }
 private final class ObjectPasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with JPredicate[AnyRef] {
   override def test(value: AnyRef): Boolean = rows.testObject(value)

@@ -38,8 +38,8 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case UserForm.FormCase.BITMAP =>
       UserForms.bitmap(domain, form.getBitmap.getData.toByteArray, form.getBitmap.getBits) match {
         case Right(f) => f
-        case Left(UserForms.Refusal.Damaged(reason)) => throw error(Code.InvalidForm, reason)
-        case Left(UserForms.Refusal.Unfit(reason)) => throw error(Code.TypeMismatch, reason)
+        case Left(refusal) =>
+          throw error(if (refusal.isDamaged) Code.InvalidForm else Code.TypeMismatch, refusal.reason)
       }
     case UserForm.FormCase.BLOOM =>
       val fpp = if (form.getBloom.getFpp == 0) bloomFpp else form.getBloom.getFpp

@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.{AtomicInteger, LongAdder}
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits}
@@ -37,8 +38,8 @@ object CoordinatorLoad {
         deliver(peer.toInt, m.message)
         true
       }
-      override def payload(encoded: Array[Byte]): Payload = () => ()
-      override def planPayload(encoded: Array[Byte], execution: Option[Long]): Payload = payload(encoded)
+      override def broadcast(encoded: Array[Byte], execution: Option[Long], ofPlan: Boolean): Broadcast[Array[Byte]] =
+        new SimulatedBroadcast(encoded)
     }
     val executions = new Executions(Long.MaxValue, () => System.nanoTime())
     val coordinator =
@@ -161,7 +162,7 @@ object CoordinatorLoad {
     val arrived = new AtomicInteger
     @volatile var last = 0L
     val driver = new Driver(filters, { (_, _) => last = System.nanoTime(); arrived.incrementAndGet() })
-    (0 until executors).foreach(i => driver.received(i, MessageCodec.encode(Message.Subscribe(1, FilterName(9, 0)))))
+    (0 until executors).foreach(i => driver.received(i, MessageCodec.subscribe(1, FilterName(9, 0)).toByteArray))
     driver.idle()
     state.started(partitions)
     val before = heap()

@@ -4,6 +4,7 @@ import java.util.Random
 
 import scala.collection.mutable
 
+import org.apache.spark.broadcast.Broadcast
 import org.dynamicfilters.state.{Executions, FilterSource}
 
 /** Work that is done when a test says so. */
@@ -18,8 +19,10 @@ final class ManualSchedule extends Schedule {
 /** How unreliable a network is: shares of messages, 0 to 1. */
 final case class Trouble(lost: Double = 0, doubled: Double = 0, late: Double = 0)
 
-private final class SimulatedPayload(val content: Array[Byte], onRelease: () => Unit) extends Payload {
-  override def release(): Unit = onRelease()
+private final class SimulatedBroadcast(content: Array[Byte]) extends Broadcast[Array[Byte]](0L) {
+  override protected def getValue(): Array[Byte] = content
+  override protected def doUnpersist(blocking: Boolean): Unit = ()
+  override protected def doDestroy(blocking: Boolean): Unit = ()
 }
 
 /** A driver and executors with all of their real parts but Spark's RPC; messages are delivered by [[step]]. */
@@ -37,16 +40,14 @@ final class SimulatedCluster(
   val driverSchedule = new ManualSchedule
   var bytesSent = 0L
 
-  var released = 0
-
   private object AllPeers extends Peers {
     override def send(peer: String, m: Outgoing): Boolean = {
-      val fetch = m.payload.map(p => () => p.asInstanceOf[SimulatedPayload].content)
+      val fetch = m.broadcast.map(b => () => b.value)
       post(m.message)(bytes => nodes(peer.toInt).link.received(bytes, fetch))
       true
     }
-    override def payload(encoded: Array[Byte]): Payload = new SimulatedPayload(encoded, () => released += 1)
-    override def planPayload(encoded: Array[Byte], execution: Option[Long]): Payload = payload(encoded)
+    override def broadcast(encoded: Array[Byte], execution: Option[Long], ofPlan: Boolean): Broadcast[Array[Byte]] =
+      new SimulatedBroadcast(encoded)
   }
 
   /** The driver's. */
