@@ -99,7 +99,7 @@ case class DynamicFilterScanExec(
           SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes)
         )
         .map { choice =>
-          countLeft(choice.left, complete, accumulator)
+          countLeft(choice.left, accumulator)
           def sent = spec.reader
             .flatMap(_.sent)
             .getOrElse(sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
@@ -152,13 +152,10 @@ case class DynamicFilterScanExec(
   private def hadoopConf = spec.reader.fold(SparkAccess.hadoopConf(scan.relation))(_.conf)
 
   /** Counts splits that the driver has excluded, which no task sees. */
-  private def countLeft(left: Seq[SplitChooser.Split], pruner: Pruner, accumulator: ScanAccumulator): Unit =
+  private def countLeft(left: Seq[SplitChooser.Split], accumulator: ScanAccumulator): Unit =
     if (left.nonEmpty) {
       val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      left.foreach { s =>
-        report.addUnopened(s.file, s.facts, spec.isNarrowed)
-        pruner.recordSkippedFile(report, s.bounds)
-      }
+      left.foreach(s => report.addUnopened(s.file, s.facts, spec.isNarrowed))
       countOnDriver(report, accumulator)
     }
 

@@ -73,7 +73,6 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
         pruner.excludes(i => if (dataIndex(i) >= 0) columns(dataIndex(i)).bounds(g.block) else scan.certainBounds(i))
       }.toSeq
     }
-  leftOut.foreach(record)
   locally {
     report.add(RowGroups, (queue.size + leftOut.size).toLong)
     report.add(RowGroupsPruned, leftOut.size.toLong)
@@ -140,7 +139,6 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
       case OwnFailure(e) =>
         // If the file is at fault, reading it as Spark does shows Spark's own error.
         failed = true
-        task.recordAllSkipped()
         report.add(Fallbacks, 1)
         report.addReason(Reasons.Failed(e, "filtering a row group"))
         logWarning(s"Dynamic filters: reading ${file.urlEncodedPath} without filters from here on", e)
@@ -172,7 +170,6 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
   private def decide(group: RowGroup, firstPart: Option[FirstPart]): Decision = {
     val pruner = task.pruner(task.filters())
     val now = pruner.filters
-    if (firstPart.isEmpty) record(group)
     if (pruner.excludes(boundsOf(group, _))) return Decision.prune(ByStatistics)
     val either = Disjunction.from(spec.either.map(i => Disjunct(i, now(i), pruner.effect(i, boundsOf(group, i)))))
     // If the best rows were returned before, only worse rows are left.
@@ -220,13 +217,6 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
   private def rowsOfPages(group: RowGroup, pruner: Pruner, column: Int): Option[RowRanges] =
     columns.find(_.index == column).flatMap(_.pages(group.block)).map(pruner.rowsOfPages(column, _))
 
-  private def record(group: RowGroup): Unit = {
-    val pruner = task.pruner(task.allFilters())
-    columns.indices.foreach(c =>
-      pruner.recordRowGroup(report, columns(c).index, group.bounds(c), hasFewNulls(group, c))
-    )
-  }
-
   /** Whether a column has too few NULLs to make a first pass with a join's filter worth its cost. */
   private def hasFewNulls(group: RowGroup, column: Int): Boolean =
     spec.isForJoinsOnly && columns(column)
@@ -267,8 +257,6 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
 
   override def close(): Unit =
     try {
-      // The query needed no more rows, for example because of a LIMIT.
-      if (queue.nonEmpty) task.recordAllSkipped()
       // The cost of a row group is known only if it was read to its end.
       if (isExhausted && current != null) current.recordCost()
       late.close()

@@ -48,13 +48,10 @@ private[scan] final class FileScan(val task: TaskScan, val file: PartitionedFile
     }
 
   private def excludes(now: Pruner): Boolean = {
-    def isLeftOut(bounds: Int => ColumnBounds, hold: => Boolean): Boolean =
-      now.excludes(bounds) && hold && { now.recordSkippedFile(task.report, bounds); true }
     // Each attempt checks whether the file is unchanged, and two attempts may differ in that. The output must not depend
     // on it if rows are not tested.
     def bounds(i: Int) =
       if (task.fixed.exists(!_.isTested(i))) certainBounds(i) else facts.bounds(task.spec, file, i)
-    isLeftOut(certainBounds, hold = true) ||
-    (facts.hasLearned && isLeftOut(bounds, task.files.isAsListed(file)))
+    now.excludes(certainBounds) || (facts.hasLearned && now.excludes(bounds) && task.files.isAsListed(file))
   }
 }

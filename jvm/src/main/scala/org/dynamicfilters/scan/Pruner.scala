@@ -43,26 +43,6 @@ final class Pruner(columns: IndexedSeq[ScanColumn], val filters: IndexedSeq[Valu
     rows.result()
   }
 
-  /** Records what the filter of a column does to a row group, even if another filter excludes the row group: the next
-    * query may not have that one.
-    *
-    * @param hasFewNulls
-    *   whether the column has too few NULLs to make a filter that drops only NULLs worth its cost
-    */
-  def recordRowGroup(report: ScanReport, column: Int, bounds: ColumnBounds, hasFewNulls: => Boolean): Unit =
-    if (filters(column) == ValueFilter.All) report.effects.recordSkipped(column)
-    else report.effects.record(column, effect(column, bounds).isSelective(hasFewNulls))
-
-  /** Records for each column what its filter does to a skipped file. Nothing is known about filters that do not exclude
-    * the whole file, because its row groups are not looked at.
-    */
-  def recordSkippedFile(report: ScanReport, bounds: Int => ColumnBounds): Unit = columns.indices.foreach { i =>
-    effect(i, bounds(i)) match {
-      case PassesNone => report.effects.record(i, isSelective = true)
-      case PassesAll | PassesValues if filters(i) != ValueFilter.All => ()
-      case _ => report.effects.recordSkipped(i)
-    }
-  }
 }
 
 object Pruner {

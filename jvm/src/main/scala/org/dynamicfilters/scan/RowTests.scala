@@ -22,8 +22,6 @@ private[scan] final class RowTests(
     isFixed: Int => Boolean = _ => false,
     saw: (Int, Long, Long) => Unit = (_, _, _) => ()
 ) extends RowSelector.Record {
-  private val (rows, passed) = (new Array[Long](trackers.size), new Array[Long](trackers.size))
-
   // Counts since the last row group.
   private val (tested, dropped, spent) =
     (new Array[Long](trackers.size), new Array[Long](trackers.size), new Array[Long](trackers.size))
@@ -31,8 +29,7 @@ private[scan] final class RowTests(
   /** Whether a filter tests the next rows. */
   def isTaken(filter: Int): Boolean = isFixed(filter) || trackers(filter).isTaken()
 
-  override def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit = {
-    count(filter, before, after)
+  override def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit =
     if (isFixed(filter)) saw(filter, before, after)
     else {
       tested(filter) += before
@@ -40,28 +37,13 @@ private[scan] final class RowTests(
       spent(filter) += nanos
       record(filter, Tested(before, after, Cost.none))
     }
-  }
 
   private def record(filter: Int, did: Tested): Unit =
     if (trackers(filter).add(did)) report.addReason(Reasons.RowsNotTested)
 
-  /** Counts rows that a first pass tested. If a snapshot decides about the filter, passing rows are tested and counted
-    * again later.
-    */
+  /** Counts rows that a first pass has dropped, if a snapshot decides about the filter. Passing rows are tested again later. */
   def inFirstPass(filter: Int, before: Long, after: Long): Unit =
-    if (!isFixed(filter)) count(filter, before, after)
-    else {
-      count(filter, before - after, 0)
-      saw(filter, before - after, 0)
-    }
-
-  private def count(filter: Int, before: Long, after: Long): Unit = {
-    rows(filter) += before
-    passed(filter) += after
-  }
-
-  /** The tested rows by filter, then the passed rows by filter. */
-  def counts: Array[Long] = rows ++ passed
+    if (isFixed(filter)) saw(filter, before - after, 0)
 
   /** Records the time of a row group: reading, tests and all further work on its rows. Assumes that a dropped row saves
     * the average time of a row.

@@ -132,12 +132,8 @@ final class TaskScan(
       f.finish()
       if (f.gaveUp) report.addReason(Reasons.RowsNotTested)
     }
-    report.effects.recordTests(rowTests.counts)
     finish(report)
   }
-
-  /** Records that rows were not reached, so that the effect of each filter on them is unknown. */
-  def recordAllSkipped(): Unit = spec.columns.indices.foreach(report.effects.recordSkipped)
 
   def pruner(filters: IndexedSeq[ValueFilter]): Pruner = new Pruner(spec.columns, filters)
 }

@@ -61,19 +61,4 @@ class PrunerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val pruner = new Pruner(columns(false), IndexedSeq(one))
     assert(!pruner.excludes(_ => ColumnBounds.unknown) && pruner.effect(0, ColumnBounds.unknown) == PassesSome)
   }
-
-  test("reports tell filters that left a file out from those that nothing is known of") {
-    def below(i: Int) = ValueFilter.range(int, None, Some(End(int.fromInternal(i), inclusive = true)), nulls = false)
-    val pruner =
-      new Pruner(columns(false, false, false, false), IndexedSeq(below(3), below(9), below(6), ValueFilter.All))
-    val report = new ScanReport(-1, "")
-    val bounds = ColumnBounds(int.fromInternal(5), int.fromInternal(8), mayHaveNulls = false, mayHaveValues = true)
-    pruner.recordSkippedFile(report, _ => bounds)
-    assert((0 to 3).map(report.effects.isSelective) == Seq(true, false, false, false))
-    assert((0 to 3).map(report.effects.isSkipped) == Seq(false, false, true, true))
-    val later = new ScanReport(-1, "")
-    (0 to 3).foreach(pruner.recordRowGroup(later, _, bounds, hasFewNulls = false))
-    assert((0 to 3).map(later.effects.isSelective) == Seq(true, false, true, false))
-    assert((0 to 3).map(later.effects.isSkipped) == Seq(false, false, false, true))
-  }
 }

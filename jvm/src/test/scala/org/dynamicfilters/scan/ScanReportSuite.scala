@@ -49,15 +49,6 @@ class ScanReportSuite extends AnyFunSuite {
     assert(all.files.counts.unopened(total = 5, cameToEnd = false) == 0)
   }
 
-  test("what rows were tested by each filter is added up, and comes as it was sent") {
-    val (one, other) = (new ScanReport(1, "1"), new ScanReport(1, "2"))
-    one.effects.recordTests(Array(10, 8, 8, 2))
-    other.effects.recordTests(Array(5, 0, 0, 0))
-    val all = new ScanReport(1, "")
-    Seq(one, new ScanReport(1, "driver"), other).foreach(r => all.merge(sent(r)))
-    assert((0 to 2).map(i => (all.effects.rowsTested(i), all.effects.rowsPassed(i))) == Seq((15, 8), (8, 2), (0, 0)))
-  }
-
   test("a row group of which two splits of a file that was not opened have a part counts once") {
     val r = report
     val groups = Array(10L, 95L, 200L).map(LearnedRowGroup(_, rows = 7, bytes = 80, ColumnBounds.unknown))
