@@ -1,6 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.AttributeSet
+import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{
   AQEShuffleReadExec,
@@ -97,7 +97,11 @@ object Repeatable {
 
   private def notDeterministic(p: SparkPlan) = Reasons.Random(p.nodeName.trim)
 
-  /** Why a retried task might write other keys into a build side's exchange; None if it writes the same. */
+  /** Why a retried task might write other keys into a build side's exchange; None if it writes the same.
+    *
+    * @param columns
+    *   columns of the keys
+    */
   def keys(build: SparkPlan, columns: AttributeSet): Option[Reason] = build match {
     case b: BroadcastExchangeLike => once(b.children.head)
     case other => set(other).orElse(Option.when(ValuesByOrder.decide(other, columns))(Reasons.ValuesByOrder))
@@ -125,13 +129,8 @@ object Repeatable {
         below
       // Spark computes lost blocks of cached data again.
       case CachedScans(scan) =>
-        CachedScanExec.scanOf(scan) match {
-          case Some(c) if order == Order.SameButOfCache =>
-            val plan = c.relation.cachedPlan
-            set(plan)
-              .orElse(Option.when(ValuesByOrder.anywhere(plan))(Reasons.ValuesByOrder))
-              .map(Reasons.CacheRows)
-          case Some(c) => check(c.relation.cachedPlan, order)
+        CachedScanExec.scanOf(unfiltered(scan)) match {
+          case Some(c) => cached(c.relation.cachedPlan, order)
           case None => Some(Reasons.MayDiffer(scan.nodeName.trim))
         }
       case RowScans(scan) if order != Order.Any => RowScans.reordered(scan)
@@ -145,6 +144,8 @@ object Repeatable {
         below
       case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, order)
       case p: PinnedQueryExec => check(p.current, order)
+      // Spark makes `SELECT 1 ... LIMIT 1` of an EXISTS without correlation: all rows are the same.
+      case l: LimitExec if hasEqualRows(l.child) => below
       case t: TakeOrderedAndProjectExec if TopKBelowJoin.takesSameRows(t) =>
         // Its tap drops other rows in each attempt, of which the TopK takes none.
         check(belowTap(t.child), order)
@@ -157,5 +158,24 @@ object Repeatable {
     case _: WholeStageCodegenExec | _: InputAdapter => belowTap(plan.children.head)
     case tap: TopKTapExec => tap.child
     case other => other
+  }
+
+  private def hasEqualRows(plan: SparkPlan): Boolean = plan match {
+    case p: ProjectExec => p.projectList.forall { case Alias(e, _) => e.foldable; case _ => false }
+    case _: WholeStageCodegenExec | _: InputAdapter | _: LimitExec => hasEqualRows(plan.children.head)
+    case _ => false
+  }
+
+  private def unfiltered(scan: SparkPlan): SparkPlan = scan match {
+    case c: CachedScanExec => c.child
+    case other => other
+  }
+
+  private def cached(plan: SparkPlan, order: Order.Value): Option[Reason] = order match {
+    case Order.SameButOfCache =>
+      check(plan, Order.Any)
+        .orElse(Option.when(ValuesByOrder.anywhere(plan))(Reasons.ValuesByOrder))
+        .map(Reasons.CacheRows)
+    case _ => check(plan, order)
   }
 }
