@@ -60,7 +60,10 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       other.transform { case b: BoundReference => output(b.ordinal) }.sql
   }
 
+  override protected def doPrepare(): Unit = JobNames.setForQuery(session.sparkContext)
+
   override protected def doExecute(): RDD[InternalRow] = {
+    JobNames.setForQuery(sparkContext)
     val rows = child.execute()
     val partitions = rows.getNumPartitions
     val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)

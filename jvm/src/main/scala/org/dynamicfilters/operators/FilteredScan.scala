@@ -32,6 +32,7 @@ trait FilteredScan extends UnaryExecNode {
     * the wait blocks neither the adaptive loop nor a cancellation.
     */
   override protected def doPrepare(): Unit = {
+    JobNames.setForQuery(session.sparkContext)
     val longest = Settings.get(conf, Settings.JoinWaitTimeout)
     val waits = joinFilters
       .map { case (ref, place) => JoinWait(ref, place.waits.millis(longest), place.waits.endsAtStart) }

@@ -117,7 +117,7 @@ trait SpecScan extends FilteredScan {
     }
     // Values, so that tasks do not get the whole plan.
     val (ofScan, sent) =
-      (spec, SentFilters(sparkContext, spec.filterRefs, ready, spec.showsFilters, spec.giveUpSelectivity))
+      (spec, SentFilters(sparkContext, spec.filterRefs, ready, spec.outputDependsOnFilters, spec.giveUpSelectivity))
     val scanned = new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, sent, _, finish))
     TaskFilters
       .executionId(sparkContext)
@@ -134,6 +134,7 @@ trait SpecScan extends FilteredScan {
 
   /** Starts the scan's run and adds it to the reports. */
   protected def startRun(): ScanAccumulator = {
+    JobNames.setForQuery(sparkContext)
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     startSubqueries()

@@ -214,6 +214,9 @@ final class QueryReport(val executionId: Long) {
   @volatile var state: String = "running"
   @volatile var plan: String = ""
 
+  /** Spark's call site of the query: lines of a stack trace. */
+  @volatile var callSite: String = ""
+
   /** Milliseconds since 1970; 0 if unknown. */
   @volatile var startedMillis, endedMillis = 0L
 

@@ -155,7 +155,7 @@ final class ScanSpec(
   /** Whether the output of the scan's stage depends on filters that change while the scan runs. It does not depend on
     * filters of a join in the same stage, which drops the same rows.
     */
-  def showsFilters: Boolean = testsBatches || columns.exists(_.ref.topK.isDefined)
+  def outputDependsOnFilters: Boolean = testsBatches || columns.exists(_.ref.topK.isDefined)
 
   val isForJoinsOnly: Boolean = columns.forall(_.ref.producer == Producer.join)
 

@@ -5,12 +5,15 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
 import org.dynamicfilters.filter.OwnFailure
 import org.dynamicfilters.reasons.Reasons
 
 /** A scan's wait for a filter.
   *
+  * @param millis
+  *   the longest time
   * @param endsAtStart
   *   whether the wait also ends once the build side's job is submitted
   */
@@ -44,7 +47,7 @@ private[state] final class FilterLatch {
     if (isSettled) f()
   }
 
-  /** Blocks until the filter settles, or the time is over. Returns the waited milliseconds.
+  /** Blocks until the filter settles, or the time is over.
     *
     * @param deadline
     *   as `System.nanoTime`
@@ -53,6 +56,8 @@ private[state] final class FilterLatch {
     * @param look
     *   called periodically until the build side starts, says whether to wait on: it may find that the build side will never
     *   start. It must be short and not fail
+    * @return
+    *   the waited milliseconds
     */
   def await(deadline: Long, endsAtStart: Boolean, look: () => Boolean): Long = {
     val from = System.nanoTime()
@@ -81,16 +86,22 @@ object JoinWaits extends Logging {
     *
     * @param name
     *   prefix of its threads' names
-    * @param mostWaiting
-    *   number of threads that may wait: a quarter of the pool, so that build sides can always be submitted
+    * @param size
+    *   the setting for the number of threads, and its default
+    * @param threadsEach
+    *   threads that one exchange takes
     */
-  private final case class Pool(name: String, mostWaiting: Int) {
+  private final case class Pool(name: String, size: (String, Int), threadsEach: Int) {
     val waiting = new AtomicInteger
+
+    /** Number of threads that may wait: a quarter, so that build sides can always be submitted. */
+    def mostWaiting(sizeOf: (String, Int) => Int): Int = sizeOf(size._1, size._2) / (4 * threadsEach)
   }
 
-  private val shuffles = Pool("shuffle-exchange", 1024 / 4)
-  // One exchange takes two threads.
-  private val broadcasts = Pool("broadcast-exchange", 128 / 2 / 4)
+  private val shuffles =
+    Pool("shuffle-exchange", "spark.sql.shuffleExchange.maxThreadThreshold" -> 1024, threadsEach = 1)
+  private val broadcasts =
+    Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, threadsEach = 2)
   private val pools = Seq(shuffles, broadcasts)
 
   /** Of one execution: filters of started scans, filters that scans wait for, and filters of started build sides. */
@@ -131,6 +142,9 @@ object JoinWaits extends Logging {
 
   private def pool: Option[Pool] = pools.find(p => Thread.currentThread.getName.startsWith(p.name))
 
+  /** Whether this thread submits an exchange. */
+  def isSubmitting: Boolean = pool.isDefined
+
   /** Waits for filters, one after the other.
     *
     * @param look
@@ -147,7 +161,7 @@ object JoinWaits extends Logging {
       inBroadcast: Long = Long.MaxValue
   ): Boolean = pool.exists { pool =>
     try
-      pool.waiting.incrementAndGet() <= pool.mostWaiting &&
+      pool.waiting.incrementAndGet() <= pool.mostWaiting(configured) &&
         wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
     finally pool.waiting.decrementAndGet()
   }
@@ -164,6 +178,10 @@ object JoinWaits extends Logging {
       waits.heldUntilNow(from)
       waits.ended
     }
+
+  // From SparkConf, because these settings are static.
+  private def configured(key: String, default: Int): Int =
+    Option(SparkEnv.get).flatMap(_.conf.getOption(key)).flatMap(_.trim.toIntOption).getOrElse(default)
 
   /** A day, so that sums of nanoseconds do not overflow. */
   private val Longest = TimeUnit.DAYS.toMillis(1)
