@@ -50,7 +50,7 @@ private[testing] final class DriverFaults(sc: SparkContext, ledger: DriverLedger
 
   override def counters: Seq[(String, Long)] = {
     // What Spark's listeners counted is complete only then.
-    SparkAccess.listenersCaughtUp(sc, 5000)
+    SparkAccess.awaitListeners(sc, 5000)
     ledger.counters.all
   }
 

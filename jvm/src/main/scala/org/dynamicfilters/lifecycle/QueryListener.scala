@@ -40,6 +40,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           val report = QueryReports.instance.forExecution(s.executionId)
           report.description = s.description
           report.startedMillis = s.time
+          report.callSite = s.details
           report.tags = s.jobTags.toSeq.sorted
           report.partOf = s.rootExecutionId.filter(_ != s.executionId)
         case e: SparkListenerSQLExecutionEnd =>
@@ -76,7 +77,8 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
       if (query != null) {
         val session = query.sparkSession
         QueryReports.instance.retained = Settings.get(session.sessionState.conf, Settings.RetainedQueries)
-        report.sessionId = SparkAccess.sessionId(session)
+        // The session of a stream's batch is known while the stream runs.
+        if (report.sessionId == null) report.sessionId = SparkAccess.sessionId(session)
         report.showsAs(session)
         report.description = QueryWords.name(report, query)
         // A query that failed in analysis or planning has no plan. Asking for it would fail again.
@@ -87,7 +89,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           }
           // A stream's sink may run the plan of its batch in a query of its own, which ended before.
           val ranInPart = query.isInstanceOf[IncrementalExecution] && QueryReports.instance.hasPart(e.executionId)
-          if (!ranInPart) Plans.foreach(plan)(note(report, _))
+          if (ranInPart) report.synchronized(report.scans.clear()) else Plans.foreach(plan)(note(report, _))
           val notFound = HintResolution.notFound(query.analyzed)
           if (notFound.nonEmpty)
             report.reject(Rejected(Producer.user, Nil, Reasons.HintNotFound(notFound.mkString(", "))))

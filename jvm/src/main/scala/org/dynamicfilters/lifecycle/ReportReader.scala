@@ -22,7 +22,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   private def now(): Seq[QueryReport] = {
     // Reports are completed on the listener's thread, possibly after the query has returned its rows.
-    SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
+    SparkAccess.awaitListeners(session.sparkContext, 5000)
     QueryReports.instance.ofSession(SparkAccess.sessionId(session))
   }
 
@@ -156,7 +156,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     } yield executor -> count
 
   def live: Seq[Row] = {
-    SparkAccess.listenersCaughtUp(session.sparkContext, 5000)
+    SparkAccess.awaitListeners(session.sparkContext, 5000)
     val exchange = DriverExchange.current
     val driver = (LiveCounts.ofProcess ++ LiveCounts.ofDriver(exchange)).map { case (n, v) => Row("driver", n, v) }
     driver ++ executorsSay.collect {

@@ -39,7 +39,7 @@ object UserFilters {
   def create(session: SparkSession, name: String, domain: KeyDomain, token: String): Unit = synchronized {
     sweep()
     val id = SparkAccess.sessionId(session)
-    val own = sessions.getOrElseUpdate(id, new SessionFilters(id, session))
+    val own = sessions.getOrElseUpdate(id, new SessionFilters(id, SparkAccess.owner(session)))
     own.open.get(name) match {
       case Some(f) if f.token == token =>
       case Some(f) =>

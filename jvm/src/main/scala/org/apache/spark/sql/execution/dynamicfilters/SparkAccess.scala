@@ -2,6 +2,7 @@ package org.apache.spark.sql.execution.dynamicfilters
 
 import java.util.concurrent.ThreadPoolExecutor
 
+import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
@@ -20,15 +21,19 @@ import org.apache.spark.util.ThreadUtils
 /** Members of Spark that are visible only inside its own packages. */
 object SparkAccess {
 
-  /** Tells one session from another; the same for all threads of a session.
-    *
-    * A stream runs its batches in a clone of the session that started it (`StreamExecution.sparkSessionForStream`). While the
-    * stream is active, the clone has the id of that session: reports and user filters belong to it.
+  /** Tells one session from another; the same for all threads of a session. A stream's clone has the id of its [[owner]]. */
+  def sessionId(session: SparkSession): String = owner(session).sessionUUID
+
+  /** The session itself, or the session that started the stream whose batches run in this one. A stream runs its batches in a clone
+    * (`StreamExecution.sparkSessionForStream`), which is found while the stream is active.
     */
-  def sessionId(session: SparkSession): String = {
+  @tailrec
+  def owner(session: SparkSession): org.apache.spark.sql.classic.SparkSession = {
     val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
-    val streams = classic.sharedState.activeStreamingQueries.values.asScala
-    streams.find(_.sparkSessionForStream eq classic).fold(classic)(_.sparkSession).sessionUUID
+    classic.sharedState.activeStreamingQueries.values.asScala.find(_.sparkSessionForStream eq classic) match {
+      case Some(stream) => owner(stream.sparkSession)
+      case None => classic
+    }
   }
 
   def determinism(rdd: RDD[_]): DeterministicLevel.Value = rdd.outputDeterministicLevel
@@ -81,7 +86,7 @@ object SparkAccess {
     * @return
     *   false if they were slower
     */
-  def listenersCaughtUp(sc: SparkContext, millis: Long): Boolean =
+  def awaitListeners(sc: SparkContext, millis: Long): Boolean =
     try { sc.listenerBus.waitUntilEmpty(millis); true }
     catch { case _: java.util.concurrent.TimeoutException => false }
 
