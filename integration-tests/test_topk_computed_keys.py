@@ -72,6 +72,39 @@ def test_a_key_that_is_computed_below(spark: SparkSession, query: str, keys: lis
     assert_same_result(spark, query, keys=keys)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM (SELECT * FROM one ORDER BY to_date(ts) DESC LIMIT 1) s JOIN t ON s.k = t.id",
+        "SELECT id FROM t WHERE ts > (SELECT ts FROM few ORDER BY to_date(ts) LIMIT 1)",
+        "SELECT ts FROM few ORDER BY to_date(ts) LIMIT 9",
+    ],
+    ids=["join", "subquery", "all rows"],
+)
+def test_over_cached_tables(spark: SparkSession, query: str) -> None:
+    """Fails if adaptive execution takes the projection that computes the key for the cached table: the result
+    then has one more column."""
+    cached = {
+        "one": "SELECT 1L AS k, ts, payload AS p FROM t WHERE id = 7",
+        "few": "SELECT /*+ COALESCE(1) */ ts, id FROM t WHERE id % 4000 = 7",
+    }
+    for name, of in cached.items():
+        spark.sql(of).createOrReplaceTempView(name)
+        spark.sql(f"CACHE TABLE {name}")
+    try:
+        assert_same_result(spark, query, fires=None)
+    finally:
+        for name in cached:
+            spark.sql(f"UNCACHE TABLE {name}")
+
+
+def test_the_key_of_a_single_row_is_not_computed(spark: SparkSession) -> None:
+    """Fails if the tap computes a key that Spark computes only to compare two rows: here it overflows."""
+    query = "SELECT id FROM t WHERE id = 7 ORDER BY (id + 1000000000000) * 1000000000 LIMIT 5"
+    with joins.settings(spark, {"spark.sql.ansi.enabled": "true"}):
+        assert_same_result(spark, query, fires=None)
+
+
 def test_files_and_row_groups_are_read_best_first(spark: SparkSession) -> None:
     """The table is in ascending order. Fails if row groups keep that order: none could be skipped then."""
     analysis = sdf.analyze(spark.sql("SELECT * FROM t ORDER BY to_date(ts) DESC LIMIT 5"))

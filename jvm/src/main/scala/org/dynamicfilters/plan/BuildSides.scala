@@ -12,7 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.{
   BoundReference,
   Expression,
   NamedExpression,
-  PlanExpression
+  PlanExpression,
+  UserDefinedExpression
 }
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
@@ -100,6 +101,8 @@ object BuildSides {
   private def source(list: Seq[NamedExpression], a: Attribute): Either[Reason, Expression] =
     list.find(_.exprId == a.exprId) match {
       case Some(x: Attribute) => Right(x)
+      // The tap would call it once more for each row.
+      case Some(Alias(x, _)) if x.exists(_.isInstanceOf[UserDefinedExpression]) => Left(Reasons.KeyCallsFunction)
       case Some(Alias(x, _)) if x.deterministic => Right(JoinKeys.plain(x))
       case _ => Left(Reasons.KeyComputed(a.name))
     }

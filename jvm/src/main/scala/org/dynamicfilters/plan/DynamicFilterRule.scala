@@ -148,9 +148,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
         // The TopK below has the filter.
         case t: TakeOrderedAndProjectExec if TopKBelowJoin.hasLowerTopK(t) => t
         case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
-          val sorted = TopKPlanner.withKeyColumn(t)
-          val child = groups.plan(sorted).getOrElse(TopKPlanner.plan(sorted, conf))
-          topK(if (child.isRight) sorted else t, t.sortOrder, child)
+          topK(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))
         case p: FilterProducer => p.neededRows.collect { case b: BestRows => b }.foldLeft(p: SparkPlan)(best)
         case w: WindowGroupLimitExec => WindowLimitPlanner.plan(w, conf).fold[SparkPlan](w)(topK(w, w.orderSpec, _))
       }

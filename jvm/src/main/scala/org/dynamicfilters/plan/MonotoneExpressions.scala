@@ -51,6 +51,7 @@ object MonotoneExpressions {
 
   private def isMonotone(e: Expression): Boolean = e match {
     case _: AttributeReference | _: BoundReference => true
+    case t: TryEval => isMonotone(t.child)
     case c: Cast => keepsOrder(c.child.dataType, c.dataType) && isMonotone(c.child)
     case t: TruncTimestamp => t.format.foldable && isMonotone(t.timestamp)
     case t: TruncDate => t.format.foldable && isMonotone(t.date)

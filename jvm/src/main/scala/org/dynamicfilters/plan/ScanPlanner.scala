@@ -126,7 +126,11 @@ object ScanPlanner {
       case None => Right(None)
       case Some(e) =>
         val text = at.shownNames.head
-        val what = if (producer == Producer.join) "the join key" else "the sort key"
+        val what = producer match {
+          case Producer.join => "the join key"
+          case Producer.subquery => "the column"
+          case _ => "the sort key"
+        }
         MonotoneExpressions.key(e, at.columns.head.dataType, text).map(Some(_)).toRight(Reasons.Computed(what, text))
     }
 

@@ -58,10 +58,10 @@ final class SubqueryPlanner(conf: SQLConf) {
   }
 
   private def filtered(at: PushDown.Reached, ref: SubqueryRef, values: Seq[Expression]): Either[Reason, SparkPlan] = {
-    val name = at.columns.head.name
+    val name = at.shownNames.head
     at.scan match {
       // The rule has run before, on the whole plan.
-      case s: SpecScan if s.spec.columns.exists(c => c.name == name && c.ref == ref) => Right(s)
+      case s: SpecScan if s.spec.columns.exists(c => c.shownName == name && c.ref == ref) => Right(s)
       case _ =>
         ScanPlanner.filtered(at, Seq(ref), conf).flatMap {
           case s: SpecScan => Right(Tagged[SparkPlan](s.withValues(values), s))

@@ -10,7 +10,8 @@ import org.apache.spark.sql.catalyst.expressions.{
   DenseRank,
   Expression,
   NullsFirst,
-  SortOrder
+  SortOrder,
+  TryEval
 }
 import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
@@ -47,32 +48,23 @@ object TopKPlanner {
       Wanted(first.child, first.direction == Ascending, first.nullOrdering == NullsFirst, limit, tiesFree, distinct)
   }
 
-  /** The TopK with a column as its first sort key, if the key is computed and never falls while a column rises: `to_date(ts)`. A
-    * projection below the TopK makes the column. Otherwise the TopK itself.
-    */
-  def withKeyColumn(topK: TakeOrderedAndProjectExec): TakeOrderedAndProjectExec = {
-    val first = topK.sortOrder.head
-    if (first.child.isInstanceOf[Attribute] || MonotoneExpressions.of(first.child).isEmpty) topK
-    else {
-      val key = Alias(first.child, "sortKey")()
-      val below = ProjectExec(topK.child.output :+ key, topK.child)
-      below.copyTagsFrom(topK.child)
-      val sorted = topK.copy(sortOrder = first.copy(child = key.toAttribute) +: topK.sortOrder.tail, child = below)
-      sorted.copyTagsFrom(topK)
-      sorted
-    }
-  }
-
-  /** @return
+  /** If the first sort key is computed and never falls while a column rises (`to_date(ts)`), a projection below the tap makes a
+    * column of it.
+    *
+    * @return
     *   the new child of the TopK, or why it produces no filter
     */
-  def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[Reason, SparkPlan] =
-    tapped(
-      topK.child,
-      Wanted(topK.sortOrder.head, topK.limit, tiesFree = topK.sortOrder.length == 1, distinct = false),
-      topK,
-      conf
-    )
+  def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[Reason, SparkPlan] = {
+    val first = Wanted(topK.sortOrder.head, topK.limit, tiesFree = topK.sortOrder.length == 1, distinct = false)
+    if (first.key.isInstanceOf[Attribute] || MonotoneExpressions.of(first.key).isEmpty)
+      tapped(topK.child, first, topK, conf)
+    else {
+      // Spark computes no key of a single row, so computing it here must not fail.
+      val key = Alias(TryEval(first.key), "sortKey")()
+      // Without a logical link: adaptive execution would take the projection for the stage below it, which lacks the key.
+      tapped(ProjectExec(topK.child.output :+ key, topK.child), first.copy(key = key.toAttribute), topK, conf)
+    }
+  }
 
   /** @param input
     *   an operator all of whose rows reach the TopK

@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueFilter}
 
-/** The key that a join computes from a column of a scan. Travels with the scan's tasks.
+/** A key that a join, a TopK or a comparison with a subquery's value computes from one column of a scan. It is sent with the
+  * scan's tasks.
   *
   * @param expression
   *   of the column, which is `BoundReference(0)`
