@@ -6,12 +6,12 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
-import org.apache.spark.sql.catalyst.expressions.XXH64
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, XXH64}
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, ReaderConfAccess}
 import org.apache.spark.sql.sources.Filter
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.OwnFailure
@@ -32,6 +32,14 @@ final class DynamicParquetFormat(
 ) extends ParquetFileFormat
     with WrappedFormat {
   override def inner: FileFormat = plain
+
+  // The class file of ParquetFileFormat has these methods of FileFormat, and a class's methods win over a trait's.
+  override def supportReadDataType(dataType: DataType): Boolean = plain.supportReadDataType(dataType)
+  override def supportFieldName(name: String): Boolean = plain.supportFieldName(name)
+  override def allowDuplicatedColumnNames: Boolean = plain.allowDuplicatedColumnNames
+  override def createFileMetadataCol(): AttributeReference = plain.createFileMetadataCol()
+  override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
+    plain.fileConstantMetadataExtractors
 
   override def buildReaderWithPartitionValues(
       sparkSession: SparkSession,
@@ -206,7 +214,7 @@ final class DynamicFileIterator(
   private var ended = false
   private var closed = false
 
-  access.waitForRowGroups()
+  access.readOnlyGivenRowGroups()
 
   override def hasNext: Boolean = {
     if (!ended && returned >= admitted) {

@@ -124,7 +124,7 @@ object FirstPass {
   */
 final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Long, length: Long) extends Closeable {
   private val access = main.openNarrow(fields, start, length)
-  access.waitForRowGroups()
+  access.readOnlyGivenRowGroups()
 
   /** Calls `consume(batch, numbers)` for each batch of the row group until it returns false; `numbers(i)` is the row
     * number of the batch's i-th row within the row group.

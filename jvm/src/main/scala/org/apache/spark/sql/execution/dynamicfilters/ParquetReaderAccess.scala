@@ -30,9 +30,9 @@ import org.apache.spark.sql.types.StructType
 /** Reaches into Spark's vectorized Parquet reader, after Spark has set it up: calendar modes, INT96, time zones, field ids
   * and defaults are all Spark's own.
   *
-  * The one place with reflection over the reader; checked on 4.1.4, 4.2.0 and 4.3.0. What Spark calls to get the next row
-  * group is a Java interface private to its package: a class of ours there would be in another runtime package when the jar
-  * is loaded with `--jars`, hence the proxy.
+  * The one place with reflection over the reader; checked on 4.1.4, 4.2.0 and 4.3.0. Spark gets the next row
+  * group through an interface that is private to its package. With `--jars` a class of ours would be in another runtime
+  * package, so a proxy implements the interface.
   */
 final class ParquetReaderAccess private (val reader: VectorizedParquetRecordReader) {
   import ParquetReaderAccess._
@@ -90,8 +90,7 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
   private var pending: PageReadStore = _
 
   /** Makes the reader read only the row groups that it is given. Closing still closes the file. */
-  def waitForRowGroups(): Unit = {
-    totalRowCount = 0
+  def readOnlyGivenRowGroups(): Unit = {
     val file = original.asInstanceOf[Closeable]
     val handler: InvocationHandler = (_: AnyRef, m: Method, _: Array[AnyRef]) =>
       m.getName match {
@@ -108,6 +107,8 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
       reader,
       Proxy.newProxyInstance(groupReaderClass.getClassLoader, Array[Class[_]](groupReaderClass), handler)
     )
+    // Last: if the above fails, Spark reads the file as it is.
+    totalRowCount = 0
   }
 
   /** A second reader of the same split that reads only `fields` of the requested schema, on the same stream: a file that was
@@ -193,7 +194,7 @@ object ParquetReaderAccess {
   }.toOption
   private val rowReaderField = field(classOf[RecordReaderIterator[_]], "rowReader")
 
-  // What RecordReaderIterator.map returns. Not of any other combinator: one that drops elements has the same shape.
+  // The class that RecordReaderIterator.map returns. Other combinators have classes with the same fields, and may drop elements.
   private val mapped = new RecordReaderIterator[Int](null).map(identity).getClass
   private val mappedField = Try(field(mapped, "$outer")).toOption
 
