@@ -61,7 +61,11 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
     val newest = generation
     val lacking = peers.filter(sentTo(_) < newest)
     if (lacking.nonEmpty) {
-      if (!lastMessage.exists(_._1 == newest)) lastMessage = message().map((newest, _))
+      if (!lastMessage.exists(_._1 == newest)) {
+        // A query may see thousands of generations of a user filter.
+        lastMessage.flatMap(_._2.broadcast).foreach(Executions.instance.detach[AutoCloseable](_))
+        lastMessage = message().map((newest, _))
+      }
       for ((_, m) <- lastMessage; peer <- lacking) {
         outbox.send(peer, m)
         sentTo(peer) = newest

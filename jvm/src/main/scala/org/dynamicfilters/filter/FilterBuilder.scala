@@ -61,16 +61,16 @@ private[filter] object FilterBuilder {
     }
   }
 
-  /** The keys of all partitions. A bitmap if a partition has sent one and the keys of the others are dense enough for
-    * one too.
-    */
+  /** The keys of all partitions. A bitmap if a partition has sent one, unless the others have more keys that are sparse. */
   private[filter] def union(d: LongDomain, keys: Seq[Keys]): LongSet = {
     val sets = keys.collect { case Distinct(s: LongSet) => s }.filter(_.size > 0)
     val (bitmaps, values) = sets.partitionMap {
       case b: LongBitmap => Left(b)
       case other => Right(other)
     }
-    if (bitmaps.nonEmpty && values.forall(LongBitmap.pays))
+    // Arrays of all bitmaps' numbers might not fit into memory, so a few sparse numbers beside them become bits, too.
+    def sparse = values.filterNot(LongBitmap.pays).map(_.size.toLong).sum
+    if (bitmaps.nonEmpty && sparse <= bitmaps.map(_.size.toLong).sum)
       LongBitmap.union(bitmaps ++ values.map(v => LongBitmap.build(d, v.foreach(_))))
     else LongValues(d, SortedLongs.union(sets.map(_.toArray)))
   }

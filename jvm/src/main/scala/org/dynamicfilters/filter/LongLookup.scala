@@ -30,15 +30,19 @@ private[filter] object LongLookup {
   */
 private[filter] final class LongBits(val base: Long, span: Int) extends LongPredicate {
   private val bits = new BitSet(span)
+  private var members = 0
 
-  def size: Int = bits.cardinality
+  def size: Int = members
 
   def covers(x: Long): Boolean = x - base >= 0 && x - base < span
 
   override def test(code: Long): Boolean = covers(code) && bits.get((code - base).toInt)
 
   /** Adds a number that is covered. */
-  def add(code: Long): Unit = bits.set((code - base).toInt)
+  def add(code: Long): Unit = {
+    val bit = (code - base).toInt
+    if (!bits.get(bit)) { bits.set(bit); members += 1 }
+  }
 
   /** The least member. There must be one, as for [[greatest]]. */
   def least: Long = base + bits.nextSetBit(0)

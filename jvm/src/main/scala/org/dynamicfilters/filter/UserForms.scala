@@ -46,13 +46,19 @@ object UserForms {
   }
 
   /** A bloom filter of these keys, which also passes NULL if `nulls`. */
-  def bloom(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, fpp: Double): ValueFilter = {
-    val sorted = distinct(d, keys)
-    if (sorted.isEmpty) none(d, nulls)
-    else {
-      val codes = SortedLongs.fromUnsorted(sorted.map(Bloom.code(d, _)))
-      members(Bloom.build(d, codes, fpp, fewest), closed(d, sorted.head, sorted.last, nulls))
-    }
+  def bloom(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, fpp: Double): ValueFilter = d match {
+    case long: LongDomain =>
+      val sorted = SortedLongs.fromUnsorted(keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray)
+      if (sorted.isEmpty) none(d, nulls)
+      else
+        members(Bloom.build(long, sorted, fpp, fewest), closed(d, Long.box(sorted.head), Long.box(sorted.last), nulls))
+    case _ =>
+      val sorted = distinct(d, keys)
+      if (sorted.isEmpty) none(d, nulls)
+      else {
+        val codes = SortedLongs.fromUnsorted(sorted.map(Bloom.code(d, _)))
+        members(Bloom.build(d, codes, fpp, fewest), closed(d, sorted.head, sorted.last, nulls))
+      }
   }
 
   /** A filter of the members of a roaring bitmap in the portable serialization.

@@ -143,9 +143,11 @@ final class FileStatistics(maxRowGroups: Int) {
     * @param most
     *   largest number of row groups; the least recently used files are left out first
     */
-  def below(roots: Seq[String], most: Int): Seq[LearnedSplit] = synchronized {
+  def below(roots: Seq[String], most: Int): Seq[LearnedSplit] = {
     val isIn = isBelow(roots)
-    val found = files.asScala.iterator.filter(f => isIn(f._1.path)).flatMap(_._2.valuesIterator).toVector
+    // Spark's scheduler waits for the lock, so paths are looked at without it.
+    val all = synchronized(files.asScala.iterator.map(f => (f._1.path, f._2.values.toVector)).toVector)
+    val found = all.filter(f => isIn(f._1)).flatMap(_._2)
     var left = most
     found.reverseIterator.takeWhile { s => left -= weightOf(s); left >= 0 }.toVector.reverse
   }

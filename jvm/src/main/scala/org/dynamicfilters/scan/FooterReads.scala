@@ -59,7 +59,8 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
           def learn(f: PartitionedFile): Unit = if (System.nanoTime() < deadline)
             user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(reader, f) })
           // False if the settings have changed since the scan's reader was made.
-          if (spec.decoding.matches(relation.sparkSession.sessionState.conf)) {
+          // Threads may hang in a file system that does not answer.
+          if (FooterReads.pool.getQueue.isEmpty && spec.decoding.matches(relation.sparkSession.sessionState.conf)) {
             val all = unknown.map(f => CompletableFuture.runAsync(() => learn(f), FooterReads.pool))
             CompletableFuture.allOf(all: _*).get(millis, TimeUnit.MILLISECONDS)
           }

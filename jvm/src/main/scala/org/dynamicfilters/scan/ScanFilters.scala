@@ -63,8 +63,8 @@ private[scan] final class ScanFilters(
   }
 
   private def convert(i: Int, filter: ValueFilter): ValueFilter = {
-    if (filter != found(i)) {
-      converted(i) = columns(i).converted(filter)
+    if (filter ne found(i)) {
+      if (filter != found(i)) converted(i) = columns(i).converted(filter)
       found(i) = filter
     }
     converted(i)

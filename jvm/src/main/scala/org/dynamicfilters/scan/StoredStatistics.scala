@@ -4,6 +4,7 @@ import java.io.IOException
 import java.security.{MessageDigest, PrivilegedExceptionAction}
 import java.util.UUID
 import java.util.concurrent._
+import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -82,7 +83,8 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
     private val file = new Path(place.directory, nameOf(place.table))
 
     def startLoading(): Future[_] = submit("read")(load())
-    def saveLater(): Unit = submit("written")(save())
+    def saveLater(): Unit = if (queued.compareAndSet(false, true)) submit("written") { queued.set(false); save() }
+    private val queued = new AtomicBoolean
 
     def add(more: Map[String, KeyDomain]): Unit = synchronized(domains ++= more)
 
@@ -124,9 +126,10 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
       val (fs, temporary) = (fileSystem, new Path(file.getParent, s".${file.getName}.${UUID.randomUUID()}"))
       try {
         Using.resource(fs.create(temporary, true))(_.write(bytes))
-        // HDFS replaces no file.
-        if (!fs.rename(temporary, file) && !(fs.delete(file, false) && fs.rename(temporary, file)))
-          throw new IOException(s"$temporary cannot be renamed")
+        // HDFS replaces no file, and S3A throws.
+        def renamed = try fs.rename(temporary, file)
+        catch { case _: FileAlreadyExistsException => false }
+        if (!renamed && !(fs.delete(file, false) && renamed)) throw new IOException(s"$temporary cannot be renamed")
       } finally fs.delete(temporary, false)
     }
 

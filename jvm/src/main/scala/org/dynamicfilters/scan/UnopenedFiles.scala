@@ -28,12 +28,13 @@ object UnopenedFiles {
 
   private val PatienceMillis = 2000L
 
-  /** @param reader
+  /** @param newReader
     *   reads the columns of the scan, with the query's own predicates
     * @param to
     *   gets the counts of splits that could be read in time, in place of what it had counted of them
     */
-  def count(splits: Iterable[UnopenedSplit], reader: DriverReader, to: ScanReport): Unit = {
+  def count(splits: Iterable[UnopenedSplit], newReader: => DriverReader, to: ScanReport): Unit = {
+    lazy val reader = newReader
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PatienceMillis)
     splits.iterator.takeWhile(_ => System.nanoTime() < deadline).foreach { s =>
       val file = PartitionedFile(InternalRow.empty, SparkPath.fromUrlString(s.path), s.start, s.end - s.start)
