@@ -126,8 +126,8 @@ private[scan] final class FixedFilters(
   /** The partition has been read: reports its schedule, if the driver may not know it, and the tests of rows. */
   def finish(): Unit = Option(schedule).foreach { now =>
     val used = Option.when(isUntold)(now)
-    // Once for the partition, because the driver, which decides, gets it no earlier. Costs do not count: a dropped row is not
-    // shuffled, and times tell little while other processes run.
+    // Reported once for the partition: the driver decides, and sees it only with the task's result. Costs do not count: a dropped
+    // row is not shuffled, and times tell little while other processes run.
     val did = rows.indices.map(i => Tested(rows(i), passed(i), Cost.none))
     if (snapshots.givesUp) did.zip(tests).foreach { case (t, tracker) => if (t.rows > 0) tracker.add(t) }
     if (isUntold || rows.exists(_ > 0)) snapshots.uses.add(SnapshotUse(partition, used, did))

@@ -6,7 +6,7 @@ import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 import org.dynamicfilters.state._
 
-/** What travels with a scan's tasks of its filters. By column of the scan.
+/** The filters that are sent with a scan's tasks, by column of the scan.
   *
   * The complete filters belong to one run of the plan, in which the build side was computed once. A plan that is
   * executed again keeps the build side's rows (Spark keeps the broadcast or the shuffle files), so the filter stays

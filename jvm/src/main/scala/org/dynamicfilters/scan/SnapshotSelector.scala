@@ -10,11 +10,11 @@ import org.dynamicfilters.reasons.Reasons
 /** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]. Whatever
   * the scan reads, by statistics, pages, first passes or stock Spark's reader, only rows that pass the snapshot go on.
   *
-  * Over all that the scan's RDD puts out, in batches or rows. Filters of TopKs have no part in it: their taps are exact. Nor
-  * have those of joins of the same stage, which drop the same rows themselves: the reader tests rows by those.
+  * Tests every batch or row that the scan's RDD returns. Filters of TopKs are skipped here, because their taps are exact.
+  * Filters of joins in the same stage are skipped, too: the join drops the same rows, and the reader tests by these filters.
   *
   * @param countsRows
-  *   whether this is all that looks at the rows, so that it counts them too. Then only filters from beyond an exchange, or
+  *   whether no reader of ours counts the rows, so that this class does. Then only filters from beyond an exchange, or
   *   those that users tighten, are used
   */
 private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean = false) {
@@ -72,7 +72,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       task.report.add(Rows, batch.numRows.toLong)
       task.report.add(RowsOutput, batch.numRows.toLong)
     }
-    // What other engines put out is more than what its class says.
+    // Subclasses of ColumnarBatch from other engines have more state than the columns: they pass unchanged.
     if (columns.isEmpty || batch.getClass != classOf[ColumnarBatch]) batch
     else batches(batch)
   }
@@ -93,7 +93,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       passing
     }
 
-    /** A source may put out what is no value of its column's type: such a row passes, in every attempt. */
+    /** If a source returns a malformed value, the row passes in every attempt. */
     private def passesAll(row: InternalRow): Boolean =
       try {
         var i = 0
@@ -123,7 +123,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       }
       task.report.add(RowsDropped, dropped)
       task.report.add(RowsOutput, -dropped)
-      // Of several filters it is not known which of them dropped a row. To time each would cost more than to test it.
+      // Each of several filters is charged with all dropped rows: to time each would cost more than the test.
       used.foreach(u => task.rowTests(u.column, seen, seen - dropped, 0))
       seen = 0
       dropped = 0

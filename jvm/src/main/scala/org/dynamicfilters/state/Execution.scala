@@ -21,8 +21,8 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
   def topK(name: FilterName, spec: TopKSpec, shares: Boolean = true): Option[TopKState] =
     attach(name)(link.filter(_ => shares).fold(new TopKState(spec))(_.topK(id, name, spec)))
 
-  /** A join's filter that was not complete when its scan started, or a user's that its scan follows, if the driver has sent one
-    * since; None if it has not, or never will. Asks the driver for it.
+  /** The filter that the driver has sent since the scan started: of a join that was not complete then, or of a user whose updates
+    * the scan follows. None until the driver sends one. The first call subscribes to it.
     */
   def lateFilter(filterId: Long): Option[ValueFilter] = link.flatMap { l =>
     var isNew = false

@@ -71,11 +71,11 @@ final case class SnapshotUse(
   *
   *   1. All attempts of a partition hand on the rows that pass one schedule of snapshots, because Spark sends rows of a
   *      round-robin exchange to reducers by their position, and since 4.3 it compares checksums of map outputs.
-  *   1. The first attempt fixes the schedule before its first row, to the newest filters that the driver has, and the driver
-  *      gives every later attempt the same, or what travelled with the tasks if no attempt has fixed one.
+  *   1. The first attempt fixes the schedule before its first row, to the newest filters that the driver has. The driver gives
+  *      every later attempt the same schedule. If no attempt has fixed one, later attempts use the filters sent with the tasks.
   *   1. Until another attempt asks, the first one may go on to newer filters from a row group on that it has not read.
-  *   1. A first attempt that gets no answer goes on with what it has, as does one that need not ask because all filters
-  *      travelled with it, and its result, which comes before Spark registers the map output, replaces the schedule.
+  *   1. A first attempt that gets no answer uses the filters sent with its task. So does one whose filters were all sent with
+  *      it. Its result replaces the schedule, before Spark registers the map output.
   *   1. Any other attempt that gets no answer, or cannot keep to the schedule, fails with
   *      [[org.dynamicfilters.exchange.SnapshotUnavailable]], and Spark tries again.
   *
@@ -85,7 +85,7 @@ final case class SnapshotUse(
   * @param first
   *   what travels with the tasks
   * @param newest
-  *   the filters as of now, by SQL execution (None where there is none) and by whether rows are worth testing
+  *   returns the current filters. Arguments: the SQL execution, None outside of one; and by filter, whether rows are tested by it
   * @param topKs
   *   by filter, if they are bounds; else none
   * @param giveUpSelectivity
@@ -119,7 +119,7 @@ final class Snapshots(
   /** The schedule of a partition, fixed by the attempt that asks first.
     *
     * @param isFirst
-    *   whether there was no attempt before: else one may run that got no answer, with what has travelled
+    *   whether there was no attempt before. If false, an earlier attempt may still run with the filters sent with its task
     * @param newFrom
     *   None for an attempt that starts; else from which place on it could use newer filters
     */
@@ -150,7 +150,7 @@ final class Snapshots(
     if (e.filters != f.schedule.last.filters && e.from > f.schedule.last.from && mayAdd(f.schedule, e)) f.schedule :+= e
 
   // A task holds all filters of its schedule, and they stay as long as the table: ten generations of 5 MB would be a gigabyte.
-  // So a partition goes on from what is large to nothing newer; partitions that start later have that.
+  // Above this size a running partition keeps its filters. Partitions that start later get the newest.
   private def mayAdd(schedule: Vector[ScheduleEntry], next: ScheduleEntry): Boolean = {
     def names(of: Seq[ScheduleEntry]) = named(of.map(_.filters)).map(_.name).toSet
     names(schedule).isEmpty || names(schedule :+ next).iterator.map(sizes.get(_)).sum <= Snapshots.MostBytes
@@ -159,7 +159,7 @@ final class Snapshots(
   // Encoded bytes of filters by their names.
   private val sizes = new ConcurrentHashMap[FilterName, Long]()
 
-  /** Not under the lock, which Spark's scheduler takes too: it may be now that a filter is built, and measured. */
+  /** Takes no lock, because the call may build and encode a filter, and Spark's scheduler waits for the lock. */
   private def newestNow(executionId: Option[Long]): IndexedSeq[SnapshotFilter] = {
     val worthTesting = tests.map(_.isTaken())
     val now = newest(executionId, worthTesting)
@@ -169,7 +169,7 @@ final class Snapshots(
 
   /** The same snapshot, if it is one of the last ones. */
   private def known(now: IndexedSeq[SnapshotFilter]): IndexedSeq[SnapshotFilter] =
-    // Filters only get tighter; what comes back is whether rows are tested.
+    // Filters never loosen. Only whether rows are tested can return to an earlier value.
     snapshots.takeRight(Snapshots.Recent).findLast(_ == now).getOrElse {
       // All of them stay as long as the table: partitions that start go on with the last one.
       if (topKs.nonEmpty || bytes <= mostBytes) snapshots += now
@@ -189,7 +189,7 @@ final class Snapshots(
 
   private val made = mutable.HashMap.empty[FilterName, AnyRef]
 
-  /** What is made of a filter's contents to send them, made once; None if no snapshot has the filter. */
+  /** A filter in the form in which it is sent, made once; None if no snapshot has the filter. */
   def once[A <: AnyRef](name: FilterName)(make: ValueFilter => A): Option[A] = {
     val found = synchronized(named(snapshots).find(_.name == name))
     // A lock of its own: encoding takes long.
@@ -225,7 +225,7 @@ object Snapshots {
   private[state] def register(table: Snapshots): Unit = tables.put(table.id, table)
 }
 
-/** A table as an RDD holds it: on executors only its name and what travelled are left.
+/** A table as an RDD holds it. Executors have only its id and the filters sent with the tasks.
   *
   * @param isShared
   *   whether executors ask the driver; the same for all attempts

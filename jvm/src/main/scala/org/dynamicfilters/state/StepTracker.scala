@@ -40,7 +40,8 @@ object StepState extends Enumeration {
   *
   * A step is disabled while one of these holds:
   *   - The step let more than `giveUp` of the rows through, twice in a row.
-  *   - The step took more time than it saved and a small share of the work. Work goes on, so such a step is taken again later.
+  *   - The step took more time than it saved plus a small share of the scan's work ([[StepTracker.ShareOfWork]]). The scan goes on
+  *     working, so such a step is taken again later.
   *   - Rows took longer with the step than without it. Only callers that measure both ways have this rule.
   *
   * A disabled step is tried again after 16 chances to take it. Each try in vain doubles that number. If both ways are measured,
@@ -145,15 +146,13 @@ object StepTracker {
   val Grace = 10L * 1000 * 1000
   private val MuchWork = 200 * Grace
 
-  /** A step must be faster by this factor: two measurements of the same differ as much. In TPC-DS q03 it is 0.8. */
+  /** A step must be faster by this factor, because two measurements of one step differ by up to it. In TPC-DS q03 it is 0.8. */
   private val Margin = 0.93
 
   /** If a first pass leaves less than this share of the bytes, there is no doubt that it pays. */
   val HalfOfBytes = 0.5
 
-  /** The fastest of the last measurements. What adds to the others (code that is not compiled yet, another task on the core) says
-    * nothing of the step.
-    */
+  /** The fastest of the last measurements. Slower ones include code that is not compiled yet, or other tasks on the core. */
   private final class Fastest {
     private val recent = Array.fill(2 * Misses)(Double.MaxValue)
     private var samples = 0L
@@ -173,7 +172,7 @@ object StepTracker {
   /** The tracker that earlier executions in this process had for the same step, scan and filters.
     *
     * @param key
-    *   what makes two steps the same. That two are taken for one costs speed only
+    *   equal for equal steps. A collision of two keys costs speed, never correctness
     */
   def of(key: Any, giveUp: Double): StepTracker = kept.synchronized {
     kept.computeIfAbsent((key, giveUp), _ => new StepTracker(giveUp))
