@@ -36,6 +36,7 @@ _REPEATED = {
     "replanned": {400: (26, 28, 36), 401: (14,)},
     "chained": {800: (10, 13)},
     "computed": {1: range(4), 2: range(4)},
+    "rising": {4100: range(8)},
     "shared": {1: range(4), 2: range(4)},
     "failing": {6: range(8), 9: range(8)},
 }
@@ -195,6 +196,29 @@ _WANTED: dict[str, tuple[int, tuple[str, ...]]] = {
             *("try_cast(", "try_add(try_add(try_add(", "CASE WHEN", "aggregate(array(", "(-", "try_sum("),
             *("avg(", "GROUP BY", "HAVING", "UNION", "REPARTITION(3)", "<=>", "DYNAMIC_FILTER("),
             *("SHUFFLE_HASH(", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "RIGHT OUTER JOIN", "LEFT OUTER JOIN"),
+        ),
+    ),
+    "rising": (
+        300,
+        (
+            *(
+                "to_date(",
+                "date_trunc('WEEK'",
+                "year(",
+                " DIV ",
+                "DECIMAL(38, 6)",
+                "DESC NULLS FIRST",
+                "LIMIT",
+            ),
+            *(
+                "<= (SELECT m",
+                "= (SELECT m",
+                "LEFT SEMI JOIN",
+                "<=>",
+                "BROADCAST(",
+                "MERGE(",
+                "DYNAMIC_FILTER(",
+            ),
         ),
     ),
     "shared": (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import chained, computed, data, failing, queries, replanned, shared, subqueries
+from . import chained, computed, data, failing, queries, replanned, rising, shared, subqueries
 from . import settings as settings_
 from .data import Table
 from .model import Statement
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATEMENTS = 40
 
 #: Kinds of statements; `joins` are those of `queries`.
-KINDS = ("joins", "subqueries", "replanned", "chained", "computed", "shared", "failing")
+KINDS = ("joins", "subqueries", "replanned", "chained", "computed", "rising", "shared", "failing")
 
 
 @dataclass
@@ -109,6 +109,9 @@ def make(
         statement = computed.statement(r, tables)
         settings = settings_.choose(r, statement.sql())
         return statement, settings | (computed.SETTINGS if r.random() < 0.3 else {})
+    if kind == "rising":
+        statement = rising.statement(r, tables)
+        return statement, settings_.choose(r, statement.sql())
     if kind == "failing":
         statement = failing.statement(r, tables)
         settings = settings_.choose(r, statement.sql(), sharing=True)
