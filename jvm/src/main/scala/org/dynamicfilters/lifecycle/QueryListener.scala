@@ -77,8 +77,8 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
       if (query != null) {
         val session = query.sparkSession
         QueryReports.instance.retained = Settings.get(session.sessionState.conf, Settings.RetainedQueries)
-        // The session of a stream's batch is known while the stream runs.
-        if (report.sessionId == null) report.sessionId = SparkAccess.sessionId(session)
+        // Again: an operator of another session's cached plan may have been the first to be reported.
+        report.sessionId = SparkAccess.sessionId(session)
         report.showsAs(session)
         report.description = QueryWords.name(report, query)
         // A query that failed in analysis or planning has no plan. Asking for it would fail again.
