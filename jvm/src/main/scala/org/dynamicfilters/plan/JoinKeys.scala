@@ -20,6 +20,9 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   */
 final case class JoinKey(probe: Expression, build: Expression, nullsMatch: Boolean) {
 
+  /** As [[JoinKeys.column]], for the probe side. */
+  def column: Either[Reason, (AttributeReference, Option[Expression])] = JoinKeys.column(probe, "the join key")
+
   /** The pair as text. Stays the same at re-planning, which keeps attribute ids. */
   def origin: String = s"$probe=$build"
 }
@@ -74,13 +77,18 @@ object JoinKeys {
   def comparable(build: DataType, probe: DataType): Boolean =
     build == probe || (widths.contains(build) && widths.contains(probe))
 
-  /** The column of the probe key, and how the key is computed from it, if it is (see [[MonotoneExpressions.of]]). */
-  def column(key: JoinKey): Either[Reason, (AttributeReference, Option[Expression])] = key.probe match {
-    case a: AttributeReference => Right((a, None))
-    case other =>
-      MonotoneExpressions.of(other) match {
-        case Some((column, computed)) => Right((column, Some(computed)))
-        case None => Left(Reasons.Computed("the join key", ExpressionText.withoutValues(other)))
-      }
-  }
+  /** The column of a key, and how the key is computed from it, if it is (see [[MonotoneExpressions.of]]).
+    *
+    * @param what
+    *   the key's role, for the reason
+    */
+  def column(key: Expression, what: String): Either[Reason, (AttributeReference, Option[Expression])] =
+    plain(key) match {
+      case a: AttributeReference => Right((a, None))
+      case _ =>
+        MonotoneExpressions.of(key) match {
+          case Some((column, computed)) => Right((column, Some(computed)))
+          case None => Left(Reasons.Computed(what, ExpressionText.withoutValues(key)))
+        }
+    }
 }

@@ -164,7 +164,7 @@ final class JoinPlanner(
 
     def apply(): Either[Reason, Sides] = {
       val result = for {
-        _ <- unlessRunning(JoinKeys.column(key))
+        _ <- unlessRunning(key.column)
         _ <- checked
         // Before a tap is planned: a filter that no scan can use must cost nothing.
         _ <- unlessRunning(pushed { at =>
@@ -188,7 +188,7 @@ final class JoinPlanner(
       if (running.isDefined) Right(()) else check
 
     private def pushed(toScan: PushDown.Reached => Either[Reason, SparkPlan]): Either[Reason, SparkPlan] =
-      JoinKeys.column(key).flatMap { case (column, e) =>
+      key.column.flatMap { case (column, e) =>
         new PushDown("the join key", computed, reach(copies), toScan)(sides.probe, Seq(column), e)
       }
 
@@ -271,7 +271,7 @@ final class JoinPlanner(
       at => Either.cond(asksForFilters(at.scan), at.scan, Reasons.NotSmaller)
     )
     side.probe.exists(asksForFilters) && side.keys.exists(k =>
-      JoinKeys.column(k).exists { case (c, e) => hinted(side.probe, Seq(c), e).isRight }
+      k.column.exists { case (c, e) => hinted(side.probe, Seq(c), e).isRight }
     )
   }
 }

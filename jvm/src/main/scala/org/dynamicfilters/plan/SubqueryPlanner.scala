@@ -44,7 +44,7 @@ final class SubqueryPlanner(conf: SQLConf) {
       // Random numbers depend on the position of a row, so the scan must not drop rows.
       _ <- Either.cond(condition.deterministic, (), Reasons.RandomCondition)
       _ <- Either.cond(values.forall(isComputable), (), Reasons.SubqueryValue)
-      key <- keyOf(compared.head.side)
+      key <- JoinKeys.column(compared.head.side, "the column")
       (column, computed) = key
       domain <- KeyDomain.of(values.head.dataType)
       ref = SubqueryRef(domain, compared.map(_.operator), values)
@@ -105,15 +105,4 @@ private object SubqueryPlanner {
     case _: PlanExpression[_] | _: Unevaluable | _: UserDefinedExpression => true
     case _ => false
   }
-
-  /** The column that is compared, and how the compared side is computed from it, if it is. */
-  private def keyOf(side: Expression): Either[Reason, (AttributeReference, Option[Expression])] =
-    JoinKeys.plain(side) match {
-      case a: AttributeReference => Right((a, None))
-      case _ =>
-        MonotoneExpressions
-          .of(side)
-          .map { case (column, computed) => (column, Some(computed)) }
-          .toRight(Reasons.Computed("the column", ExpressionText.withoutValues(side)))
-    }
 }
