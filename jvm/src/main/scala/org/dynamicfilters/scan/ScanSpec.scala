@@ -123,7 +123,7 @@ final class ScanSpec(
     */
   def orders: Seq[(Int, TopKSpec)] =
     if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get)).filterNot(_._2.keepsOrder)
-    else either.flatMap(i => columns(i).ref.topK.map((i, _)))
+    else either.flatMap(i => columns(i).topK.map((i, _)))
 
   /** Whether the query's own predicates may exclude row groups. Those on values of subqueries are not among `predicates`, but Spark's
     * reader gets them.
