@@ -99,7 +99,7 @@ private[filter] final class DistinctLongs(domain: LongDomain, most: DistinctLimi
   /** Called when the list is full. */
   private def makeRoom(): Unit = {
     used = SortedLongs.distinct(list, used)
-    // Making the bits anew for a few numbers costs more than it saves.
+    // Rebuilding the bits for a few numbers costs more time than their sorting.
     if (used * 4L >= bitCount || isTooMuch) widen()
     if (isTooMuch) drop()
     // Grows by four if all numbers differ, because each full list costs a sort.

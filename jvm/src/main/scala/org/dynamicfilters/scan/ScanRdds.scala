@@ -107,7 +107,7 @@ private final class FileRunsRDD(scan: FileScanRDD) extends RDD[InternalRow](scan
     FileRuns.compute(scan, split.asInstanceOf[FilePartition], context)
 }
 
-/** The splits of one task with what is known of each. */
+/** The splits of one task, and the facts about each. */
 final class ChosenSplits(val files: FilePartition, val facts: Array[SplitFacts]) extends Partition {
   override def index: Int = files.index
 }

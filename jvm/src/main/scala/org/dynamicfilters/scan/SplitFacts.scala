@@ -12,7 +12,7 @@ import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.reasons.Reasons
 
-/** What is known of a split before its file is opened. Goes from [[SplitChooser]] to the tasks.
+/** Facts about a split before its file is opened. [[SplitChooser]] sends them to the tasks.
   *
   * @param learned
   *   by column of the scan's spec, statistics of the split's row groups that earlier queries learned; null if unknown

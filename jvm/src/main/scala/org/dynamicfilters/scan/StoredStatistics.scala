@@ -127,9 +127,9 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
       try {
         Using.resource(fs.create(temporary, true))(_.write(bytes))
         // HDFS replaces no file, and S3A throws.
-        def renamed = try fs.rename(temporary, file)
+        def rename(): Boolean = try fs.rename(temporary, file)
         catch { case _: FileAlreadyExistsException => false }
-        if (!renamed && !(fs.delete(file, false) && renamed)) throw new IOException(s"$temporary cannot be renamed")
+        if (!rename() && !(fs.delete(file, false) && rename())) throw new IOException(s"$temporary cannot be renamed")
       } finally fs.delete(temporary, false)
     }
 
