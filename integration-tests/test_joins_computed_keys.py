@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support import joins
+from support import joins, tables
 from support.joins import STRATEGIES, Comparer
 
 if TYPE_CHECKING:
@@ -36,15 +36,8 @@ KEYS = {
 @pytest.fixture(scope="module", autouse=True)
 def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder: Path = tmp_path_factory.mktemp("computed")
-    hours = "timestamp_seconds(1577836800 + id * 3600)"
-    rows = spark.range(0, 4_000, 1, 2).selectExpr(
-        "id",
-        "CAST(IF(id % 50 = 7, NULL, id) AS INT) AS i",
-        f"{hours} AS ts",
-        f"CAST({hours} AS TIMESTAMP_NTZ) AS ntz",
-        f"to_date({hours}) AS d",
-        "CAST(id AS DECIMAL(9, 2)) AS money",
-        "md5(string(id)) AS payload",
+    rows = tables.hours(spark, 4_000).selectExpr(
+        "*", "to_date(ts) AS d", "CAST(id AS DECIMAL(9, 2)) AS money"
     )
     rows.write.option("parquet.block.size", 4_096).parquet(str(folder / "p"))
     spark.read.parquet(str(folder / "p")).createOrReplaceTempView("p")

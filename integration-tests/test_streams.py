@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import spark_dynamic_filters as sdf
+from support import joins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,15 +104,11 @@ def test_a_table_joined_to_a_stream_is_filtered_in_each_batch(
         rows = sorted(tuple(row) for row in spark.table(name).collect())
         return rows, [p["numInputRows"] for p in progress if p["numInputRows"]]
 
-    with sdf.conf(spark).override(enabled=False):
-        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
-        try:
+    with joins.settings(spark, {"spark.sql.autoBroadcastJoinThreshold": broadcast}):
+        with sdf.conf(spark).override(enabled=False):
             stock = run("stock")
-            before = _newest(spark)
-            spark.conf.set("spark.dynamicFilters.enabled", "true")
-            ours = run("ours")
-        finally:
-            spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+        before = _newest(spark)
+        ours = run("ours")
     assert ours == stock
     assert len(stock[0]) == 20
     assert stock[1] == [10, 10]
@@ -125,12 +122,9 @@ def test_a_stream_without_sizes_filters_a_table_with_a_hint(
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
     keys = source.select(source.value.alias("id"))
     before = _newest(spark)
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    try:
+    with joins.settings(spark, joins.SHUFFLED_AS_USERS_DO):
         joined = keys.join(spark.read.parquet(table).hint("DYNAMIC_FILTER"), "id")
         _run(joined.writeStream.format("memory").queryName("rates"), tmp_path / "checkpoint")
-    finally:
-        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
     assert sorted(row.id for row in spark.table("rates").collect()) == list(range(10))
     assert _scans(spark, before) == [(FILES, FILES - 1)]
 

@@ -8,7 +8,7 @@ import pytest
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import assert_same_result
-from support import joins
+from support import joins, tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,15 +31,7 @@ KEYS = {
 @pytest.fixture(scope="module", autouse=True)
 def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder: Path = tmp_path_factory.mktemp("computed")
-    hours = "timestamp_seconds(1577836800 + id * 3600)"
-    rows = spark.range(0, 20_000, 1, 2).selectExpr(
-        "id",
-        "CAST(IF(id % 50 = 7, NULL, id) AS INT) AS i",
-        f"{hours} AS ts",
-        f"CAST({hours} AS TIMESTAMP_NTZ) AS ntz",
-        "md5(string(id)) AS payload",
-    )
-    rows.write.option("parquet.block.size", 8_192).parquet(str(folder / "t"))
+    tables.hours(spark, 20_000).write.option("parquet.block.size", 8_192).parquet(str(folder / "t"))
     spark.read.parquet(str(folder / "t")).createOrReplaceTempView("t")
 
 

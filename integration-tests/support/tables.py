@@ -10,10 +10,13 @@ import random
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS = 4_000
 FILES = 4
@@ -123,6 +126,18 @@ def write(table: pa.Table, folder: Path, **options: Any) -> Path:
     for i in range(FILES):
         pq.write_table(table.slice(i * step, step), folder / f"part-{i}.parquet", **options)
     return folder
+
+
+def hours(spark: SparkSession, rows: int) -> DataFrame:
+    """Ascending `id`, the same with NULLs as `i`, and as `ts` and `ntz` a time, an hour for each."""
+    ts = "timestamp_seconds(1577836800 + id * 3600)"
+    return spark.range(0, rows, 1, 2).selectExpr(
+        "id",
+        "CAST(IF(id % 50 = 7, NULL, id) AS INT) AS i",
+        f"{ts} AS ts",
+        f"CAST({ts} AS TIMESTAMP_NTZ) AS ntz",
+        "md5(string(id)) AS payload",
+    )
 
 
 _SMALL_PAGES = {"data_page_size": 128, "write_batch_size": 20, "max_rows_per_page": 20}
