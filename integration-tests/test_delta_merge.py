@@ -197,7 +197,7 @@ def test_commands_at_once_conflict_as_in_stock_spark(spark: SparkSession, second
 
 def test_merge_of_a_streams_batches(spark: SparkSession, tmp_path: Path) -> None:
     """Fails if the reports of batches are not those of the session that started the stream."""
-    _target(spark, "target_true", vectors=True)
+    _target(spark, "streamed", vectors=True)
     path = str(tmp_path / "stream")
     for start in (1203, 4203):
         rows = spark.range(start, start + 40, 1, 1).selectExpr("id AS k", "id * 1000 AS nv")
@@ -205,13 +205,13 @@ def test_merge_of_a_streams_batches(spark: SparkSession, tmp_path: Path) -> None
 
     def merge(batch: DataFrame, number: int) -> None:
         batch.createOrReplaceTempView("updates")
-        batch.sparkSession.sql(f"MERGE INTO target_true t USING updates s ON t.id = s.k {COMMANDS['upsert']}")
+        batch.sparkSession.sql(f"MERGE INTO streamed t USING updates s ON t.id = s.k {COMMANDS['upsert']}")
 
     stream = spark.readStream.schema("k BIGINT, nv BIGINT").option("maxFilesPerTrigger", 1).parquet(path)
     writer = stream.writeStream.foreachBatch(merge).option("checkpointLocation", str(tmp_path / "checkpoint"))
     assert writer.trigger(availableNow=True).start().awaitTermination(200)
-    changed = spark.sql("SELECT count(*) FROM target_true WHERE v = id * 1000 AND id > 0").first()
+    changed = spark.sql("SELECT count(*) FROM streamed WHERE v = id * 1000 AND id > 0").first()
     assert changed[0] == 80
     # The first batch adds a file.
-    found = [files for files in _opened(spark, "target_true") if files[0] >= FILES]
+    found = [files for files in _opened(spark, "streamed") if files[0] >= FILES]
     assert found == [(FILES, FILES - 1), (FILES + 1, FILES)]
