@@ -25,8 +25,8 @@ import org.dynamicfilters.scan.StoredStatistics._
   * query that has learned something. Concurrent applications overwrite each other; what is lost is learned again.
   * Stored statistics exclude data only if the query has verified that the file is unchanged (contract 9).
   *
-  * With it, the first TopK of an application over files without statistics (INT96 timestamps, Spark's default) takes a
-  * fifth of the processor time (docs/configuration.md).
+  * With it, the first TopK of an application over files without statistics (INT96 timestamps, Spark's default) reads
+  * the best files first.
   *
   * After a failure, which is logged, the table is neither read nor written any more.
   */

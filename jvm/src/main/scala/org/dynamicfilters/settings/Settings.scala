@@ -13,47 +13,55 @@ object Settings {
   val Prefix = "spark.dynamicFilters."
 
   val Enabled: Setting[Boolean] =
-    R.boolean(Prefix + "enabled", default = true, "Master switch; false gives exactly Spark's own plan.")
+    R.boolean(
+      Prefix + "enabled",
+      default = true,
+      "Master switch. If false, no scan is filtered; conditions of user filters stay in the query."
+    )
   val TopKEnabled: Setting[Boolean] =
     R.boolean(
       Prefix + "topk.enabled",
       default = true,
-      "Whether ORDER BY ... LIMIT, rank limits and sorted groups filter their scans."
+      "Whether ORDER BY ... LIMIT, also over GROUP BY, and limits by row_number(), rank(), dense_rank() make filters."
     )
   val JoinEnabled: Setting[Boolean] =
-    R.boolean(Prefix + "join.enabled", default = true, "Whether joins filter the scans of their probe side.")
+    R.boolean(
+      Prefix + "join.enabled",
+      default = true,
+      "Whether joins make filters: of the keys of one side (build side), for scans of the other (probe side)."
+    )
   val AggregateEnabled: Setting[Boolean] =
-    R.boolean(Prefix + "aggregate.enabled", default = true, "Whether min, max, min_by and max_by filter their scans.")
+    R.boolean(Prefix + "aggregate.enabled", default = true, "Whether min, max, min_by and max_by make filters.")
   val SubqueryEnabled: Setting[Boolean] = R.boolean(
     Prefix + "subquery.enabled",
     default = true,
-    "Whether values of scalar subqueries filter the scans of the columns they are compared with."
+    "Whether comparisons of a column with a scalar subquery make filters."
   )
   val ExchangeEnabled: Setting[Boolean] = R.boolean(
     Prefix + "exchange.enabled",
     default = true,
-    "Whether executors share filters while a query runs; false: a process uses only what its own tasks learned."
+    "Whether executors share filters while a query runs. If false, a scan gets a join's filter only at its start."
   )
   val LateMaterialization: Setting[Boolean] = R.boolean(
     Prefix + "lateMaterialization.enabled",
     default = true,
-    "Read filter columns first, the other columns only for surviving rows."
+    "Whether scans of Parquet read the filtered columns first, and other columns only for rows that pass."
   )
   val JoinWaitTimeout: Setting[Long] = R.millis(
     Prefix + "join.waitTimeout",
     "10s",
-    "Longest time that a scan is held back for a join's filter, without holding a task slot; 0s = never."
+    "Longest time that a scan waits for a join's filter before its tasks start; 0s: scans never wait."
   )
   val JoinMaxBuildRows: Setting[Int] = R.int(
     Prefix + "join.maxBuildRows",
     2000000,
-    "A build side with more different keys gives their range only.",
+    "If a build side has more distinct keys, its filter is only their range: the least and the greatest.",
     "a whole number from 1 to 2147483647"
   )(_ >= 1)
   val InMaxValues: Setting[Int] = R.int(
     Prefix + "in.maxValues",
     10000,
-    "More values than this become a bitmap (integers, dates) or a Bloom filter.",
+    "Largest number of keys that a join's filter keeps as a list. More become a bitmap or a Bloom filter.",
     "a whole number from 0 to 2147483647"
   )(_ >= 0)
   val BloomFpp: Setting[Double] =
@@ -66,33 +74,37 @@ object Settings {
   val MaxFilterBytes: Setting[Long] = R.bytes(
     Prefix + "maxFilterBytes",
     "8m",
-    "A larger filter is reduced to a smaller form, at last to its range."
+    "Largest size of a join's filter. A larger one is replaced by a smaller, less exact form."
   )
   val TopKMaxLimit: Setting[Int] = R.int(
     Prefix + "topk.maxLimit",
     100000,
-    "Larger LIMITs (offset included) produce no filter.",
+    "Largest LIMIT, OFFSET included, that has a filter; also the largest limit by rank.",
     "a whole number from 0 to 2147483647"
   )(_ >= 0)
   val GiveUp: Setting[Double] = R.double(
     Prefix + "selectivity.giveUp",
     0.6,
-    "A filter stops testing single rows if more than this share of them passes; 1 = never.",
+    "If more than this share of rows passes a filter, it no longer tests single rows; 1: it always does.",
     "a number from 0 to 1"
   )(v => v >= 0 && v <= 1)
   val RetainedQueries: Setting[Int] = R.int(
     Prefix + "report.retainedQueries",
     100,
-    "How many queries the report keeps.",
+    "How many queries with a filter the report keeps, and as many without.",
     "a whole number from 1 to 2147483647"
   )(_ >= 1)
   val StatsPath: Setting[String] = R.directory(
     Prefix + "stats.path",
     "",
-    "Directory that keeps the learned statistics of files between applications; empty = none."
+    "Directory that keeps learned statistics of files for later applications; empty: none are kept."
   )
   val ShowValues: Setting[Boolean] =
-    R.boolean(Prefix + "report.showValues", default = true, "false: reports, plans and logs show no data values.")
+    R.boolean(
+      Prefix + "report.showValues",
+      default = true,
+      "Whether reports, plans and logs show values that filters took from the data."
+    )
 
   val all: Seq[Setting[_]] = Seq(
     Enabled,
