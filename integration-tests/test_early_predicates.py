@@ -57,4 +57,4 @@ def test_where_nearly_all_rows_pass(spark: SparkSession, tmp_path: Path, least: 
     run = Comparer(spark)(query, one_task, fires=least != "'0'").on
     (scan,) = run.scans
     assert scan["row_groups_late_materialized"] == 1, str(run)
-    assert any("these are evaluated once" in r for r in scan["reasons"]) == (least == "'0'"), str(run)
+    assert any("the columns of these" in r for r in scan["reasons"]) == (least == "'0'"), str(run)

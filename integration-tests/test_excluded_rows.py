@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(170)
 
 KEYS = 4_000
-MAY_FAIL = "may fail on rows that the filter excludes, because these may be incomplete"
+MAY_FAIL = "may fail if a filter removes rows of a join or group below it"
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ BECOMES_BROADCAST = {
     "spark.sql.files.openCostInBytes": "4k",
 }
 WAITS = "/*+ DYNAMIC_FILTER(f) */"
-MOVED = "planned anew: the keys would come from another operator of the build side"
+MOVED = "in a new plan of adaptive execution the keys come from another operator of the build side"
 
 
 @pytest.fixture(scope="module")

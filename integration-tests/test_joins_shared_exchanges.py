@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(170)
 
-SHARED = "an exchange is in the way that another part of the query uses too"
+SHARED = "an exchange that another part of the query uses too is in the way"
 
 
 @pytest.fixture(scope="module")

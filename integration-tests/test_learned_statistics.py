@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(240)
 
 FILES = 6
 ROWS = 1_000
-CHANGED = "a file was written anew since its statistics were learned"
+CHANGED = "a file was rewritten after its statistics were learned"
 
 # In files that are as they were, these keys are in the first one only.
 _LEAST, _MOST = 10, 29

@@ -140,7 +140,7 @@ def test_partitions_that_are_made_by_size_are_those_of_stock_spark(
         assert sorted(map(tuple, spark.sql(query).collect())) == expected
     (report,) = spark.sql(f"SELECT filters, scans FROM dynamic_filter_report('{tag}')").collect()
     if "random_keys z" not in query:
-        assert any("shows in which partition" in (f.reason or "") for f in report.filters), report
+        assert any("depends on the partition of each row" in (f.reason or "") for f in report.filters), report
     assert not any(s.rows_pruned > 0 for s in report.scans), report
     # The same join is filtered where nothing shows.
     fires = joins.in_time("shuffled", adaptive)
@@ -160,7 +160,7 @@ def test_groups_come_out_in_the_order_of_stock_spark(spark: SparkSession) -> Non
             answers.append(sorted(map(tuple, frame.select("k", F.rand(5)).collect())))
     assert answers[0] == answers[1]
     (report,) = spark.sql(f"SELECT filters FROM dynamic_filter_report('{tag}')").collect()
-    assert any("in which order its groups are" in (f.reason or "") for f in report.filters), report
+    assert any("depends on the order of its groups" in (f.reason or "") for f in report.filters), report
 
 
 _NUMBERED = (

@@ -242,7 +242,7 @@ def test_prunes(spark: SparkSession, t: str, f: sdf.UserFilter) -> None:
     best, report = reported(spark, lambda: df.orderBy("seq").limit(2).collect())
     assert [r.seq for r in best] == [10, 20]
     reasons = [r["reason"] for r in report.filters if r["producer"] == "topk"]
-    assert reasons == ["the scan follows updates of a user filter (`prunes`)"]
+    assert reasons == ["an update of a user filter (prunes) may change the scan's rows while the query runs"]
     in_sql = spark.sql(f"SELECT seq FROM {t} WHERE dynamic_filter_prune('wanted', seq) AND grp < 100")
     assert set(ids(in_sql, "seq")) >= {10, 20, 3_500}
 

@@ -26,12 +26,13 @@ _STOPS = {
     "CollectMetrics": "observed metrics are in the way",
     "CartesianProduct": "a cartesian product is in the way",
     r"\w*Limit|TakeOrderedAndProject": "a limit is in the way",
-    r"MapIn\w+|MapPartitions\w*": "a function of whole partitions is in the way",
-    r"Flat\w*Groups\w*|MapGroups|CoGroup": "a function of whole groups is in the way",
+    r"MapIn\w+|MapPartitions\w*": "a function on whole partitions (such as mapInPandas) is in the way",
+    r"Flat\w*Groups\w*|MapGroups|CoGroup": "a function on whole groups (such as applyInPandas) is in the way",
 }
 _LATE = "an exchange is in the way: the scan below is done before the bound is known"
 _OF_GROUPS = "the key is a result of an aggregate: groups have no statistics"
-_SHARED = "an exchange is in the way that another part of the query uses too"
+_OTHER_GROUPS = "an aggregate that does not group by the filter's column is in the way"
+_SHARED = "an exchange that another part of the query uses too is in the way"
 #: By side (left, right), the joins for which its rows without a match do not matter.
 _FILTERED = (
     {"Inner", "LeftSemi", "RightOuter"},
@@ -150,7 +151,7 @@ class _Judge:
             elif node.name == "BroadcastNestedLoopJoin":
                 self._query.reasons.append("the join has no equal keys")
             elif re.fullmatch(r"\w+Join\w*", node.name) and not re.fullmatch(_JOINS, node.name):
-                self._query.reasons.append(f"the operator {node.name} is not known")
+                self._query.reasons.append(f"the join operator {node.name} makes no filters")
             elif node.name == "TakeOrderedAndProject" and lists and lists[0]:
                 limit = re.search(r"limit=(\d+)", node.text)
                 self._bounded(node, lists[0][0], int(limit[1]) if limit else 0, "TopK by")
@@ -185,10 +186,10 @@ class _Judge:
             narrowed = math.prod(f.kept for f in self._below(build) if f.maker not in both)
             built = build.rows * narrowed
             if not broadcast and built > probe.rows:
-                refused = refused or "the build side is not expected to be smaller"
+                refused = refused or "the build side is expected to have more rows than the probe side"
             elif built > max(_MANY_ROWS, _UNSELECTIVE * max((n.rows for n in build.scans()), default=0)):
-                reason = "the build side is not expected to be selective, and to have more than"
-                refused = refused or f"{reason} {_MANY_ROWS} rows"
+                reason = f"the build side is expected to have more than {_MANY_ROWS} rows"
+                refused = refused or f"{reason}, and no condition reduces them"
             else:
                 sure = kind in ("Inner", "LeftSemi") or (kind, side) == ("RightOuter", 0)
                 kept = (join.rows * narrowed if sure else built) / max(1, probe.rows)
@@ -228,11 +229,11 @@ class _Judge:
             rows_only = f"{scan.table} can be filtered by rows only"
             found = self._found.get(scan.ids, [])
             if self._rewritten and scan.format == "iceberg":
-                why.append("the command writes back what it reads of the table")
+                why.append("the command rewrites the rows that it reads from the table")
             elif made.late and (scan.format not in _FULL or scan.format == "orc"):
                 why.append(f"{rows_only}, which is of no use to a TopK, min or max")
             elif scan.format not in _FULL and not arrived.above:
-                why.append(f"{rows_only}, and the join in the same stage does that")
+                why.append(f"{rows_only}, and the join in the same stage drops the same rows")
             else:
                 reached.add(scan.ids)
                 if all(f.maker != made.maker for f in found):
@@ -274,9 +275,7 @@ class _Judge:
             exchanged = re.fullmatch(_EXCHANGES, below[0].name) and below[0].ids not in self._shared
             partial = below[0].inputs[0] if exchanged else below[0]
             if not lists or not has_column(lists[0], column):
-                why.append(
-                    _OF_GROUPS if made.late else "an aggregate is in the way that does not group by the key"
-                )
+                why.append(_OF_GROUPS if made.late else _OTHER_GROUPS)
             elif not made.late:
                 yield from self._down(below[0], column, made)
             elif re.fullmatch(_AGGREGATES, partial.name):
@@ -299,7 +298,7 @@ class _Judge:
                     f"the operator {name} is in the way: it reads all its input before the bound is known"
                 )
             elif not has_column(keys, column):
-                why.append("a window is in the way that is not partitioned by the key")
+                why.append("a window that is not partitioned by the filter's column is in the way")
             else:
                 yield from self._down(below[0], column, made)
         elif name == "Union":

@@ -39,7 +39,7 @@ class Advice:
             self.in_the_way.append("the reader is not Spark's vectorized one")
         if properties.get("spark.sql.files.ignoreCorruptFiles") == "true":
             self.in_the_way.append(
-                "corrupt files are ignored: which of their rows are read depends on what is skipped"
+                "corrupt files are ignored: skipping could change which of their rows are returned"
             )
         if "org.dynamicfilters" in properties.get("spark.plugins", ""):
             self.in_the_way.append("the plugin was loaded already: its filters have spared what they could")

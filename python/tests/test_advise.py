@@ -183,7 +183,7 @@ def test_selective_join_below_an_exchange(advise: Callable[..., Told]) -> None:
     ("plan", "reason"),
     [
         (join("FullOuter"), "a full outer join needs every row of both sides"),
-        (join(built=2_000_000), "the build side is not expected to be smaller"),
+        (join(built=2_000_000), "the build side is expected to have more rows than the probe side"),
         (topk("CSV"), "hits can be filtered by rows only, which is of no use to a TopK, min or max"),
         (topk(limit=200_000), "the limit 200000 is above spark.dynamicFilters.topk.maxLimit=100000"),
     ],
@@ -253,7 +253,7 @@ def test_reused_exchange(advise: Callable[..., Told]) -> None:
         "BroadcastHashJoin", "[f#1], [d#3], Inner, BuildRight", both, build, number_of_output_rows=(10, 2)
     )
     [query] = advise(plan).queries
-    assert query["reasons"] == ["an exchange is in the way that another part of the query uses too"]
+    assert query["reasons"] == ["an exchange that another part of the query uses too is in the way"]
 
 
 def test_keys_of_two_tables_are_no_sure_filter(advise: Callable[..., Told]) -> None:

@@ -21,49 +21,49 @@ object Reasons {
   // Between a filter and its scan.
   def Operator(name: String) = Reason("path.operator", s"the operator $name is in the way", "sort, limit or join in a subquery below it, if the result stays the same; for an operator of your own see extending.md")
   def Blocking(operator: String) = Reason("path.blocking", s"the operator $operator is in the way: it reads all its input before the bound is known", "sort and limit in a subquery below it, if the result stays the same")
-  val OfGroups = Reason("path.aggregate", "the key is a result of an aggregate: groups have no statistics", "nothing: a group's result is known after its last row; `ORDER BY` a column of GROUP BY with LIMIT has a filter")
-  private val meant = "put the sample, LIMIT or `observe` above the TopK or join, if that is what you mean: a filter below would change the result"
+  val OfGroups = Reason("path.aggregate", "the key is a result of an aggregate: groups have no statistics", "nothing: a group's result is known after its last row only; `GROUP BY k ORDER BY k LIMIT n` has a filter")
+  private val meant = "a filter below it would change its result: if you can, put the sample, LIMIT or `observe` after the TopK or join"
   val Sample = Reason("path.sample", "a sample is in the way", meant)
   val Limit = Reason("path.limit", "a limit is in the way", meant)
   val Metrics = Reason("path.metrics", "observed metrics are in the way", meant)
-  private val restricted = "put conditions of your own on the tables below it"
+  private val restricted = "write a WHERE condition on the tables below it yourself"
   val AsOfJoin = Reason("path.asOfJoin", "an as-of join is in the way", restricted)
   val CartesianProduct = Reason("path.product", "a cartesian product is in the way", restricted)
   val Recursion = Reason("path.recursion", "a recursive table expression is in the way", restricted)
   private val rows = "sort, limit or join in a subquery below it, or use `udf` or `pandas_udf`, which let filters pass"
-  val PartitionFunction = Reason("path.partitions", "a function of whole partitions is in the way", rows)
-  val GroupFunction = Reason("path.groups", "a function of whole groups is in the way", rows)
-  val Script = Reason("path.script", "a script is in the way", rows)
+  val PartitionFunction = Reason("path.partitions", "a function on whole partitions (such as mapInPandas) is in the way", rows)
+  val GroupFunction = Reason("path.groups", "a function on whole groups (such as applyInPandas) is in the way", rows)
+  val Script = Reason("path.script", "a script (SELECT TRANSFORM) is in the way", rows)
   val TableFunction = Reason("path.tableFunction", "a Python table function is in the way", "sort, limit or join in a subquery below it, or use `explode` of an array that a `udf` returns, which lets filters pass")
-  val TypedRows = Reason("path.typedRows", "a function of typed rows is in the way", "use column expressions instead of `map`, or call it above the TopK or join")
-  val Numbering = Reason("path.numbering", "a numbering of rows is in the way", "name an index column when you read with the pandas API on Spark: `index_col=`")
-  private val ownStage = "broadcast the join below (`/*+ BROADCAST(t) */`): TopK, min and max need the scan in their own stage"
+  val TypedRows = Reason("path.typedRows", "a function on Dataset objects (such as Dataset.map) is in the way", "use column expressions instead, or call the function after the TopK or join")
+  val Numbering = Reason("path.numbering", "the row numbers of the pandas API on Spark are in the way", "name a column as the index when you read the table: `index_col=`")
+  private val ownStage = "TopK, min and max filter a scan only if no shuffle lies between them and the scan: broadcast the small table of the join below (`/*+ BROADCAST(t) */`), or remove `repartition`"
   val OtherStage = Reason("path.stage", "an exchange is in the way: the scan below is done before the bound is known", ownStage)
   def ShuffledJoin(operator: String) = Reason("path.shuffledJoin", s"a shuffled join ($operator) is in the way: the scan below is done before the bound is known", ownStage)
-  val UsedTwice = Reason("path.usedTwice", "an exchange is in the way that another part of the query uses too", "put a condition `column = value` on the build side's table: each part of the query may then get its own exchange")
-  private val written = "write the join's result to a table first: random numbers, samples and row ids depend on all rows of a partition"
-  val ShowsPartitions = Reason("path.partitionsShow", "an exchange is in the way, and the query shows in which partition a row is", written)
-  val ShowsOrder = Reason("path.orderShows", "an aggregate is in the way, and the query shows in which order its groups are", written)
-  private val group = "add the key to GROUP BY or PARTITION BY, if the result stays the same"
-  val GroupsByOther = Reason("path.groupBy", "an aggregate is in the way that does not group by the key", group)
-  val WindowByOther = Reason("path.partitionBy", "a window is in the way that is not partitioned by the key", group)
+  val UsedTwice = Reason("path.usedTwice", "an exchange that another part of the query uses too is in the way", "nothing, unless a condition `column = value` on the build side fits your query: Spark may then compute a filtered copy of the exchange for each part")
+  private val written = "write the join's result to a table first, and compute random numbers, row ids, samples and functions on whole partitions from that table"
+  val ShowsPartitions = Reason("path.partitionsShow", "an exchange is in the way, and the result depends on the partition of each row", written)
+  val ShowsOrder = Reason("path.orderShows", "an aggregate is in the way, and the result depends on the order of its groups", written)
+  private val group = "add the filter's column to GROUP BY or PARTITION BY, if the result stays the same"
+  val GroupsByOther = Reason("path.groupBy", "an aggregate that does not group by the filter's column is in the way", group)
+  val WindowByOther = Reason("path.partitionBy", "a window that is not partitioned by the filter's column is in the way", group)
   def Generator(name: String) = Reason("path.generator", s"the generator $name is in the way", "use `explode`, `posexplode`, `inline` or `stack`, which let filters pass")
-  def NonDeterministic(operator: String) = Reason("path.random", s"a non-deterministic $operator is in the way", "remove `rand()`, `uuid()` and the like, or compute them above the TopK or join")
-  val RandomCondition = Reason("path.randomCondition", "another condition of the same WHERE is non-deterministic", "put the condition with the random number into a query around this one")
+  def NonDeterministic(operator: String) = Reason("path.random", s"a non-deterministic $operator is in the way", "remove `rand()`, `uuid()` and the like, or compute them after the TopK or join")
+  val RandomCondition = Reason("path.randomCondition", "another condition of the same WHERE is non-deterministic", "move the condition with the random number into an outer query")
   val RandomPython = Reason("path.randomPython", "a Python function that is not deterministic is in the way", "remove `asNondeterministic()`, if the function is deterministic")
-  val IteratorFunction = Reason("path.batches", "a Python function over an iterator of batches is in the way", "use a function of single batches, or call it above the join")
-  val UnionTypes = Reason("path.unionTypes", "the branches of the union differ in type", "cast the other branches to the type that the column has in the files")
-  def OtherJoin(join: String) = Reason("path.join", s"$join is in the way", "nothing: that join needs all rows of this side, or replaces missing ones by NULL")
-  def BroadcastSide(column: String) = Reason("path.broadcast", s"$column comes from the build side of a broadcast join", "if that side is the larger one, remove its BROADCAST hint")
-  private val ofOne = "use the column of one of the tables"
+  val IteratorFunction = Reason("path.batches", "a Python function over an iterator of batches is in the way", "use a function that takes one batch at a time, or call it after the TopK or join")
+  val UnionTypes = Reason("path.unionTypes", "the branches of the union differ in type", "cast the other branches to the type that the column has in the filtered table")
+  def OtherJoin(join: String) = Reason("path.join", s"$join is in the way", "nothing: with fewer rows on this side the join's result would change")
+  def BroadcastSide(column: String) = Reason("path.broadcast", s"$column comes from the build side of a broadcast join", "TopK, min and max filter only the side that Spark does not broadcast: if the broadcast side is the larger one, remove its BROADCAST hint")
+  private val ofOne = "use a key that is a column of one table"
   def BothSides(column: String) = Reason("path.bothSides", s"$column comes from both sides of a join", ofOne)
   def MadeBy(column: String, operator: String) = Reason("path.madeBy", s"$column is made by $operator", ofOne)
-  private val plain = "sort, join or aggregate by a column of the table; store the expression as a column"
+  private val plain = "use a column of the table as the key: store the computed value as a column"
   def Computed(column: String, expression: String) = Reason("path.computed", s"$column is computed: $expression", plain)
   def ComputedByPython(column: String) = Reason("path.computedByPython", s"$column is computed by a Python function", plain)
   val SortKeyComputed = Reason("path.sortKey", "the sort key is computed", plain)
-  def MayFail(expression: String) = Reason("path.mayFail", s"$expression may fail on rows that the filter excludes, because these may be incomplete", "compute it above the join, or write it so that it cannot fail: `try_divide`, `nullif(n, 0)`, `CASE WHEN n <> 0`, sums of `DECIMAL` of up to 28 digits")
-  def Rollup(column: String) = Reason("path.rollup", s"$column is missing in some of the groups that ROLLUP, CUBE or GROUPING SETS make", "group by the key outside of them: `GROUP BY k, ROLLUP(a, b)`")
+  def MayFail(expression: String) = Reason("path.mayFail", s"$expression may fail if a filter removes rows of a join or group below it", "compute it after the join that makes the filter, or write it so that it cannot fail: `try_divide`, `nullif(n, 0)`, `CASE WHEN n <> 0`, sums of `DECIMAL` of up to 28 digits")
+  def Rollup(column: String) = Reason("path.rollup", s"$column is missing in some of the groups that ROLLUP, CUBE or GROUPING SETS make", "if you need no totals over all keys, group by the key outside of them: `GROUP BY k, ROLLUP(a, b)`")
 
   // TopKs and limits.
   val NoLimit = Reason("topk.zero", "the limit is 0", "nothing: no row is asked for")
@@ -72,118 +72,118 @@ object Reasons {
   val FewRows = Reason("topk.fewRows", "fewer rows than the limit were seen", "nothing: all rows are needed")
   val NotRead = Reason("topk.notRead", "the input was not read in this query", "nothing: Spark kept the shuffle files of an earlier run, or there was nothing to read")
   val OtherTopK = Reason("topk.other", "the scan is filtered by another TopK already", "nothing: a scan takes the filter of one TopK")
-  val ScanInOrder = Reason("topk.order", "the query relies on the order of the scan's rows", "nothing: a bucketed or sorted scan keeps its order")
-  private val repeat = "remove what is random, or write the input to a table: a retried task needs the same rows"
+  val ScanInOrder = Reason("topk.order", "the query relies on the order of the scan's rows", "nothing: Spark uses the order of a bucketed, sorted table, and the filter of a TopK would change the order")
+  private val repeat = "remove random functions, samples and limits from the input, or write it to a table first: a retried task must read the same rows"
   val OtherRows = Reason("topk.otherRows", "a retried task may read other rows", repeat)
   def Random(operator: String) = Reason("topk.random", s"the input is not deterministic ($operator)", repeat)
-  def MayDiffer(name: String) = Reason("topk.mayDiffer", s"the operator $name is not known to give the same rows again", "write its result to a table")
-  val FollowsUpdates = Reason("topk.follows", "the scan follows updates of a user filter (`prunes`)", "use `matches` instead of `prunes`")
+  def MayDiffer(name: String) = Reason("topk.mayDiffer", s"the operator $name is not known to give the same rows again", "write its result to a table first")
+  val FollowsUpdates = Reason("topk.follows", "an update of a user filter (prunes) may change the scan's rows while the query runs", "use `matches` instead of `prunes`")
 
   // Min and max.
-  val ExtremesByGroup = Reason("aggregate.groups", "min and max of each group need a bound for each group", "`ORDER BY` a column of GROUP BY with LIMIT has a filter")
-  def NeedsEveryRow(function: String) = Reason("aggregate.allRows", s"$function needs every row", "ask for `min`, `max`, `min_by`, `max_by` in a query of their own")
-  def HasFilter(function: String) = Reason("aggregate.filter", s"$function has a FILTER clause", "move the condition into WHERE")
+  val ExtremesByGroup = Reason("aggregate.groups", "min and max of each group need a bound for each group", "if the first groups are enough, use `GROUP BY k ORDER BY k LIMIT n`, which has a filter")
+  def NeedsEveryRow(function: String) = Reason("aggregate.allRows", s"$function needs every row", "compute `min`, `max`, `min_by` and `max_by` in a query of their own")
+  def HasFilter(function: String) = Reason("aggregate.filter", s"$function has a FILTER clause", "compute it in a query of its own, with the condition in WHERE")
   def IsDistinct(function: String) = Reason("aggregate.distinct", s"$function is DISTINCT", "remove DISTINCT: the result is the same")
-  def ManyBounds(limit: Int) = Reason("aggregate.bounds", s"more than $limit bounds are not expected to exclude anything", "split the query, or give the hint `DYNAMIC_FILTER`")
+  def ManyBounds(limit: Int) = Reason("aggregate.bounds", s"min and max need more than $limit bounds, which are expected to exclude hardly any row", "split the query, or give the hint `DYNAMIC_FILTER`")
   val NoValue = Reason("aggregate.noValue", "no value was seen", "nothing: all were NULL, or there was no row")
 
   // Joins.
   val NoEqualKeys = Reason("join.noEqualKeys", "the join has no equal keys", "join by equal columns: a filter is made of `a.x = b.y` only")
-  def KeyTypes(a: String, b: String) = Reason("join.types", s"keys of types $a and $b are not compared", "give both columns one type")
-  def NeedsAllRows(join: String, sides: String) = Reason("join.allRows", s"$join needs every row of $sides", "nothing: the result of that join has all these rows")
-  val NotIn = Reason("join.notIn", "NOT IN needs every row: a NULL decides over all of them", "use `NOT EXISTS`, if NULLs do not matter")
-  private val hint = "give the hint `DYNAMIC_FILTER` of hints.md, or run `ANALYZE TABLE`"
-  val NotSmaller = Reason("join.notSmaller", "the build side is not expected to be smaller", hint)
-  def NotSelective(limit: Long) = Reason("join.notSelective", s"the build side is not expected to be selective, and to have more than $limit rows", hint)
-  def UnknownJoin(name: String) = Reason("join.unknown", s"the operator $name is not known", "nothing: only hash, broadcast and sort merge joins make filters")
+  def KeyTypes(a: String, b: String) = Reason("join.types", s"filters cannot compare join keys of types $a and $b", "give both columns the same type")
+  def NeedsAllRows(join: String, sides: String) = Reason("join.allRows", s"$join needs every row of $sides", "nothing: the join's result has all these rows")
+  val NotIn = Reason("join.notIn", "NOT IN needs every row: one NULL in the subquery empties the whole result", "use `NOT EXISTS`, if NULLs do not matter")
+  private val hint = "if the estimate is wrong, give the hint `DYNAMIC_FILTER` (see hints.md), or run `ANALYZE TABLE`"
+  val NotSmaller = Reason("join.notSmaller", "the build side is expected to have more rows than the probe side", hint)
+  def NotSelective(limit: Long) = Reason("join.notSelective", s"the build side is expected to have more than $limit rows, and no condition reduces them", hint)
+  def UnknownJoin(name: String) = Reason("join.unknown", s"the join operator $name makes no filters", "nothing: only BroadcastHashJoin, ShuffledHashJoin and SortMergeJoin make filters")
   def BuildSide(reason: Reason) = Reason("join.buildSide", s"the build side: $reason", reason.advice)
   private val tableKey = "use a column of a table as the key"
-  def NoExchange(operator: String) = Reason("join.noExchange", s"the build side has no exchange of its own ($operator)", tableKey)
+  def NoExchange(operator: String) = Reason("join.noExchange", s"the build side has no exchange at which its keys can be collected ($operator)", "broadcast the build side if it is small (`/*+ BROADCAST(t) */`), or write its rows to a table that is not bucketed")
   def KeyComputed(expression: String) = Reason("join.computed", s"the build key is computed above the build side's exchange: $expression", tableKey)
   val KeyOfJoin = Reason("join.madeByJoin", "the build key is made by a join", tableKey)
   val KeyHasSubquery = Reason("join.subquery", "the build key contains a subquery", tableKey)
   private val toTable = "write the build side to a table first"
   val RandomKey = Reason("join.randomKey", "the build key is not deterministic", toTable)
   val RandomBuildSide = Reason("join.random", "the build side is not deterministic: a retried task gives other rows", toTable)
-  val KeyCallsFunction = Reason("join.keyCost", "the build key calls a function of a user", "store it as a column: a filter would call the function once more for each row")
+  val KeyCallsFunction = Reason("join.keyCost", "the build key calls a user-defined function", "store its result as a column: the filter would call the function once more for each row")
   val ValuesByOrder = Reason("join.valuesByOrder", "an aggregate's values depend on the order of its rows", "use DECIMAL, or write the aggregate's result to a table: a retried task may add floating point numbers in another order")
-  private val ended = "nothing: the other side was empty, the query failed, or Spark planned the query anew or lost an executor"
+  private val ended = "nothing: the other side was empty, the query failed, Spark changed the plan, or Spark lost an executor"
   val BuildDidNotRun = Reason("join.notRun", "the build side did not run", ended)
   val BuildDidNotFinish = Reason("join.notFinished", "the build side did not finish", ended)
-  val Incomplete = Reason("join.incomplete", "not every partition of the build side has reported", ended)
+  val Incomplete = Reason("join.incomplete", "the keys of some partitions of the build side did not reach the driver", ended)
   val QueryEnded = Reason("join.ended", "the query ended", ended)
-  private val adaptive = "nothing: adaptive execution changed the plan during the query"
+  private val adaptive = "nothing: adaptive execution changed the plan while the query ran"
   val RunsAlready = Reason("join.runs", "the probe side runs already", adaptive)
   val RanWithoutTap = Reason("join.untapped", "the build side's exchange has run without collecting this key", adaptive)
-  val PlannedAway = Reason("join.plannedAway", "adaptive execution planned the build side away", adaptive)
-  def PlannedAnew(reason: Reason) = Reason("join.plannedAnew", s"planned anew: $reason", adaptive)
-  val MovedLater = Reason("join.moved", "planned anew: the keys would come from another operator of the build side", adaptive)
-  val NarrowedLater = Reason("join.narrowed", "planned anew: the build side has other filters than before", adaptive)
-  val NarrowedApart = Reason("join.narrowedApart", "the build side has different filters in different parts of the query", adaptive)
-  val NotAsked = Reason("join.notAsked", "the filter was complete, but no scan asked for it", "nothing: its scans had ended, or were not needed")
-  val TooLate = Reason("join.late", "the filter was complete after its scans had ended", "raise `join.waitTimeout`, so that the scan waits longer, or give the hint `DYNAMIC_FILTER`")
+  val PlannedAway = Reason("join.plannedAway", "adaptive execution removed the build side from the plan", adaptive)
+  def PlannedAnew(reason: Reason) = Reason("join.plannedAnew", s"in a new plan of adaptive execution: $reason", adaptive)
+  val MovedLater = Reason("join.moved", "in a new plan of adaptive execution the keys come from another operator of the build side", adaptive)
+  val NarrowedLater = Reason("join.narrowed", "in a new plan of adaptive execution the build side has other filters than before", adaptive)
+  val NarrowedApart = Reason("join.narrowedApart", "equal build sides are filtered differently by other joins of the query", "nothing: equal build sides share one filter, which needs the same keys from each of them")
+  val NotAsked = Reason("join.notAsked", "all keys were collected, but no scan asked for the filter", "nothing if Spark did not need the scan; if the scan had ended before, raise `join.waitTimeout` or give the hint `DYNAMIC_FILTER`")
+  val TooLate = Reason("join.late", "the filter became complete after its scans had ended", "raise `join.waitTimeout` or give the hint `DYNAMIC_FILTER`, so that the scan waits longer")
   val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or a write: `df.rdd` and `toLocalIterator` run outside of a SQL execution")
 
   // Values of scalar subqueries.
-  val SubqueryValue = Reason("subquery.value", "the value is computed by more than subqueries and Spark's own functions", "compute it inside the subquery")
+  val SubqueryValue = Reason("subquery.value", "the compared value uses a user-defined function or another kind of subquery", "compute the whole value inside a scalar subquery")
   def SubqueryFailed(error: Throwable) = Reason("subquery.failed", s"the value cannot be computed (${error.getClass.getSimpleName})", "nothing: the query fails by that error once a row is compared with the value")
   val SubqueriesNotReused = Reason("subquery.reuse", "Spark would run the subquery twice: spark.sql.execution.reuseSubquery=false", "set it to `true`, Spark's default")
 
   // Filters that are less than they could be.
   private val maxRows = "raise `join.maxBuildRows`"
   def ManyKeys(n: Int) = Reason("form.keys", s"the build side has more than $n keys", maxRows)
-  def ManyKeysInPartition(n: Long) = Reason("form.keysOfPartition", s"a partition of the build side has more than $n keys", maxRows)
+  def ManyKeysInPartition(n: Long) = Reason("form.keysOfPartition", s"a partition of the build side has more than $n keys", "raise `join.maxBuildRows` and `maxFilterBytes`")
   private val maxBytes = "raise `maxFilterBytes`"
   def LargeValues(n: Long) = Reason("form.values", s"the values take more than $n bytes", maxBytes)
   def LargeBitmap(n: Long) = Reason("form.bitmap", s"a bitmap takes more than $n bytes", maxBytes)
   def LargeBloom(n: Long) = Reason("form.bloom", s"a Bloom filter takes more than $n bytes", maxBytes)
   def LargeRange(n: Long) = Reason("form.range", s"even the range is larger than $n bytes", maxBytes)
-  val LongKeys = Reason("form.sent", "the build keys are too long to be sent: they count in spark.driver.maxResultSize", "raise `spark.driver.maxResultSize`, or join by shorter keys")
+  val LongKeys = Reason("form.sent", "the build keys are too long to be sent: they count towards spark.driver.maxResultSize", "raise `spark.driver.maxResultSize`, or join by shorter keys")
   def SparseKeys(n: Long) = Reason("form.sparse", s"too few keys for a bitmap: on average fewer than $n in each range of 2^32 numbers", "nothing: a Bloom filter takes its place")
 
   // Types.
-  def NoOrder(typeName: String) = Reason("type.order", s"type $typeName is not supported: only atomic types with an order are", "sort or join by a field of it")
+  def NoOrder(typeName: String) = Reason("type.order", s"type $typeName is not supported: filters take numbers, strings, binary and boolean values, dates, times, timestamps and ANSI intervals", "use a column of such a type as the key")
   def Padded(typeName: String) = Reason("type.padded", s"type $typeName is not supported: its values may be padded", "use a STRING column, or `spark.sql.readSideCharPadding=false` if the values are not padded")
-  def Collated(typeName: String) = Reason("type.collation", s"type $typeName is not supported: only strings of collation UTF8_BINARY compare by their bytes", "use a column of that collation")
+  def Collated(typeName: String) = Reason("type.collation", s"type $typeName is not supported: only strings of collation UTF8_BINARY compare by their bytes", "use a column with the collation UTF8_BINARY")
 
   // Scans.
-  val StreamSource = Reason("scan.stream", "the scan reads a stream", "nothing: each batch needs all rows that have come; tables that the stream is joined to are filtered")
-  val Hinted = Reason("scan.hint", "the hint NO_DYNAMIC_FILTER is on the table", "nothing: it is what the query asks for")
-  def HintNotFound(names: String) = Reason("scan.hintNotFound", s"a hint names what is not in its query block: $names", "name a table of the same SELECT: by its alias if it has one (see hints.md)")
+  val StreamSource = Reason("scan.stream", "the scan reads a stream", "nothing: each batch needs all new rows; tables that the stream is joined to are filtered")
+  val Hinted = Reason("scan.hint", "the hint NO_DYNAMIC_FILTER is on the table", "nothing, or remove the hint")
+  def HintNotFound(names: String) = Reason("scan.hintNotFound", s"a hint names tables that are not in its query block: $names", "name a table of the same SELECT: by its alias if it has one (see hints.md)")
   def OtherFormat(name: String) = Reason("scan.format", s"files of format $name are not filtered yet", "store it as Parquet, or as a Delta or Iceberg table (see tables.md)")
   def NoStatistics(source: String) = Reason("scan.noStatistics", s"$source is a source without statistics: its rows are in memory or computed", "nothing if it is small; else write its rows to a table of Parquet, Delta or Iceberg")
-  val DeltaLog = Reason("scan.deltaLog", "it is a scan of Delta's own log", "nothing: Delta reads it as a whole")
-  def TakesNone(column: String) = Reason("scan.takesNone", s"the scan takes no filter on $column", "the scan decides: see extending.md")
-  def RowsOnly(table: String, operator: String) = Reason("scan.rowsOnly", s"$table can be filtered by rows only, and $operator in the same stage does that", "nothing: below an exchange, as in a shuffled join, it would be filtered")
-  def NoBounds(table: String) = Reason("scan.noBounds", s"$table can be filtered by rows only, which is of no use to a TopK, min or max", "use Parquet files, or a Delta or Iceberg table")
-  val Rewritten = Reason("scan.rewritten", "the command writes back what it reads of the table", "nothing: the command writes the rows that match no key, too")
-  private val ofFiles = "use a column of the files"
+  val DeltaLog = Reason("scan.deltaLog", "the scan reads Delta's own log", "nothing: Delta needs the whole log")
+  def TakesNone(column: String) = Reason("scan.takesNone", s"the scan takes no filter on $column", "nothing: the data source decides which columns it filters (its authors: see extending.md)")
+  def RowsOnly(table: String, operator: String) = Reason("scan.rowsOnly", s"$table can be filtered by rows only, and $operator in the same stage drops the same rows", "nothing, or store it as Parquet, or as a Delta or Iceberg table: scans of these also skip files")
+  def NoBounds(table: String) = Reason("scan.noBounds", s"$table can be filtered by rows only, which is of no use to a TopK, min or max", "store it as Parquet, or as a Delta or Iceberg table (see tables.md)")
+  val Rewritten = Reason("scan.rewritten", "the command rewrites the rows that it reads from the table", "nothing: the command must also rewrite the rows that match no key")
+  private val ofFiles = "use a column that is stored in the files"
   def NotInScan(column: String) = Reason("scan.column", s"the scan does not read $column", ofFiles)
   def FileMetadata(column: String) = Reason("scan.metadata", s"$column is file metadata", ofFiles)
   def RowIndex(column: String) = Reason("scan.rowIndex", s"$column is a row index", ofFiles)
-  val CorruptFilesIgnored = Reason("scan.corruptFiles", "corrupt files are ignored: which of their rows are read depends on what is skipped", "set `spark.sql.files.ignoreCorruptFiles=false`")
-  def AboveScan(reason: Reason) = Reason("scan.above", s"evaluated above the scan only: $reason", reason.advice)
+  val CorruptFilesIgnored = Reason("scan.corruptFiles", "corrupt files are ignored: skipping could change which of their rows are returned", "set `spark.sql.files.ignoreCorruptFiles` and the read option `ignoreCorruptFiles` to false")
+  def AboveScan(reason: Reason) = Reason("scan.above", s"only the condition above the scan uses the filter: $reason", reason.advice)
 
   // Cached data.
-  def CacheBounds(typeName: String) = Reason("cached.type", s"cached data has no bounds of type $typeName", "use a column of another type: Spark keeps no statistics of binary values")
+  def CacheBounds(typeName: String) = Reason("cached.type", s"cached data has no statistics of type $typeName", "use a column of another type: Spark keeps no statistics of binary values")
   def CacheSerializer(serializer: String) = Reason("cached.serializer", s"cached data of $serializer has no known statistics", "use Spark's own serializer (`spark.sql.cache.serializer`)")
   val CacheNotPruned = Reason("cached.setting", "statistics of cached data are not used: spark.sql.inMemoryColumnarStorage.partitionPruning=false", "set it to `true`, Spark's default")
-  def CacheOperator(name: String) = Reason("cached.operator", s"the operator $name reads cached data in a way of its own", "nothing: another engine reads the cache")
-  def CacheRows(reason: Reason) = Reason("cached.rows", s"a lost block of the cache may be computed again with other rows: $reason", "write the data to a table and cache that table; joins have filters in any case")
+  def CacheOperator(name: String) = Reason("cached.operator", s"the operator $name of another library reads the cached data", "nothing: only Spark's own scan of cached data is filtered")
+  def CacheRows(reason: Reason) = Reason("cached.rows", s"a lost block of the cache may be computed again with other rows: $reason", "write the data to a table and cache that table; filters of joins are not affected")
 
   // While files are read.
   val RowReader = Reason("read.rows", "the reader is not Spark's vectorized one", "set `spark.sql.parquet.enableVectorizedReader=true`, and read no nested columns")
   private val whole = "nothing: the file is read or skipped as a whole"
   val Encrypted = Reason("read.encrypted", "the file is encrypted", whole)
-  val NoReader = Reason("read.setup", "the reader could not be set up", whole)
-  val CountsRows = Reason("read.deletions", "deleted rows are found by counting: files are left out as a whole only", whole)
+  val NoReader = Reason("read.setup", "the plugin could not set up its reader", whole)
+  val CountsRows = Reason("read.deletions", "Delta finds deleted rows by counting rows: files are skipped as a whole only", "if `spark.databricks.delta.deletionVectors.useMetadataRowIndex` is false, set it to true, Delta's default")
   private val cost = "nothing: it cost more than it saved"
-  val AskedOnce = Reason("read.predicates", "most rows pass the query's own predicates: these are evaluated once", cost)
-  val SeldomLookedUp = Reason("read.lookups", "dictionaries or Bloom filters excluded no row groups: they are seldom read", cost)
-  val ReadAtOnce = Reason("read.late", "late materialization gave up", cost)
+  val AskedOnce = Reason("read.predicates", "most rows pass the query's own conditions, so the columns of these conditions are not read first", cost)
+  val SeldomLookedUp = Reason("read.lookups", "the files' dictionaries or Bloom filters excluded no row groups: they are read less often", cost)
+  val ReadAtOnce = Reason("read.late", "filter columns are no longer read first (late materialization gave up)", cost)
   val RowsNotTested = Reason("read.tests", "rows are not tested one by one: most of them pass, or tests cost more than they save", "nothing, or give the hint `DYNAMIC_FILTER`")
-  val FileChanged = Reason("read.changed", "a file was written anew since its statistics were learned", "nothing: the file is read")
-  val StatisticsFull = Reason("read.statistics", "not all statistics were sent: they count in spark.driver.maxResultSize", "nothing: the next query reads the rest from the files")
+  val FileChanged = Reason("read.changed", "a file was rewritten after its statistics were learned", "nothing: the old statistics are not used")
+  val StatisticsFull = Reason("read.statistics", "not all statistics were sent: they count towards spark.driver.maxResultSize", "nothing: the next query reads the rest from the files")
 
   // What should not happen.
   private val report = "report it, with the log; the query ran without these filters"
