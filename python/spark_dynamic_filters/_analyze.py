@@ -1,4 +1,4 @@
-"""Runs a query without collecting it and shows what its filters did."""
+"""Runs a query, drops its rows and shows what its filters did."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Analysis(QueryReport):
 
 
 def analyze(df: DataFrame) -> Analysis:
-    """Runs `df` to its end without collecting it, and says what its dynamic filters did.
+    """Runs `df` to its end, drops its rows, and says what its dynamic filters did.
 
     Args:
         df: any batch DataFrame of a classic or Spark Connect session. It is planned anew, under the

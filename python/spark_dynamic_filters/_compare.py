@@ -117,8 +117,8 @@ def compare(df: DataFrame, runs: int = 3) -> Comparison:
     """Runs `df` with filters off and on, by turns, and compares time and rows.
 
     First each way collects the rows once, which are compared and warm everything up: the rows must fit into
-    the client's memory. The timed runs drop their rows. Meanwhile `spark.dynamicFilters.enabled` of the
-    session changes, for other threads with this session, too.
+    the client's memory. The timed runs drop their rows: the time to bring them to the client does not count.
+    Meanwhile `spark.dynamicFilters.enabled` of the session changes, for other threads with this session, too.
 
     Args:
         df: a batch DataFrame of a classic or Spark Connect session. It is planned anew for each run.
