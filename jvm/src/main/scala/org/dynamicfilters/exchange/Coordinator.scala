@@ -134,7 +134,7 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
         val r = m.getSnapshotRequest
         val newFrom = Option.when(r.hasPlace)(MessageCodec.place(r.getPlace))
         table(r.getTable).map { t =>
-          val schedule = t.asked(r.getPartition, r.getAttempt, r.getIsFirst, newFrom, execution)
+          val schedule = t.scheduleFor(r.getPartition, r.getAttempt, r.getIsFirst, newFrom, execution)
           val encoded = SnapshotCodec.encode(schedule, t.topKs)
           Outgoing(MessageCodec.snapshotReply(m.getExecutionId, r.getTable, encoded).toByteArray)
         }

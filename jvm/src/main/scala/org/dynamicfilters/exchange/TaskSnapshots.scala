@@ -49,7 +49,7 @@ object TaskSnapshots {
     val attempt = context.taskAttemptId()
     val first = isFirst(context, table)
     if (RpcAccess.isDriver)
-      Snapshots.find(table.id).map(_.asked(partition, attempt, first, newFrom, execution))
+      Snapshots.find(table.id).map(_.scheduleFor(partition, attempt, first, newFrom, execution))
     else if (!table.isShared) None
     else {
       val request =

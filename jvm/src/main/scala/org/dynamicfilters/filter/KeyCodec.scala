@@ -86,7 +86,7 @@ private[dynamicfilters] object KeyCodec {
     // Atomic types are a quoted name. Other JSON could be nested deeply, or name a class to load.
     if (json.length > 100 || !json.startsWith("\"")) Left("filter of an unknown type")
     else
-      try KeyDomain.of(DataType.fromJson(json)).left.map(_.text)
+      try KeyDomain.forType(DataType.fromJson(json)).left.map(_.text)
       catch { case NonFatal(_) => Left(s"filter of an unknown type $json") }
 
   /** Refuses unknown fields: a newer writer may have put conditions into them. */

@@ -76,7 +76,7 @@ object KeyDomain {
   }
 
   /** The domain of a type, or why its values cannot be filtered. */
-  def of(dt: DataType): Either[Reason, KeyDomain] = dt match {
+  def forType(dt: DataType): Either[Reason, KeyDomain] = dt match {
     case t if LongDomain.kindOf(t).isDefined => Right(new LongDomain(t))
     case _: DecimalType | BinaryType => Right(new ObjectDomain(dt))
     // CHAR and VARCHAR are subclasses of StringType. Their values may be padded before a comparison.
@@ -87,14 +87,14 @@ object KeyDomain {
   }
 
   /** The domain of a type that was checked before. Throws IllegalStateException if its values cannot be filtered. */
-  def known(dt: DataType): KeyDomain = of(dt).fold(why => throw new IllegalStateException(why.text), identity)
+  def known(dt: DataType): KeyDomain = forType(dt).fold(why => throw new IllegalStateException(why.text), identity)
 }
 
 /** The types of at most 8 bytes, encoded as a Long (the ''code'') whose signed order is Spark's order of the type:
   * boolean (0 and 1), the integers, date (days), the timestamps (microseconds), TIME (nanoseconds), the ANSI intervals
   * (months; microseconds), float and double ([[SortableBits]]) and decimals of up to 18 digits (unscaled value).
   *
-  * Made by [[KeyDomain.of]]; the constructor throws IllegalArgumentException for any other type.
+  * Made by [[KeyDomain.forType]]; the constructor throws IllegalArgumentException for any other type.
   */
 final class LongDomain(val dataType: DataType) extends KeyDomain {
   import LongDomain._
@@ -257,7 +257,7 @@ private[filter] object LongDomain {
 /** The types whose keys are objects: strings of collation UTF8_BINARY and binary values, both ordered by unsigned
   * bytes, and decimals of more than 18 digits.
   *
-  * Made by [[KeyDomain.of]]; the constructor throws IllegalArgumentException for any other type.
+  * Made by [[KeyDomain.forType]]; the constructor throws IllegalArgumentException for any other type.
   */
 final class ObjectDomain(val dataType: DataType) extends KeyDomain {
 

@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.hints.HintResolution
 import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, PinnedQueryExec, SpecScan, TopKTapExec}
 import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
@@ -51,7 +51,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
       }
     // Fatal errors are not caught: Spark stops its context for them.
     catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning("Dynamic filters: a query is missing from the report", e)
     }
 
@@ -80,7 +80,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
         // Again: an operator of another session's cached plan may have been the first to be reported.
         report.sessionId = SparkAccess.sessionId(session)
         report.showsAs(session)
-        report.description = QueryWords.name(report, query)
+        report.description = QueryDescription.name(report, query)
         // A query that failed in analysis or planning has no plan. Asking for it would fail again.
         if (e.errorMessage.forall(_.isEmpty)) {
           val plan = query.executedPlan match {
@@ -94,7 +94,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           if (notFound.nonEmpty)
             report.reject(Rejected(Producer.user, Nil, Reasons.HintNotFound(notFound.mkString(", "))))
           if (!report.isOfInterest)
-            report.noFilter = if (ranInPart) NoFilter.inParts else QueryWords.noFilter(query)
+            report.noFilter = if (ranInPart) NoFilter.inParts else QueryDescription.noFilter(query)
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
             countUnopened(report, plan)

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.filter.{KeyLimits, OwnFailure}
+import org.dynamicfilters.filter.{KeyLimits, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.QueryReports
 import org.dynamicfilters.settings.Settings
@@ -208,11 +208,11 @@ private final class KeyTapIterator(
     try {
       var i = 0
       while (i < keys.length) { keys(i).add(row); i += 1 }
-    } catch { case OwnFailure(e) => stop(e) }
+    } catch { case PluginFailure(e) => stop(e) }
 
   private def guarded(body: => Array[KeyCollection]): Array[KeyCollection] =
     try body
-    catch { case OwnFailure(e) => stop(e); null }
+    catch { case PluginFailure(e) => stop(e); null }
 
   private def stop(e: Throwable): Unit = {
     keys = null

@@ -10,7 +10,7 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.filter.{ColumnBounds, OwnFailure}
+import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TaskFilters}
@@ -99,14 +99,14 @@ case class DynamicFilterScanExec(
           SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes)
         )
         .map { choice =>
-          countLeft(choice.left, accumulator)
+          countLeft(choice.excluded, accumulator)
           def sent = spec.reader
             .flatMap(_.sent)
             .getOrElse(sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
           new ChosenFileScanRDD(files, spec, choice.splits, if (choice.isLearned) sent else null)
         }
     } catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
         None
     }
@@ -137,7 +137,7 @@ case class DynamicFilterScanExec(
           )
         }
       catch {
-        case OwnFailure(e) =>
+        case PluginFailure(e) =>
           logWarning(
             s"Dynamic filters: the statistics of ${scan.relation.location} cannot be read, files are opened",
             e

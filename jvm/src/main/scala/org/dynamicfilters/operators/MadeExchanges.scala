@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStag
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.dynamicfilters.exchange.Worker
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Executions, JoinRef}
 
@@ -54,7 +54,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
       val isSought = query.nonEmpty && found.isEmpty
       isSought || owner.plan.nonEmpty || System.nanoTime() - owner.since < UnknownNanos
     } catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning("Dynamic filters: a scan is held back, its build side may not run", e)
         true
     }
@@ -84,7 +84,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     */
   def isOwn(scan: FilteredScan): Boolean =
     try query.exists(q => plans(q.executedPlan, cached = false).exists(isStageOf(scan, _)))
-    catch { case OwnFailure(_) => false }
+    catch { case PluginFailure(_) => false }
 
   /** Whether no plan has a tap of the filter any more, for some time: a plan may be replaced between reading two of its parts.
     *
@@ -105,7 +105,7 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
     val finder = new Thread(
       () =>
         try found = query.map(_.executedPlan)
-        catch { case OwnFailure(e) => logWarning("Dynamic filters: the stages of a query are not known", e) },
+        catch { case PluginFailure(e) => logWarning("Dynamic filters: the stages of a query are not known", e) },
       Worker.Prefix + "stages"
     )
     finder.setDaemon(true)

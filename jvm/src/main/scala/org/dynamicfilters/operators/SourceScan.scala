@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.dynamicfilters.TableAccess
 import org.apache.spark.sql.types.StructField
-import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
+import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.scan._
 
 /** A DataSource V2 scan in one run of a plan. On the driver. The source gets the complete filters before it plans its splits, as in
@@ -55,7 +55,7 @@ private[operators] final class SourceScan(
       }
       if (bounds.isEmpty && predicates.isEmpty) scan else withScan(chosen(bounds, factory))
     } catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning("Dynamic filters: the source did not take its filters, it is read without them", e)
         scan
     }
@@ -82,7 +82,7 @@ private[operators] final class SourceScan(
     files = allFiles.getOrElse(parts.flatten.map(_.file).filter(_ != 0).distinct.size.toLong)
     val tasks = SplitChooser.Tasks(scan.session.sparkContext.defaultParallelism, scan.conf.filesOpenCostInBytes)
     val choice = SourceChooser.choose(parts, spec, pruner, keepsPartitions, tasks)
-    left = choice.left
+    left = choice.excluded
     // The plan relies on a single partition.
     if (scan.outputPartitioning == SinglePartition) Seq(new SourceSplit(choice.splits.flatMap(_.parts).toIndexedSeq))
     else choice.splits

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
 import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
+import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.{QueryReports, SubqueryRun, UserRun}
 import org.dynamicfilters.scan._
@@ -69,7 +69,7 @@ trait SpecScan extends FilteredScan {
       ref.state.started(
         try Right(ref.filter(compared.map(_.eval())))
         catch {
-          case OwnFailure(e) =>
+          case PluginFailure(e) =>
             logWarning(s"Dynamic filters: $ref is not used, ${e.getClass.getName} while its value was computed")
             Left(Reasons.SubqueryFailed(e))
         }

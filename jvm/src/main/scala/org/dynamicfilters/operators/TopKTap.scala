@@ -119,7 +119,7 @@ private[operators] object TopKTap {
   def supportsCodegen(dataType: DataType): Boolean = dataType match {
     case _: DecimalType => false
     case StringType | BinaryType => true
-    case other => KeyDomain.of(other).isRight
+    case other => KeyDomain.forType(other).isRight
   }
 
   def ended(context: TaskContext, task: TaskTopK, part: TopKTapPart, dropped: SQLMetric): Unit = {

@@ -42,7 +42,7 @@ object AggregatePlanner {
       inOrder <- TopKPlanner.isInOrder(input, wanted.map(_.column))
       specs <- Traverse(wanted)(w =>
         KeyDomain
-          .of(w.column.dataType)
+          .forType(w.column.dataType)
           .map(TopKSpec(_, limit = 1, w.ascending, nullsFirst = false, w.tiesFree && inOrder))
       )
       refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(a, spec, i, Producer.aggregate) }

@@ -31,7 +31,7 @@ object CachedScans {
       serializer = cached.relation.cacheBuilder.serializer
       _ <- Either.cond(isSparks(serializer), (), Reasons.CacheSerializer(serializer.getClass.getSimpleName))
       _ <- Either.cond(cached.conf.inMemoryPartitionPruning, (), Reasons.CacheNotPruned)
-      _ <- KeyDomain.of(column.dataType)
+      _ <- KeyDomain.forType(column.dataType)
       _ <- Either.cond(
         column.dataType != BinaryType || (crossed && producer == Producer.join),
         (),

@@ -29,7 +29,7 @@ private[plan] object ConsumerScans {
       }
       for {
         _ <- accepts(scan, column)
-        domain <- KeyDomain.of(column.dataType)
+        domain <- KeyDomain.forType(column.dataType)
         filter = new ApiFilter(added.refs.head, column, domain, added.place)
         isThere = before.exists(f => (f.ref eq filter.ref) && f.column.exprId == column.exprId)
         done <- if (isThere) Right(scan) else withFilter(scan, before, filter)
@@ -54,7 +54,7 @@ private[plan] object ConsumerScans {
   /** Whether a filter on the column can go into the scan, or why not. */
   def accepts(scan: SparkPlan, column: Attribute): Either[Reason, Unit] =
     for {
-      _ <- KeyDomain.of(column.dataType)
+      _ <- KeyDomain.forType(column.dataType)
       _ <- ScanHint.refusal(scan)
       _ <- unapply(scan) match {
         case Some(c) => Either.cond(c.takesFilterOn(column), (), Reasons.TakesNone(column.name))

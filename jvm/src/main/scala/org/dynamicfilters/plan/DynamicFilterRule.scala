@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 import org.dynamicfilters.api.{BestRows, FilterProducer}
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters}
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.operators.{
   BuildKeyTapExec,
   CachedScanExec,
@@ -102,7 +102,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     try change(plan)
     catch {
       // For example a stack overflow in a deep plan.
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning(s"Dynamic filters: planning failed, the query runs without filters of producers of kind $what", e)
         noteFailure(what, plan, e)
         plan
@@ -117,7 +117,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
         QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, Reasons.Failed(e, "planning"))))
       }
     } catch {
-      case OwnFailure(other) => logWarning("Dynamic filters: a failure is not reported", other)
+      case PluginFailure(other) => logWarning("Dynamic filters: a failure is not reported", other)
     }
 
   // A stream's state outlives the batch for which a filter is made.

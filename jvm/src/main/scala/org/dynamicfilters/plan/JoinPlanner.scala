@@ -197,8 +197,8 @@ final class JoinPlanner(
         _ <- Either.cond(key.build.deterministic, (), Reasons.RandomKey)
         // The tap would call it once more for each row.
         _ <- Either.cond(!key.build.exists(_.isInstanceOf[UserDefinedExpression]), (), Reasons.KeyCallsFunction)
-        _ <- KeyDomain.of(key.build.dataType)
-        _ <- KeyDomain.of(key.probe.dataType)
+        _ <- KeyDomain.forType(key.build.dataType)
+        _ <- KeyDomain.forType(key.probe.dataType)
         _ <- Either.cond(
           JoinKeys.comparable(key.build.dataType, key.probe.dataType),
           (),

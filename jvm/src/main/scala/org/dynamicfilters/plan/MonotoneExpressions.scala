@@ -42,8 +42,8 @@ object MonotoneExpressions {
     */
   def key(e: Expression, column: DataType, text: String): Option[ComputedKey] =
     for {
-      _ <- KeyDomain.of(column).toOption.collect { case d: LongDomain => d }
-      to <- KeyDomain.of(e.dataType).toOption
+      _ <- KeyDomain.forType(column).toOption.collect { case d: LongDomain => d }
+      to <- KeyDomain.forType(e.dataType).toOption
       slack <- slackOf(e, column)
       key = new ComputedKey(e, column, to.dataType, slack, text)
       if key.isValid

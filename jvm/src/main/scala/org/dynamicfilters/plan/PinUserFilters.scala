@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.user.{DynamicFilterPredicate, Generation, UserFilterException, UserFilters}
 
 /** Pins one generation of each user filter for the whole query, including subqueries.
@@ -29,7 +29,7 @@ object PinUserFilters extends Rule[LogicalPlan] {
           }.toArray
           try c.makeCopy(parts)
           catch {
-            case OwnFailure(e) =>
+            case PluginFailure(e) =>
               logWarning(s"Dynamic filters: ${c.nodeName} may see several generations of a user's filter", e)
               c
           }

@@ -45,7 +45,7 @@ object RowScans {
   ): Either[Reason, Unit] = {
     val plain = unfiltered(scan)
     for {
-      _ <- KeyDomain.of(column.dataType)
+      _ <- KeyDomain.forType(column.dataType)
       _ <- place(plain, column)
       _ <- readable(plain)
       _ <- plain match {

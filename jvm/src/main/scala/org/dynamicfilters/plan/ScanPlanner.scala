@@ -55,7 +55,7 @@ private[plan] final case class NewFilters(
     else if (isTopK && before.exists(_.ref.topK.isDefined)) Left(Reasons.OtherTopK)
     else
       Traverse(wanted) { case (column, ref) =>
-        for (at <- position(column, ref); domain <- KeyDomain.of(column.dataType))
+        for (at <- position(column, ref); domain <- KeyDomain.forType(column.dataType))
           yield ScanColumn(
             ref,
             domain,
@@ -148,7 +148,8 @@ object ScanPlanner {
     *   whether an exchange lies between the join and the scan
     */
   def accepts(scan: SparkPlan, column: Attribute, crossed: Boolean): Either[Reason, Unit] = {
-    def hasColumn(s: FileSourceScanExec) = ordinal(s, column).flatMap(_ => KeyDomain.of(column.dataType)).map(_ => ())
+    def hasColumn(s: FileSourceScanExec) =
+      ordinal(s, column).flatMap(_ => KeyDomain.forType(column.dataType)).map(_ => ())
     isBatch(scan).flatMap { _ =>
       scan match {
         case RowScans(s) => RowScans.accepts(s, column, Producer.join, crossed)

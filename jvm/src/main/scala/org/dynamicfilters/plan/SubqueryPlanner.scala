@@ -46,7 +46,7 @@ final class SubqueryPlanner(conf: SQLConf) {
       _ <- Either.cond(values.forall(isComputable), (), Reasons.SubqueryValue)
       key <- JoinKeys.column(compared.head.side, "the column")
       (column, computed) = key
-      domain <- KeyDomain.of(values.head.dataType)
+      domain <- KeyDomain.forType(values.head.dataType)
       ref = SubqueryRef(domain, compared.map(_.operator), values)
       done <- new PushDown(
         "the column",

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.types.{DoubleType, FloatType}
-import org.dynamicfilters.filter.{KeyDomain, OwnFailure}
+import org.dynamicfilters.filter.{KeyDomain, PluginFailure}
 import org.dynamicfilters.operators.BuildKeyTapExec
 import org.dynamicfilters.settings.Settings
 
@@ -50,7 +50,7 @@ object TopKBelowJoin extends Rule[LogicalPlan] with Logging {
           }
         }
       catch {
-        case OwnFailure(e) =>
+        case PluginFailure(e) =>
           logWarning("Dynamic filters: a TopK over an outer join stays as it is", e)
           plan
       }
@@ -106,14 +106,14 @@ object TopKBelowJoin extends Rule[LogicalPlan] with Logging {
 
   /** Whether every attempt sees the same rows, and an order by all columns decides between them. */
   private def isRepeatable(side: LogicalPlan): Boolean =
-    side.output.forall(a => KeyDomain.of(a.dataType).isRight) && !side.exists {
+    side.output.forall(a => KeyDomain.forType(a.dataType).isRight) && !side.exists {
       case p @ (_: Project | _: Filter | _: Join | _: Union) => !p.expressions.forall(_.deterministic)
       case p => p.children.nonEmpty
     }
 
   /** Whether a physical TopK takes the same rows in every attempt that sees the same input: it sorts by all columns. */
   def takesSameRows(topK: TakeOrderedAndProjectExec): Boolean = topK.child.output.forall { a =>
-    KeyDomain.of(a.dataType).isRight && topK.sortOrder.exists(_.child.semanticEquals(a))
+    KeyDomain.forType(a.dataType).isRight && topK.sortOrder.exists(_.child.semanticEquals(a))
   }
 
   /** Whether the preserved side of the joins below has a TopK as [[apply]] makes it. Then the upper one needs no filter. */

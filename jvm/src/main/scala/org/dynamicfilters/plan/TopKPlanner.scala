@@ -78,7 +78,7 @@ object TopKPlanner {
         case a: AttributeReference => Right(a)
         case other => Left(Reasons.Computed("the sort key", ExpressionText.withoutValues(other)))
       }
-      domain <- KeyDomain.of(key.dataType)
+      domain <- KeyDomain.forType(key.dataType)
       inOrder <- isInOrder(input, Seq(key))
       spec = TopKSpec(
         domain,

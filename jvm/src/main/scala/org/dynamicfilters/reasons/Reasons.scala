@@ -40,7 +40,7 @@ object Reasons {
   private val ownStage = "TopK, min and max filter a scan only if no shuffle lies between them and the scan: broadcast the small table of the join below (`/*+ BROADCAST(t) */`), or remove `repartition`"
   val OtherStage = Reason("path.stage", "an exchange is in the way: the scan below is done before the bound is known", ownStage)
   def ShuffledJoin(operator: String) = Reason("path.shuffledJoin", s"a shuffled join ($operator) is in the way: the scan below is done before the bound is known", ownStage)
-  val UsedTwice = Reason("path.usedTwice", "an exchange that another part of the query uses too is in the way", "nothing, unless a condition `column = value` on the build side fits your query: Spark may then compute a filtered copy of the exchange for each part")
+  val UsedTwice = Reason("path.usedTwice", "an exchange that another part of the query uses too is in the way", "usually nothing; if the query needs only one value of a build-side column, add `column = value`: Spark may then run the exchange once for each part, each with its own filter")
   private val written = "write the join's result to a table first, and compute random numbers, row ids, samples and functions on whole partitions from that table"
   val ShowsPartitions = Reason("path.partitionsShow", "an exchange is in the way, and the result depends on the partition of each row", written)
   val ShowsOrder = Reason("path.orderShows", "an aggregate is in the way, and the result depends on the order of its groups", written)
@@ -67,7 +67,7 @@ object Reasons {
 
   // TopKs and limits.
   val NoLimit = Reason("topk.zero", "the limit is 0", "nothing: no row is asked for")
-  def LimitAbove(limit: Int, setting: String, value: Int) = Reason("topk.limit", s"the limit $limit is above $setting=$value", "raise the setting; each executor keeps that many keys")
+  def LimitAbove(limit: Int, setting: String, value: Int) = Reason("topk.limit", s"the limit $limit is above $setting=$value", "raise the setting; each task may keep that many sort keys in memory")
   val LimitByGroup = Reason("topk.groups", "a limit in each group needs a bound for each group", "nothing: `rank() OVER (PARTITION BY ...)` has no filter")
   val FewRows = Reason("topk.fewRows", "fewer rows than the limit were seen", "nothing: all rows are needed")
   val NotRead = Reason("topk.notRead", "the input was not read in this query", "nothing: Spark kept the shuffle files of an earlier run, or there was nothing to read")
@@ -121,7 +121,7 @@ object Reasons {
   val NarrowedLater = Reason("join.narrowed", "in a new plan of adaptive execution the build side has other filters than before", adaptive)
   val NarrowedApart = Reason("join.narrowedApart", "equal build sides are filtered differently by other joins of the query", "nothing: equal build sides share one filter, which needs the same keys from each of them")
   val NotAsked = Reason("join.notAsked", "all keys were collected, but no scan asked for the filter", "nothing if Spark did not need the scan; if the scan had ended before, raise `join.waitTimeout` or give the hint `DYNAMIC_FILTER`")
-  val TooLate = Reason("join.late", "the filter became complete after its scans had ended", "raise `join.waitTimeout` or give the hint `DYNAMIC_FILTER`, so that the scan waits longer")
+  val TooLate = Reason("join.late", "the filter became complete after its scans had ended", "give the hint `DYNAMIC_FILTER`, so that the scan waits longer; if that is not enough, raise `join.waitTimeout`")
   val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or a write: `df.rdd` and `toLocalIterator` run outside of a SQL execution")
 
   // Values of scalar subqueries.
@@ -147,10 +147,10 @@ object Reasons {
   def Collated(typeName: String) = Reason("type.collation", s"type $typeName is not supported: only strings of collation UTF8_BINARY compare by their bytes", "use a column with the collation UTF8_BINARY")
 
   // Scans.
-  val StreamSource = Reason("scan.stream", "the scan reads a stream", "nothing: each batch needs all new rows; tables that the stream is joined to are filtered")
+  val StreamSource = Reason("scan.stream", "the scan reads a stream", "nothing: each batch needs all new rows; tables that the stream is joined to are filtered, unless the stream has a state")
   val Hinted = Reason("scan.hint", "the hint NO_DYNAMIC_FILTER is on the table", "nothing, or remove the hint")
   def HintNotFound(names: String) = Reason("scan.hintNotFound", s"a hint names tables that are not in its query block: $names", "name a table of the same SELECT: by its alias if it has one (see hints.md)")
-  def OtherFormat(name: String) = Reason("scan.format", s"files of format $name are not filtered yet", "store it as Parquet, or as a Delta or Iceberg table (see tables.md)")
+  def OtherFormat(name: String) = Reason("scan.format", s"files of format $name, a Parquet format of another library, are not filtered", "store it as Parquet, or as a Delta or Iceberg table (see tables.md)")
   def NoStatistics(source: String) = Reason("scan.noStatistics", s"$source is a source without statistics: its rows are in memory or computed", "nothing if it is small; else write its rows to a table of Parquet, Delta or Iceberg")
   val DeltaLog = Reason("scan.deltaLog", "the scan reads Delta's own log", "nothing: Delta needs the whole log")
   def TakesNone(column: String) = Reason("scan.takesNone", s"the scan takes no filter on $column", "nothing: the data source decides which columns it filters (its authors: see extending.md)")
@@ -162,7 +162,7 @@ object Reasons {
   def FileMetadata(column: String) = Reason("scan.metadata", s"$column is file metadata", ofFiles)
   def RowIndex(column: String) = Reason("scan.rowIndex", s"$column is a row index", ofFiles)
   val CorruptFilesIgnored = Reason("scan.corruptFiles", "corrupt files are ignored: skipping could change which of their rows are returned", "set `spark.sql.files.ignoreCorruptFiles` and the read option `ignoreCorruptFiles` to false")
-  def AboveScan(reason: Reason) = Reason("scan.above", s"only the condition above the scan uses the filter: $reason", reason.advice)
+  def AboveScan(reason: Reason) = Reason("scan.above", s"the scan itself skips nothing by the filter, Spark drops the rows after it: $reason", reason.advice)
 
   // Cached data.
   def CacheBounds(typeName: String) = Reason("cached.type", s"cached data has no statistics of type $typeName", "use a column of another type: Spark keeps no statistics of binary values")

@@ -14,7 +14,7 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** Wraps a Parquet format, Spark's or a table format's own, with a reader that uses dynamic filters.
@@ -97,7 +97,7 @@ final class DynamicFileReader(
       case _ => plain(file)
     }
 
-  private def open(scan: FileScan): Iterator[InternalRow] = {
+  private def open(scan: SplitRead): Iterator[InternalRow] = {
     val (task, file) = (scan.task, scan.file)
     if (scan.isExcluded) {
       task.report.addUnopened(file, scan.facts, spec.isNarrowed)
@@ -151,7 +151,7 @@ final class DynamicFileReader(
   private def guarded[A](task: TaskScan, what: String)(body: => A): Option[A] =
     try Some(body)
     catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         task.report.addReason(Reasons.Failed(e, what))
         logWarning(s"Dynamic filters: failure while $what; the file is read without filters", e)
         None
@@ -204,7 +204,7 @@ private[scan] object PathHash {
 final class DynamicFileIterator(
     rows: Iterator[InternalRow],
     access: ParquetReaderAccess,
-    scan: FileScan
+    scan: SplitRead
 ) extends Iterator[AnyRef]
     with Closeable {
   private val inner = rows.asInstanceOf[Iterator[AnyRef]]

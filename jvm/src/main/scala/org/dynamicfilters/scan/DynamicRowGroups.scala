@@ -12,9 +12,9 @@ import org.apache.spark.TaskKilledException
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.{ColumnBounds, OwnFailure, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepTracker, Tested}
+import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
 
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by
   * [[DynamicFileIterator]].
@@ -29,7 +29,7 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested}
   *
   * Failures in this code never fail the query: the rest of the split is read as in stock Spark.
   */
-final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extends Closeable with Logging {
+final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) extends Closeable with Logging {
   import ScanCounter._
   import scan.{file, task}
 
@@ -136,7 +136,7 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
       store
     } catch {
       case e @ (_: TaskKilledException | _: InterruptedIOException | _: ClosedByInterruptException) => throw e
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         // If the file is at fault, reading it as Spark does shows Spark's own error.
         failed = true
         report.add(Fallbacks, 1)
@@ -246,7 +246,7 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
       val saved = if (answer.contains(false)) spent * StepTracker.FirstPause else 0L
       // Without a lookup nothing was decided.
       val decided = if (answer.isDefined) group.rowCount else 0L
-      if (tracker.add(Tested(decided, if (answer.contains(true)) group.rowCount else 0, Cost(spent, saved, 0))))
+      if (tracker.add(StepResult(decided, if (answer.contains(true)) group.rowCount else 0, Cost(spent, saved, 0))))
         report.addReason(Reasons.SeldomLookedUp)
       answer.contains(false)
     }
@@ -262,7 +262,7 @@ final class DynamicRowGroups(scan: FileScan, access: ParquetReaderAccess) extend
       late.close()
     } catch {
       // Another thread of the task may still be reading, for example to feed a script.
-      case OwnFailure(e) => report.addReason(Reasons.Failed(e, "a file was closed"))
+      case PluginFailure(e) => report.addReason(Reasons.Failed(e, "a file was closed"))
     } finally
       try learner.finish(reader.getFooter.getBlocks.asScala.toSeq)
       catch { case NonFatal(e) => report.addReason(Reasons.Failed(e, "learning statistics")) }

@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, Spark
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.exchange.Worker
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.state.{Producer, StepTracker}
 
 /** Reads footers on the driver before a scan under a TopK, min or max, so that its first execution reads the best files
@@ -67,7 +67,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
         } catch {
           // The tasks learn the footers that were not reached, and show the failures.
           case _: TimeoutException | _: ExecutionException => ()
-          case OwnFailure(e) =>
+          case PluginFailure(e) =>
             logWarning("Dynamic filters: footers cannot be read on the driver, files are read in Spark's order", e)
         }
     }

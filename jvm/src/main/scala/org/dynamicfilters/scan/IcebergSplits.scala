@@ -12,7 +12,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.connector.read.{InputPartition, Scan}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, OwnFailure}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, PluginFailure}
 
 /** The files of an Iceberg scan with their bounds from the table's manifests. Uses Iceberg's classes by reflection,
   * because they may be missing.
@@ -52,7 +52,7 @@ private object IcebergSplits extends Logging {
   def inSparksOrder(scan: Scan, column: StructField): Boolean =
     try scan.getClass.getName == ScanClass && field(scan, column).isDefined
     catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning("Dynamic filters: the types of an Iceberg scan are not known", e)
         false
     }
@@ -85,7 +85,7 @@ private object IcebergSplits extends Logging {
         new SplitBounds(parts(_, spec, bounds), Some(bounds.size.toLong))
       }
     } catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning("Dynamic filters: an Iceberg scan is read without regard to the bounds of its files", e)
         None
     }
@@ -105,7 +105,7 @@ private object IcebergSplits extends Logging {
         }
       }
     catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning("Dynamic filters: a split of an Iceberg scan is not known", e)
         Seq(SplitBounds.unknown(split, spec))
     }

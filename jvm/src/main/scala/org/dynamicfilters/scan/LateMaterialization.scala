@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Is
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepTracker, Tested, TopKSpec}
+import org.dynamicfilters.state.{Cost, StepResult, StepTracker, TopKSpec}
 
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
   * [[DynamicRowGroups]].
@@ -18,7 +18,7 @@ import org.dynamicfilters.state.{Cost, StepTracker, Tested, TopKSpec}
   * if measurements say that they do not pay ([[org.dynamicfilters.state.StepTracker]]).
   */
 final class LateMaterialization(
-    scan: FileScan,
+    scan: SplitRead,
     access: ParquetReaderAccess,
     columns: IndexedSeq[FileColumn],
     bytes: ColumnBytes
@@ -113,8 +113,8 @@ final class LateMaterialization(
     val found = run(group, filters, either, pages, splittable, learner)
     // A pass before the first bound of a TopK does not predict the cost of the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
-      choice.tracker.leaves(bytes)
-      if (choice.tracker.add(Tested(candidates, passed, Cost.none))) report.addReason(Reasons.ReadAtOnce)
+      choice.tracker.recordBytesLeft(bytes)
+      if (choice.tracker.add(StepResult(candidates, passed, Cost.none))) report.addReason(Reasons.ReadAtOnce)
     }
     if (found.isEmpty) {
       record(candidates, 1)

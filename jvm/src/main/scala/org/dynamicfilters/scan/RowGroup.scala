@@ -58,9 +58,9 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
   /** Records the cost once the rows are consumed. */
   def recordCost(): Unit = {
     val nanos = System.nanoTime() - since
-    if (isComparable && task.comparesTimes && firstPass.exists(_.took(group.leftCount, nanos)))
+    if (isComparable && task.comparesTimes && firstPass.exists(_.recordTime(group.leftCount, nanos)))
       task.report.addReason(Reasons.ReadAtOnce)
-    task.tookRowGroup(nanos)
+    task.recordRowGroupTime(nanos)
   }
 }
 
@@ -106,5 +106,5 @@ final case class Choice(tracker: StepTracker, isTaken: Boolean) {
   def this(tracker: StepTracker) = this(tracker, tracker.isTaken())
 
   /** Records what the row group took, and returns whether that disabled the step. */
-  def took(rows: Long, nanos: Long): Boolean = tracker.took(isTaken, rows, nanos)
+  def recordTime(rows: Long, nanos: Long): Boolean = tracker.recordTime(isTaken, rows, nanos)
 }

@@ -4,9 +4,9 @@ import java.lang.management.ManagementFactory
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
-import org.dynamicfilters.filter.{OwnFailure, Selection, ValueFilter}
+import org.dynamicfilters.filter.{PluginFailure, Selection, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepTracker, Tested}
+import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
 
 /** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
   * each filter says whether its tests pay; for filters of a snapshot, [[org.dynamicfilters.state.Snapshots]] decides.
@@ -35,10 +35,10 @@ private[scan] final class RowTests(
       tested(filter) += before
       dropped(filter) += before - after
       spent(filter) += nanos
-      record(filter, Tested(before, after, Cost.none))
+      record(filter, StepResult(before, after, Cost.none))
     }
 
-  private def record(filter: Int, did: Tested): Unit =
+  private def record(filter: Int, did: StepResult): Unit =
     if (trackers(filter).add(did)) report.addReason(Reasons.RowsNotTested)
 
   /** Counts rows that a first pass has dropped, if a snapshot decides about the filter. Passing rows are tested again later. */
@@ -48,9 +48,9 @@ private[scan] final class RowTests(
   /** Records the time of a row group: reading, tests and all further work on its rows. Assumes that a dropped row saves
     * the average time of a row.
     */
-  def tookRowGroup(nanos: Long): Unit = trackers.indices.filterNot(isFixed).foreach { i =>
+  def recordRowGroupTime(nanos: Long): Unit = trackers.indices.filterNot(isFixed).foreach { i =>
     val saved = if (tested(i) == 0) 0L else (nanos.toDouble * dropped(i) / tested(i)).toLong
-    record(i, Tested(0, 0, Cost(spent(i), saved, nanos)))
+    record(i, StepResult(0, 0, Cost(spent(i), saved, nanos)))
     tested(i) = 0
     dropped(i) = 0
     spent(i) = 0
@@ -86,7 +86,7 @@ final class BatchSelector(
     else
       try test(batch)
       catch {
-        case OwnFailure(e) =>
+        case PluginFailure(e) =>
           failed = true
           report.add(Fallbacks, 1)
           report.addReason(Reasons.Failed(e, "testing rows"))

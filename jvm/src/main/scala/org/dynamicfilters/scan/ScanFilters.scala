@@ -31,8 +31,10 @@ private[scan] final class ScanFilters(
 ) {
 
   /** The filters of joins and users, if they hold for whole partitions. */
-  val fixed: Option[FixedFilters] =
-    sent.snapshots.filter(_ => TaskSnapshots.outputMustBeFixed).map(new FixedFilters(columns, sent, _, tests, context))
+  val fixed: Option[ScheduledFilters] =
+    sent.snapshots
+      .filter(_ => TaskSnapshots.outputMustBeFixed)
+      .map(new ScheduledFilters(columns, sent, _, tests, context))
 
   // As they came and as they apply to the column; null if unknown.
   private val (found, converted) = (new Array[ValueFilter](columns.size), new Array[ValueFilter](columns.size))

@@ -1,7 +1,7 @@
 package org.dynamicfilters.scan
 
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.state.{Cost, Executions, StepTracker, Tested}
+import org.dynamicfilters.state.{Cost, Executions, StepResult, StepTracker}
 
 /** The trackers of a scan's steps ([[StepTracker]]). The tasks of an execution share them in a process.
   *
@@ -57,5 +57,6 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   private var passed = IndexedSeq.empty[ValueFilter]
 
   /** Records the time of a row group, from its first step until its rows are consumed. */
-  def tookRowGroup(nanos: Long): Unit = (dictionaries ++ blooms).foreach(_.add(Tested(0, 0, Cost(0, 0, nanos))))
+  def recordRowGroupTime(nanos: Long): Unit =
+    (dictionaries ++ blooms).foreach(_.add(StepResult(0, 0, Cost(0, 0, nanos))))
 }

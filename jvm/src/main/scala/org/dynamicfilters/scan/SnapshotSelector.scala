@@ -4,7 +4,7 @@ import java.io.Closeable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.{OwnFailure, ValueFilter}
+import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 
 /** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]. Whatever
@@ -100,7 +100,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
         while (i < used.length && used(i).filter.passesRow(row, used(i).ordinal)) i += 1
         i == used.length
       } catch {
-        case OwnFailure(e) =>
+        case PluginFailure(e) =>
           task.report.addReason(Reasons.Failed(e, "testing a row"))
           true
       }

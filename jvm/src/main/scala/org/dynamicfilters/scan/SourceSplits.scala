@@ -154,10 +154,10 @@ object SourceChooser {
 
   /** @param splits
     *   the source's planned splits
-    * @param left
+    * @param excluded
     *   number of excluded parts
     */
-  final case class Choice(splits: Seq[SourceSplit], left: Int)
+  final case class Choice(splits: Seq[SourceSplit], excluded: Int)
 
   /** @param pruner
     *   has the complete filters

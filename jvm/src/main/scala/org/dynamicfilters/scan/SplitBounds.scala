@@ -19,7 +19,7 @@ object SplitBounds {
 
   /** Whether bounds of a column may be known. Does not plan the scan. */
   def has(scan: Scan, column: StructField): Boolean =
-    KeyDomain.of(column.dataType).isRight && (scan match {
+    KeyDomain.forType(column.dataType).isRight && (scan match {
       case f: FileScan => f.readPartitionSchema.fieldNames.contains(column.name)
       case other => IcebergSplits.has(other, column)
     })

@@ -17,8 +17,10 @@ object SplitChooser {
 
   /** @param splits
     *   the splits to read, by task
+    * @param excluded
+    *   splits that get no task
     */
-  final case class Choice(splits: Seq[ChosenSplits], left: Seq[Split]) {
+  final case class Choice(splits: Seq[ChosenSplits], excluded: Seq[Split]) {
 
     /** Whether tasks get learned statistics. */
     def isLearned: Boolean = splits.exists(_.facts.exists(_.hasLearned))

@@ -14,7 +14,7 @@ import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
   * Statistics belong to the opened file. Those of earlier queries are used only if the opened file is the listed one:
   * the listing may be stale.
   */
-final class StatisticsLearner(scan: FileScan, access: ParquetReaderAccess, columns: IndexedSeq[FileColumn]) {
+final class StatisticsLearner(scan: SplitRead, access: ParquetReaderAccess, columns: IndexedSeq[FileColumn]) {
   import LearnedRowGroup.middle
   import scan.{file, task}
 

@@ -15,7 +15,7 @@ import org.apache.hadoop.security.UserGroupInformation
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.dynamicfilters.filter.{KeyDomain, OwnFailure}
+import org.dynamicfilters.filter.{KeyDomain, PluginFailure}
 import org.dynamicfilters.scan.StoredStatistics._
 
 /** Stores learned statistics of tables' files in a directory (setting `stats.path`), for later applications. On the
@@ -143,7 +143,7 @@ final class StoredStatistics(statistics: FileStatistics) extends Logging {
       if (!failed)
         try user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = f })
         catch {
-          case OwnFailure(e) =>
+          case PluginFailure(e) =>
             failed = true
             logWarning(s"Dynamic filters: statistics in $file cannot be $what, they are kept in memory only", e)
         }

@@ -30,7 +30,7 @@ final class TaskScan(
   private val inForce = new ScanFilters(spec.columns, sent, steps.snapshots, context)
 
   /** The filters that hold for whole partitions, if the rule of [[Snapshots]] applies. */
-  private[scan] def fixed: Option[FixedFilters] = inForce.fixed
+  private[scan] def fixed: Option[ScheduledFilters] = inForce.fixed
   def isFixed: Boolean = fixed.isDefined
 
   // A TopK takes the first of equal rows, so the order of rows must not depend on measured times either.
@@ -68,10 +68,10 @@ final class TaskScan(
   def foundFewKeys(): Unit = fewKeys = true
 
   /** The task starts with the partition's next file. */
-  def open(next: PartitionedFile): FileScan = {
+  def open(next: PartitionedFile): SplitRead = {
     file += 1
     advance(ReadPlace(file, 0))
-    new FileScan(this, next, file)
+    new SplitRead(this, next, file)
   }
 
   private[scan] def advance(place: ReadPlace): Unit =
@@ -116,9 +116,9 @@ final class TaskScan(
   )
 
   /** Records the time of a row group once its rows are consumed. */
-  def tookRowGroup(nanos: Long): Unit = {
-    rowTests.tookRowGroup(nanos)
-    steps.tookRowGroup(nanos)
+  def recordRowGroupTime(nanos: Long): Unit = {
+    rowTests.recordRowGroupTime(nanos)
+    steps.recordRowGroupTime(nanos)
   }
 
   /** Calls `f` before the report is taken. */

@@ -26,7 +26,7 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
     */
   def lateFilter(filterId: Long): Option[ValueFilter] = link.flatMap { l =>
     var isNew = false
-    val late = attach(AskedFor(filterId)) { isNew = true; new LateFilter }
+    val late = attach(AskedFor(filterId)) { isNew = true; new SubscribedFilter }
     if (isNew) l.subscribe(id, FilterName(filterId, 0))
     late.flatMap(_.filter)
   }
@@ -42,7 +42,7 @@ private[state] object Execution {
 }
 
 /** A filter that the driver was asked for: a join's, or a user's that is updated while scans run. */
-final class LateFilter {
+final class SubscribedFilter {
   @volatile private var newest: NamedFilter = _
   def filter: Option[ValueFilter] = Option(newest).map(_.filter)
 

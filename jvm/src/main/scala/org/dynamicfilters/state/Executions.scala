@@ -70,7 +70,7 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
     id.flatMap(attach(_, Contents(name))(new SoftCached[ValueFilter])).fold(make)(_.value(make))
 
   /** See [[Execution.lateFilter]]; those that tasks here have asked for. */
-  def late(id: Long, filterId: Long): Option[LateFilter] = find[LateFilter](id, AskedFor(filterId))
+  def late(id: Long, filterId: Long): Option[SubscribedFilter] = find[SubscribedFilter](id, AskedFor(filterId))
 
   /** A TopK that tasks here have asked for. */
   def topK(id: Long, name: FilterName): Option[TopKState] = find[TopKState](id, name)

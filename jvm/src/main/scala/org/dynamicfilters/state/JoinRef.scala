@@ -2,7 +2,7 @@ package org.dynamicfilters.state
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.SparkPlan
-import org.dynamicfilters.filter.{KeyDomain, KeyLimits, OwnFailure}
+import org.dynamicfilters.filter.{KeyDomain, KeyLimits, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
 
 /** The filter of a join in a plan, made from one key of the build side.
@@ -117,12 +117,12 @@ final class JoinRef private (
   // On failure, unlike those of any other filter.
   @transient private lazy val contents: Any =
     try facts.listed
-    catch { case OwnFailure(_) => id }
+    catch { case PluginFailure(_) => id }
 
   // For example, a broadcast of random rows is made once for a query, and again for a cached plan that the query reads.
   @transient private lazy val isRepeatable: Boolean =
     try facts.repeats
-    catch { case OwnFailure(_) => false }
+    catch { case PluginFailure(_) => false }
 
   private def isNarrowedAs(that: JoinRef): Boolean = {
     // Set before the comparison. `narrowedBy` and `tappedAfter` read it after their change, so no race goes unnoticed.

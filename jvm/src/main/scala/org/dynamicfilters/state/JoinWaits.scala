@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.reasons.Reasons
 
 /** A scan's wait for a filter.
@@ -213,7 +213,7 @@ object JoinWaits extends Logging {
   private def guarded(f: => Unit): Unit =
     try f
     catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         logWarning("Dynamic filters: equal build sides are not looked for", e)
     }
 

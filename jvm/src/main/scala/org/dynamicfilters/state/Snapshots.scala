@@ -64,7 +64,7 @@ final case class ScheduleEntry(from: ReadPlace, filters: IndexedSeq[SnapshotFilt
 final case class SnapshotUse(
     partition: Int,
     used: Option[Vector[ScheduleEntry]],
-    tested: IndexedSeq[Tested]
+    tested: IndexedSeq[StepResult]
 )
 
 /** Which filters each partition of an RDD below an exchange is computed with. On the driver. This is the rule (contract 8):
@@ -123,7 +123,7 @@ final class Snapshots(
     * @param newFrom
     *   None for an attempt that starts; else from which place on it could use newer filters
     */
-  def asked(
+  def scheduleFor(
       partition: Int,
       attempt: Long,
       isFirst: Boolean,

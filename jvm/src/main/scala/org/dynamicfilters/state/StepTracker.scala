@@ -24,10 +24,10 @@ object Cost {
   * @param passed
   *   how many of these it let through
   */
-final case class Tested(rows: Long, passed: Long, cost: Cost)
+final case class StepResult(rows: Long, passed: Long, cost: Cost)
 
-object Tested {
-  val none: Tested = Tested(0, 0, Cost.none)
+object StepResult {
+  val none: StepResult = StepResult(0, 0, Cost.none)
 }
 
 /** A step is tracked until enough was measured, then it is active or disabled. */
@@ -85,7 +85,7 @@ final class StepTracker(giveUp: Double) {
   }
 
   /** Records what the step did, or work that went on without it. Returns whether that disabled the step. */
-  def add(more: Tested): Boolean = changing {
+  def add(more: StepResult): Boolean = changing {
     // Recent figures count most: a table may be clustered.
     if (work > MuchWork) { spent /= 2; saved /= 2; work /= 2 }
     spent += more.cost.spent
@@ -103,10 +103,10 @@ final class StepTracker(giveUp: Double) {
   }
 
   /** Records which share of the bytes is read after the step. If that is most of them, both ways are compared. */
-  def leaves(share: Double): Boolean = changing { isInDoubt = share >= HalfOfBytes }
+  def recordBytesLeft(share: Double): Boolean = changing { isInDoubt = share >= HalfOfBytes }
 
   /** Records what rows took, with the step or without it. Returns whether that disabled the step. */
-  def took(withStep: Boolean, rows: Long, nanos: Long): Boolean =
+  def recordTime(withStep: Boolean, rows: Long, nanos: Long): Boolean =
     rows >= FewRows && changing((if (withStep) this.withStep else without).add(nanos.toDouble / rows))
 
   private def isOverBudget: Boolean = spent > Grace + saved + work * ShareOfWork

@@ -9,7 +9,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess.{Page, Request}
-import org.dynamicfilters.filter.OwnFailure
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.report.{QueryReport, QueryReports}
 
 /** The tab "Dynamic Filters" of Spark's UI. Its failures never reach a query. */
@@ -42,7 +42,7 @@ object DynamicFiltersTab extends Logging {
 
   private def quietly(what: => Unit): Unit =
     try what
-    catch { case OwnFailure(e) => warnOnce(e) }
+    catch { case PluginFailure(e) => warnOnce(e) }
 
   private val warned = new AtomicBoolean
   private def warnOnce(e: Throwable): Unit =

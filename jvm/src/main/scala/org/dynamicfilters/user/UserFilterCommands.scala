@@ -69,7 +69,7 @@ object UserFilterCommands {
       try CatalystSqlParser.parseDataType(c.getDataType)
       catch { case NonFatal(_) => throw wrong("there is no such type; write it as in SQL, for example bigint") }
     if (dataType.isInstanceOf[YearMonthIntervalType]) throw wrong("clients have no values of it")
-    val domain = KeyDomain.of(dataType).fold(why => throw wrong(why.text), identity)
+    val domain = KeyDomain.forType(dataType).fold(why => throw wrong(why.text), identity)
     UserFilters.create(session, c.getName, domain, c.getToken)
   }
 

@@ -99,7 +99,7 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
 
   test("a custom scan is told values one by one") {
     val n = AttributeReference("n", LongType)()
-    val domain = KeyDomain.of(LongType).toOption.get
+    val domain = KeyDomain.forType(LongType).toOption.get
     val filter = new ApiFilter(
       TopKRef(
         org.apache.spark.sql.execution.LocalTableScanExec(Seq(n), Nil, None),
@@ -117,7 +117,7 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
 
   test("a custom scan is not told zeros and NaN one by one: they are several values") {
     def values(keys: Double*): Option[Seq[Any]] = {
-      val domain = KeyDomain.of(DoubleType).toOption.get
+      val domain = KeyDomain.forType(DoubleType).toOption.get
       val filter = UserForms.values(domain, keys.iterator.map(domain.fromInternal(_)), nulls = false, 100)
       new ApiColumnFilter(filter, domain, "x").values
     }

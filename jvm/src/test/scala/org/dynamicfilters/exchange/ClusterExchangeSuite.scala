@@ -16,7 +16,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 60, sizeRange = 20)
 
-  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val int = KeyDomain.forType(IntegerType).toOption.get
   private val top3 = TopKSpec(int, 3, ascending = true, nullsFirst = false, tiesFree = true)
   private val limits = KeyLimits(maxRows = 100000, inMaxValues = 100000, bloomFpp = 0.01, maxFilterBytes = 8 << 20)
   private val name = FilterName(7, 1)

@@ -17,7 +17,7 @@ import org.dynamicfilters.state.{Executions, FilterName, FilterSource, JoinPhase
   * Run by `make bench-coordinator`. Arguments: executors, partitions, seconds, limit of the TopK.
   */
 object CoordinatorLoad {
-  private val long = KeyDomain.of(LongType).toOption.get
+  private val long = KeyDomain.forType(LongType).toOption.get
   private val threads = ManagementFactory.getThreadMXBean
 
   def main(args: Array[String]): Unit = {

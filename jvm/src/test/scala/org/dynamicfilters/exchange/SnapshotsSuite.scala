@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class SnapshotsSuite extends AnyFunSuite {
   import SnapshotFilter._
 
-  private val domain = KeyDomain.of(LongType).toOption.get
+  private val domain = KeyDomain.forType(LongType).toOption.get
   private def upTo(n: Long): ValueFilter =
     ValueFilter.range(domain, None, Some(End(Long.box(n), inclusive = true)), nulls = false)
   private val execution = Some(7L)
@@ -38,11 +38,11 @@ class SnapshotsSuite extends AnyFunSuite {
       take(partition, attempts).head.filters.head
     }
     def take(partition: Int, attempt: Long): Vector[ScheduleEntry] =
-      table.asked(partition, attempt, isFirst = true, None, execution)
+      table.scheduleFor(partition, attempt, isFirst = true, None, execution)
 
     /** By place what an attempt uses that goes on to newer filters there. */
     def adopt(partition: Int, attempt: Long, from: ReadPlace): Seq[(ReadPlace, SnapshotFilter)] =
-      table.asked(partition, attempt, isFirst = true, Some(from), execution).map(e => e.from -> e.filters.head)
+      table.scheduleFor(partition, attempt, isFirst = true, Some(from), execution).map(e => e.from -> e.filters.head)
   }
 
   test("a later attempt of a partition is given what the first one was given, others what is newest") {
@@ -71,7 +71,7 @@ class SnapshotsSuite extends AnyFunSuite {
     one.now = upTo(10)
     val asked = one.take(3)
     val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(3, Some(one.table.onlyFirst), IndexedSeq(Tested.none)))
+    onTask.add(SnapshotUse(3, Some(one.table.onlyFirst), IndexedSeq(StepResult.none)))
     assert(one.take(3) == asked, "it has not succeeded")
     new ResultItems[SnapshotUse](one.table.record).merge(onTask)
     assert(one.take(3) == Unknown)
@@ -83,7 +83,7 @@ class SnapshotsSuite extends AnyFunSuite {
     val uses = new ResultItems[SnapshotUse](one.table.record)
     def report(rows: Long, passed: Long): Unit = {
       val onTask = new ResultItems[SnapshotUse](null)
-      onTask.add(SnapshotUse(0, None, IndexedSeq(Tested(rows, passed, Cost.none))))
+      onTask.add(SnapshotUse(0, None, IndexedSeq(StepResult(rows, passed, Cost.none))))
       uses.merge(onTask)
     }
     assert(one.take(0) == one.now)

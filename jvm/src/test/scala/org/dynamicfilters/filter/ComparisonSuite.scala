@@ -29,7 +29,7 @@ class ComparisonSuite extends AnyFunSuite {
   )
 
   for ((dataType, some) <- values; (operator, of) <- operators) test(s"$operator of ${dataType.sql}") {
-    val domain = KeyDomain.of(dataType).toOption.get
+    val domain = KeyDomain.forType(dataType).toOption.get
     for (value <- some :+ null) {
       val filter = Comparison.filter(operator, domain, value)
       for (x <- some :+ null) {
@@ -40,7 +40,7 @@ class ComparisonSuite extends AnyFunSuite {
   }
 
   test("no value passes a comparison with NULL") {
-    val domain = KeyDomain.of(LongType).toOption.get
+    val domain = KeyDomain.forType(LongType).toOption.get
     operators.map(_._1).filter(_ != Comparison.NullSafeEqual).foreach { o =>
       assert(Comparison.filter(o, domain, null) == ValueFilter.Nothing)
     }

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
 class KeyDomainSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def domain(dt: DataType): KeyDomain =
-    KeyDomain.of(dt).fold(reason => fail(s"$dt has no domain: $reason"), identity)
+    KeyDomain.forType(dt).fold(reason => fail(s"$dt has no domain: $reason"), identity)
 
   private def compare(dt: DataType, a: Any, b: Any): Int = {
     val d = domain(dt)
@@ -125,12 +125,12 @@ class KeyDomainSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a string that is not compared by its bytes has no domain, and the reason says why") {
-    assert(KeyDomain.of(StringType("UTF8_BINARY")).isRight)
+    assert(KeyDomain.forType(StringType("UTF8_BINARY")).isRight)
     Seq("UTF8_LCASE", "UNICODE", "UNICODE_CI", "UTF8_BINARY_RTRIM").foreach { c =>
-      assert(KeyDomain.of(StringType(c)).left.exists(_.text.contains("UTF8_BINARY compare")), c)
+      assert(KeyDomain.forType(StringType(c)).left.exists(_.text.contains("UTF8_BINARY compare")), c)
     }
-    assert(KeyDomain.of(CharType(3)).left.exists(_.text.contains("padded")))
-    assert(KeyDomain.of(VarcharType(3)).left.exists(_.text.contains("padded")))
+    assert(KeyDomain.forType(CharType(3)).left.exists(_.text.contains("padded")))
+    assert(KeyDomain.forType(VarcharType(3)).left.exists(_.text.contains("padded")))
   }
 
   test("types without an order have no domain, and the reason names the type") {
@@ -141,7 +141,7 @@ class KeyDomainSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       ArrayType(IntegerType),
       MapType(IntegerType, IntegerType),
       new StructType().add("a", IntegerType)
-    ).foreach(dt => assert(KeyDomain.of(dt).left.exists(_.text.contains(dt.catalogString)), dt))
+    ).foreach(dt => assert(KeyDomain.forType(dt).left.exists(_.text.contains(dt.catalogString)), dt))
   }
 
   test("domains of the same type are equal and of different types are not") {

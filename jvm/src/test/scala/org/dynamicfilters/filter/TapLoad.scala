@@ -63,7 +63,7 @@ object TapLoad {
   }
 
   private def measure(c: Case, rounds: Int): Unit = {
-    val domain = KeyDomain.of(c.dataType).fold(r => sys.error(r.text), identity)
+    val domain = KeyDomain.forType(c.dataType).fold(r => sys.error(r.text), identity)
     val each = c.rows / partitions
     // As operators have them: one row object whose bytes change.
     val codes = if (c.dataType == LongType) Array.tabulate(c.rows)(i => c.values(i).asInstanceOf[Long]) else null

@@ -14,9 +14,9 @@ class ValueFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 300, sizeRange = 20)
 
-  private val int = KeyDomain.of(IntegerType).toOption.get
-  private val double = KeyDomain.of(DoubleType).toOption.get
-  private val string = KeyDomain.of(StringType).toOption.get
+  private val int = KeyDomain.forType(IntegerType).toOption.get
+  private val double = KeyDomain.forType(DoubleType).toOption.get
+  private val string = KeyDomain.forType(StringType).toOption.get
 
   private def in(k: Int): Option[End] = Some(End(Long.box(k.toLong), inclusive = true))
   private def ex(k: Int): Option[End] = Some(End(Long.box(k.toLong), inclusive = false))
@@ -129,7 +129,7 @@ class ValueFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("the ends of a long do not overflow") {
-    val long = KeyDomain.of(LongType).toOption.get
+    val long = KeyDomain.forType(LongType).toOption.get
     def end(k: Long, inclusive: Boolean) = Some(End(Long.box(k), inclusive))
     assert(range(long, end(Long.MaxValue, false), None, nulls = false) == Nothing)
     assert(range(long, None, end(Long.MinValue, false), nulls = false) == Nothing)
@@ -181,7 +181,7 @@ class ValueFilterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("filters of different types imply nothing and do not combine") {
     val a = range(int, in(1), None, nulls = false)
-    val b = range(KeyDomain.of(DateType).toOption.get, in(0), None, nulls = false)
+    val b = range(KeyDomain.forType(DateType).toOption.get, in(0), None, nulls = false)
     assert(!a.implies(b))
     intercept[IllegalArgumentException](a.and(b))
     intercept[IllegalArgumentException](NullsOnly(int).and(NullsOnly(double)))

@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * extremes of the type occur too.
  */
 final case class Values(dataType: DataType, notNull: Gen[Any]) {
-  val domain: KeyDomain = KeyDomain.of(dataType).fold(reason => throw new AssertionError(reason.text), identity)
+  val domain: KeyDomain = KeyDomain.forType(dataType).fold(reason => throw new AssertionError(reason.text), identity)
 
   /** Spark's order of the Catalyst values. */
   val order: Ordering[Any] = PhysicalDataType.ordering(dataType)

@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /** What sources are told: never less than what Spark's order of values lets pass. */
 class V2PredicatesSuite extends AnyFunSuite {
-  private def domain(t: DataType) = KeyDomain.of(t).toOption.get
+  private def domain(t: DataType) = KeyDomain.forType(t).toOption.get
   private object Unknown extends Scan {
     override def readSchema(): StructType = new StructType
   }

@@ -82,7 +82,7 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
       .map(domain(e.dataType).fromInternal)
 
   private def InternalRowOf(value: Any) = new GenericInternalRow(Array[Any](value))
-  private def domain(t: DataType): KeyDomain = KeyDomain.of(t).toOption.get
+  private def domain(t: DataType): KeyDomain = KeyDomain.forType(t).toOption.get
 
   test("each value passes the column's filter if its key passes the filter") {
     val random = new Random(7)

@@ -26,7 +26,7 @@ class PinUserFiltersSuite extends AnyFunSuite {
   private def pins(plan: LogicalPlan) = DynamicFilterPredicate.pinnedIn(plan).map(_.pin.map(_.number))
 
   test("Delta's MERGE reads its source and its target with one generation, other commands keep their plans") {
-    UserFilters.create(session, name, KeyDomain.of(LongType).toOption.get, "token")
+    UserFilters.create(session, name, KeyDomain.forType(LongType).toOption.get, "token")
     try {
       UserFilters.open(id, name).update(ValueFilter.Nothing)
       PinUserFilters(FakeMergeCommand(reading, reading, "m", evolves = true)) match {

@@ -13,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class BatchSelectorSuite extends AnyFunSuite {
   import ScanCounter._
 
-  private val domain = KeyDomain.of(LongType).toOption.get
+  private val domain = KeyDomain.forType(LongType).toOption.get
   private def atMost(x: Long): ValueFilter =
     ValueFilter.Range(domain, None, Some(End(Long.box(x), inclusive = true)), nulls = false)
 

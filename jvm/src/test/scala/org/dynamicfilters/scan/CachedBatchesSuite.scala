@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /** What is made of the statistics that Spark keeps with cached batches: lower, upper, nulls, rows, bytes of each column. */
 class CachedBatchesSuite extends AnyFunSuite {
-  private def domain(t: DataType): KeyDomain = KeyDomain.of(t).fold(why => fail(why.text), identity)
+  private def domain(t: DataType): KeyDomain = KeyDomain.forType(t).fold(why => fail(why.text), identity)
   private def stats(lower: Any, upper: Any, nulls: Int, rows: Int): InternalRow =
     // The second column is the one that is asked for.
     InternalRow(7, 9, 0, rows, 40L, lower, upper, nulls, rows, 80L)

@@ -10,7 +10,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /** Filters of which a row has to pass only one. */
 class DisjunctionSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
-  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val int = KeyDomain.forType(IntegerType).toOption.get
   private def key(i: Int) = int.fromInternal(i)
   private def below(i: Int) = ValueFilter.range(int, None, Some(End(key(i), inclusive = false)), nulls = false)
   private def above(i: Int) = ValueFilter.range(int, Some(End(key(i), inclusive = false)), None, nulls = false)

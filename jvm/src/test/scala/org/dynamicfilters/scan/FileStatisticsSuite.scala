@@ -7,7 +7,7 @@ import org.dynamicfilters.state.TopKSpec
 import org.scalatest.funsuite.AnyFunSuite
 
 class FileStatisticsSuite extends AnyFunSuite {
-  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val int = KeyDomain.forType(IntegerType).toOption.get
   private def bounds(min: Int, max: Int, nulls: Boolean = false) =
     ColumnBounds(int.fromInternal(min), int.fromInternal(max), nulls, mayHaveValues = true)
   private def group(middle: Long, b: ColumnBounds) = LearnedRowGroup(middle, 10, 100, b)
@@ -96,7 +96,7 @@ class FileStatisticsSuite extends AnyFunSuite {
   }
 
   test("long bounds count for what they take") {
-    val text = KeyDomain.of(StringType).toOption.get
+    val text = KeyDomain.forType(StringType).toOption.get
     val long = text.fromInternal(UTF8String.fromString("x" * 1000))
     val s = new FileStatistics(100)
     val g = LearnedRowGroup(50, 10, 100, ColumnBounds(long, long, mayHaveNulls = false, mayHaveValues = true))

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class KeyWindowsSuite extends AnyFunSuite {
   private val windows = 500
-  private val domain = KeyDomain.of(LongType).toOption.get.asInstanceOf[LongDomain]
+  private val domain = KeyDomain.forType(LongType).toOption.get.asInstanceOf[LongDomain]
   private val spec = TopKSpec(domain, 1000, ascending = true, nullsFirst = false, tiesFree = true)
 
   private def parts(readsWhole: Boolean, found: Int => Long): Seq[RowRanges] = {

@@ -11,7 +11,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /** What bounds say of rows is true of each row within them. */
 class PrunerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
-  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val int = KeyDomain.forType(IntegerType).toOption.get
   private val ref = TopKRef(LocalTableScanExec(Nil, Nil, None), TopKSpec(int, 3, true, false, true))
   private def columns(either: Boolean*) =
     either.toIndexedSeq.map(ScanColumn(ref, int, "k", 0, -1, ScanPlace.near, _))

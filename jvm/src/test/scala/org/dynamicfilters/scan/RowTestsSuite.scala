@@ -8,7 +8,7 @@ import org.dynamicfilters.state.StepTracker
 import org.scalatest.funsuite.AnyFunSuite
 
 class RowTestsSuite extends AnyFunSuite {
-  private val domain = KeyDomain.of(LongType).toOption.get
+  private val domain = KeyDomain.forType(LongType).toOption.get
 
   private def batch(values: Long*): ColumnarBatch = {
     val v = new OnHeapColumnVector(values.size, LongType)

@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /** Parts of DataSource V2 scans: left out by what is known of them, best first under a TopK; and what ORC is told. */
 class SourceChooserSuite extends AnyFunSuite {
-  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val int = KeyDomain.forType(IntegerType).toOption.get
   private def key(i: Int) = int.fromInternal(i)
   private val topK = TopKRef(
     LocalTableScanExec(Nil, Nil, None),
@@ -42,13 +42,13 @@ class SourceChooserSuite extends AnyFunSuite {
   test("parts come best first, those of which nothing is known last, as many a task as before") {
     val choice =
       SourceChooser.choose(splits, spec, pruner(ValueFilter.All), keepsPartitions = false, SplitChooser.Tasks(2, 0))
-    assert(numbers(choice) == Seq(Seq(3, 1), Seq(0, 2)) && choice.left == 0)
+    assert(numbers(choice) == Seq(Seq(3, 1), Seq(0, 2)) && choice.excluded == 0)
   }
 
   test("parts that a filter excludes are left out, those that are unknown never") {
     val choice =
       SourceChooser.choose(splits, spec, pruner(below20), keepsPartitions = false, SplitChooser.Tasks(2, 0))
-    assert(numbers(choice).flatten == Seq(1, 0, 2) && choice.left == 1)
+    assert(numbers(choice).flatten == Seq(1, 0, 2) && choice.excluded == 1)
     val none = SourceChooser.choose(
       splits,
       spec,
@@ -56,7 +56,7 @@ class SourceChooserSuite extends AnyFunSuite {
       keepsPartitions = false,
       SplitChooser.Tasks(2, 0)
     )
-    assert(numbers(none).flatten.isEmpty && none.left == 4)
+    assert(numbers(none).flatten.isEmpty && none.excluded == 4)
   }
 
   test("partitions stay where somebody relies on them") {

@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /** The driver leaves out splits by partition values and tables' logs. By learned statistics tasks do. */
 class SplitChooserSuite extends AnyFunSuite {
-  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val int = KeyDomain.forType(IntegerType).toOption.get
   private val plan: SparkPlan = LocalTableScanExec(Nil, Nil, None)
   private val ref =
     JoinRef(
@@ -71,12 +71,12 @@ class SplitChooserSuite extends AnyFunSuite {
 
   test("files that only learned statistics exclude are left to the tasks") {
     val choice = choose(inFiles, below10, spec => SplitChooser.FileFacts(learned(spec, inFiles))).get
-    assert(choice.left.isEmpty && read(choice) == "01234" && known(choice) == "01234" && choice.isLearned)
+    assert(choice.excluded.isEmpty && read(choice) == "01234" && known(choice) == "01234" && choice.isLearned)
   }
 
   test("partition values exclude files at once") {
     val choice = choose(ofPartitions, below10, _ => nothing).get
-    assert(names(choice.left.map(_.file)) == "234" && !choice.isLearned)
+    assert(names(choice.excluded.map(_.file)) == "234" && !choice.isLearned)
     assert(choose(inFiles, below10, _ => nothing).isEmpty)
     val all = choose(inFiles, ValueFilter.All, spec => SplitChooser.FileFacts(learned(spec, inFiles))).get
     assert(read(all) == "01234" && known(all) == "01234")
@@ -99,7 +99,7 @@ class SplitChooserSuite extends AnyFunSuite {
     }
     val facts = SplitChooser.FileFacts(new FileStatistics(10), _ => log)
     val choice = SplitChooser.choose(partitions, spec, pruner(below10), facts, tasks).get
-    assert(names(choice.left.map(_.file)) == "34" && read(choice) == "012" && known(choice) == "")
+    assert(names(choice.excluded.map(_.file)) == "34" && read(choice) == "012" && known(choice) == "")
     val bounds = choice.splits.flatMap(s => s.files.files.zip(s.facts).map { case (f, k) => k.bounds(spec, f, 0) })
     assert(bounds.map(b => if (b == ColumnBounds.unknown) "-" else b.min.toString) == Seq("0", "-", "8"))
   }
@@ -122,7 +122,7 @@ class SplitChooserSuite extends AnyFunSuite {
       SplitChooser.Tasks(2, openCost)
     )
     val choice = choose(100).get
-    assert(choice.left.size == 1 && choice.splits.map(_.files.files.length).max <= 50)
+    assert(choice.excluded.size == 1 && choice.splits.map(_.files.files.length).max <= 50)
     assert(choice.splits.length == 20)
   }
 

@@ -23,7 +23,7 @@ class StoredStatisticsSuite extends AnyFunSuite {
     "d" -> DecimalType(30, 4),
     "m" -> DecimalType(10, 2)
   )
-  private val domains = types.map { case (name, dt) => name -> KeyDomain.of(dt).toOption.get }
+  private val domains = types.map { case (name, dt) => name -> KeyDomain.forType(dt).toOption.get }
   private val roots = Seq("file:/data/t")
 
   private def value(dt: DataType, r: Random): Any = dt match {

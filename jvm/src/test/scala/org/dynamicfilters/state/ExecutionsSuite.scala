@@ -10,7 +10,7 @@ import org.scalatest.time.SpanSugar._
 
 class ExecutionsSuite extends AnyFunSuite with TimeLimits {
   private val spec =
-    TopKSpec(KeyDomain.of(IntegerType).toOption.get, 3, ascending = true, nullsFirst = false, tiesFree = true)
+    TopKSpec(KeyDomain.forType(IntegerType).toOption.get, 3, ascending = true, nullsFirst = false, tiesFree = true)
 
   private final class Fixture {
     var now = 0L

@@ -8,7 +8,7 @@ import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits}
 
 /** Filters of joins by one BIGINT key, and what tasks report of their keys. */
 trait JoinFilters {
-  protected val domain = KeyDomain.of(LongType).toOption.get
+  protected val domain = KeyDomain.forType(LongType).toOption.get
   protected val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
   protected def state = new JoinState(1, nullsMatch = false, limits)
   protected def ref(name: String) = {

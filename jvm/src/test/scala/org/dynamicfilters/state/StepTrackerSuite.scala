@@ -10,13 +10,13 @@ class StepTrackerSuite extends AnyFunSuite {
   private val rows = 10000L
 
   private def tracker(giveUp: Double = 0.6) = new StepTracker(giveUp)
-  private def passing(share: Double, cost: Cost = Cost.none) = Tested(rows, (rows * share).toLong, cost)
+  private def passing(share: Double, cost: Cost = Cost.none) = StepResult(rows, (rows * share).toLong, cost)
   private def taken(t: StepTracker, chances: Int): Int = (1 to chances).count(_ => t.isTaken())
 
   /** How often the step is taken in so many row groups, whose rows take these nanoseconds. */
   private def compared(t: StepTracker, groups: Int, withStep: Double, without: Double): Int = (1 to groups).count { _ =>
     val takes = t.isTaken()
-    t.took(takes, rows, (rows * (if (takes) withStep else without)).toLong)
+    t.recordTime(takes, rows, (rows * (if (takes) withStep else without)).toLong)
     takes
   }
 
@@ -39,11 +39,11 @@ class StepTrackerSuite extends AnyFunSuite {
 
   test("few rows say nothing, and add up") {
     val t = tracker()
-    assert(!t.add(Tested(499, 499, Cost.none)))
-    (1 to 10).foreach(_ => t.took(withStep = true, 999, Millis))
+    assert(!t.add(StepResult(499, 499, Cost.none)))
+    (1 to 10).foreach(_ => t.recordTime(withStep = true, 999, Millis))
     assert(t.state == Tracking && t.isTaken())
     // 998 rows are a result, and 998 more are the second one.
-    assert((1 to 3).map(_ => t.add(Tested(499, 499, Cost.none))) == Seq(false, false, true))
+    assert((1 to 3).map(_ => t.add(StepResult(499, 499, Cost.none))) == Seq(false, false, true))
     assert(t.isDisabled)
   }
 
@@ -91,7 +91,7 @@ class StepTrackerSuite extends AnyFunSuite {
   test("two ways of reading are both measured, and the faster one is taken") {
     for ((withStep, share) <- Seq((10.0, 0.9), (99.0, 0.1), (200.0, 0.1))) {
       val t = tracker()
-      t.leaves(1)
+      t.recordBytesLeft(1)
       val taken = compared(t, 320, withStep, without = 100)
       assert(if (share > 0.5) taken > 320 * share else taken < 320 * share, s"$withStep: $taken")
       assert(t.state == (if (share > 0.5) Active else Disabled))
@@ -100,16 +100,17 @@ class StepTrackerSuite extends AnyFunSuite {
 
   test("ways are not compared while whole pages are left out") {
     val t = tracker()
-    t.leaves(0.1)
+    t.recordBytesLeft(0.1)
     assert(compared(t, 100, withStep = 200, without = 100) == 100)
-    t.leaves(0.9)
+    t.recordBytesLeft(0.9)
     assert(!t.isTaken() && t.state == Tracking)
   }
 
   test("what disturbed one measurement does not count, and old ones are forgotten") {
     val t = tracker()
-    t.leaves(1)
-    def took(withStep: Boolean, nanosPerRow: Long*): Unit = nanosPerRow.foreach(n => t.took(withStep, rows, n * rows))
+    t.recordBytesLeft(1)
+    def took(withStep: Boolean, nanosPerRow: Long*): Unit =
+      nanosPerRow.foreach(n => t.recordTime(withStep, rows, n * rows))
     took(withStep = true, 50, 5000)
     took(withStep = false, 100, 110)
     assert(t.state == Active)
@@ -119,11 +120,11 @@ class StepTrackerSuite extends AnyFunSuite {
 
   test("with a share of 1 a step is always taken, whatever it costs") {
     val t = tracker(1)
-    t.leaves(1)
+    t.recordBytesLeft(1)
     (1 to 50).foreach { _ =>
       assert(t.isTaken() && !t.add(passing(1.0, Cost(100 * Millis, 0, 100 * Millis))))
-      t.took(withStep = true, rows, 100 * Millis)
-      t.took(withStep = false, rows, Millis)
+      t.recordTime(withStep = true, rows, 100 * Millis)
+      t.recordTime(withStep = false, rows, Millis)
     }
     assert(t.state == Active)
   }

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class SubqueryRefSuite extends AnyFunSuite {
   import Comparison._
-  private val domain = KeyDomain.of(LongType).toOption.get
+  private val domain = KeyDomain.forType(LongType).toOption.get
   private def ref(operators: Comparison.Value*)(values: Long*) =
     SubqueryRef(domain, operators, values.map(Literal(_)))
 

@@ -11,7 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 /** When two TopKs' filters are taken for one. */
 class TopKRefSuite extends AnyFunSuite {
   private val spec =
-    TopKSpec(KeyDomain.of(LongType).toOption.get, 10, ascending = true, nullsFirst = false, tiesFree = false)
+    TopKSpec(KeyDomain.forType(LongType).toOption.get, 10, ascending = true, nullsFirst = false, tiesFree = false)
   private def scan = LocalTableScanExec(Seq(AttributeReference("k", LongType)()), Nil, None)
 
   test("filters of equal operators are equal, whatever the ids of their columns") {

@@ -13,7 +13,7 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 400, sizeRange = 20)
 
-  private val int = KeyDomain.of(IntegerType).toOption.get
+  private val int = KeyDomain.forType(IntegerType).toOption.get
   private def spec(limit: Int, ascending: Boolean = true, nullsFirst: Boolean = false, tiesFree: Boolean = true) =
     TopKSpec(int, limit, ascending, nullsFirst, tiesFree)
   private def keys(values: Any*): Array[AnyRef] = values.map(int.fromInternal).toArray
@@ -194,7 +194,7 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("the extremes of a long are bounds like any other") {
-    val long = KeyDomain.of(LongType).toOption.get
+    val long = KeyDomain.forType(LongType).toOption.get
     Seq(true -> Long.MinValue, false -> Long.MaxValue).foreach { case (ascending, best) =>
       val t = new TopKState(TopKSpec(long, 1, ascending, nullsFirst = false, tiesFree = true))
       val task = TaskTopK(t, 0, 1).asInstanceOf[LongTaskTopK]
@@ -249,7 +249,7 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("long keys are not kept by the thousand until they are sorted") {
-    val text = KeyDomain.of(StringType).toOption.get
+    val text = KeyDomain.forType(StringType).toOption.get
     val t = new TopKState(TopKSpec(text, 1, ascending = false, nullsFirst = false, tiesFree = true))
     val task = TaskTopK(t, 0, 1).asInstanceOf[ObjectTaskTopK]
     val long = "x" * (300 * 1024)

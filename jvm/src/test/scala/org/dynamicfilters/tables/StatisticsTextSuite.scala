@@ -6,7 +6,7 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 import org.scalatest.funsuite.AnyFunSuite
 
 class StatisticsTextSuite extends AnyFunSuite {
-  private def domain(t: DataType) = KeyDomain.of(t).toOption.get
+  private def domain(t: DataType) = KeyDomain.forType(t).toOption.get
   private def text(t: DataType, metadata: Metadata = Metadata.empty) =
     StatisticsText.forColumn(StructField("c", t, nullable = true, metadata), domain(t))
 

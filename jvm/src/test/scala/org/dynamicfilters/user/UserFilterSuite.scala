@@ -11,7 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /** What executions and executors make of updates. */
 class UserFilterSuite extends AnyFunSuite {
-  private val long = KeyDomain.of(LongType).toOption.get
+  private val long = KeyDomain.forType(LongType).toOption.get
   private def between(a: Long, b: Long): ValueFilter =
     ValueFilter.range(long, Some(End(Long.box(a), true)), Some(End(Long.box(b), true)), nulls = false)
   private def bitmap(step: Int): ValueFilter =

@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.filter.{ColumnBounds, OwnFailure}
+import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.ReadPlace
 
@@ -12,7 +12,7 @@ import org.dynamicfilters.state.ReadPlace
   * @param number
   *   position among the splits of the partition
   */
-private[scan] final class FileScan(val task: TaskScan, val file: PartitionedFile, number: Int) extends Logging {
+private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFile, number: Int) extends Logging {
 
   /** A time before the file was opened, in milliseconds since 1970. */
   val askedAt: Long = System.currentTimeMillis()
@@ -41,7 +41,7 @@ private[scan] final class FileScan(val task: TaskScan, val file: PartitionedFile
   def isExcluded: Boolean =
     try excludes(task.pruner(task.allFilters()))
     catch {
-      case OwnFailure(e) =>
+      case PluginFailure(e) =>
         task.report.addReason(Reasons.Failed(e, "checking a file"))
         logWarning("Dynamic filters: failure while checking a file; it is read", e)
         false

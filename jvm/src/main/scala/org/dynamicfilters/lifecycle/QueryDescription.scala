@@ -6,7 +6,7 @@ import org.dynamicfilters.report.{NoFilter, QueryReport}
 import org.dynamicfilters.settings.Settings
 
 /** What reports say of a query beside its filters. */
-private[lifecycle] object QueryWords {
+private[lifecycle] object QueryDescription {
 
   // What queries of PySpark and Spark Connect, and those of `sdf.analyze`, are called in Spark's UI.
   private val OfGateway = "(?s)(\\w+) at (?:NativeMethodAccessorImpl|DirectMethodHandleAccessor|<unknown>).*".r

@@ -8,7 +8,7 @@ import org.apache.spark.SparkThrowable
   * Spark or of a table format lacks; a stack overflow by a deep plan. It does not match interrupts, the end of a
   * cancelled job, and errors that end a process.
   */
-object OwnFailure {
+object PluginFailure {
   def unapply(e: Throwable): Option[Throwable] = e match {
     case NonFatal(_) | _: LinkageError | _: StackOverflowError => Some(e).filterNot(isCancelled)
     case _ => None

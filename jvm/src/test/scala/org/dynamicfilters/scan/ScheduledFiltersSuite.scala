@@ -13,8 +13,8 @@ import org.dynamicfilters.state.{JoinRef, ReadPlace}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The filters of a partition whose rows go into a shuffle, from attempt to attempt. */
-class FixedFiltersSuite extends AnyFunSuite with SparkTests {
-  import FixedFiltersSuite._
+class ScheduledFiltersSuite extends AnyFunSuite with SparkTests {
+  import ScheduledFiltersSuite._
 
   test(
     "an attempt that cannot follow a file's row groups fails where an earlier one took newer filters inside the file"
@@ -24,11 +24,11 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
     completes = () => complete(ref)
     val sent = SentFilters(sc, IndexedSeq(ref), IndexedSeq(None), isShown = true)
     val column = ScanColumn(ref, domain, "k", 0, -1, ScanPlace.near)
-    def inTask[A: scala.reflect.ClassTag](body: FixedFilters => A): A =
+    def inTask[A: scala.reflect.ClassTag](body: ScheduledFilters => A): A =
       sc.parallelize(Seq(1), 1)
         .map(_ =>
           body(
-            new FixedFilters(Vector(column), sent, sent.snapshots.get, Vector.empty, TaskContext.get())
+            new ScheduledFilters(Vector(column), sent, sent.snapshots.get, Vector.empty, TaskContext.get())
           )
         )
         .collect()
@@ -58,8 +58,8 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
   }
 }
 
-object FixedFiltersSuite {
-  private val domain = KeyDomain.of(LongType).toOption.get
+object ScheduledFiltersSuite {
+  private val domain = KeyDomain.forType(LongType).toOption.get
   private val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
 
   // Tasks run in this process, but what they are given is a copy.

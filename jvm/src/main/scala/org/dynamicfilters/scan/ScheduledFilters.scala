@@ -12,7 +12,7 @@ import org.dynamicfilters.state._
   * @param tests
   *   by filter, the tracker of row tests in this process; may be empty if `snapshots` never gives up
   */
-private[scan] final class FixedFilters(
+private[scan] final class ScheduledFilters(
     columns: IndexedSeq[FilteredColumn],
     sent: SentFilters,
     snapshots: ScanSnapshots,
@@ -128,7 +128,7 @@ private[scan] final class FixedFilters(
     val used = Option.when(isUntold)(now)
     // Reported once for the partition: the driver decides, and sees it only with the task's result. Costs do not count: a dropped
     // row is not shuffled, and times tell little while other processes run.
-    val did = rows.indices.map(i => Tested(rows(i), passed(i), Cost.none))
+    val did = rows.indices.map(i => StepResult(rows(i), passed(i), Cost.none))
     if (snapshots.givesUp) did.zip(tests).foreach { case (t, tracker) => if (t.rows > 0) tracker.add(t) }
     if (isUntold || rows.exists(_ > 0)) snapshots.uses.add(SnapshotUse(partition, used, did))
     rows = new Array[Long](columns.size)
