@@ -37,10 +37,10 @@ object Reasons {
   val TableFunction = Reason("path.tableFunction", "a Python table function is in the way", "sort, limit or join in a subquery below it, or use `explode` of an array that a `udf` returns, which lets filters pass")
   val TypedRows = Reason("path.typedRows", "a function on Dataset objects (such as Dataset.map) is in the way", "use column expressions instead, or call the function after the TopK or join")
   val Numbering = Reason("path.numbering", "the row numbers of the pandas API on Spark are in the way", "name a column as the index when you read the table: `index_col=`")
-  private val ownStage = "TopK, min and max filter a scan only if no shuffle lies between them and the scan: broadcast the small table of the join below (`/*+ BROADCAST(t) */`), or remove `repartition`"
+  private val ownStage = "this TopK, min or max could filter the scan if no shuffle lay between: broadcast the small table of the join below (`/*+ BROADCAST(t) */`), or remove `repartition`"
   val OtherStage = Reason("path.stage", "an exchange is in the way: the scan below is done before the bound is known", ownStage)
   def ShuffledJoin(operator: String) = Reason("path.shuffledJoin", s"a shuffled join ($operator) is in the way: the scan below is done before the bound is known", ownStage)
-  val UsedTwice = Reason("path.usedTwice", "an exchange that another part of the query uses too is in the way", "usually nothing; if the query needs only one value of a build-side column, add `column = value`: Spark may then run the exchange once for each part, each with its own filter")
+  val UsedTwice = Reason("path.usedTwice", "an exchange that another part of the query uses too is in the way", "usually nothing; if a join needs only build-side rows with one value in a column, add `column = value` to the WHERE: Spark may then run the exchange once for each part of the query, each with its own filter")
   private val written = "write the join's result to a table first, and compute random numbers, row ids, samples and functions on whole partitions from that table"
   val ShowsPartitions = Reason("path.partitionsShow", "an exchange is in the way, and the result depends on the partition of each row", written)
   val ShowsOrder = Reason("path.orderShows", "an aggregate is in the way, and the result depends on the order of its groups", written)
@@ -120,7 +120,7 @@ object Reasons {
   val MovedLater = Reason("join.moved", "in a new plan of adaptive execution the keys come from another operator of the build side", adaptive)
   val NarrowedLater = Reason("join.narrowed", "in a new plan of adaptive execution the build side has other filters than before", adaptive)
   val NarrowedApart = Reason("join.narrowedApart", "equal build sides are filtered differently by other joins of the query", "nothing: equal build sides share one filter, which needs the same keys from each of them")
-  val NotAsked = Reason("join.notAsked", "all keys were collected, but no scan asked for the filter", "nothing if Spark did not need the scan; if the scan had ended before, raise `join.waitTimeout` or give the hint `DYNAMIC_FILTER`")
+  val NotAsked = Reason("join.notAsked", "all keys were collected, but no scan asked for the filter", "nothing if Spark did not need the scan; if the scan had ended before, give the hint `DYNAMIC_FILTER`, and if that is not enough, raise `join.waitTimeout`")
   val TooLate = Reason("join.late", "the filter became complete after its scans had ended", "give the hint `DYNAMIC_FILTER`, so that the scan waits longer; if that is not enough, raise `join.waitTimeout`")
   val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or a write: `df.rdd` and `toLocalIterator` run outside of a SQL execution")
 
