@@ -52,8 +52,11 @@ class GeneratedTextSuite extends AnyFunSuite {
 
   private val byTable = reasons.groupBy(_.code.takeWhile(_ != '.'))
   byTable.toSeq.sortBy(_._1).foreach { case (name, listed) =>
-    val rows = listed.map(r => Seq(s"`${r.text}`", linked(r.advice), s"`${r.code}`"))
-    has("docs/troubleshooting.md", s"reasons: $name", table(Seq("reason", "what to do", "code"), rows))
+    val columns = listed.map(r => Seq(s"`${r.text}`", linked(r.advice), s"`${r.code}`"))
+    // `dynamic_filter_scans()` shows texts only.
+    val shown = if (name == "read") 2 else 3
+    val rows = (Seq("reason", "what to do", "code") +: columns).map(_.take(shown))
+    has("docs/troubleshooting.md", s"reasons: $name", table(rows.head, rows.tail))
   }
 
   test("the page has no other tables of reasons") {

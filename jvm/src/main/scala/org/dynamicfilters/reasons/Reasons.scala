@@ -40,7 +40,7 @@ object Reasons {
   private val ownStage = "this TopK, min or max could filter the scan if no shuffle lay between: broadcast the small table of the join below (`/*+ BROADCAST(t) */`), or remove `repartition`"
   val OtherStage = Reason("path.stage", "an exchange is in the way: the scan below is done before the bound is known", ownStage)
   def ShuffledJoin(operator: String) = Reason("path.shuffledJoin", s"a shuffled join ($operator) is in the way: the scan below is done before the bound is known", ownStage)
-  val UsedTwice = Reason("path.usedTwice", "an exchange that another part of the query uses too is in the way", "usually nothing; if a join needs only build-side rows with one value in a column, add `column = value` to the WHERE: Spark may then run the exchange once for each part of the query, each with its own filter")
+  val UsedTwice = Reason("path.usedTwice", "an exchange that another part of the query uses too is in the way", "usually nothing; if a join needs only rows of it with one value in a column, add `column = value` to that join's part of the query: Spark may then run an exchange of its own for it, with a filter")
   private val written = "write the join's result to a table first, and compute random numbers, row ids, samples and functions on whole partitions from that table"
   val ShowsPartitions = Reason("path.partitionsShow", "an exchange is in the way, and the result depends on the partition of each row", written)
   val ShowsOrder = Reason("path.orderShows", "an aggregate is in the way, and the result depends on the order of its groups", written)
