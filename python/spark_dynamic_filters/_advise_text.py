@@ -9,11 +9,11 @@ from ._advise_log import Node
 from ._errors import shown
 
 _COLUMN = re.compile(r"(?!-)[^()\[\]]*#(\d+)L?")
-# Expressions that rise with their argument, see docs/how-it-works.md, "Computed keys".
+# Monotone expressions, see docs/how-it-works.md, "Computed keys".
 _RISING = re.compile(
     r"""cast\((.*)\ as\ (?:smallint|int|bigint|float|double|decimal\(\d+,\d+\)|date|timestamp(?:_ntz)?)\)
     |year\((.*)\)|trunc\((.*),\ \w+\)|date_trunc\(\w+,\ ([^,]*(?:\([^()]*\))?)(?:,\ .*)?\)
-    |\((.*)\ (?:[+-]\ \d+|\*\ \d+|div\ \d+)\)""",
+    |\((.*)\ (?:[+-]\ \d+|\*\ -?\d+|div\ \d+)\)|\(-?\d+\ [+*-]\ (.*)\)|-(.*)""",
     re.VERBOSE | re.IGNORECASE,
 )
 
@@ -24,7 +24,7 @@ def plain(expression: str) -> str:
 
 
 def column_of(expression: str) -> int | None:
-    """The number of a plain column, or of one with which the expression rises: `cast(ts#7 as date)`."""
+    """The number of a plain column, or of the column of a monotone expression: `cast(ts#7 as date)`."""
     text = expression.strip()
     while rising := _RISING.fullmatch(text):
         text = next(argument for argument in rising.groups() if argument is not None)

@@ -199,7 +199,7 @@ def test_what_stands_in_the_way(plan: dict[str, Any], reason: str, advise: Calla
 
 def test_operators_between(advise: Callable[..., Told]) -> None:
     table = scan("t", "a#1, b#2", 1_000_000, 0)
-    renamed = node("Project", "[a#1 AS c#7, -b#2 AS d#8, date_trunc(DAY, b#2, Some(UTC)) AS e#9]", table)
+    renamed = node("Project", "[a#1 AS c#7, abs(b#2) AS d#8, date_trunc(DAY, b#2, Some(UTC)) AS e#9]", table)
 
     def limited(key: str, below: dict[str, Any]) -> dict[str, Any]:
         return node("TakeOrderedAndProject", f"(limit=5, orderBy=[{key} ASC NULLS FIRST], output=[])", below)
@@ -213,7 +213,7 @@ def test_operators_between(advise: Callable[..., Told]) -> None:
     told = advise(*plans)
     by_id = {query["id"]: query for query in told.queries}
     assert by_id[0]["scans"][0]["filters"] == ["TopK by c"]
-    assert by_id[1]["reasons"] == ["d is computed: -b"]
+    assert by_id[1]["reasons"] == ["d is computed: abs(b)"]
     assert by_id[2]["reasons"] == ["a sample is in the way"]
     assert by_id[3]["scans"][0]["filters"] == ["TopK by year(cast(e as date))"]
 

@@ -1,4 +1,4 @@
-"""Statements whose key rises with a column of the large table: TopKs, values of subqueries and joins."""
+"""Statements whose key is monotone in a column of the large table: TopKs, values of subqueries and joins."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _RISING: dict[str, tuple[str, ...]] = {
         "{y} DIV 7",
         "CAST({y} AS BIGINT) DIV 100",
         "CAST({y} AS DECIMAL(38, 0))",
+        "-({y} DIV 7)",
+        "5 - {y} DIV 3",
     ),
     "decimal": ("CAST({y} AS DECIMAL(38, 6))",),
-    "date": ("trunc({y}, 'MONTH')", "year({y})", "trunc({y}, 'WEEK')"),
+    "date": ("trunc({y}, 'MONTH')", "year({y})", "trunc({y}, 'WEEK')", "-year({y})"),
     "TIMESTAMP": (
         "to_date({y})",
         "date_trunc('HOUR', {y})",

@@ -2,8 +2,8 @@ package org.dynamicfilters.filter
 
 import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
 
-/** Turns filters of a key into filters of a column from which the key is computed. The function must never fall while the column
-  * rises, clock changes apart. It works on the column's codes, see [[LongDomain]].
+/** Turns filters of a key into filters of a column from which the key is computed. While the column rises, the function must never
+  * fall, or never rise, clock changes apart. It works on the column's codes, see [[LongDomain]].
   *
   * @param column
   *   type of the column
@@ -12,10 +12,18 @@ import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
   * @param slack
   *   how far two codes of the column must lie apart so that the function does not fall between them. 0 if it never falls;
   *   more for functions of local time, which goes back at the end of summer time
+  * @param falls
+  *   whether the function falls. The search then uses mirrored codes (`~code`), along which it rises
   * @param value
   *   the computed key of a code of the column; None if it cannot be computed, as at the ends of a type
   */
-final class MonotoneInverse(column: LongDomain, key: KeyDomain, slack: Long, value: Long => Option[AnyRef]) {
+final class MonotoneInverse(
+    column: LongDomain,
+    key: KeyDomain,
+    slack: Long,
+    falls: Boolean,
+    value: Long => Option[AnyRef]
+) {
 
   /** Functions of times may wrap around near the ends of the type, beyond year 140,000, as `date_trunc('SECOND', ts)` does. Then
     * only the half of the type that is closer to 1970 is searched, and a filter gets an inverse only if it has both ends, and both
@@ -34,7 +42,7 @@ final class MonotoneInverse(column: LongDomain, key: KeyDomain, slack: Long, val
 
   /** Checks three points: key(least) <= key(0) <= key(greatest). */
   private def isInOrder(least: Long, greatest: Long): Boolean =
-    value(0).exists(zero => compare(least, zero) <= 0 && compare(greatest, zero) >= 0)
+    value(mirrored(0)).exists(zero => compare(least, zero) <= 0 && compare(greatest, zero) >= 0)
 
   /** A filter of the column that passes each value whose key passes, and maybe others: the range from the first to the last of
     * these values. NULL has the key NULL.
@@ -59,22 +67,21 @@ final class MonotoneInverse(column: LongDomain, key: KeyDomain, slack: Long, val
       // The first code above the range.
       val above = r.upper.flatMap(e => first(compare(_, e.key) > 0))
       if (lower.contains(None) || above.contains(column.least)) ValueFilter.none(column, r.nulls)
-      else
-        ValueFilter.range(
-          column,
-          lower.flatten.filter(_ >= column.least + slack).map(c => end(c - slack)),
-          above.filter(_ <= column.greatest - slack).map(c => end(c - 1 + slack)),
-          r.nulls
-        )
+      else {
+        val from = lower.flatten.filter(_ >= column.least + slack).map(c => end(c - slack))
+        val to = above.filter(_ <= column.greatest - slack).map(c => end(c - 1 + slack))
+        ValueFilter.range(column, if (falls) to else from, if (falls) from else to, r.nulls)
+      }
     }
 
-  private def end(code: Long) = End(Long.box(code), inclusive = true)
+  private def mirrored(code: Long): Long = if (falls) ~code else code
+  private def end(code: Long) = End(Long.box(mirrored(code)), inclusive = true)
 
   /** Compares the key of a code with another key. A key that cannot be computed is below all keys for a negative code, and above
     * all keys otherwise.
     */
   private def compare(code: Long, other: AnyRef): Int =
-    value(code).fold(if (code < 0) -1 else 1)(this.key.compare(_, other))
+    value(mirrored(code)).fold(if (code < 0) -1 else 1)(this.key.compare(_, other))
 
   /** The least code with a property that all greater codes have too, apart from the slack; None if no code has it. */
   private def first(has: Long => Boolean): Option[Long] = {

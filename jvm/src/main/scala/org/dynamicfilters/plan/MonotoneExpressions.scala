@@ -10,8 +10,8 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
 import org.dynamicfilters.scan.ComputedKey
 
-/** Recognizes expressions of one column that never fall while the column rises, clock changes apart: `to_date(ts)`, `x + 1`. A
-  * filter of such an expression gives a range of the column. [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the
+/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or never rise
+  * (`-x`), clock changes apart. A filter of such an expression gives a range of the column. [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the
   * range by a search with Spark's own evaluation, so no function has an inverse of its own.
   *
   * The case `computed` of the benchmark `joins` measures it.
@@ -19,7 +19,7 @@ import org.dynamicfilters.scan.ComputedKey
 object MonotoneExpressions {
 
   /** @return
-    *   the expression's column, and the expression with `BoundReference(0)` in its place; None if its value may fall, or if it has
+    *   the expression's column, and the expression with `BoundReference(0)` in its place; None if it is not monotone, or has
     *   more than one reference to a column
     */
   def of(e: Expression): Option[(AttributeReference, Expression)] =
@@ -45,7 +45,7 @@ object MonotoneExpressions {
       _ <- KeyDomain.forType(column).toOption.collect { case d: LongDomain => d }
       to <- KeyDomain.forType(e.dataType).toOption
       slack <- slackOf(e, column)
-      key = new ComputedKey(e, column, to.dataType, slack, text)
+      key = new ComputedKey(e, column, to.dataType, slack, falls(e), text)
       if key.isValid
     } yield key
 
@@ -59,11 +59,21 @@ object MonotoneExpressions {
     // Without ANSI mode an overflow wraps around, or gives NULL.
     case a: Add =>
       isChecked(a) && ((isMonotone(a.left) && a.right.foldable) || (a.left.foldable && isMonotone(a.right)))
-    case s: Subtract => isChecked(s) && isMonotone(s.left) && s.right.foldable
+    case s: Subtract =>
+      isChecked(s) && ((isMonotone(s.left) && s.right.foldable) || (s.left.foldable && isMonotone(s.right)))
     case m: Multiply =>
-      isChecked(m) && ((isMonotone(m.left) && isPositive(m.right)) || (isPositive(m.left) && isMonotone(m.right)))
-    case d: IntegralDivide => digits.contains(d.left.dataType) && isMonotone(d.left) && isPositive(d.right)
+      isChecked(m) && ((isMonotone(m.left) && sign(m.right) != 0) || (sign(m.left) != 0 && isMonotone(m.right)))
+    case d: IntegralDivide => digits.contains(d.left.dataType) && isMonotone(d.left) && sign(d.right) > 0
+    case u: UnaryMinus => digits.contains(u.dataType) && u.failOnError && isMonotone(u.child)
     case _ => false
+  }
+
+  /** Whether a monotone expression falls while its column rises. */
+  private def falls(e: Expression): Boolean = e match {
+    case u: UnaryMinus => !falls(u.child)
+    case s: Subtract if s.left.foldable => !falls(s.right)
+    case m: Multiply => m.children.exists(sign(_) < 0) != m.children.exists(falls)
+    case other => other.children.exists(falls)
   }
 
   private def isChecked(e: BinaryArithmetic): Boolean = digits.contains(e.dataType) && failsOnOverflow(e)
@@ -83,10 +93,13 @@ object MonotoneExpressions {
     Try(overflows.eval()).isFailure
   }
 
-  private def isPositive(e: Expression): Boolean = e.foldable && (e.eval() match {
-    case n: Number => n.longValue > 0
-    case _ => false
-  })
+  /** The sign of a constant integer; 0 for all other expressions. */
+  private def sign(e: Expression): Int = if (!e.foldable) 0
+  else
+    e.eval() match {
+      case n: Number => java.lang.Long.signum(n.longValue)
+      case _ => 0
+    }
 
   /** Most decimal digits of a value of the type. */
   private val digits: Map[DataType, Int] = Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)

@@ -13,12 +13,15 @@ import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueF
   *   of the column, which is `BoundReference(0)`
   * @param slack
   *   see [[MonotoneInverse]]
+  * @param falls
+  *   whether the key falls while the column rises
   */
 final class ComputedKey(
     private val expression: Expression,
     column: DataType,
     key: DataType,
     slack: Long,
+    val falls: Boolean,
     val text: String
 ) extends Serializable {
 
@@ -29,7 +32,7 @@ final class ComputedKey(
       Try(expression.eval(new GenericInternalRow(Array[Any](from.toInternal(Long.box(code)))))).toOption
         .flatMap(Option(_))
         .map(to.fromInternal)
-    new MonotoneInverse(from, to, slack, value)
+    new MonotoneInverse(from, to, slack, falls, value)
   }
 
   def isValid: Boolean = computed.isValid

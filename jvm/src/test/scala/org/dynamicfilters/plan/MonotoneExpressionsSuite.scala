@@ -35,7 +35,13 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
       Multiply(l, Literal(10L)),
       IntegralDivide(l, Literal(1000L)),
       IntegralDivide(cast(IntegerType, LongType), Literal(7L)),
-      Add(IntegralDivide(l, Literal(60L)), Literal(1L))
+      Add(IntegralDivide(l, Literal(60L)), Literal(1L)),
+      UnaryMinus(i),
+      UnaryMinus(l),
+      Subtract(Literal(5), i),
+      Multiply(Literal(-3L), l),
+      Subtract(Literal(0L), UnaryMinus(IntegralDivide(l, Literal(60L)))),
+      UnaryMinus(Year(cast(TimestampType, DateType, zones.head)))
     )
     val casts = Seq(
       cast(ByteType, LongType),
@@ -121,11 +127,12 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
     assert(MonotoneExpressions.on(day, hour).collect { case t: TruncTimestamp => t }.size == 1)
   }
 
-  test("functions that may fall have no inverse") {
+  test("functions that are not monotone have no inverse") {
     val i = column(IntegerType)
     val refused = Seq(
-      UnaryMinus(i),
-      Multiply(i, Literal(-2)),
+      UnaryMinus(i, failOnError = false),
+      UnaryMinus(column(DoubleType)),
+      Multiply(i, Literal(0)),
       IntegralDivide(cast(IntegerType, LongType), Literal(-3L)),
       Month(cast(TimestampType, DateType)),
       Add(i, i),
