@@ -17,5 +17,4 @@ TABLE = (
     ("selectivity.giveUp", float, "0.6", "a number from 0 to 1", "If more than this share of rows passes a filter, it no longer tests single rows; 1: it always does."),
     ("report.retainedQueries", int, "100", "a whole number from 1 to 2147483647", "How many queries with a filter the report keeps, and as many without."),
     ("report.showValues", bool, "true", "true or false", "Whether reports, plans and logs show values that filters took from the data."),
-    ("stats.path", str, "", "an absolute path or URI of a directory, or nothing", "Directory that keeps learned statistics of files for later applications; empty: none are kept."),
 )

@@ -145,7 +145,6 @@ def test_override_hints_at_nested_names() -> None:
         ("fpp", "bloom.fpp"),
         ("giveUp", "selectivity.giveUp"),
         ("late", "lateMaterialization.enabled"),
-        ("path", "stats.path"),
         ("colour", None),
         ("tokp", None),
         ("", None),

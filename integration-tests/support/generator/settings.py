@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
-from pathlib import Path
 
 _OURS = "spark.dynamicFilters."
 _SPLITS = "spark.sql.files.maxPartitionBytes"
@@ -41,7 +39,6 @@ _CHOICES: tuple[tuple[str, tuple[str, ...], float], ...] = (
     (f"{_OURS}maxFilterBytes", ("16", "200"), 0.1),
     (f"{_OURS}join.maxBuildRows", ("5", "100"), 0.05),
     (f"{_OURS}bloom.fpp", ("0.5",), 0.1),
-    (f"{_OURS}stats.path", (str(Path(tempfile.gettempdir(), "dynamic-filters-fuzz-statistics")),), 0.1),
     (f"{_OURS}selectivity.giveUp", ("1", "0.1"), 0.3),
 )
 

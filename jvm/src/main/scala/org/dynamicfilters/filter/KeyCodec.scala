@@ -3,7 +3,7 @@ package org.dynamicfilters.filter
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, Message, UnsafeByteOperations}
+import com.google.protobuf.{ByteString, UnsafeByteOperations}
 
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.util.sketch.BloomFilter
@@ -23,7 +23,6 @@ private[dynamicfilters] object KeyCodec {
 
   def readKey(domain: KeyDomain, k: FilterKey): Either[String, AnyRef] =
     for {
-      _ <- known(k)
       read <- (k.getKeyCase, domain) match {
         case (FilterKey.KeyCase.NUMBER, _: LongDomain) => Right(Long.box(k.getNumber))
         case (FilterKey.KeyCase.DATA, d: ObjectDomain) => Right(KeyBytes.key(d, k.getData.toByteArray))
@@ -88,14 +87,6 @@ private[dynamicfilters] object KeyCodec {
     else
       try KeyDomain.forType(DataType.fromJson(json)).left.map(_.text)
       catch { case NonFatal(_) => Left(s"filter of an unknown type $json") }
-
-  /** Refuses unknown fields: a newer writer may have put conditions into them. */
-  def known(m: Message): Either[String, Unit] =
-    Either.cond(
-      m.getUnknownFields.asMap.isEmpty,
-      (),
-      s"${m.getDescriptorForType.getName} has fields that are not known"
-    )
 
   def bytes(d: ObjectDomain, k: AnyRef): ByteString = ByteString.copyFrom(KeyBytes.view(d, k).getBytes)
 }

@@ -4,7 +4,6 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.dynamicfilters.Setting
 import org.dynamicfilters.exchange.{DriverExchange, FilterBroadcasts}
 import org.dynamicfilters.report.QueryReports
-import org.dynamicfilters.scan.StoredStatistics
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TestHooks}
 import org.dynamicfilters.ui.DynamicFiltersTab
@@ -49,8 +48,6 @@ object Driver {
   def stop(sc: SparkContext): Unit = synchronized {
     if (running.exists(_.sc eq sc)) {
       Executions.instance.clear()
-      StoredStatistics.instance.flush(FlushMillis)
-      StoredStatistics.instance.clear()
       DriverExchange.stop()
       TestHooks.install(None)
       running = None
@@ -59,9 +56,6 @@ object Driver {
       UserFilters.clear()
     }
   }
-
-  /** Longest wait at the application's end for statistics that are still to be written (`stats.path`). */
-  private val FlushMillis = 3000L
 
   def activation: Option[Activation.Value] = synchronized(running.map(_.by))
 

@@ -12,9 +12,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.scan._
-import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Executions, TaskFilters}
 import org.dynamicfilters.tables.{DeltaTable, LoggedBounds, TableStatistics}
+import org.dynamicfilters.state.TaskFilters
 
 /** A file scan under dynamic filters.
   *
@@ -79,7 +78,6 @@ case class DynamicFilterScanExec(
   private def chosen(files: FileScanRDD, accumulator: ScanAccumulator): Option[RDD[InternalRow]] =
     try {
       val splits = files.filePartitions.flatMap(_.files)
-      useStored()
       val complete = pruner
       new FooterReads(scan.relation, spec, FileStatistics.instance).learn(
         splits,
@@ -110,17 +108,6 @@ case class DynamicFilterScanExec(
         logWarning("Dynamic filters: files are read in Spark's order, choosing among them failed", e)
         None
     }
-
-  /** Loads what earlier applications learned of the files, if the session has a directory for it. */
-  private def useStored(): Unit = {
-    val directory = Settings.statsPath(conf)
-    if (directory.nonEmpty) {
-      val roots = TableRoots.forRelation(scan.relation, hadoopConf)
-      val domains = spec.columns.filterNot(_.isPartitionColumn).map(c => spec.statisticsKey(c) -> c.domain).toMap
-      val stored = StoredStatistics.instance.load(StoredStatistics.Place(directory, roots, hadoopConf), domains)
-      TaskFilters.executionId(sparkContext).foreach(Executions.instance.attach(_, (directory, roots))(stored))
-    }
-  }
 
   /** Bounds from the table's log. Not read for a single file. */
   private def fromTable(splits: Seq[PartitionedFile]): Int => PartitionedFile => Option[ColumnBounds] = {

@@ -1,7 +1,6 @@
 package org.dynamicfilters.scan
 
 import scala.collection.mutable
-import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.FileStatus
 import org.apache.parquet.hadoop.metadata.BlockMetaData
@@ -86,7 +85,6 @@ final class FileStatistics(maxRowGroups: Int) {
   import FileStatistics._
   private val files = new java.util.LinkedHashMap[FileId, SplitsOfFile](64, 0.75f, true)
   private var rowGroups = 0
-  private var changes = 0L
 
   /** Adds what a task has learned. */
   def offer(fresh: LearnedSplit): Unit = synchronized {
@@ -95,8 +93,6 @@ final class FileStatistics(maxRowGroups: Int) {
     val split = old.fold(fresh)(merged(_, fresh))
     file(fresh.key) = split
     rowGroups += weightOf(split) - old.fold(0)(weightOf)
-    if (old.forall(o => !o.rowGroups.sameElements(split.rowGroups) || o.sizes.isDefined != split.sizes.isDefined))
-      changes += 1
     val eldest = files.entrySet.iterator
     while (rowGroups > maxRowGroups && eldest.hasNext) {
       rowGroups -= eldest.next().getValue.valuesIterator.map(weightOf).sum
@@ -133,49 +129,12 @@ final class FileStatistics(maxRowGroups: Int) {
       }
     }
 
-  /** Changes whenever statistics are added. */
-  def version: Long = synchronized(changes)
-
-  /** Statistics of files below one of the roots, least recently used first.
-    *
-    * @param roots
-    *   paths of folders or files, as URL-encoded URIs
-    * @param most
-    *   largest number of row groups; the least recently used files are left out first
-    */
-  def below(roots: Seq[String], most: Int): Seq[LearnedSplit] = {
-    val isIn = isBelow(roots)
-    // Spark's scheduler waits for the lock, so paths are looked at without it.
-    val all = synchronized(files.asScala.iterator.map(f => (f._1.path, f._2.values.toVector)).toVector)
-    val found = all.filter(f => isIn(f._1)).flatMap(_._2)
-    var left = most
-    found.reverseIterator.takeWhile { s => left -= weightOf(s); left >= 0 }.toVector.reverse
-  }
-
   /** Row groups held, for tests. */
   def size: Int = synchronized(rowGroups)
   def clear(): Unit = synchronized { files.clear(); rowGroups = 0 }
 }
 
 object FileStatistics {
-
-  /** Whether a file is one of the roots or below one of them.
-    *
-    * @param roots
-    *   URL-encoded URIs; possibly each partition's folder
-    */
-  def isBelow(roots: Seq[String]): String => Boolean = {
-    val folders = roots.iterator.map(r => plain(r).stripSuffix("/")).toSet
-    file =>
-      val path = plain(file)
-      Iterator
-        .iterate(path.length)(at => path.lastIndexOf('/', at - 1))
-        .takeWhile(_ > 0)
-        .exists(at => folders(path.substring(0, at)))
-  }
-
-  // Hadoop writes both `file:/a` and `file:///a`.
-  private def plain(path: String): String = path.replaceFirst("^(\\w+):///", "$1:/")
 
   private final case class FileId(path: String, identity: FileIdentity)
 

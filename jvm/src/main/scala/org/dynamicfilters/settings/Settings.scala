@@ -94,11 +94,6 @@ object Settings {
     "How many queries with a filter the report keeps, and as many without.",
     "a whole number from 1 to 2147483647"
   )(_ >= 1)
-  val StatsPath: Setting[String] = R.directory(
-    Prefix + "stats.path",
-    "",
-    "Directory that keeps learned statistics of files for later applications; empty: none are kept."
-  )
   val ShowValues: Setting[Boolean] =
     R.boolean(
       Prefix + "report.showValues",
@@ -122,8 +117,7 @@ object Settings {
     TopKMaxLimit,
     GiveUp,
     RetainedQueries,
-    ShowValues,
-    StatsPath
+    ShowValues
   )
   def get[T](conf: SQLConf, setting: Setting[T]): T = setting.read(conf)
 
@@ -132,15 +126,6 @@ object Settings {
     */
   def showsValues(conf: SQLConf): Boolean =
     get(conf, ShowValues) && !ofApplication(ShowValues).exists(_.trim.equalsIgnoreCase("false"))
-
-  /** Where the session keeps what was learned of files, empty for nowhere: in the directory that the application was started
-    * with, if it was. A file there is believed, and one that is written anywhere may be taken for data of a table. On the
-    * driver.
-    */
-  def statsPath(conf: SQLConf): String = {
-    val own = get(conf, StatsPath)
-    if (own.isEmpty) own else ofApplication(StatsPath).getOrElse(own)
-  }
 
   private def ofApplication(setting: Setting[_]): Option[String] =
     Option(SparkEnv.get).flatMap(_.conf.getOption(setting.key))

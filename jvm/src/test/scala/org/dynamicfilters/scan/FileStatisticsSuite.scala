@@ -105,26 +105,6 @@ class FileStatisticsSuite extends AnyFunSuite {
     assert(find(s, "f6", 0, 1000).isEmpty && find(s, "f7", 0, 1000).isDefined)
   }
 
-  test("it is known whether more is known") {
-    val s = new FileStatistics(100)
-    val versions = Seq(bounds(1, 2), bounds(1, 2), ColumnBounds.unknown, bounds(1, 3)).map { b =>
-      s.offer(split("f", 0, 1000, group(50, b)))
-      s.version
-    }
-    assert(versions(0) > 0 && versions.distinct.size == 2 && versions(2) == versions(0))
-  }
-
-  test("files of a table are those in its folders") {
-    val s = new FileStatistics(100)
-    Seq("t/p=1/a", "t/p=1/x/b", "t/p=10/c", "t", "u/a").foreach(p =>
-      s.offer(split(p, 0, 1000, group(50, bounds(1, 2))))
-    )
-    def below(roots: String*) = s.below(roots, 100).map(_.path).toSet
-    assert(below("t/p=1", "v") == Set("t/p=1/a", "t/p=1/x/b"))
-    assert(below("t/") == Set("t/p=1/a", "t/p=1/x/b", "t/p=10/c", "t"))
-    assert(below("u/a") == Set("u/a") && below("").isEmpty)
-  }
-
   test("a scan reads the leaves of its columns, and no others") {
     val schema = new StructType()
       .add("A", IntegerType)

@@ -5,7 +5,6 @@ import java.util.concurrent.TimeUnit
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry, TypedConfigBuilder}
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.internal.SQLConf
@@ -99,11 +98,5 @@ object SettingsRegistry {
   def bytes(key: String, default: String, doc: String): Setting[Long] =
     setting(build(key).doc(doc), "a size such as '8m' or '512k', or a number of bytes; at least 1 byte", default) {
       text => Some(JavaUtils.byteStringAsBytes(text)).filter(_ >= 1)
-    }
-
-  /** A directory, empty for none; relative ones are refused, because they mean something else on each machine. */
-  def directory(key: String, default: String, doc: String): Setting[String] =
-    setting(build(key).doc(doc), "an absolute path or URI of a directory, or nothing", default) { text =>
-      Option.when(text.isEmpty || new Path(text).isAbsolute)(text)
     }
 }
