@@ -273,12 +273,6 @@ class ReportConf(ConfGroup):
     showValues: bool
 
 
-class StatsConf(ConfGroup):
-    """`spark.dynamicFilters.stats.*`."""
-
-    path: str
-
-
 class Conf(ConfGroup):
     """All settings; made by `conf(spark)`. `in` is a keyword of Python: `conf.in_.maxValues`."""
 
@@ -294,4 +288,3 @@ class Conf(ConfGroup):
     maxFilterBytes: str
     selectivity: SelectivityConf
     report: ReportConf
-    stats: StatsConf

@@ -14,8 +14,7 @@ trait FaultLedger {
 
   /** Whether a fault may happen once more in this execution; counts it if so. Blocks until the driver has answered.
     *
-    * @param most
-    *   times in an execution
+    * @param most times in an execution
     */
   def claim(c: FaultCounter.Value, executionId: Long, most: Int): Boolean
 
@@ -25,14 +24,10 @@ trait FaultLedger {
 
 /** A TopK's bound on its way.
   *
-  * @param what
-  *   contributed | adopted
-  * @param partition
-  *   that the bound's last row is of
-  * @param key
-  *   the last row's key as text
-  * @param micros
-  *   since 1970
+  * @param what contributed | adopted
+  * @param partition that the bound's last row is of
+  * @param key the last row's key as text
+  * @param micros since 1970
   */
 final case class TraceEvent(
     executorId: String,

@@ -6,32 +6,19 @@ import org.apache.spark.sql.execution.dynamicfilters.UserError
 
 /** Which faults are injected into the queries of a session, as the setting `spark.dynamicFilters.testing.faults.spec` says.
   *
-  * @param seed
-  *   of the choices; the same seed makes the same ones, as far as tasks and messages come in the same order
-  * @param lost
-  *   share of updates that never arrive
-  * @param late
-  *   share of updates that arrive `delayMillis` later
-  * @param duplicated
-  *   share of updates that arrive twice
-  * @param reordered
-  *   share of updates that arrive after the next one
-  * @param undecodable
-  *   share of messages that arrive as bytes that are none: malformed, of another version, too long
-  * @param failingTasks
-  *   share of tasks that fail once, after they have contributed
-  * @param slowTasks
-  *   share of tasks that take `slowMillis` longer, after they have contributed, so that Spark speculates
-  * @param killedExecutors
-  *   so many executor processes end in each query, after one of their tasks has contributed
-  * @param killBest
-  *   only executors whose rows make the bound are killed
-  * @param fetchFailures
-  *   share of shuffle files that are gone when their map task has ended
-  * @param coordinatorMillis
-  *   how long the driver takes for each message
-  * @param trace
-  *   whether the times of contributions and bounds are kept, for measurements
+  * @param seed of the choices; the same seed makes the same ones, as far as tasks and messages come in the same order
+  * @param lost share of updates that never arrive
+  * @param late share of updates that arrive `delayMillis` later
+  * @param duplicated share of updates that arrive twice
+  * @param reordered share of updates that arrive after the next one
+  * @param undecodable share of messages that arrive as bytes that are none: malformed, of another version, too long
+  * @param failingTasks share of tasks that fail once, after they have contributed
+  * @param slowTasks share of tasks that take `slowMillis` longer, after they have contributed, so that Spark speculates
+  * @param killedExecutors so many executor processes end in each query, after one of their tasks has contributed
+  * @param killBest only executors whose rows make the bound are killed
+  * @param fetchFailures share of shuffle files that are gone when their map task has ended
+  * @param coordinatorMillis how long the driver takes for each message
+  * @param trace whether the times of contributions and bounds are kept, for measurements
   */
 final case class FaultSpec(
     seed: Long = 0,
@@ -93,8 +80,7 @@ object FaultSpec {
 
   /** Reads `seed=7,lost=0.1,...`; what is not named is as [[FaultSpec]] says.
     *
-    * @return
-    *   or what is wrong with the text
+    * @return or what is wrong with the text
     */
   def parse(text: String): Either[String, FaultSpec] = {
     val read = text.split(",").map(_.trim).filter(_.nonEmpty).foldLeft[Either[String, FaultSpec]](Right(FaultSpec())) {

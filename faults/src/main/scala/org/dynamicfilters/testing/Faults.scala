@@ -20,8 +20,7 @@ final class Faults(val spec: FaultSpec) {
 
   /** @param way
     *   names the way that the update takes
-    * @param n
-    *   its number on that way
+    * @param n its number on that way
     */
   def ofUpdate(way: String, n: Long): UpdateFault = {
     var left = draw(s"$way/$n")

@@ -4,8 +4,7 @@ import org.dynamicfilters.exchange.Schedule
 
 /** A way that updates of one execution take, with faults.
   *
-  * @param name
-  *   alike in all runs of the same query
+  * @param name alike in all runs of the same query
   */
 private[testing] final class FaultyWay(name: String, faults: Faults, schedule: Schedule, ledger: FaultLedger) {
   import FaultCounter._
@@ -15,11 +14,9 @@ private[testing] final class FaultyWay(name: String, faults: Faults, schedule: S
 
   /** Lets one update through, or does to it what the faults say.
     *
-    * @param deliver
-    *   hands the update on; may be called late, twice or never
-    * @param broken
-    *   hands on something undecodable in its place; None where updates are no bytes: then it arrives as it is, or
-    *   there would be no messages to spoil
+    * @param deliver hands the update on; may be called late, twice or never
+    * @param broken hands on something undecodable in its place; None where updates are no bytes: then it arrives as it
+    *   is, or there would be no messages to spoil
     */
   def pass(deliver: () => Unit, broken: Option[() => Unit]): Unit = {
     val now = synchronized {

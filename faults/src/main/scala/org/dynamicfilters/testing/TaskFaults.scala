@@ -12,8 +12,7 @@ final class InjectedFault(message: String) extends RuntimeException(message)
   *
   * First attempts only, so that every query ends.
   *
-  * @param ownProcess
-  *   whether executors are processes of their own, which may be killed
+  * @param ownProcess whether executors are processes of their own, which may be killed
   */
 private[testing] final class TaskFaults(faults: Faults, executionId: Long, ledger: FaultLedger, ownProcess: Boolean)
     extends Logging {

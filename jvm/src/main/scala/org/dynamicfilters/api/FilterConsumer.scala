@@ -66,12 +66,9 @@ trait ColumnFilter extends Serializable {
 
   /** Whether a row can matter whose value lies between two ends, both inclusive.
     *
-    * @param min
-    *   null if it is not known
-    * @param max
-    *   null if it is not known
-    * @param nulls
-    *   whether there may be NULLs too
+    * @param min null if it is not known
+    * @param max null if it is not known
+    * @param nulls whether there may be NULLs too
     */
   def mayMatchBetween(min: Any, max: Any, nulls: Boolean): Boolean
 

@@ -22,10 +22,8 @@ trait FilterPassThrough { this: SparkPlan =>
 
   /** The column of a child that holds the same value in the row that an output row comes from.
     *
-    * @param column
-    *   of the operator's output
-    * @return
-    *   None stops the filter here
+    * @param column of the operator's output
+    * @return None stops the filter here
     */
   def sourceOf(column: Attribute): Option[Attribute]
 }

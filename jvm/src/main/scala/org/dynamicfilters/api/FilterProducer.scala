@@ -32,14 +32,10 @@ sealed trait NeededRows {
   *
   * If more rows are equal to the last of them, the operator may get any of these, unless `ties` is true.
   *
-  * @param limit
-  *   at least 1
-  * @param ascending
-  *   whether the smallest values are the best ones
-  * @param nullsFirst
-  *   whether NULL is better than every value, else it is worse
-  * @param ties
-  *   whether all rows that are equal to the last one are needed too
+  * @param limit at least 1
+  * @param ascending whether the smallest values are the best ones
+  * @param nullsFirst whether NULL is better than every value, else it is worse
+  * @param ties whether all rows that are equal to the last one are needed too
   */
 final case class BestRows(
     column: Attribute,
@@ -55,9 +51,7 @@ final case class BestRows(
   *
   * The other child must be an exchange, or have one below sorts, filters and projections. The keys are collected there.
   *
-  * @param key
-  *   over the other child's output; deterministic
-  * @param nullsMatch
-  *   whether NULL equals NULL, as by `<=>`
+  * @param key over the other child's output; deterministic
+  * @param nullsMatch whether NULL equals NULL, as by `<=>`
   */
 final case class MatchingRows(column: Attribute, key: Expression, nullsMatch: Boolean = false) extends NeededRows

@@ -17,8 +17,7 @@ class UserFilterCommandPlugin extends CommandPlugin {
 
   /** @param command
     *   the extension of Connect's command, as bytes
-    * @return
-    *   false if the command belongs to another plugin
+    * @return false if the command belongs to another plugin
     */
   override def process(command: Array[Byte], planner: SparkConnectPlanner): Boolean = {
     val extension = ProtoAny.parseFrom(command)

@@ -17,8 +17,7 @@ import org.dynamicfilters.state._
   *
   * Thread-safe.
   *
-  * @param executions
-  *   those of the driver; each holds its live filters
+  * @param executions those of the driver; each holds its live filters
   */
 final class Coordinator(executions: Executions, filters: FilterSource, outbox: Outbox, schedule: Schedule) {
   import outbox.counters

@@ -107,8 +107,7 @@ object ExecutorExchange extends Logging {
     * An attempt that may go on without an answer asks for at most [[OptionalMillis]]. If its request was lost, such attempts do
     * not ask for [[SilentMillis]]. They do not repeat a request with an empty answer.
     *
-    * @return
-    *   None if there is no answer
+    * @return None if there is no answer
     */
   def snapshots(request: ExchangeMessage, table: SnapshotsRef): Option[Vector[ScheduleEntry]] = {
     start()
@@ -181,8 +180,7 @@ object ExecutorExchange extends Logging {
 
   /** Sends a request, and blocks until the answer comes.
     *
-    * @return
-    *   the answer, and what fetches the broadcast beside it
+    * @return the answer, and what fetches the broadcast beside it
     */
   private def send(request: ExchangeMessage, deadline: Long): Answer[(ExchangeMessage, Option[() => Array[Byte]])] =
     try

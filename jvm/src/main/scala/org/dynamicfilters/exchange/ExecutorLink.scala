@@ -14,12 +14,9 @@ import org.dynamicfilters.state._
   *
   * Tasks only mark news; the schedule encodes and sends. Thread-safe.
   *
-  * @param executions
-  *   those of this process
-  * @param driver
-  *   sends a message without blocking; throws if it was not sent
-  * @param clock
-  *   nanoseconds
+  * @param executions those of this process
+  * @param driver sends a message without blocking; throws if it was not sent
+  * @param clock nanoseconds
   */
 final class ExecutorLink(
     executions: Executions,
@@ -105,8 +102,7 @@ final class ExecutorLink(
 
   /** Handles a message of the driver, on the schedule's thread.
     *
-    * @param payload
-    *   fetches the broadcast beside it
+    * @param payload fetches the broadcast beside it
     */
   def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
     MessageCodec.received(bytes, counters).foreach { m =>

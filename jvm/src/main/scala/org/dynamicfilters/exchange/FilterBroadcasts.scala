@@ -23,8 +23,7 @@ object FilterBroadcasts {
 
   /** @param executionId
     *   executors drop their copies when this execution ends; None where there is none
-    * @param ofPlan
-    *   whether it belongs to a plan
+    * @param ofPlan whether it belongs to a plan
     */
   def apply(
       sc: SparkContext,

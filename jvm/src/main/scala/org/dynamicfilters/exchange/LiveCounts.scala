@@ -19,8 +19,7 @@ object LiveCounts {
 
   /** Further counts of the driver.
     *
-    * @param exchange
-    *   None in local mode
+    * @param exchange None in local mode
     */
   def ofDriver(exchange: Option[DriverExchange]): Seq[(String, Long)] = Seq(
     "waits" -> JoinWaits.waitingNow.toLong,

@@ -13,10 +13,8 @@ import org.dynamicfilters.state._
   * Each subscriber gets the newest generation once. A lost message is not repeated (contract 3): a later generation replaces
   * it.
   *
-  * @param first
-  *   the generation that executors have before the first message
-  * @param schedule
-  *   runs work under the coordinator's lock, unless the execution has ended
+  * @param first the generation that executors have before the first message
+  * @param schedule runs work under the coordinator's lock, unless the execution has ended
   */
 private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, outbox: Outbox) {
   // The generation that each subscriber has.

@@ -64,8 +64,7 @@ object MessageCodec {
 
   /** @param isFirst
     *   whether there was no attempt of the partition before
-    * @param newFrom
-    *   None for an attempt that starts; else the place from which on it could use newer filters
+    * @param newFrom None for an attempt that starts; else the place from which on it could use newer filters
     */
   def snapshotRequest(
       executionId: Long,

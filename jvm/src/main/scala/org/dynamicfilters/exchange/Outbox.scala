@@ -12,8 +12,7 @@ trait Peers {
 
   /** Sends a message without waiting for an answer.
     *
-    * @return
-    *   false if there is no such executor, or the message could not be sent
+    * @return false if there is no such executor, or the message could not be sent
     */
   def send(peer: String, m: Outgoing): Boolean
 
@@ -23,8 +22,7 @@ trait Peers {
 
 /** Sends the driver's messages to executors, and counts them.
   *
-  * @param clock
-  *   nanoseconds
+  * @param clock nanoseconds
   */
 final class Outbox(peers: Peers, val pace: ExchangePace, val counters: ExchangeCounters, val clock: () => Long) {
 
@@ -39,8 +37,7 @@ final class Outbox(peers: Peers, val pace: ExchangePace, val counters: ExchangeC
 
   /** The contents of a filter.
     *
-    * @param ofPlan
-    *   whether it belongs to a plan, or else to the running scans of an execution
+    * @param ofPlan whether it belongs to a plan, or else to the running scans of an execution
     */
   def contents(execution: Option[Long], name: FilterName, encoded: Array[Byte], ofPlan: Boolean): Outgoing = {
     def message(inline: Option[Array[Byte]]) =

@@ -41,8 +41,7 @@ object SnapshotCodec {
 
   /** Decodes the whole schedule or fails, because every attempt must have the same.
     *
-    * @param contents
-    *   finds the contents of a named filter
+    * @param contents finds the contents of a named filter
     */
   def decode(
       bytes: Array[Byte],

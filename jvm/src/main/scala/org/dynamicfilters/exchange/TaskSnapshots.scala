@@ -33,10 +33,8 @@ object TaskSnapshots {
 
   /** The schedule of a partition, fixed by the attempt that asks first.
     *
-    * @param newFrom
-    *   None for an attempt that starts; else the place from which on it could use newer filters
-    * @return
-    *   None if the driver did not answer a first attempt, which then reports what it uses
+    * @param newFrom None for an attempt that starts; else the place from which on it could use newer filters
+    * @return None if the driver did not answer a first attempt, which then reports what it uses
     *   ([[org.dynamicfilters.state.SnapshotUse]])
     */
   def ask(

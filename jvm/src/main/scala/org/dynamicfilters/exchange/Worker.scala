@@ -19,12 +19,9 @@ trait Schedule {
 /** One daemon thread for work that would block threads of tasks, of Spark's scheduler or of Spark's RPC. The thread ends after
   * ten idle seconds.
   *
-  * @param name
-  *   name of the thread, after [[Worker.Prefix]]
-  * @param capacity
-  *   largest number of pieces of work that wait
-  * @param maxBytes
-  *   limit for the messages that wait
+  * @param name name of the thread, after [[Worker.Prefix]]
+  * @param capacity largest number of pieces of work that wait
+  * @param maxBytes limit for the messages that wait
   */
 final class Worker(name: String, capacity: Int, counters: ExchangeCounters, maxBytes: Long = Long.MaxValue)
     extends Schedule

@@ -6,14 +6,10 @@ package org.dynamicfilters.filter
   * Code that makes bounds from statistics handles two traps. An absent null count means `mayHaveNulls`. Parquet leaves
   * NaN out of its minimum and maximum, so the maximum of a float or double column is NaN or unknown.
   *
-  * @param min
-  *   no non-null value is less than this key; null if unknown
-  * @param max
-  *   no non-null value is greater than this key; null if unknown
-  * @param mayHaveNulls
-  *   false only if no row is SQL NULL
-  * @param mayHaveValues
-  *   false only if every row is SQL NULL
+  * @param min no non-null value is less than this key; null if unknown
+  * @param max no non-null value is greater than this key; null if unknown
+  * @param mayHaveNulls false only if no row is SQL NULL
+  * @param mayHaveValues false only if every row is SQL NULL
   */
 final case class ColumnBounds(min: AnyRef, max: AnyRef, mayHaveNulls: Boolean, mayHaveValues: Boolean) {
 

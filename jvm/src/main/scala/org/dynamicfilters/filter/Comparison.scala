@@ -6,8 +6,7 @@ object Comparison extends Enumeration {
 
   /** The rows for which the comparison is true.
     *
-    * @param value
-    *   a Catalyst value of the domain's type. If it is NULL, only `<=>` can be true
+    * @param value a Catalyst value of the domain's type. If it is NULL, only `<=>` can be true
     */
   def filter(operator: Value, domain: KeyDomain, value: Any): ValueFilter = {
     val key = domain.fromInternal(value)

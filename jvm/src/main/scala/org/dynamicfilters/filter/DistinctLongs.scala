@@ -5,12 +5,9 @@ import java.util.function.LongConsumer
 
 /** Limits of [[DistinctLongs]].
   *
-  * @param keys
-  *   at most 2^29
-  * @param sentBytes
-  *   bytes that the encoded set may take. Collection stops as soon as the collected keys take more
-  * @param memory
-  *   bytes that the bit set may take, or the sorted distinct keys in the array
+  * @param keys at most 2^29
+  * @param sentBytes bytes that the encoded set may take. Collection stops as soon as the collected keys take more
+  * @param memory bytes that the bit set may take, or the sorted distinct keys in the array
   */
 private[filter] final case class DistinctLimits(keys: Int, sentBytes: Long, memory: Long) {
 

@@ -4,16 +4,11 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** Limits of the keys that a join's build side collects and of the filter made of them.
   *
-  * @param maxRows
-  *   a build side with more distinct keys gives its range only
-  * @param inMaxValues
-  *   with more keys the filter is a bitmap or a bloom filter
-  * @param bloomFpp
-  *   target false positive rate, between 0 and 1
-  * @param maxFilterBytes
-  *   a larger encoded filter is reduced; also the memory of all collecting partitions together
-  * @param maxSentBytes
-  *   bytes that all partitions together may send
+  * @param maxRows a build side with more distinct keys gives its range only
+  * @param inMaxValues with more keys the filter is a bitmap or a bloom filter
+  * @param bloomFpp target false positive rate, between 0 and 1
+  * @param maxFilterBytes a larger encoded filter is reduced; also the memory of all collecting partitions together
+  * @param maxSentBytes bytes that all partitions together may send
   */
 final case class KeyLimits(
     maxRows: Int,
@@ -54,14 +49,10 @@ object KeyLimits {
 /** The keys of one key column in one partition of a join's build side. Made by [[KeyCollector]] in a task, merged by
   * [[KeyPartial.build]]. Immutable.
   *
-  * @param hasNulls
-  *   whether any key was SQL NULL
-  * @param min
-  *   the least key; null if all keys are SQL NULL
-  * @param max
-  *   the greatest key; null if all keys are SQL NULL
-  * @param keys
-  *   the distinct keys
+  * @param hasNulls whether any key was SQL NULL
+  * @param min the least key; null if all keys are SQL NULL
+  * @param max the greatest key; null if all keys are SQL NULL
+  * @param keys the distinct keys
   */
 final case class KeyPartial(
     domain: KeyDomain,
@@ -112,11 +103,9 @@ object KeyPartial {
 
   /** The filter for the other side of a join. Passes the keys of all partitions.
     *
-    * @param parts
-    *   one for each partition, all of the same domain (IllegalArgumentException otherwise). A missing one would lose
-    *   rows. An empty Seq means that the build side has no partitions, so nothing passes
-    * @param nullsMatch
-    *   whether the join treats NULLs as equal (`<=>`)
+    * @param parts one for each partition, all of the same domain (IllegalArgumentException otherwise). A missing one
+    *   would lose rows. An empty Seq means that the build side has no partitions, so nothing passes
+    * @param nullsMatch whether the join treats NULLs as equal (`<=>`)
     */
   def build(parts: Seq[KeyPartial], limits: KeyLimits, nullsMatch: Boolean): BuiltFilter =
     FilterBuilder.build(parts, limits, nullsMatch)
@@ -124,11 +113,9 @@ object KeyPartial {
 
 /** A join filter and what its form was made of.
   *
-  * @param values
-  *   number of distinct keys of the build side without SQL NULL; if unknown, the largest limit that a partition
-  *   exceeded
-  * @param reduced
-  *   why the filter has a simpler form than its keys allow; None if it has not
+  * @param values number of distinct keys of the build side without SQL NULL; if unknown, the largest limit that a
+  *   partition exceeded
+  * @param reduced why the filter has a simpler form than its keys allow; None if it has not
   */
 final case class BuiltFilter(filter: ValueFilter, values: Long, reduced: Option[Reason]) {
 

@@ -84,8 +84,7 @@ trait LongSet extends KeySet {
 
 /** A set of few longs, as a sorted array.
   *
-  * @param sorted
-  *   ascending and distinct (IllegalArgumentException otherwise); never changed
+  * @param sorted ascending and distinct (IllegalArgumentException otherwise); never changed
   */
 final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends LongSet {
   require(SortedLongs.ascend(sorted), "values of a set do not ascend")
@@ -146,8 +145,7 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
 
 /** A set of few keys that are objects, as a sorted array.
   *
-  * @param sorted
-  *   ascending and distinct keys of the domain (IllegalArgumentException otherwise); never changed
+  * @param sorted ascending and distinct keys of the domain (IllegalArgumentException otherwise); never changed
   */
 final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) extends KeySet {
   require(
@@ -208,10 +206,8 @@ final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) exten
 /** A Bloom filter of many keys: Spark's BloomFilter over 64-bit codes. The code of a key of a [[LongDomain]] is the key
   * itself, that of any other key a hash of its bytes.
   *
-  * @param bits
-  *   never changed
-  * @param size
-  *   number of distinct keys that were added
+  * @param bits never changed
+  * @param size number of distinct keys that were added
   */
 final case class Bloom(domain: KeyDomain, bits: BloomFilter, size: Long) extends KeySet {
   override def form: String = "bloom"
@@ -236,8 +232,7 @@ object Bloom {
 
   /** A filter of distinct codes, at least one, with a target false positive rate between 0 and 1.
     *
-    * @param room
-    *   size the filter for at least this many codes. Very small filters miss the target rate by far
+    * @param room size the filter for at least this many codes. Very small filters miss the target rate by far
     */
   def build(domain: KeyDomain, codes: Array[Long], fpp: Double, room: Int = 1): Bloom =
     build(domain, codes.length.toLong, SortedLongs.foreach(codes, _), fpp, room)

@@ -18,10 +18,8 @@ import org.apache.spark.sql.types.{ByteType, DateType, IntegerType, LongType, Sh
   * for each added number. Roaring64NavigableMap reads bitmaps in unsigned order only, has no search for the next
   * member, and changes fields when it is read, so threads cannot share it.
   *
-  * @param highs
-  *   the upper halves that occur, in signed order, which is the order of the longs
-  * @param lows
-  *   by upper half, the bitmap of its lower halves; never empty
+  * @param highs the upper halves that occur, in signed order, which is the order of the longs
+  * @param lows by upper half, the bitmap of its lower halves; never empty
   */
 final class LongBitmap private (
     val domain: LongDomain,

@@ -61,8 +61,7 @@ private[filter] final class LongBits(val base: Long, span: Int) extends LongPred
 
 /** A hash table with open addressing, at most half full.
   *
-  * @param set
-  *   not empty
+  * @param set not empty
   */
 private[filter] final class LongTable(set: LongSet) extends LongPredicate {
 

@@ -5,17 +5,12 @@ import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
 /** Turns filters of a key into filters of a column from which the key is computed. While the column rises, the function must never
   * fall, or never rise, clock changes apart. It works on the column's codes, see [[LongDomain]].
   *
-  * @param column
-  *   type of the column
-  * @param key
-  *   type of the computed key
-  * @param slack
-  *   how far two codes of the column must lie apart so that the function does not fall between them. 0 if it never falls;
-  *   more for functions of local time, which goes back at the end of summer time
-  * @param falls
-  *   whether the function falls. The search then uses mirrored codes (`~code`), along which it rises
-  * @param value
-  *   the computed key of a code of the column; None if it cannot be computed, as at the ends of a type
+  * @param column type of the column
+  * @param key type of the computed key
+  * @param slack how far two codes of the column must lie apart so that the function does not fall between them. 0 if it
+  *   never falls; more for functions of local time, which goes back at the end of summer time
+  * @param falls whether the function falls. The search then uses mirrored codes (`~code`), along which it rises
+  * @param value the computed key of a code of the column; None if it cannot be computed, as at the ends of a type
   */
 final class MonotoneInverse(
     column: LongDomain,

@@ -2,10 +2,8 @@ package org.dynamicfilters.filter
 
 /** One end of a range. Its key is never null.
   *
-  * @param key
-  *   not null
-  * @param inclusive
-  *   whether the key itself belongs to the range
+  * @param key not null
+  * @param inclusive whether the key itself belongs to the range
   */
 final case class End(key: AnyRef, inclusive: Boolean) {
 

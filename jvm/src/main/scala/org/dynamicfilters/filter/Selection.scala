@@ -3,8 +3,7 @@ package org.dynamicfilters.filter
 /** The row numbers of a batch that are still selected, ascending: `rows(0 until count)`. Reused from batch to batch and
   * narrowed in place by one filter after the other; belongs to one task.
   *
-  * @param capacity
-  *   the most rows that a batch may have
+  * @param capacity the most rows that a batch may have
   */
 final class Selection(capacity: Int) {
 

@@ -74,8 +74,7 @@ private[filter] object SortedLongs {
 
   /** Sorts the first `n` numbers of any array and drops repeated ones.
     *
-    * @return
-    *   how many are left
+    * @return how many are left
     */
   def distinct(xs: Array[Long], n: Int): Int = {
     // RadixSort uses the second half, and returns in which half the sorted numbers are.

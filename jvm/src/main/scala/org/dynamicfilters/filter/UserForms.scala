@@ -14,17 +14,14 @@ object UserForms {
 
   /** Why a form cannot be a filter.
     *
-    * @param isDamaged
-    *   whether the bytes are malformed; else a member is not a value of the filter's type
+    * @param isDamaged whether the bytes are malformed; else a member is not a value of the filter's type
     */
   final case class Refusal(reason: String, isDamaged: Boolean)
 
   /** A filter that passes exactly these keys, and NULL if `nulls`.
     *
-    * @param keys
-    *   in any order, possibly repeated
-    * @param mostValues
-    *   more integers than this are held as a bitmap, if they are dense enough
+    * @param keys in any order, possibly repeated
+    * @param mostValues more integers than this are held as a bitmap, if they are dense enough
     */
   def values(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, mostValues: Int): ValueFilter = d match {
     case long: LongDomain => longs(long, keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray, nulls, mostValues)
@@ -63,8 +60,7 @@ object UserForms {
 
   /** A filter of the members of a roaring bitmap in the portable serialization.
     *
-    * @param bits
-    *   32 or 64; 0 if it is to be detected
+    * @param bits 32 or 64; 0 if it is to be detected
     */
   def bitmap(d: KeyDomain, bytes: Array[Byte], bits: Int): Either[Refusal, ValueFilter] = d match {
     case long: LongDomain if LongBitmap.suits(long) =>

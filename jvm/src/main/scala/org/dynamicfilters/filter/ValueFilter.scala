@@ -144,14 +144,10 @@ object ValueFilter {
   /** The values between two ends, and NULL if `nulls`. Use [[range]] to get the simplest filter for these ends. Throws
     * IllegalArgumentException if the key of an end is null.
     *
-    * @param domain
-    *   the type of the column; both keys are keys of it
-    * @param lower
-    *   None = no value is too small
-    * @param upper
-    *   None = no value is too great
-    * @param nulls
-    *   whether SQL NULL passes
+    * @param domain the type of the column; both keys are keys of it
+    * @param lower None = no value is too small
+    * @param upper None = no value is too great
+    * @param nulls whether SQL NULL passes
     */
   final case class Range(domain: KeyDomain, lower: Option[End], upper: Option[End], nulls: Boolean)
       extends ValueFilter {
@@ -295,11 +291,9 @@ object ValueFilter {
   /** The values of a set that also lie within a range, and NULL if the range passes it, for example the keys of a
     * join's build side. Use [[members]] to get the simplest filter for them.
     *
-    * @param range
-    *   has both ends and is not empty. If the set is exact, both ends are inclusive and members of the set. Throws
-    *   IllegalArgumentException otherwise
-    * @param keys
-    *   of the same domain; may have members outside of the range
+    * @param range has both ends and is not empty. If the set is exact, both ends are inclusive and members of the set.
+    *   Throws IllegalArgumentException otherwise
+    * @param keys of the same domain; may have members outside of the range
     */
   final case class Members(range: Range, keys: KeySet) extends ValueFilter with MembersEvaluation {
     MemberAlgebra.check(range, keys)

@@ -22,9 +22,8 @@ import org.dynamicfilters.state._
 
 /** A filter of a [[BuildKeyTapExec]], and the key that the tap collects for it.
   *
-  * @param key
-  *   bound to the tap's output. Not canonicalized: the canonical form of a sum adds in another order, and that of a higher-order
-  *   function cannot be evaluated
+  * @param key bound to the tap's output. Not canonicalized: the canonical form of a sum adds in another order, and that
+  *   of a higher-order function cannot be evaluated
   */
 final case class KeyTap(ref: JoinRef, key: Expression) {
 

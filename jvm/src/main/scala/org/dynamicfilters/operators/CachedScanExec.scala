@@ -14,12 +14,9 @@ import org.dynamicfilters.scan._
   *
   * Filters only what comes out of the cache. The plan that fills the cache, possibly in the same task, is not filtered.
   *
-  * @param spec
-  *   its ordinals are positions in the child's output; there are no partition columns
-  * @param child
-  *   Spark's scan. Adaptive execution wraps it in a stage, which fills the cache
-  * @param isRepeatable
-  *   see [[CachedBatches]]
+  * @param spec its ordinals are positions in the child's output; there are no partition columns
+  * @param child Spark's scan. Adaptive execution wraps it in a stage, which fills the cache
+  * @param isRepeatable see [[CachedBatches]]
   */
 case class CachedScanExec(
     spec: ScanSpec,

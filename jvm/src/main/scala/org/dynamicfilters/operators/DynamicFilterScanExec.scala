@@ -21,8 +21,7 @@ import org.dynamicfilters.state.TaskFilters
   * partitions and metrics as before. The relation gets another reader ([[DynamicParquetFormat]]), and files with known
   * statistics are read in another order.
   *
-  * @param keepsPartitions
-  *   whether each partition must keep Spark's files in Spark's order
+  * @param keepsPartitions whether each partition must keep Spark's files in Spark's order
   */
 case class DynamicFilterScanExec(
     spec: ScanSpec,

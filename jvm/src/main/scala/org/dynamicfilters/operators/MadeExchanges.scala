@@ -38,10 +38,8 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
 
   /** Disables a filter whose tap will not run, or lets it follow the filter of the exchange that Spark reuses instead.
     *
-    * @param scan
-    *   a scan that waits for the filter
-    * @return
-    *   whether to wait on: false if the plan of the scan is not found, so that nothing would ever end the wait
+    * @param scan a scan that waits for the filter
+    * @return whether to wait on: false if the plan of the scan is not found, so that nothing would ever end the wait
     */
   def look(scan: FilteredScan, ref: JoinRef): Boolean =
     try {
@@ -143,8 +141,7 @@ private[operators] object MadeExchanges {
   /** All operators of a plan as it is now, including stages and subqueries. Each node once: in a chain of cached tables, each used
     * twice, the number of paths is exponential.
     *
-    * @param initial
-    *   whether to include initial adaptive plans: stages that are gone from an empty plan may still run
+    * @param initial whether to include initial adaptive plans: stages that are gone from an empty plan may still run
     */
   private def all(plan: SparkPlan, cached: Boolean, initial: Boolean): Iterator[SparkPlan] = {
     val seen = Collections.newSetFromMap(new IdentityHashMap[SparkPlan, java.lang.Boolean])

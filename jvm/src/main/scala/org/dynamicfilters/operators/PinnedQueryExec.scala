@@ -52,8 +52,7 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
   /** Plans the query again if its pinned generations are outdated, once at the start of each execution (Spark Connect calls
     * `metrics` at the end too). After a failure the next call tries again.
     *
-    * @return
-    *   the plan of this execution; others in other threads may have other plans
+    * @return the plan of this execution; others in other threads may have other plans
     */
   private def refresh(): SparkPlan = (for {
     id <- TaskFilters.executionId(sparkContext)

@@ -18,10 +18,9 @@ import org.dynamicfilters.tables.FormatName
   * dropping a row is cheaper than shuffling it. A DataSource V2 scan also gets the filters that it accepts, and reads only the
   * splits that can match ([[SourceScan]]).
   *
-  * @param spec
-  *   for file scans as usual; for other scans, ordinals are positions in the child's output, and there are no partition columns
-  * @param keepsPartitions
-  *   whether each partition must keep Spark's splits in Spark's order
+  * @param spec for file scans as usual; for other scans, ordinals are positions in the child's output, and there are no
+  *   partition columns
+  * @param keepsPartitions whether each partition must keep Spark's splits in Spark's order
   */
 case class RowFilteredScanExec(
     spec: ScanSpec,

@@ -18,8 +18,7 @@ import org.dynamicfilters.scan._
 /** A DataSource V2 scan in one run of a plan. On the driver. The source gets the complete filters before it plans its splits, as in
   * Spark's dynamic partition pruning. Splits that cannot match are then left out.
   *
-  * @param pruner
-  *   has the filters that are complete
+  * @param pruner has the filters that are complete
   */
 private[operators] final class SourceScan(
     scan: BatchScanExec,

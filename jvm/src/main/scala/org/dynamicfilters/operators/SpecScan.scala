@@ -180,8 +180,7 @@ object SpecScan {
 
   /** A metric of the operator as `plus - minus` of a report's counters.
     *
-    * @param text
-    *   its name in Spark's UI
+    * @param text its name in Spark's UI
     */
   final case class Counted(
       key: String,

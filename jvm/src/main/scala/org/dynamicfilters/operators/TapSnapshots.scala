@@ -23,8 +23,7 @@ private[operators] object TapSnapshots {
 
   /** On the driver, when a tap is started.
     *
-    * @param runs
-    *   by filter, see [[TopKRef.nextRun]]
+    * @param runs by filter, see [[TopKRef.nextRun]]
     */
   def apply(sc: SparkContext, filters: Seq[TopKRef], runs: Seq[Long]): TapSnapshots = {
     val specs = filters.map(_.spec).toIndexedSeq

@@ -57,10 +57,8 @@ final class TapSource extends Serializable {
 
 /** The tap in one task. Tests each row against the filters, and counts the rows that it passes on.
   *
-  * @param tasks
-  *   by filter; none if every row is needed
-  * @param dropped
-  *   counts the rows that no filter needs
+  * @param tasks by filter; none if every row is needed
+  * @param dropped counts the rows that no filter needs
   */
 final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int], dropped: SQLMetric) {
   private var handedOn = 0L

@@ -19,12 +19,9 @@ import org.dynamicfilters.state._
   *
   * Dropping a row here saves the copy that Spark's TopK makes of each row, even if no scan below can be filtered further.
   *
-  * @param filters
-  *   one filter, or one for each of several min and max. A row is needed if any filter needs it
-  * @param keys
-  *   by filter, ordinal of the key in the child's output
-  * @param columns
-  *   for reports, the names of the key in scans; with several filters, one name for each
+  * @param filters one filter, or one for each of several min and max. A row is needed if any filter needs it
+  * @param keys by filter, ordinal of the key in the child's output
+  * @param columns for reports, the names of the key in scans; with several filters, one name for each
   */
 case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[String], child: SparkPlan)
     extends UnaryExecNode

@@ -15,8 +15,8 @@ object V2Predicates {
   /** @param inSparksOrder
     *   whether the source is known to order the column's values as Spark does. It does not for some STRING columns: UUIDs
     *   in Iceberg, text with a case-insensitive collation
-    * @return
-    *   None if only a predicate that is always true would be right. The predicate may pass more rows than the filter
+    * @return None if only a predicate that is always true would be right. The predicate may pass more rows than the
+    *   filter
     */
   def of(column: String, filter: ValueFilter, inSparksOrder: Boolean): Option[Predicate] = {
     val reference = SparkAccess.column(column)

@@ -26,8 +26,7 @@ object BuildEstimates {
 
   /** None if there is no exchange.
     *
-    * @param whole
-    *   the build side: the estimates of joins within it include their filters already
+    * @param whole the build side: the estimates of joins within it include their filters already
     */
   private def below(plan: SparkPlan, whole: SparkPlan): Option[Estimate] = plan match {
     case e: Exchange => planned(e.children.head).map(narrowed(_, e.children.head, whole))

@@ -30,8 +30,7 @@ object BuildSides {
 
   /** A build side with a tap.
     *
-    * @param passed
-    *   see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]
+    * @param passed see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]
     */
   final case class Tapped(side: SparkPlan, ref: JoinRef, passed: Seq[String])
 
@@ -39,10 +38,10 @@ object BuildSides {
     *
     * Below an aggregate, a filter or another join, the tap sees more keys than reach the join, never fewer.
     *
-    * @param make
-    *   makes the filter if the exchange has no tap for the key, from the exchange, the key bound to its output, and `passed`
-    * @param passed
-    *   see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]: operators between the join and `plan`
+    * @param make makes the filter if the exchange has no tap for the key, from the exchange, the key bound to its
+    *   output, and `passed`
+    * @param passed see [[org.dynamicfilters.state.BuildSideFacts BuildSideFacts]]: operators between the join and
+    *   `plan`
     */
   def tapped(plan: SparkPlan, key: Expression, nullsMatch: Boolean, passed: Seq[String] = Nil)(
       make: (Exchange, Expression, Seq[String]) => JoinRef

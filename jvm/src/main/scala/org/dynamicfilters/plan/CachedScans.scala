@@ -22,8 +22,7 @@ object CachedScans {
 
   /** Whether a filter on the column helps an unfiltered scan, or why not.
     *
-    * @param crossed
-    *   whether an exchange lies between the producer and the scan: then the scan drops single rows too
+    * @param crossed whether an exchange lies between the producer and the scan: then the scan drops single rows too
     */
   def accepts(scan: SparkPlan, column: Attribute, producer: Producer.Value, crossed: Boolean): Either[Reason, Unit] =
     for {

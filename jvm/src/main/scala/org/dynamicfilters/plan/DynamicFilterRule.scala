@@ -37,8 +37,7 @@ import org.dynamicfilters.state.{Producer, TaskFilters}
   *
   * A failure leaves the plan unchanged.
   *
-  * @param adaptive
-  *   true in the first of these places
+  * @param adaptive true in the first of these places
   */
 final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Logging {
 
@@ -215,8 +214,7 @@ object DynamicFilterRule {
 
   /** Tags an operator with the reason why it produces no filter.
     *
-    * @return
-    *   the tag: the earlier one if the new reason is only that planning comes too late
+    * @return the tag: the earlier one if the new reason is only that planning comes too late
     */
   private[plan] def reject(p: SparkPlan, now: Rejected): Rejected = {
     // Re-planning keeps the logical operator.

@@ -19,8 +19,7 @@ import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
   * Spark's own estimates do not serve: without column statistics, a join has the product of its sides' sizes, and a filter
   * does not reduce its input.
   *
-  * @param selectivity
-  *   share of the keys of its tables that is left, from 0 to 1
+  * @param selectivity share of the keys of its tables that is left, from 0 to 1
   */
 final case class Estimate(rows: Double, selectivity: Double)
 

@@ -26,20 +26,16 @@ import org.dynamicfilters.scan.NeverFails
   * expression could then fail that does not fail in stock Spark (division by zero, overflow, a user's function). So each
   * expression between the operator and the producer that uses changed columns must never fail ([[NeverFails]]).
   *
-  * @param isFiltered
-  *   whether all scans of the remaining rows are filtered too
-  * @param above
-  *   operators above the asking one, up to the producer's child, the lowest first
-  * @param producer
-  *   expressions that the producer evaluates for each row
+  * @param isFiltered whether all scans of the remaining rows are filtered too
+  * @param above operators above the asking one, up to the producer's child, the lowest first
+  * @param producer expressions that the producer evaluates for each row
   */
 private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPlan], producer: Seq[Expression]) {
   import ExcludedRows._
 
   /** Why rows of one side of a join must not be excluded while rows of the other side remain.
     *
-    * @param isLeft
-    *   whether the remaining side, whose rows lose their matches, is the left one
+    * @param isLeft whether the remaining side, whose rows lose their matches, is the left one
     */
   def withLostMatches(join: BaseJoinExec, isLeft: Boolean): Option[Reason] = {
     val change = join.joinType match {
@@ -205,8 +201,7 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
 
   /** Whether an aggregate function never fails for changed groups.
     *
-    * @param isOfPart
-    *   whether each group has a subset of its rows in stock Spark, and no others
+    * @param isOfPart whether each group has a subset of its rows in stock Spark, and no others
     */
   private def neverFails(f: AggregateExpression, change: Change, isOfPart: Boolean): Boolean = {
     val touched = (f.aggregateFunction.children ++ f.filter).filter(change.touches)
@@ -228,8 +223,7 @@ private[plan] object ExcludedRows {
 
     /** The same rows with other values in these columns.
       *
-      * @param nulls
-      *   those of the columns whose other value can only be NULL
+      * @param nulls those of the columns whose other value can only be NULL
       */
     final case class Columns(ids: Set[ExprId], nulls: Set[ExprId] = Set.empty) extends Change
 

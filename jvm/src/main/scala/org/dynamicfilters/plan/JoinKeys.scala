@@ -15,8 +15,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** One pair of keys of an equi-join.
   *
-  * @param nullsMatch
-  *   whether NULL equals NULL (`<=>`)
+  * @param nullsMatch whether NULL equals NULL (`<=>`)
   */
 final case class JoinKey(probe: Expression, build: Expression, nullsMatch: Boolean) {
 
@@ -79,8 +78,7 @@ object JoinKeys {
 
   /** The column of a key, and how the key is computed from it, if it is (see [[MonotoneExpressions.of]]).
     *
-    * @param what
-    *   the key's role, for the reason
+    * @param what the key's role, for the reason
     */
   def column(key: Expression, what: String): Either[Reason, (AttributeReference, Option[Expression])] =
     plain(key) match {

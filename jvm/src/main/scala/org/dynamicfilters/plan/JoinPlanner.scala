@@ -25,12 +25,10 @@ import org.dynamicfilters.state.{JoinRef, Producer, TaskFilters}
   * Keeps no state between runs of the rule: when adaptive execution plans a join again, the filters in running stages say
   * which one belongs to the join (see [[JoinRef]]).
   *
-  * @param plan
-  *   the whole plan, as far as it is known
-  * @param adaptive
-  *   whether stages are submitted one by one, so that one can be held back
-  * @param mayCopy
-  *   whether an exchange that is used in several places may be filtered for each of them, see [[ExchangeCopies]]
+  * @param plan the whole plan, as far as it is known
+  * @param adaptive whether stages are submitted one by one, so that one can be held back
+  * @param mayCopy whether an exchange that is used in several places may be filtered for each of them, see
+  *   [[ExchangeCopies]]
   */
 final class JoinPlanner(
     plan: SparkPlan,
@@ -132,8 +130,7 @@ final class JoinPlanner(
 
   /** Filters the probe side by each key.
     *
-    * @param computed
-    *   expressions that the join evaluates for each probe row
+    * @param computed expressions that the join evaluates for each probe row
     */
   private def filteredByEach(
       probe: SparkPlan,

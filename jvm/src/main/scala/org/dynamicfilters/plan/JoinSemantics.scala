@@ -17,14 +17,12 @@ object JoinSemantics {
 
   /** Rules for one side.
     *
-    * @param mayLose
-    *   whether the side can be filtered by the other side's keys: its rows without a match do not change the result
-    * @param carries
-    *   whether a filter from above the join, on a column of the side, can go down into the side. Implies that the join outputs
-    *   the side's own values in its columns, without added NULLs
-    * @param carriesAcross
-    *   whether such a filter on a key can also go down into the other side, on the equal key there, even if it does not go into
-    *   this side: excluded rows may appear in any number above the join
+    * @param mayLose whether the side can be filtered by the other side's keys: its rows without a match do not change
+    *   the result
+    * @param carries whether a filter from above the join, on a column of the side, can go down into the side. Implies
+    *   that the join outputs the side's own values in its columns, without added NULLs
+    * @param carriesAcross whether such a filter on a key can also go down into the other side, on the equal key there,
+    *   even if it does not go into this side: excluded rows may appear in any number above the join
     */
   final case class Side(mayLose: Boolean, carries: Boolean, carriesAcross: Boolean) {
     require(carries || !carriesAcross, "a filter that stops above the join cannot go across it")

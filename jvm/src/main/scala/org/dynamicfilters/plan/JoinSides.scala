@@ -39,8 +39,7 @@ object JoinSides {
 
   /** The side that is filtered, or why neither is.
     *
-    * @param isHinted
-    *   whether a hint asks for filters on a side. A hint overrules estimates
+    * @param isHinted whether a hint asks for filters on a side. A hint overrules estimates
     */
   def choose(j: BaseJoinExec, conf: SQLConf, isHinted: FilteredSide => Boolean): Either[Reason, FilteredSide] =
     j match {

@@ -37,8 +37,7 @@ object MonotoneExpressions {
 
   /** The key of a scan's column; None if its filters cannot be inverted.
     *
-    * @param e
-    *   as [[of]] returns it
+    * @param e as [[of]] returns it
     */
   def key(e: Expression, column: DataType, text: String): Option[ComputedKey] =
     for {
@@ -120,8 +119,7 @@ object MonotoneExpressions {
     * largest and least offset have local times in the same order, and two such local times have instants in the same order. The
     * factor 3 covers a function that goes to local time, truncates, and goes back.
     *
-    * @return
-    *   None if the expression uses local time and the column is neither a timestamp nor a date
+    * @return None if the expression uses local time and the column is neither a timestamp nor a date
     */
   private def slackOf(e: Expression, column: DataType): Option[Long] = {
     val offsetRanges = e.collect {

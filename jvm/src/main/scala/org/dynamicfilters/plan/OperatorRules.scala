@@ -13,8 +13,7 @@ private[plan] object OperatorRules {
 
   /** @param inTheWay
     *   the reason
-    * @param seesPartition
-    *   whether the operator's output for a row depends on the other rows of its partition
+    * @param seesPartition whether the operator's output for a row depends on the other rows of its partition
     */
   private[plan] final case class Stop(inTheWay: Reason, seesPartition: Boolean)
 

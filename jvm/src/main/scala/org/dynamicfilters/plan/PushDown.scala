@@ -28,10 +28,8 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * too, and if those rows cannot make an expression fail up to the producer ([[ExcludedRows]]). All operators that are not
   * listed stop the filter. Filters on several columns, of which a row needs to pass one, pass an operator together.
   *
-  * @param key
-  *   the column's role for the producer, for reasons: "the sort key"
-  * @param producer
-  *   expressions that the producer evaluates for each row
+  * @param key the column's role for the producer, for reasons: "the sort key"
+  * @param producer expressions that the producer evaluates for each row
   */
 final class PushDown(
     key: String,
@@ -268,11 +266,9 @@ object PushDown {
 
   /** A scan that a filter has reached.
     *
-    * @param crossed
-    *   whether the scan must return the same rows in every attempt: there is an exchange between producer and scan, or another
-    *   operator with that need
-    * @param computed
-    *   how the filter's key is computed from the only column, if it is ([[MonotoneExpressions.of]])
+    * @param crossed whether the scan must return the same rows in every attempt: there is an exchange between producer
+    *   and scan, or another operator with that need
+    * @param computed how the filter's key is computed from the only column, if it is ([[MonotoneExpressions.of]])
     */
   final case class Reached(scan: SparkPlan, columns: Seq[Attribute], crossed: Boolean, computed: Option[Expression]) {
 
@@ -284,10 +280,8 @@ object PushDown {
 
   /** @param crossed
     *   as in [[Reached]]
-    * @param above
-    *   the operators that the filter has passed, the lowest first
-    * @param computed
-    *   how the filter's key is computed from the column, if it is ([[MonotoneExpressions.of]])
+    * @param above the operators that the filter has passed, the lowest first
+    * @param computed how the filter's key is computed from the column, if it is ([[MonotoneExpressions.of]])
     */
   private final case class Path(crossed: Boolean, above: List[SparkPlan], computed: Option[Expression]) {
     def below(p: SparkPlan): Path = copy(above = p :: above)
@@ -317,17 +311,12 @@ object PushDown {
 
   /** How far a filter may go down.
     *
-    * @param beyondExchange
-    *   whether it is of use below an exchange, an aggregate or a sort. A TopK's bound is not: these have read all their input
-    *   before there is a bound
-    * @param whyKeep
-    *   why an exchange must not be filtered by these of its columns, if so
-    * @param showsPosition
-    *   whether an operator above the producer depends on the position of a row in its partition
-    * @param allowsComputedKey
-    *   whether the producer's key may be computed from a column of the scan
-    * @param mayPass
-    *   whether an expression of a projection may be evaluated for fewer rows
+    * @param beyondExchange whether it is of use below an exchange, an aggregate or a sort. A TopK's bound is not: these
+    *   have read all their input before there is a bound
+    * @param whyKeep why an exchange must not be filtered by these of its columns, if so
+    * @param showsPosition whether an operator above the producer depends on the position of a row in its partition
+    * @param allowsComputedKey whether the producer's key may be computed from a column of the scan
+    * @param mayPass whether an expression of a projection may be evaluated for fewer rows
     */
   final case class Reach(
       beyondExchange: Boolean,

@@ -89,8 +89,7 @@ object Repeatable {
 
   /** Whether an operator depends on the partition of a row, or on its position there.
     *
-    * @param values
-    *   of the whole plan
+    * @param values of the whole plan
     */
   def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
     p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.ignoresPosition(p)
@@ -99,8 +98,7 @@ object Repeatable {
 
   /** Why a retried task might write other keys into a build side's exchange; None if it writes the same.
     *
-    * @param columns
-    *   columns of the keys
+    * @param columns columns of the keys
     */
   def keys(build: SparkPlan, columns: AttributeSet): Option[Reason] = build match {
     case b: BroadcastExchangeLike => once(b.children.head)

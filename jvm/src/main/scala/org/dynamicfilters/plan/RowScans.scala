@@ -34,8 +34,7 @@ object RowScans {
 
   /** Whether a filter on the column helps the scan, or why not.
     *
-    * @param crossed
-    *   whether an exchange lies between the producer and the scan
+    * @param crossed whether an exchange lies between the producer and the scan
     */
   def accepts(
       scan: SparkPlan,

@@ -25,10 +25,8 @@ import org.dynamicfilters.state.{FilterRef, Producer}
 
 /** Filters that are to be put into a scan: one, or several joined by OR.
   *
-  * @param refs
-  *   by column; several filters have one producer
-  * @param key
-  *   the filter's key, if it is computed from the only column
+  * @param refs by column; several filters have one producer
+  * @param key the filter's key, if it is computed from the only column
   */
 private[plan] final case class NewFilters(
     columns: Seq[Attribute],
@@ -39,10 +37,9 @@ private[plan] final case class NewFilters(
 
   /** The filters of a scan, with these added.
     *
-    * @param position
-    *   of a column among those that are read, and among the partition columns; or why it cannot be filtered
-    * @return
-    *   `before` itself if the scan has these filters already; or why they cannot be added
+    * @param position of a column among those that are read, and among the partition columns; or why it cannot be
+    *   filtered
+    * @return `before` itself if the scan has these filters already; or why they cannot be added
     */
   def addedTo(before: IndexedSeq[ScanColumn], attribute: ScanColumn => Attribute, stored: String => String = _ => "")(
       position: (Attribute, FilterRef) => Either[Reason, (Int, Int)]
@@ -89,8 +86,7 @@ object ScanPlanner {
 
   /** Filters a scan by one column, or by several filters joined by OR.
     *
-    * @param refs
-    *   by column; several filters have one producer
+    * @param refs by column; several filters have one producer
     */
   def filtered(
       at: PushDown.Reached,
@@ -144,8 +140,7 @@ object ScanPlanner {
 
   /** Whether the scan can be filtered by a join on the column, or why not.
     *
-    * @param crossed
-    *   whether an exchange lies between the join and the scan
+    * @param crossed whether an exchange lies between the join and the scan
     */
   def accepts(scan: SparkPlan, column: Attribute, crossed: Boolean): Either[Reason, Unit] = {
     def hasColumn(s: FileSourceScanExec) =

@@ -24,8 +24,7 @@ import org.dynamicfilters.operators.{
   * Includes scalar subqueries and those of dynamic partition pruning. A subquery is planned without the query around it: an
   * exchange that is filtered there is computed again for the query.
   *
-  * @param plan
-  *   the whole plan, as far as it is known
+  * @param plan the whole plan, as far as it is known
   */
 final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
   import SharedExchanges._
@@ -115,8 +114,7 @@ private[plan] object SharedExchanges {
 
   /** @param by
     *   the id of the [[SharedExchanges]] that found the exchange shared
-    * @param group
-    *   number of the group of equal exchanges; None if an equal one is planned only when the query runs
+    * @param group number of the group of equal exchanges; None if an equal one is planned only when the query runs
     */
   private final case class Shared(by: Long, group: Option[Int])
   private val Mark: TreeNodeTag[Shared] = TreeNodeTag[Shared]("dynamicfilters.shared")

@@ -31,8 +31,7 @@ object TopKPlanner {
 
   /** The rows that an operator needs of its input: those with the first `limit` keys. [[TopKSpec]] describes the other fields.
     *
-    * @param key
-    *   the first sort key, the only one with a filter
+    * @param key the first sort key, the only one with a filter
     */
   final case class Wanted(
       key: Expression,
@@ -51,8 +50,7 @@ object TopKPlanner {
   /** If the first sort key is computed and never falls while a column rises (`to_date(ts)`), a projection below the tap makes a
     * column of it.
     *
-    * @return
-    *   the new child of the TopK, or why it produces no filter
+    * @return the new child of the TopK, or why it produces no filter
     */
   def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[Reason, SparkPlan] = {
     val first = Wanted(topK.sortOrder.head, topK.limit, tiesFree = topK.sortOrder.length == 1, distinct = false)
@@ -95,12 +93,9 @@ object TopKPlanner {
 
   /** @param refs
     *   by column; several filters are joined by OR
-    * @param what
-    *   role of the columns for the producer, for reasons
-    * @param computed
-    *   expressions that the producer evaluates for each row
-    * @return
-    *   the input with a tap on it and the filters in its scans, or why there is none
+    * @param what role of the columns for the producer, for reasons
+    * @param computed expressions that the producer evaluates for each row
+    * @return the input with a tap on it and the filters in its scans, or why there is none
     */
   private[plan] def withTap(
       input: SparkPlan,
@@ -133,8 +128,7 @@ object TopKPlanner {
   /** Whether a retried task sees the same rows in the same order, so that ties can be decided by position; or why it may see
     * other rows.
     *
-    * @param keys
-    *   columns of the bounds
+    * @param keys columns of the bounds
     */
   def isInOrder(input: SparkPlan, keys: Seq[Attribute]): Either[Reason, Boolean] = Repeatable.rows(input) match {
     case None => Right(true)

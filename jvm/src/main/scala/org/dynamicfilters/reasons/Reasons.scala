@@ -2,10 +2,8 @@ package org.dynamicfilters.reasons
 
 /** Why a filter was rejected, disabled or reduced, or why a scan fell back.
   *
-  * @param code
-  *   stays the same when the text changes; the part before the dot names a table of docs/troubleshooting.md
-  * @param advice
-  *   what the user can do; begins with "nothing" if there is nothing to do
+  * @param code stays the same when the text changes; the part before the dot names a table of docs/troubleshooting.md
+  * @param advice what the user can do; begins with "nothing" if there is nothing to do
   */
 final case class Reason(code: String, text: String, advice: String) {
   override def toString: String = text

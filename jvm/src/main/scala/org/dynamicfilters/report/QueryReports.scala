@@ -32,16 +32,11 @@ object FilterState extends Enumeration {
 
 /** A filter as `dynamic_filters()` shows it.
   *
-  * @param reason
-  *   None if there is nothing to explain
-  * @param bytes
-  *   of the encoded filter
-  * @param waitMillis
-  *   how long scans were held back for it
-  * @param readyMillis
-  *   from the start of the producer to the complete filter, None where that means nothing
-  * @param times
-  *   by the clock
+  * @param reason None if there is nothing to explain
+  * @param bytes of the encoded filter
+  * @param waitMillis how long scans were held back for it
+  * @param readyMillis from the start of the producer to the complete filter, None where that means nothing
+  * @param times by the clock
   */
 final case class FilterView(
     filterId: Long,
@@ -59,10 +54,8 @@ final case class FilterView(
 
 /** The texts that reports show of a filter. They replace the filter itself, which may have megabytes.
   *
-  * @param expression
-  *   the condition as in a SQL text
-  * @param hasValues
-  *   whether the text contains values of the data
+  * @param expression the condition as in a SQL text
+  * @param hasValues whether the text contains values of the data
   */
 final case class FilterText(form: String, expression: String, hasValues: Boolean)
 
@@ -130,10 +123,8 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
 
 /** A TopK's filter in the executions of one plan.
   *
-  * @param columns
-  *   names of the scans' columns that it filters
-  * @param showValues
-  *   whether plans may show values of the data
+  * @param columns names of the scans' columns that it filters
+  * @param showValues whether plans may show values of the data
   */
 final class TopKRun(
     val ref: FilterRef,
@@ -298,8 +289,7 @@ final class QueryReports extends Logging {
 
   /** Changes the report of a running execution. On the driver. Never throws: a report must not fail a query.
     *
-    * @param executionId
-    *   Spark's local property, null outside of an execution
+    * @param executionId Spark's local property, null outside of an execution
     */
   def note(executionId: String, session: SparkSession)(change: QueryReport => Unit): Unit =
     try

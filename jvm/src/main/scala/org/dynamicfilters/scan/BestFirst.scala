@@ -18,8 +18,8 @@ object BestFirst {
 
   /** Sorts files or row groups.
     *
-    * @param orders
-    *   by column of the spec; with several orders, the best by each come first, then the second best by each, and so on
+    * @param orders by column of the spec; with several orders, the best by each come first, then the second best by
+    *   each, and so on
     */
   def sort[T](things: Seq[T], orders: Seq[(Int, TopKSpec)])(bounds: (T, Int) => ColumnBounds): Seq[T] = {
     val sorted = orders.map { case (c, spec) => things.sortWith((a, b) => before(bounds(a, c), bounds(b, c), spec)) }

@@ -9,13 +9,10 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, LongDomain, ValueFilt
 /** Skips cached batches without a row that passes the scan's filters, by the statistics that Spark keeps for each
   * batch.
   *
-  * @param columns
-  *   by column of the spec, the position among the cached columns
-  * @param read
-  *   positions of the columns that the query reads, among the cached columns
-  * @param isRepeatable
-  *   whether a recomputed batch has the same rows in the same order. If not, a scan below an exchange uses only filters
-  *   by which rows are tested too, so that its output does not depend on the batches
+  * @param columns by column of the spec, the position among the cached columns
+  * @param read positions of the columns that the query reads, among the cached columns
+  * @param isRepeatable whether a recomputed batch has the same rows in the same order. If not, a scan below an exchange
+  *   uses only filters by which rows are tested too, so that its output does not depend on the batches
   */
 final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: IndexedSeq[Int], isRepeatable: Boolean)
     extends Serializable
@@ -69,8 +66,7 @@ object CachedBatches {
   /** The bounds of a column in a batch, for its filter. Spark leaves NaN out of its statistics, so the maximum of a
     * floating point column counts as unknown for a filter that passes NaN.
     *
-    * @param column
-    *   position among the cached columns
+    * @param column position among the cached columns
     */
   def boundsOf(stats: InternalRow, column: Int, domain: KeyDomain, filter: ValueFilter): ColumnBounds = {
     val at = column * PerColumn

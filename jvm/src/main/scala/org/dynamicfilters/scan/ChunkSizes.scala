@@ -11,12 +11,9 @@ import org.dynamicfilters.tables.DeltaTable
 /** Compressed sizes of the column chunks in the row groups of a split. Tells how many bytes a scan of some columns
   * would read, without reading the footer.
   *
-  * @param columns
-  *   paths of the file's leaf columns, in lower case; at most [[ChunkSizes.MaxColumns]]
-  * @param middles
-  *   by row group, see [[LearnedRowGroup.middle]]
-  * @param bytes
-  *   by row group and column
+  * @param columns paths of the file's leaf columns, in lower case; at most [[ChunkSizes.MaxColumns]]
+  * @param middles by row group, see [[LearnedRowGroup.middle]]
+  * @param bytes by row group and column
   */
 final case class ChunkSizes(columns: Array[String], middles: Array[Long], bytes: Array[Array[Long]]) {
 

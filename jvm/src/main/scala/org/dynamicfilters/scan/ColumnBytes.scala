@@ -48,8 +48,7 @@ final class ColumnBytes(access: ParquetReaderAccess) {
     *
     * Counted from metadata: parquet-java reads in other threads, which file system statistics of this thread miss.
     *
-    * @param rows
-    *   None for all rows
+    * @param rows None for all rows
     */
   def read(reader: ParquetFileReader, group: Int, fields: Option[Seq[Int]], rows: Option[RowRanges]): Long = {
     var bytes = 0L

@@ -9,12 +9,9 @@ import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueF
 /** A key that a join, a TopK or a comparison with a subquery's value computes from one column of a scan. It is sent with the
   * scan's tasks.
   *
-  * @param expression
-  *   of the column, which is `BoundReference(0)`
-  * @param slack
-  *   see [[MonotoneInverse]]
-  * @param falls
-  *   whether the key falls while the column rises
+  * @param expression of the column, which is `BoundReference(0)`
+  * @param slack see [[MonotoneInverse]]
+  * @param falls whether the key falls while the column rises
   */
 final class ComputedKey(
     private val expression: Expression,

@@ -5,8 +5,7 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
 
 /** One filter of a [[Disjunction]].
   *
-  * @param effect
-  *   effect on the current row group
+  * @param effect effect on the current row group
   */
 final case class Disjunct(column: Int, filter: ValueFilter, effect: Pruner.Effect)
 
@@ -48,8 +47,7 @@ object Disjunction {
 
 /** Keeps the rows that pass at least one of the filters.
   *
-  * @param filters
-  *   by position of the column in the required schema
+  * @param filters by position of the column in the required schema
   */
 final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) {
   private var candidates = Array.emptyIntArray

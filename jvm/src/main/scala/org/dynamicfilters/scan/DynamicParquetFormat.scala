@@ -22,8 +22,8 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * A subclass, because Spark tests `isInstanceOf[ParquetFileFormat]`. ParquetFileFormat equals each subclass, so
   * Spark's tree transformations would drop the change if the relation did not differ in an option too.
   *
-  * @param countsRows
-  *   see [[DynamicFileReader]]; called with `plain`, the session and the required schema when a reader is made
+  * @param countsRows see [[DynamicFileReader]]; called with `plain`, the session and the required schema when a reader
+  *   is made
   */
 final class DynamicParquetFormat(
     spec: ScanSpec,
@@ -72,11 +72,9 @@ final class DynamicParquetFormat(
 
 /** Opens files for a scan through [[DynamicFileIterator]]. Does not open files that a filter excludes.
   *
-  * @param skipsCorrupt
-  *   whether [[CorruptFiles]] are ignored, so that files are read as in stock Spark
-  * @param countsRows
-  *   whether the format identifies rows by counting the rows before them in the file (Delta's deletion vectors), so
-  *   that only whole files may be skipped
+  * @param skipsCorrupt whether [[CorruptFiles]] are ignored, so that files are read as in stock Spark
+  * @param countsRows whether the format identifies rows by counting the rows before them in the file (Delta's deletion
+  *   vectors), so that only whole files may be skipped
   */
 final class DynamicFileReader(
     spec: ScanSpec,
@@ -160,8 +158,8 @@ final class DynamicFileReader(
 
 /** Counts the rows of a reader that does not tell their number.
   *
-  * @param rows
-  *   `InternalRow`s, or `ColumnarBatch`es under the static type of rows, so elements must not be cast to that type
+  * @param rows `InternalRow`s, or `ColumnarBatch`es under the static type of rows, so elements must not be cast to that
+  *   type
   */
 private final class SeenRows(rows: Iterator[AnyRef], task: TaskScan) extends Iterator[AnyRef] with Closeable {
   import ScanCounter._

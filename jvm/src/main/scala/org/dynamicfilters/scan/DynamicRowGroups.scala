@@ -226,10 +226,8 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
   /** Whether a dictionary or bloom filter excludes the row group. Looks into it only if its tracker says that this has
     * paid lately.
     *
-    * @param column
-    *   position among the filtered columns of the files
-    * @param couldPass
-    *   the lookup; None if the file has nothing to look into
+    * @param column position among the filtered columns of the files
+    * @param couldPass the lookup; None if the file has nothing to look into
     */
   private def excludes(
       column: Int,

@@ -21,10 +21,8 @@ import org.dynamicfilters.scan.Pruner.PageBounds
   *
   * Missing or unusable statistics give `unknown` bounds or None, which exclude nothing.
   *
-  * @param index
-  *   position in the scan's spec
-  * @param ordinal
-  *   position in the schema that the reader was made for
+  * @param index position in the scan's spec
+  * @param ordinal position in the schema that the reader was made for
   */
 final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered: ScanColumn, val ordinal: Int) {
   private def domain = filtered.domain

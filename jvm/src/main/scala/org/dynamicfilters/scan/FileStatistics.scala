@@ -9,8 +9,7 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
 /** Distinguishes a file from one written later to the same path.
   *
-  * @param modified
-  *   modification time, milliseconds since 1970
+  * @param modified modification time, milliseconds since 1970
   */
 final case class FileIdentity(length: Long, modified: Long)
 
@@ -23,10 +22,8 @@ object FileIdentity {
 
 /** Statistics of one column in one row group.
   *
-  * @param middle
-  *   byte offset of the row group's middle, by which Parquet assigns row groups to splits
-  * @param bytes
-  *   compressed size of all columns of the row group
+  * @param middle byte offset of the row group's middle, by which Parquet assigns row groups to splits
+  * @param bytes compressed size of all columns of the row group
   */
 final case class LearnedRowGroup(middle: Long, rows: Long, bytes: Long, bounds: ColumnBounds) {
 
@@ -50,14 +47,10 @@ object LearnedRowGroup {
 
 /** Statistics that a task has learned of one column in one split of a file.
   *
-  * @param identity
-  *   identity of the opened file
-  * @param start
-  *   first byte of the split
-  * @param end
-  *   first byte after the split
-  * @param sizes
-  *   sizes of all columns, sent with one of the split's columns
+  * @param identity identity of the opened file
+  * @param start first byte of the split
+  * @param end first byte after the split
+  * @param sizes sizes of all columns, sent with one of the split's columns
   */
 final case class LearnedSplit(
     path: String,

@@ -11,12 +11,9 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
 
 /** Reads a few columns of row groups and finds the rows that have to be read in full. Used by [[LateMaterialization]].
   *
-  * @param fields
-  *   positions in the required schema of the columns to read
-  * @param predicates
-  *   bound to the required schema; evaluated on rows that pass the filters
-  * @param record
-  *   see [[RowSelector]]
+  * @param fields positions in the required schema of the columns to read
+  * @param predicates bound to the required schema; evaluated on rows that pass the filters
+  * @param record see [[RowSelector]]
   */
 final class FirstPass(
     main: ParquetReaderAccess,
@@ -35,13 +32,10 @@ final class FirstPass(
 
   /** @param rows
     *   the rows to read; None for all
-    * @param best
-    *   collects the best of the rows that pass everything, by the first of `fields`
-    * @param observe
-    *   called for each batch before anything is evaluated, with the columns by position in the required schema, the
-    *   number of rows and their row numbers
-    * @return
-    *   row numbers; None if the pass was stopped
+    * @param best collects the best of the rows that pass everything, by the first of `fields`
+    * @param observe called for each batch before anything is evaluated, with the columns by position in the required
+    *   schema, the number of rows and their row numbers
+    * @return row numbers; None if the pass was stopped
     */
   def run(
       group: RowGroup,
@@ -129,13 +123,10 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
   /** Calls `consume(batch, numbers)` for each batch of the row group until it returns false; `numbers(i)` is the row
     * number of the batch's i-th row within the row group.
     *
-    * @param rows
-    *   the rows to read; None for all
-    * @param indexed
-    *   see [[SelectedRows]]
-    * @return
-    *   whether the row group was read to its end. If not, this reader must not be used again: Spark's reader would
-    *   continue with pages that are closed
+    * @param rows the rows to read; None for all
+    * @param indexed see [[SelectedRows]]
+    * @return whether the row group was read to its end. If not, this reader must not be used again: Spark's reader
+    *   would continue with pages that are closed
     */
   def read(group: Int, rowCount: Long, rows: Option[RowRanges], indexed: Boolean)(
       consume: (ColumnarBatch, Array[Long]) => Boolean

@@ -36,10 +36,8 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
 
   /** @param files
     *   splits of the scan
-    * @param conf
-    *   used to open files; not changed
-    * @param millis
-    *   longest wait, see [[FooterReads.budget]]
+    * @param conf used to open files; not changed
+    * @param millis longest wait, see [[FooterReads.budget]]
     */
   def learn(files: Seq[PartitionedFile], conf: Configuration, millis: Long): Unit =
     if (isPlain && columns.nonEmpty && millis > 0) {
@@ -109,10 +107,8 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
 
 /** Opens files on the driver as Spark's own Parquet reader does, without partition columns.
   *
-  * @param filters
-  *   the query's own predicates for the reader
-  * @param conf
-  *   used to open files; not changed
+  * @param filters the query's own predicates for the reader
+  * @param conf used to open files; not changed
   */
 final class DriverReader(relation: HadoopFsRelation, schema: StructType, filters: Seq[Filter], conf: Configuration) {
   private val format = relation.fileFormat match {
@@ -155,12 +151,9 @@ object FooterReads {
 
   /** Time for reading footers before a scan.
     *
-    * @param bytes
-    *   bytes of all splits
-    * @param cores
-    *   number of cores that read the splits
-    * @return
-    *   milliseconds; 0 if no footer is to be read
+    * @param bytes bytes of all splits
+    * @param cores number of cores that read the splits
+    * @return milliseconds; 0 if no footer is to be read
     */
   def budget(bytes: Long, cores: Int): Long = {
     val millis = (bytes / (BytesInMilli * math.max(cores, 1)) * StepTracker.ShareOfWork).toLong

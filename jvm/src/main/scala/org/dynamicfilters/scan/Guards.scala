@@ -6,8 +6,7 @@ import org.apache.spark.sql.types._
 /** Which expressions cannot be zero in a branch of a condition, as in `CASE WHEN n > 0 THEN x / n END`. Used by
   * [[NeverFails]].
   *
-  * @param notZero
-  *   canonicalized expressions that are NULL or not zero, so that a division by them cannot fail
+  * @param notZero canonicalized expressions that are NULL or not zero, so that a division by them cannot fail
   */
 private[scan] final class Guards private (notZero: Set[Expression]) {
 

@@ -68,8 +68,7 @@ private object IcebergSplits extends Logging {
 
   /** Plans the scan again for the bounds of the spec's columns.
     *
-    * @return
-    *   None if the bounds are not available
+    * @return None if the bounds are not available
     */
   def forScan(scan: Scan, spec: ScanSpec): Option[SplitBounds] =
     try {

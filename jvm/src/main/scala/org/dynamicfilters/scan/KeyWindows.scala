@@ -37,8 +37,7 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
 
   /** Returns the windows with rows in batches, best first.
     *
-    * @param readsWhole
-    *   whether each batch reads whole column chunks, because there is no page index
+    * @param readsWhole whether each batch reads whole column chunks, because there is no page index
     */
   final class WindowBatches(candidates: RowRanges, readsWhole: Boolean) {
     private val growth = if (readsWhole) GrowthOfWhole else Growth
@@ -47,12 +46,11 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
 
     /** The next batch of windows.
       *
-      * @param found
-      *   rows that passed in earlier batches
-      * @return
-      *   None at the end. The first batch is a handful of pages. Later ones are as large as the yield so far suggests,
-      *   or all that is left if that is not much more. Each batch reads dictionaries again, and without a page index
-      *   whole column chunks, so the total grows by at least `growth` with each batch, even if few rows are missing
+      * @param found rows that passed in earlier batches
+      * @return None at the end. The first batch is a handful of pages. Later ones are as large as the yield so far
+      *   suggests, or all that is left if that is not much more. Each batch reads dictionaries again, and without a
+      *   page index whole column chunks, so the total grows by at least `growth` with each batch, even if few rows are
+      *   missing
       */
     def next(found: Long): Option[WindowBatch] =
       if (at >= order.length) None

@@ -76,10 +76,8 @@ final class LateMaterialization(
 
   /** @param filters
     *   by filtered column of the files
-    * @param either
-    *   the filters of which a row needs to pass only one; they are All in `filters`
-    * @param pages
-    *   rows that static predicates and filters leave by the page index; None for all
+    * @param either the filters of which a row needs to pass only one; they are All in `filters`
+    * @param pages rows that static predicates and filters leave by the page index; None for all
     */
   def decide(
       group: RowGroup,

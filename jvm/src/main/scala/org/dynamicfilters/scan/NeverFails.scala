@@ -18,8 +18,7 @@ private[dynamicfilters] object NeverFails {
 
   /** @param functionOf
     *   the aggregate function whose result an attribute is, if known
-    * @param notZero
-    *   expressions that are known not to be zero
+    * @param notZero expressions that are known not to be zero
     */
   def apply(
       e: Expression,
@@ -87,8 +86,7 @@ private[dynamicfilters] object NeverFails {
   /** Whether an aggregate function fails for no input. Ignores sums of integers that overflow only because there are
     * too many of them.
     *
-    * @param isOfPart
-    *   whether the input is a subset of the input in stock Spark
+    * @param isOfPart whether the input is a subset of the input in stock Spark
     */
   def function(f: AggregateFunction, isOfPart: Boolean = true): Boolean = f match {
     case _: Count | _: Min | _: Max | _: MinBy | _: MaxBy | _: First | _: Last => true

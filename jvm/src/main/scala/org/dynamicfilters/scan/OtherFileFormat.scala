@@ -80,8 +80,7 @@ final class OtherFileFormat(override val inner: FileFormat, spec: ScanSpec) exte
 
 /** Opens files for a scan.
   *
-  * @param filtered
-  *   the reader with the filters as predicates; null if there is none
+  * @param filtered the reader with the filters as predicates; null if there is none
   */
 private final class OtherFileReader(
     spec: ScanSpec,

@@ -17,8 +17,8 @@ import org.dynamicfilters.filter.KeyDomain
   * Values of other types count as unknown. Not covered on purpose: INT96 (no usable statistics), unsigned integers,
   * nanoseconds, decimals of another scale, widening across kinds of types.
   *
-  * @param upperReliable
-  *   false if the stored maximum is not an upper bound: Parquet leaves NaN out, and NaN is Spark's greatest double
+  * @param upperReliable false if the stored maximum is not an upper bound: Parquet leaves NaN out, and NaN is Spark's
+  *   greatest double
   */
 final class ParquetKeys private (
     domain: KeyDomain,
@@ -29,8 +29,7 @@ final class ParquetKeys private (
 
   /** @param stored
     *   Integer, Long, Float, Double, Boolean or Binary, by the physical type
-    * @return
-    *   null if the value is unknown, for example a date that a legacy calendar would change
+    * @return null if the value is unknown, for example a date that a legacy calendar would change
     */
   def key(stored: AnyRef): AnyRef = {
     val internal = if (stored == null) null else convert(stored)

@@ -9,8 +9,7 @@ import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
   *
   * Holds the filters as of now. Filters only get tighter (contract 3), so what is excluded stays excluded.
   *
-  * @param filters
-  *   by column; `All` if unknown
+  * @param filters by column; `All` if unknown
   */
 final class Pruner(columns: IndexedSeq[ScanColumn], val filters: IndexedSeq[ValueFilter]) {
   import Pruner._
@@ -19,8 +18,7 @@ final class Pruner(columns: IndexedSeq[ScanColumn], val filters: IndexedSeq[Valu
 
   /** True only if provably no row passes.
     *
-    * @param bounds
-    *   by column
+    * @param bounds by column
     */
   def excludes(bounds: Int => ColumnBounds): Boolean = {
     def excluded(i: Int) = filters(i) != ValueFilter.All && !filters(i).couldPass(bounds(i))

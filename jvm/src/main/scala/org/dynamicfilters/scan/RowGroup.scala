@@ -7,12 +7,10 @@ import org.dynamicfilters.state.StepTracker
 
 /** A row group of a split.
   *
-  * @param bounds
-  *   by filtered column of the files
-  * @param left
-  *   rows that the query's static predicates leave by the page index, None for all; stock Spark would read only these
-  * @param hasPageIndex
-  *   see [[ColumnBytes.hasPageIndex]]
+  * @param bounds by filtered column of the files
+  * @param left rows that the query's static predicates leave by the page index, None for all; stock Spark would read
+  *   only these
+  * @param hasPageIndex see [[ColumnBytes.hasPageIndex]]
   */
 final class RowGroup(
     val block: BlockMetaData,
@@ -27,8 +25,7 @@ final class RowGroup(
 
 /** The reading of one row group, until its rows are consumed. Measures its cost.
   *
-  * @param isComparable
-  *   whether the cost may be compared with that of others
+  * @param isComparable whether the cost may be compared with that of others
   */
 private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isComparable: Boolean) {
   private val since = System.nanoTime()
@@ -66,8 +63,8 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
 
 /** What is read of a row group.
   *
-  * @param firstPass
-  *   whether filter columns were read first; None if there was no choice, or if all rows were read after a first pass
+  * @param firstPass whether filter columns were read first; None if there was no choice, or if all rows were read after
+  *   a first pass
   */
 final case class Decision(read: GroupRead, firstPass: Option[Choice] = None)
 object Decision {
@@ -94,10 +91,8 @@ object GroupRead {
 
 /** The best rows of a row group, which are returned before the rest.
   *
-  * @param restBounds
-  *   bounds of the first filtered column in the rest
-  * @param firstPass
-  *   the tracker of the pass that found them
+  * @param restBounds bounds of the first filtered column in the rest
+  * @param firstPass the tracker of the pass that found them
   */
 final case class FirstPart(rows: RowRanges, restBounds: ColumnBounds, firstPass: StepTracker)
 

@@ -11,10 +11,8 @@ import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
 /** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
   * each filter says whether its tests pay; for filters of a snapshot, [[org.dynamicfilters.state.Snapshots]] decides.
   *
-  * @param isFixed
-  *   by filter, whether the partition's snapshot decides about it, so that every row is tested
-  * @param saw
-  *   receives each test by such a filter: the filter, tested rows and passed rows
+  * @param isFixed by filter, whether the partition's snapshot decides about it, so that every row is tested
+  * @param saw receives each test by such a filter: the filter, tested rows and passed rows
   */
 private[scan] final class RowTests(
     trackers: IndexedSeq[StepTracker],
@@ -64,10 +62,8 @@ private[scan] final class RowTests(
   * So a plain read may be chosen if it is cheaper than late materialization, and filters that arrive while a row group
   * is read apply to its next batch.
   *
-  * @param filters
-  *   the current filters, by column of the spec
-  * @param columns
-  *   the filtered columns that the file has: position in the spec, and in the batch
+  * @param filters the current filters, by column of the spec
+  * @param columns the filtered columns that the file has: position in the spec, and in the batch
   */
 final class BatchSelector(
     filters: () => IndexedSeq[ValueFilter],
@@ -118,17 +114,14 @@ final class BatchSelector(
 
 /** A filter that tests the rows of batches.
   *
-  * @param at
-  *   position of its column in the spec
-  * @param field
-  *   position of the column in the batch
+  * @param at position of its column in the spec
+  * @param field position of the column in the batch
   */
 final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
 
 /** Filters that test the rows of batches.
   *
-  * @param either
-  *   filters of which a row needs to pass one, evaluated after the others
+  * @param either filters of which a row needs to pass one, evaluated after the others
   */
 final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest] = None) {
 
@@ -138,16 +131,14 @@ final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest]
 
 /** Finds the rows of batches that pass. Used by one task. The result is valid until the next call.
   *
-  * @param record
-  *   receives the effect and cost of each filter
+  * @param record receives the effect and cost of each filter
   */
 final class RowSelector(record: RowSelector.Record) {
   private var selection: Selection = _
 
   /** @param rows
     *   number of rows of the batch
-    * @param vector
-    *   by position in the required schema
+    * @param vector by position in the required schema
     */
   def select(rows: Int, vector: Int => ColumnVector, filters: RowFilters): Selection = {
     if (selection == null || selection.rows.length < rows) selection = new Selection(rows)
@@ -167,8 +158,7 @@ object RowSelector {
 
     /** @param filter
       *   position among the scan's filters
-      * @param nanos
-      *   processor time
+      * @param nanos processor time
       */
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }

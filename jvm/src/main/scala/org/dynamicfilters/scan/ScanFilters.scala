@@ -20,8 +20,7 @@ trait FilteredColumn {
 
 /** The filters of a scan in one task, by column.
   *
-  * @param tests
-  *   by column, the tracker of row tests in this process; may be empty if the snapshots never give up
+  * @param tests by column, the tracker of row tests in this process; may be empty if the snapshots never give up
   */
 private[scan] final class ScanFilters(
     columns: IndexedSeq[FilteredColumn],

@@ -23,8 +23,7 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
   * The order matters: task completion listeners run in reverse, so the report is taken after the scan has closed its
   * files.
   *
-  * @param countsRows
-  *   whether rows are counted here, because the scan's reader does not use filters
+  * @param countsRows whether rows are counted here, because the scan's reader does not use filters
   */
 final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: Boolean, make: TaskContext => TaskScan)
     extends AnnouncingRDD[T](prev) {
@@ -57,8 +56,7 @@ private object ScanTaskRDD {
 
 /** Reads the splits that [[SplitChooser]] has chosen, in its order. `FileScanRDD` does the reading.
   *
-  * @param conf
-  *   to ask the file system; null if there are no learned statistics
+  * @param conf to ask the file system; null if there are no learned statistics
   */
 final class ChosenFileScanRDD(
     scan: FileScanRDD,

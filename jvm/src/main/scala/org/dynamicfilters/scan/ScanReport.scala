@@ -42,12 +42,9 @@ object ScanCounter extends Enumeration {
 
 /** What the tasks of one scan report. Merged on the driver by [[ScanAccumulator]].
   *
-  * @param executionId
-  *   Spark's SQL execution; -1 outside of one
-  * @param executorId
-  *   the executor of the tasks; the driver's id for splits that got no task
-  * @param room
-  *   limits the bytes of learned statistics and of splits with unknown row groups
+  * @param executionId Spark's SQL execution; -1 outside of one
+  * @param executorId the executor of the tasks; the driver's id for splits that got no task
+  * @param room limits the bytes of learned statistics and of splits with unknown row groups
   */
 final class ScanReport(
     val executionId: Long,
@@ -86,8 +83,7 @@ final class ScanReport(
 
   /** Counts a split that was never opened.
     *
-    * @param isNarrowed
-    *   whether the query's own predicates may exclude row groups
+    * @param isNarrowed whether the query's own predicates may exclude row groups
     */
   def addUnopened(file: PartitionedFile, facts: SplitFacts, isNarrowed: Boolean): Unit = {
     leftUnopened(PathHash(file.urlEncodedPath))
@@ -169,19 +165,16 @@ final class ScanFiles extends Serializable {
 
 /** Numbers of files of a scan.
   *
-  * @param read
-  *   files from which rows were returned
-  * @param excluded
-  *   files that were excluded and never opened
+  * @param read files from which rows were returned
+  * @param excluded files that were excluded and never opened
   */
 final case class FileCounts(read: Long, opened: Long, excluded: Long) {
 
   /** Number of files from which no row was returned.
     *
-    * @param total
-    *   number of files of the scan; 0 if unknown
-    * @param cameToEnd
-    *   whether the query succeeded. If not, only excluded files count, because others may not have been reached
+    * @param total number of files of the scan; 0 if unknown
+    * @param cameToEnd whether the query succeeded. If not, only excluded files count, because others may not have been
+    *   reached
     */
   def pruned(total: Long, cameToEnd: Boolean): Long = skipped(total, cameToEnd, read)
 
@@ -213,10 +206,8 @@ object ReportRoom {
   /** The room of a task: its share of 1/64 of `maxResultSize`, but at least 16 KiB (within that 1/64) and at most 256
     * KiB.
     *
-    * @param maxResultSize
-    *   `spark.driver.maxResultSize` in bytes; 0 for no limit
-    * @param tasks
-    *   number of tasks of the stage
+    * @param maxResultSize `spark.driver.maxResultSize` in bytes; 0 for no limit
+    * @param tasks number of tasks of the stage
     */
   def of(maxResultSize: Long, tasks: Int): ReportRoom = {
     val all = if (maxResultSize <= 0) Long.MaxValue else maxResultSize / Share

@@ -6,9 +6,8 @@ import org.dynamicfilters.state.ExecutionAccumulator
 
 /** Carries [[ScanReport]]s to the driver.
   *
-  * @param sink
-  *   receives learned statistics on the driver at once, so that the next query can use them. Must return quickly:
-  *   merging happens on the scheduler's thread
+  * @param sink receives learned statistics on the driver at once, so that the next query can use them. Must return
+  *   quickly: merging happens on the scheduler's thread
   */
 final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
     extends ExecutionAccumulator[ScanReport, Map[Long, ScanReport]] {
@@ -70,17 +69,14 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
 
 /** The table of a scan in reports.
   *
-  * @param format
-  *   name of its format in lower case: `parquet`, `delta`, `iceberg`, `jdbc`
-  * @param files
-  *   number of files that the scan would read without filters; 0 if unknown
+  * @param format name of its format in lower case: `parquet`, `delta`, `iceberg`, `jdbc`
+  * @param files number of files that the scan would read without filters; 0 if unknown
   */
 final case class ScannedTable(name: String, format: String, files: Long = 0)
 
 /** One scan in all executions of one plan, as reports show it.
   *
-  * @param recount
-  *   counts the unopened files of an ended execution. Dropped after that, because it holds the plan
+  * @param recount counts the unopened files of an ended execution. Dropped after that, because it holds the plan
   */
 final class ScanRun(
     val scanId: Long,

@@ -14,19 +14,13 @@ import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopK
 
 /** One filter on one column of a scan.
   *
-  * @param key
-  *   the filter's key, if it is computed from the column
-  * @param ordinal
-  *   position in the scan's required schema, -1 for a partition column
-  * @param partitionOrdinal
-  *   position in the partition schema, -1 for a column of the files
-  * @param place
-  *   where the scan is, relative to the filter's producer
-  * @param either
-  *   whether the filter is one of a disjunction: a row needs to pass only one of the scan's filters with this flag.
-  *   They have one producer, for example an aggregate with min and max
-  * @param stored
-  *   the table format's metadata on how files store the column, if that may be under another name
+  * @param key the filter's key, if it is computed from the column
+  * @param ordinal position in the scan's required schema, -1 for a partition column
+  * @param partitionOrdinal position in the partition schema, -1 for a column of the files
+  * @param place where the scan is, relative to the filter's producer
+  * @param either whether the filter is one of a disjunction: a row needs to pass only one of the scan's filters with
+  *   this flag. They have one producer, for example an aggregate with min and max
+  * @param stored the table format's metadata on how files store the column, if that may be under another name
   */
 final case class ScanColumn(
     ref: FilterRef,
@@ -69,11 +63,10 @@ final case class ScanColumn(
 
 /** The place of a scan relative to a filter's producer.
   *
-  * @param crossesExchange
-  *   whether an exchange is between them, so that a dropped row is not shuffled; or an operator, such as an aggregate,
-  *   whose output depends on dropped rows. In both cases the scan's rows must be the same in every attempt
-  * @param waits
-  *   how long the scan's stage waits for the filter
+  * @param crossesExchange whether an exchange is between them, so that a dropped row is not shuffled; or an operator,
+  *   such as an aggregate, whose output depends on dropped rows. In both cases the scan's rows must be the same in
+  *   every attempt
+  * @param waits how long the scan's stage waits for the filter
   */
 final case class ScanPlace(crossesExchange: Boolean, waits: Wait)
 object ScanPlace {
@@ -85,16 +78,12 @@ object ScanPlace {
 /** A filtered scan as planned: its filters, columns and settings. The same for every execution of the plan. Equal if
   * the same filters act on the same columns.
   *
-  * @param columns
-  *   the filters by column; a TopK's filter comes first
-  * @param predicates
-  *   the query's own deterministic predicates on columns of the files, in Spark's order, bound to the required schema
-  * @param options
-  *   the table's options that may change how stored values are decoded
-  * @param lateMaterialization
-  *   whether filter columns may be read first
-  * @param giveUpSelectivity
-  *   largest share of passing rows at which a first pass pays
+  * @param columns the filters by column; a TopK's filter comes first
+  * @param predicates the query's own deterministic predicates on columns of the files, in Spark's order, bound to the
+  *   required schema
+  * @param options the table's options that may change how stored values are decoded
+  * @param lateMaterialization whether filter columns may be read first
+  * @param giveUpSelectivity largest share of passing rows at which a first pass pays
   */
 final class ScanSpec(
     val scanId: Long,
@@ -223,13 +212,10 @@ object ScanSpec {
 
 /** Arguments with which Spark makes a scan's Parquet reader.
   *
-  * @param pushedDown
-  *   the query's own predicates that the reader gets
-  * @param conf
-  *   configuration for opening files. Must not be changed: it has the requested columns, and tasks share it in local
-  *   mode
-  * @param sent
-  *   the broadcast of `conf`, if the reader exposes it
+  * @param pushedDown the query's own predicates that the reader gets
+  * @param conf configuration for opening files. Must not be changed: it has the requested columns, and tasks share it
+  *   in local mode
+  * @param sent the broadcast of `conf`, if the reader exposes it
   */
 final case class ReaderSetup(
     pushedDown: Seq[Filter],
@@ -239,10 +225,8 @@ final case class ReaderSetup(
 
 /** How long the stage of a scan waits for a join's filter.
   *
-  * @param most
-  *   longest wait in milliseconds, if the setting allows it
-  * @param endsAtStart
-  *   whether the wait ends when the build side's job was submitted
+  * @param most longest wait in milliseconds, if the setting allows it
+  * @param endsAtStart whether the wait ends when the build side's job was submitted
   */
 sealed abstract class Wait(most: Long, val endsAtStart: Boolean = false) {
 

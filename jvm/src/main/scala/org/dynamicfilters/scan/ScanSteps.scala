@@ -5,10 +5,8 @@ import org.dynamicfilters.state.{Cost, Executions, StepResult, StepTracker}
 
 /** The trackers of a scan's steps ([[StepTracker]]). The tasks of an execution share them in a process.
   *
-  * @param executionId
-  *   None if tasks share nothing
-  * @param giveUp
-  *   largest share of passing rows at which a step pays; at 1 each step is taken, at any cost
+  * @param executionId None if tasks share nothing
+  * @param giveUp largest share of passing rows at which a step pays; at 1 each step is taken, at any cost
   */
 private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], giveUp: Double) {
 

@@ -9,8 +9,7 @@ import org.dynamicfilters.state._
 
 /** The filters of joins and users of a scan in one task, by the rule of [[Snapshots]].
   *
-  * @param tests
-  *   by filter, the tracker of row tests in this process; may be empty if `snapshots` never gives up
+  * @param tests by filter, the tracker of row tests in this process; may be empty if `snapshots` never gives up
   */
 private[scan] final class ScheduledFilters(
     columns: IndexedSeq[FilteredColumn],
@@ -45,8 +44,7 @@ private[scan] final class ScheduledFilters(
 
   /** The task goes on from this place, with newer filters if the rule allows it.
     *
-    * @param news
-    *   whether there may be newer filters
+    * @param news whether there may be newer filters
     */
   def advance(place: ReadPlace, news: => Boolean): Unit = if (place > at) {
     fix()
@@ -58,8 +56,7 @@ private[scan] final class ScheduledFilters(
 
   /** The task reads the current file to its end with the current filters, because it does not see the row groups.
     *
-    * @throws SnapshotUnavailable
-    *   if an earlier attempt went on to newer filters inside this file
+    * @throws SnapshotUnavailable if an earlier attempt went on to newer filters inside this file
     */
   def readWholeFile(): Unit = {
     fix()

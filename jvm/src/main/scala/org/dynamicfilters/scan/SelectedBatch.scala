@@ -43,8 +43,7 @@ object SelectedBatch {
 
 /** A view of some rows of another vector, which owns the memory.
   *
-  * @param rows
-  *   by row of this vector, the row of the other one
+  * @param rows by row of this vector, the row of the other one
   */
 private final class SelectedVector(of: ColumnVector, rows: Array[Int]) extends ColumnVector(of.dataType) {
   // Spark reads structs and variants through the children, with row numbers of this vector.

@@ -12,12 +12,9 @@ import org.dynamicfilters.state._
   * executed again keeps the build side's rows (Spark keeps the broadcast or the shuffle files), so the filter stays
   * right.
   *
-  * @param runs
-  *   see `TopKRef.nextRun`
-  * @param filters
-  *   the filters that were complete when the scan started; null if there is none
-  * @param snapshots
-  *   for the rule of [[org.dynamicfilters.state.Snapshots]], if it may apply
+  * @param runs see `TopKRef.nextRun`
+  * @param filters the filters that were complete when the scan started; null if there is none
+  * @param snapshots for the rule of [[org.dynamicfilters.state.Snapshots]], if it may apply
   */
 final class SentFilters private (
     val runs: IndexedSeq[Long],
@@ -27,8 +24,7 @@ final class SentFilters private (
 
   /** The filter as this task can have it now.
     *
-    * @return
-    *   None if it was not complete when the scan was started, and this process has not heard of it since
+    * @return None if it was not complete when the scan was started, and this process has not heard of it since
     */
   def find(context: TaskContext, ref: JoinRef, at: Int): Option[ValueFilter] =
     TaskFilters.executionId(context).flatMap { execution =>
@@ -61,8 +57,7 @@ object SentFilters {
 
   /** @param complete
     *   the filters that are complete
-    * @param isShown
-    *   whether the output of the scan's stage depends on filters that change while the scan runs
+    * @param isShown whether the output of the scan's stage depends on filters that change while the scan runs
     */
   def apply(
       sc: SparkContext,
@@ -92,12 +87,9 @@ object SentFilters {
 
 /** Which filters each partition of a scan is read with, by the rule of [[Snapshots]]. Travels with the scan's tasks.
   *
-  * @param uses
-  *   takes what tasks say of their snapshots
-  * @param change
-  *   whether filters of joins or users may come while the scan runs
-  * @param givesUp
-  *   whether filters may turn out not to be worth testing
+  * @param uses takes what tasks say of their snapshots
+  * @param change whether filters of joins or users may come while the scan runs
+  * @param givesUp whether filters may turn out not to be worth testing
   */
 final class ScanSnapshots private (
     val table: SnapshotsRef,
@@ -110,12 +102,9 @@ object ScanSnapshots {
 
   /** On the driver, when a scan is started.
     *
-    * @param refs
-    *   the scan's filters. TopKs have no part in it: their taps fix the bound
-    * @param travels
-    *   by filter, whether it travels with the tasks
-    * @param giveUpSelectivity
-    *   see [[Snapshots]]
+    * @param refs the scan's filters. TopKs have no part in it: their taps fix the bound
+    * @param travels by filter, whether it travels with the tasks
+    * @param giveUpSelectivity see [[Snapshots]]
     */
   def apply(
       sc: SparkContext,

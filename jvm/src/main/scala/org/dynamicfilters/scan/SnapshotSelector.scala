@@ -13,9 +13,8 @@ import org.dynamicfilters.reasons.Reasons
   * Tests every batch or row that the scan's RDD returns. Filters of TopKs are skipped here, because their taps are exact.
   * Filters of joins in the same stage are skipped, too: the join drops the same rows, and the reader tests by these filters.
   *
-  * @param countsRows
-  *   whether no reader of ours counts the rows, so that this class does. Then only filters from beyond an exchange, or
-  *   those that users tighten, are used
+  * @param countsRows whether no reader of ours counts the rows, so that this class does. Then only filters from beyond
+  *   an exchange, or those that users tighten, are used
   */
 private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean = false) {
   import ScanCounter._
@@ -36,8 +35,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
 
   /** The rows of a scan that pass.
     *
-    * @param rows
-    *   `ColumnarBatch`es or `InternalRow`s. A batch may become one without rows
+    * @param rows `ColumnarBatch`es or `InternalRow`s. A batch may become one without rows
     */
   def apply[T](rows: Iterator[T]): Iterator[T] = new Iterator[T] with Closeable {
     private var ahead: Option[T] = None

@@ -13,10 +13,8 @@ import org.dynamicfilters.filter.ColumnBounds
 
 /** A part of a DataSource V2 scan that can be read by itself: one of the source's splits, or a file of it.
   *
-  * @param bounds
-  *   certain bounds of its rows, by column of the scan's spec: a source does not change planned data
-  * @param file
-  *   hash of its path; 0 if it is not a file
+  * @param bounds certain bounds of its rows, by column of the scan's spec: a source does not change planned data
+  * @param file hash of its path; 0 if it is not a file
   */
 final class SourcePart(
     val partition: InputPartition,
@@ -154,15 +152,13 @@ object SourceChooser {
 
   /** @param splits
     *   the source's planned splits
-    * @param excluded
-    *   number of excluded parts
+    * @param excluded number of excluded parts
     */
   final case class Choice(splits: Seq[SourceSplit], excluded: Int)
 
   /** @param pruner
     *   has the complete filters
-    * @param keepsPartitions
-    *   whether each planned split stays a task of its own, with its parts in their order
+    * @param keepsPartitions whether each planned split stays a task of its own, with its parts in their order
     */
   def choose(
       splits: Seq[Seq[SourcePart]],

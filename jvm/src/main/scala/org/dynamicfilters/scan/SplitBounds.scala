@@ -8,10 +8,8 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 
 /** Bounds of the splits of a DataSource V2 scan, known before they are read. Used by the planner and `SourceScan`.
   *
-  * @param parts
-  *   the parts of a planned split; the split itself with unknown bounds if it cannot be divided
-  * @param files
-  *   number of files after the query's own predicates, if known before the splits are planned
+  * @param parts the parts of a planned split; the split itself with unknown bounds if it cannot be divided
+  * @param files number of files after the query's own predicates, if known before the splits are planned
   */
 final class SplitBounds(val parts: InputPartition => Seq[SourcePart], val files: Option[Long] = None)
 

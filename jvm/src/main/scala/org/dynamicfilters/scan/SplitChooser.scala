@@ -17,8 +17,7 @@ object SplitChooser {
 
   /** @param splits
     *   the splits to read, by task
-    * @param excluded
-    *   splits that get no task
+    * @param excluded splits that get no task
     */
   final case class Choice(splits: Seq[ChosenSplits], excluded: Seq[Split]) {
 
@@ -28,19 +27,15 @@ object SplitChooser {
 
   /** Parameters for making tasks.
     *
-    * @param atLeast
-    *   smallest number of tasks, if there are enough splits
-    * @param openCost
-    *   cost of opening a file, in bytes (`spark.sql.files.openCostInBytes`)
+    * @param atLeast smallest number of tasks, if there are enough splits
+    * @param openCost cost of opening a file, in bytes (`spark.sql.files.openCostInBytes`)
     */
   final case class Tasks(atLeast: Int, openCost: Long)
 
   /** What the driver knows of files.
     *
-    * @param fromTable
-    *   by column of the spec, bounds of files from the table's log
-    * @param wanted
-    *   whether the scan reads a leaf column, see [[ChunkSizes.wanted]]
+    * @param fromTable by column of the spec, bounds of files from the table's log
+    * @param wanted whether the scan reads a leaf column, see [[ChunkSizes.wanted]]
     */
   final case class FileFacts(
       statistics: FileStatistics,
@@ -70,8 +65,7 @@ object SplitChooser {
 
   /** @param pruner
     *   has the complete filters
-    * @return
-    *   None if no split is excluded and nothing is known for the tasks, so that Spark's own partitions can stay
+    * @return None if no split is excluded and nothing is known for the tasks, so that Spark's own partitions can stay
     */
   def choose(
       partitions: Seq[FilePartition],
@@ -108,11 +102,9 @@ private[scan] object Packing {
   /** Distributes the remaining splits: best first under a TopK; as planned if nothing was left out; else over as many
     * tasks as possible.
     *
-    * @param weight
-    *   bytes plus the cost of opening a file, as Spark counts (`spark.sql.files.openCostInBytes`). Without that cost,
-    *   twenty thousand small files became one task
-    * @param isSkipped
-    *   whether the task will probably skip the split, which then weighs as much as opening a file
+    * @param weight bytes plus the cost of opening a file, as Spark counts (`spark.sql.files.openCostInBytes`). Without
+    *   that cost, twenty thousand small files became one task
+    * @param isSkipped whether the task will probably skip the split, which then weighs as much as opening a file
     */
   def deal[T](planned: Seq[Seq[T]], kept: Seq[T], orders: Seq[(Int, TopKSpec)], tasks: SplitChooser.Tasks)(
       weight: T => Long,

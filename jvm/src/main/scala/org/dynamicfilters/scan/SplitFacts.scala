@@ -14,12 +14,10 @@ import org.dynamicfilters.reasons.Reasons
 
 /** Facts about a split before its file is opened. [[SplitChooser]] sends them to the tasks.
   *
-  * @param learned
-  *   by column of the scan's spec, statistics of the split's row groups that earlier queries learned; null if unknown
-  * @param fromTable
-  *   by column of the spec, bounds from the table's own log. Files of such tables never change
-  * @param bytes
-  *   bytes of the columns that the scan reads, if known
+  * @param learned by column of the scan's spec, statistics of the split's row groups that earlier queries learned; null
+  *   if unknown
+  * @param fromTable by column of the spec, bounds from the table's own log. Files of such tables never change
+  * @param bytes bytes of the columns that the scan reads, if known
   */
 final class SplitFacts(
     learned: Array[Array[LearnedRowGroup]],

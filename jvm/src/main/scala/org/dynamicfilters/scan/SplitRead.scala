@@ -9,8 +9,7 @@ import org.dynamicfilters.state.ReadPlace
 /** One split of a file in a task's scan, from [[TaskScan.open]] until the next one. Newer filters may come into force at
   * its start and at each of its row groups, unless the file is read without seeing its row groups.
   *
-  * @param number
-  *   position among the splits of the partition
+  * @param number position among the splits of the partition
   */
 private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFile, number: Int) extends Logging {
 
@@ -19,8 +18,7 @@ private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFil
 
   /** Starts a row group.
     *
-    * @param isComparable
-    *   whether its cost may be compared with that of others
+    * @param isComparable whether its cost may be compared with that of others
     */
   def rowGroup(group: RowGroup, isComparable: Boolean): GroupScan = {
     task.advance(ReadPlace(number, group.block.getStartingPos))

@@ -30,8 +30,7 @@ final class StatisticsLearner(scan: SplitRead, access: ParquetReaderAccess, colu
 
   /** Bounds that an earlier query has learned.
     *
-    * @param column
-    *   position among the filtered columns of the files
+    * @param column position among the filtered columns of the files
     */
   def learned(block: BlockMetaData, column: Int): Option[ColumnBounds] =
     before(column)

@@ -13,8 +13,7 @@ final case class CountedSplit(rowGroups: Long = 0, rows: Long = 0, bytes: Long =
 
 /** A split that was never opened, and of which it is unknown what stock Spark would have read.
   *
-  * @param end
-  *   first byte after the split
+  * @param end first byte after the split
   */
 final case class UnopenedSplit(path: String, start: Long, end: Long, counted: CountedSplit)
 
@@ -30,8 +29,7 @@ object UnopenedFiles {
 
   /** @param newReader
     *   reads the columns of the scan, with the query's own predicates
-    * @param to
-    *   gets the counts of splits that could be read in time, in place of what it had counted of them
+    * @param to gets the counts of splits that could be read in time, in place of what it had counted of them
     */
   def count(splits: Iterable[UnopenedSplit], newReader: => DriverReader, to: ScanReport): Unit = {
     lazy val reader = newReader

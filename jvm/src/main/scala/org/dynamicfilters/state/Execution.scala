@@ -13,10 +13,8 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
 
   /** The shared bound of a TopK.
     *
-    * @param shares
-    *   whether the whole cluster shares it, not only this process
-    * @return
-    *   None if the execution has ended: then rows pass
+    * @param shares whether the whole cluster shares it, not only this process
+    * @return None if the execution has ended: then rows pass
     */
   def topK(name: FilterName, spec: TopKSpec, shares: Boolean = true): Option[TopKState] =
     attach(name)(link.filter(_ => shares).fold(new TopKState(spec))(_.topK(id, name, spec)))

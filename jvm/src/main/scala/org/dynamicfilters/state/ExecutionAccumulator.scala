@@ -74,12 +74,9 @@ private object ExecutionAccumulator {
 
 /** The bound of a TopK that the tasks of one executor saw last.
   *
-  * @param executionId
-  *   Spark's SQL execution, -1 if there is none
-  * @param generation
-  *   number of times that the bound was tightened there
-  * @param bound
-  *   the bound as an encoded filter, null if there is none
+  * @param executionId Spark's SQL execution, -1 if there is none
+  * @param generation number of times that the bound was tightened there
+  * @param bound the bound as an encoded filter, null if there is none
   */
 final case class TopKSeen(
     executionId: Long,

@@ -15,8 +15,7 @@ import org.dynamicfilters.filter.{SoftCached, ValueFilter}
   * The driver closes an execution at Spark's end event, and tells executors. Both may miss that (Spark drops events when
   * listeners are slow), so executions without use for `idleNanos` are swept.
   *
-  * @param isRunning
-  *   whether an execution is known to run, and must not be swept
+  * @param isRunning whether an execution is known to run, and must not be swept
   */
 final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Boolean = _ => false) extends Logging {
   import Execution._
@@ -63,8 +62,7 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
 
   /** The contents of a filter, made once in an execution, whichever way they come.
     *
-    * @param id
-    *   None where there is no execution: then nothing keeps them
+    * @param id None where there is no execution: then nothing keeps them
     */
   def contents(id: Option[Long], name: FilterName)(make: => Option[ValueFilter]): Option[ValueFilter] =
     id.flatMap(attach(_, Contents(name))(new SoftCached[ValueFilter])).fold(make)(_.value(make))

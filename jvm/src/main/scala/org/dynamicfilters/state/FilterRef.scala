@@ -12,8 +12,7 @@ import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
   * executed twice (contract 4).
   *
   *
-  * @param id
-  *   unique in the application, shown to users as `DynamicFilter#<id>`
+  * @param id unique in the application, shown to users as `DynamicFilter#<id>`
   */
 abstract class FilterRef(val id: Long, val producer: Producer.Value) extends Serializable {
 
@@ -54,9 +53,8 @@ trait ShownFilter {
 
 /** Identifies a filter within an execution, or the contents that one generation of it has.
   *
-  * @param run
-  *   for a TopK, its producer's run (see [[TopKRef.nextRun]]); for a join's or a user's filter, the generation of its
-  *   contents (see [[JoinState.named]]); 0 in a subscription, and for the range alone of a join's filter
+  * @param run for a TopK, its producer's run (see [[TopKRef.nextRun]]); for a join's or a user's filter, the generation
+  *   of its contents (see [[JoinState.named]]); 0 in a subscription, and for the range alone of a join's filter
   */
 final case class FilterName(filterId: Long, run: Long)
 
@@ -107,10 +105,8 @@ trait PlanRun {
   * Two are equal if equal operators have equal specs. Compares plans, not their hashes: Spark reuses an exchange or a subquery
   * for an equal one, and the rows for one limit are too few for a larger one.
   *
-  * @param producing
-  *   the producer's plan; null on executors
-  * @param ordinal
-  *   position among the producer's filters
+  * @param producing the producer's plan; null on executors
+  * @param ordinal position among the producer's filters
   */
 final class TopKRef private (
     id: Long,
@@ -158,8 +154,7 @@ object TopKRef {
 
   /** @param producing
     *   the TopK or aggregate, as planned without filters
-    * @param ordinal
-    *   position among the producer's filters
+    * @param ordinal position among the producer's filters
     */
   def apply(producing: SparkPlan, spec: TopKSpec, ordinal: Int = 0, producer: Producer.Value = Producer.topk): TopKRef =
     FilterRef.register(new TopKRef(FilterRef.nextId(), producing, ordinal, spec, producer))

@@ -63,12 +63,9 @@ object JoinRecord {
 
 /** Times of a filter for reports, in milliseconds since 1970; 0 if it has not happened, or is unknown.
   *
-  * @param registered
-  *   the filter was planned, or its producer started
-  * @param ready
-  *   a join's filter was complete, a TopK had its first bound
-  * @param used
-  *   the first scan started with the filter
+  * @param registered the filter was planned, or its producer started
+  * @param ready a join's filter was complete, a TopK had its first bound
+  * @param used the first scan started with the filter
   */
 final case class FilterTimes(registered: Long = 0, ready: Long = 0, used: Long = 0)
 

@@ -10,15 +10,11 @@ import org.dynamicfilters.reasons.Reasons
   * Two are equal if they are made from equal keys of equal build sides. Compares plans, not their hashes: Spark reuses an
   * exchange over a filtered scan for an equal one, so a wrong match of two filters would give wrong rows.
   *
-  * @param origin
-  *   the keys of both sides of the join as text, with attribute ids. At re-planning, a join finds its filter in a running probe
-  *   side by it
-  * @param build
-  *   canonical form of the build side's exchange
-  * @param key
-  *   bound to the exchange's output
-  * @param nullsMatch
-  *   whether the join compares the key by `<=>`, so that NULL is a key like any other
+  * @param origin the keys of both sides of the join as text, with attribute ids. At re-planning, a join finds its
+  *   filter in a running probe side by it
+  * @param build canonical form of the build side's exchange
+  * @param key bound to the exchange's output
+  * @param nullsMatch whether the join compares the key by `<=>`, so that NULL is a key like any other
   */
 final class JoinRef private (
     id: Long,
@@ -55,11 +51,9 @@ final class JoinRef private (
     * filters of the first plan. If re-planning adds others after a comparison, the filter is disabled: a scan of another join
     * may use it, whose rows the added filters do not cover.
     *
-    * @param scans
-    *   by leaf of the plan, the canonical form if it is a filtered scan: it matters which of two equal scans is filtered. Empty
-    *   if no scan is filtered
-    * @param filters
-    *   `source` of the join filters of these scans
+    * @param scans by leaf of the plan, the canonical form if it is a filtered scan: it matters which of two equal scans
+    *   is filtered. Empty if no scan is filtered
+    * @param filters `source` of the join filters of these scans
     */
   def narrowedBy(scans: Seq[Option[SparkPlan]], filters: Set[Any]): Unit =
     if (narrowing.forall(n => !filters.subsetOf(n.filters))) {
@@ -82,8 +76,7 @@ final class JoinRef private (
   /** Records where re-planning puts the tap. If it moved (above a HAVING there are fewer keys), the filter equals no other from
     * then on, and is disabled if a scan of another join may use it already.
     *
-    * @param now
-    *   [[BuildSideFacts.passed]] in the new plan
+    * @param now [[BuildSideFacts.passed]] in the new plan
     */
   def tappedAfter(now: Seq[String]): Unit = if (now != facts.passed) {
     isOther = true

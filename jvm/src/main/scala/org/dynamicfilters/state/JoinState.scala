@@ -146,8 +146,8 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
 
   /** The build side starts.
     *
-    * @return
-    *   whether to collect its keys: false at a second start (a plan that is executed again), whose partitions may differ
+    * @return whether to collect its keys: false at a second start (a plan that is executed again), whose partitions may
+    *   differ
     */
   def started(partitions: Int): Boolean = {
     record.started()

@@ -12,10 +12,8 @@ import org.dynamicfilters.reasons.Reasons
 
 /** A scan's wait for a filter.
   *
-  * @param millis
-  *   the longest time
-  * @param endsAtStart
-  *   whether the wait also ends once the build side's job is submitted
+  * @param millis the longest time
+  * @param endsAtStart whether the wait also ends once the build side's job is submitted
   */
 final case class JoinWait(ref: JoinRef, millis: Long, endsAtStart: Boolean = false)
 
@@ -49,15 +47,11 @@ private[state] final class FilterLatch {
 
   /** Blocks until the filter settles, or the time is over.
     *
-    * @param deadline
-    *   as `System.nanoTime`
-    * @param endsAtStart
-    *   whether the time is also over once the build side's job is submitted
-    * @param look
-    *   called periodically until the build side starts, says whether to wait on: it may find that the build side will never
-    *   start. It must be short and not fail
-    * @return
-    *   the waited milliseconds
+    * @param deadline as `System.nanoTime`
+    * @param endsAtStart whether the time is also over once the build side's job is submitted
+    * @param look called periodically until the build side starts, says whether to wait on: it may find that the build
+    *   side will never start. It must be short and not fail
+    * @return the waited milliseconds
     */
   def await(deadline: Long, endsAtStart: Boolean, look: () => Boolean): Long = {
     val from = System.nanoTime()
@@ -84,12 +78,9 @@ object JoinWaits extends Logging {
 
   /** A thread pool that submits exchanges (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1 on).
     *
-    * @param name
-    *   prefix of its threads' names
-    * @param size
-    *   the setting for the number of threads, and its default
-    * @param threadsEach
-    *   threads that one exchange takes
+    * @param name prefix of its threads' names
+    * @param size the setting for the number of threads, and its default
+    * @param threadsEach threads that one exchange takes
     */
   private final case class Pool(name: String, size: (String, Int), threadsEach: Int) {
     val waiting = new AtomicInteger
@@ -147,12 +138,9 @@ object JoinWaits extends Logging {
 
   /** Waits for filters, one after the other.
     *
-    * @param look
-    *   called periodically with a filter whose build side has not started; see [[FilterLatch.await]]
-    * @param inBroadcast
-    *   the longest wait below a broadcast in milliseconds; it counts towards Spark's broadcast timeout
-    * @return
-    *   whether the query ended meanwhile: its stage must not be submitted, unless other queries need it too
+    * @param look called periodically with a filter whose build side has not started; see [[FilterLatch.await]]
+    * @param inBroadcast the longest wait below a broadcast in milliseconds; it counts towards Spark's broadcast timeout
+    * @return whether the query ended meanwhile: its stage must not be submitted, unless other queries need it too
     */
   def await(
       executionId: Long,

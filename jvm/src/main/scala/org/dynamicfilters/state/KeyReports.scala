@@ -109,8 +109,7 @@ private[state] final class KeyReports(filterId: Long, nullsMatch: Boolean, limit
 
 /** The keys of one partition of a build side, encoded. They go to the driver by [[ResultItems]].
   *
-  * @param outgrown
-  *   whether there were too many keys, so that scans should not wait for the filter
+  * @param outgrown whether there were too many keys, so that scans should not wait for the filter
   */
 final case class KeyContribution(partition: Int, encoded: Array[Byte], outgrown: Boolean)
 
@@ -120,10 +119,8 @@ object KeyContribution {
     * for task results. The part is smaller for a broadcast, whose rows are in the results too: Spark fails a query above the
     * limit.
     *
-    * @param maxResultSize
-    *   `spark.driver.maxResultSize` in bytes, 0 for no limit
-    * @param filters
-    *   number of filters that are collected below the exchange, at least one
+    * @param maxResultSize `spark.driver.maxResultSize` in bytes, 0 for no limit
+    * @param filters number of filters that are collected below the exchange, at least one
     */
   def budget(maxResultSize: Long, broadcast: Boolean, filters: Int): Long =
     if (maxResultSize <= 0) Long.MaxValue

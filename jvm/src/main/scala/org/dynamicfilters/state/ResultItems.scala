@@ -7,8 +7,8 @@ import org.apache.spark.util.AccumulatorV2
   * An accumulator instead of a message, because it comes from successful attempts only, and arrives before Spark registers their
   * map outputs. Its bytes count towards Spark's limit for task results.
   *
-  * @param take
-  *   takes the items of one task on the driver. Must only store, because Spark's scheduler calls it. Null in tasks
+  * @param take takes the items of one task on the driver. Must only store, because Spark's scheduler calls it. Null in
+  *   tasks
   */
 final class ResultItems[A](@transient private val take: A => Unit) extends AccumulatorV2[A, Seq[A]] {
   private var items = Vector.empty[A]

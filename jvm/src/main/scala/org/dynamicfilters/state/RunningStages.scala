@@ -19,8 +19,7 @@ object RunningStages {
 
   /** A stage with this RDD has ended.
     *
-    * @param well
-    *   false if the stage failed, and will be tried again, unless its job fails
+    * @param well false if the stage failed, and will be tried again, unless its job fails
     */
   def ended(rdd: Int, well: Boolean): Unit = {
     Executions.instance.detach(ScanKey(rdd))

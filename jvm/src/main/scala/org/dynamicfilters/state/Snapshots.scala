@@ -23,21 +23,17 @@ object SnapshotFilter {
 
   /** A complete filter that came later.
     *
-    * @param tested
-    *   whether rows are tested by it one by one; else it leaves out whole files and row groups only, by what the files
-    *   themselves say of their values
-    * @param filter
-    *   its contents, which the name stands for; they are no part of task results
+    * @param tested whether rows are tested by it one by one; else it leaves out whole files and row groups only, by
+    *   what the files themselves say of their values
+    * @param filter its contents, which the name stands for; they are no part of task results
     */
   final case class Values(name: FilterName, tested: Boolean)(@transient val filter: ValueFilter) extends SnapshotFilter
 }
 
 /** A place in what a partition reads, in reading order.
   *
-  * @param file
-  *   which of the partition's files, from 0
-  * @param offset
-  *   a row group's first byte in it; 0 for the file's start
+  * @param file which of the partition's files, from 0
+  * @param offset a row group's first byte in it; 0 for the file's start
   */
 final case class ReadPlace(file: Int, offset: Long) extends Ordered[ReadPlace] {
   override def compare(that: ReadPlace): Int =
@@ -49,17 +45,14 @@ object ReadPlace {
 
 /** From this place on a partition is computed with this snapshot.
   *
-  * @param filters
-  *   in the order of the table's owner
+  * @param filters in the order of the table's owner
   */
 final case class ScheduleEntry(from: ReadPlace, filters: IndexedSeq[SnapshotFilter])
 
 /** What a task tells of the snapshots of one partition. It goes to the driver by [[ResultItems]].
   *
-  * @param used
-  *   what it used, if the driver may not know
-  * @param tested
-  *   by filter, what testing rows by it did; none for a use without tests
+  * @param used what it used, if the driver may not know
+  * @param tested by filter, what testing rows by it did; none for a use without tests
   */
 final case class SnapshotUse(
     partition: Int,
@@ -82,16 +75,13 @@ final case class SnapshotUse(
   * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
   * that are lost. It is gone with the RDD. Thread-safe.
   *
-  * @param first
-  *   what travels with the tasks
-  * @param newest
-  *   returns the current filters. Arguments: the SQL execution, None outside of one; and by filter, whether rows are tested by it
-  * @param topKs
-  *   by filter, if they are bounds; else none
-  * @param giveUpSelectivity
-  *   see [[StepTracker]]: if tests of rows by a filter are disabled, partitions that have not started do not test theirs
-  * @param mostBytes
-  *   of all filters that are kept, encoded; one more may come
+  * @param first what travels with the tasks
+  * @param newest returns the current filters. Arguments: the SQL execution, None outside of one; and by filter, whether
+  *   rows are tested by it
+  * @param topKs by filter, if they are bounds; else none
+  * @param giveUpSelectivity see [[StepTracker]]: if tests of rows by a filter are disabled, partitions that have not
+  *   started do not test theirs
+  * @param mostBytes of all filters that are kept, encoded; one more may come
   */
 final class Snapshots(
     first: IndexedSeq[SnapshotFilter],
@@ -118,10 +108,9 @@ final class Snapshots(
 
   /** The schedule of a partition, fixed by the attempt that asks first.
     *
-    * @param isFirst
-    *   whether there was no attempt before. If false, an earlier attempt may still run with the filters sent with its task
-    * @param newFrom
-    *   None for an attempt that starts; else from which place on it could use newer filters
+    * @param isFirst whether there was no attempt before. If false, an earlier attempt may still run with the filters
+    *   sent with its task
+    * @param newFrom None for an attempt that starts; else from which place on it could use newer filters
     */
   def scheduleFor(
       partition: Int,
@@ -227,8 +216,7 @@ object Snapshots {
 
 /** A table as an RDD holds it. Executors have only its id and the filters sent with the tasks.
   *
-  * @param isShared
-  *   whether executors ask the driver; the same for all attempts
+  * @param isShared whether executors ask the driver; the same for all attempts
   */
 final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean) extends Serializable {
   val id: Long = table.id

@@ -4,12 +4,9 @@ import java.util.{LinkedHashMap, Map => JMap}
 
 /** What a step cost, and what it was good for. All in nanoseconds.
   *
-  * @param spent
-  *   on the step itself
-  * @param saved
-  *   estimate of what would have been spent without it
-  * @param work
-  *   of the scan and all that runs above it in the same tasks, the step included
+  * @param spent on the step itself
+  * @param saved estimate of what would have been spent without it
+  * @param work of the scan and all that runs above it in the same tasks, the step included
   */
 final case class Cost(spent: Long, saved: Long, work: Long)
 
@@ -19,10 +16,8 @@ object Cost {
 
 /** What a step did.
   *
-  * @param rows
-  *   that it decided about
-  * @param passed
-  *   how many of these it let through
+  * @param rows that it decided about
+  * @param passed how many of these it let through
   */
 final case class StepResult(rows: Long, passed: Long, cost: Cost)
 
@@ -50,8 +45,7 @@ object StepState extends Enumeration {
   * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are; see [[Snapshots]].
   * The tasks of a process share a tracker. Thread-safe.
   *
-  * @param giveUp
-  *   the largest share of rows that may pass; at 1 the step is taken at any cost
+  * @param giveUp the largest share of rows that may pass; at 1 the step is taken at any cost
   */
 final class StepTracker(giveUp: Double) {
   import StepTracker._
@@ -171,8 +165,7 @@ object StepTracker {
 
   /** The tracker that earlier executions in this process had for the same step, scan and filters.
     *
-    * @param key
-    *   equal for equal steps. A collision of two keys costs speed, never correctness
+    * @param key equal for equal steps. A collision of two keys costs speed, never correctness
     */
   def of(key: Any, giveUp: Double): StepTracker = kept.synchronized {
     kept.computeIfAbsent((key, giveUp), _ => new StepTracker(giveUp))

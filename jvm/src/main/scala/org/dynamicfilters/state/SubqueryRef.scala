@@ -11,9 +11,8 @@ import org.dynamicfilters.reasons.Reason
   *
   * Two are equal if they compare with equal values by the same operators.
   *
-  * @param values
-  *   the expressions at planning, for comparisons; null on executors. Spark's rules may replace them later, so the scan
-  *   evaluates its own (`SpecScan.values`)
+  * @param values the expressions at planning, for comparisons; null on executors. Spark's rules may replace them later,
+  *   so the scan evaluates its own (`SpecScan.values`)
   */
 final class SubqueryRef private (
     id: Long,
@@ -29,8 +28,7 @@ final class SubqueryRef private (
 
   /** The condition on the column. A NULL value passes no rows; with `<=>`, only NULL rows.
     *
-    * @param of
-    *   Catalyst values, in the order of the operators
+    * @param of Catalyst values, in the order of the operators
     */
   def filter(of: Seq[Any]): ValueFilter =
     operators.zip(of).map { case (operator, value) => Comparison.filter(operator, domain, value) }.reduce(_ and _)

@@ -50,11 +50,10 @@ object TaskFilters {
 
   /** Starts a computation of a TopK's input in the running task.
     *
-    * @param partition
-    *   of the producer's input, which may differ from the task's: a cartesian product computes one partition in many tasks
-    * @return
-    *   None if the task has no execution id or the execution has ended, unless the bound is pinned: then a recomputed partition
-    *   must drop the same rows
+    * @param partition of the producer's input, which may differ from the task's: a cartesian product computes one
+    *   partition in many tasks
+    * @return None if the task has no execution id or the execution has ended, unless the bound is pinned: then a
+    *   recomputed partition must drop the same rows
     */
   def start(
       context: TaskContext,

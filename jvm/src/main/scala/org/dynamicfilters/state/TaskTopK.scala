@@ -163,8 +163,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
 
   /** The rows that this task still needs, after all rows that it has output.
     *
-    * @param own
-    *   whether to use the attempt's own bound, which is right only for a scan whose rows all reach this tap
+    * @param own whether to use the attempt's own bound, which is right only for a scan whose rows all reach this tap
     */
   final def filter(own: Boolean = true): ValueFilter =
     if (counting eq Thread.currentThread) {

@@ -33,10 +33,8 @@ trait TestHooks {
 
   /** The driver sends a message to an executor.
     *
-    * @param send
-    *   whether it could be sent
-    * @param instead
-    *   sends other bytes in its place, without what goes beside them
+    * @param send whether it could be sent
+    * @param instead sends other bytes in its place, without what goes beside them
     */
   def pushes(peer: String, message: Array[Byte])(send: => Boolean)(instead: Array[Byte] => Boolean): Boolean = send
 

@@ -6,17 +6,12 @@ import org.dynamicfilters.filter.{End, KeyDomain, ValueFilter}
 
 /** The rows that a TopK needs: those with the `limit` best values of the first sort key.
   *
-  * @param limit
-  *   rows the query needs, including its offset; at least 1
-  * @param nullsFirst
-  *   whether NULL sorts before every value, in either direction
-  * @param tiesFree
-  *   whether rows with equal first keys are interchangeable, because there is no second sort key
-  * @param distinct
-  *   whether the `limit` best distinct keys are needed instead of rows: groups of a GROUP BY, ranks of a dense_rank. Then every
-  *   row of a key is needed, so ties are not free
-  * @param keepsOrder
-  *   whether scans keep the order of rows in files, on which a sum of floating point numbers depends
+  * @param limit rows the query needs, including its offset; at least 1
+  * @param nullsFirst whether NULL sorts before every value, in either direction
+  * @param tiesFree whether rows with equal first keys are interchangeable, because there is no second sort key
+  * @param distinct whether the `limit` best distinct keys are needed instead of rows: groups of a GROUP BY, ranks of a
+  *   dense_rank. Then every row of a key is needed, so ties are not free
+  * @param keepsOrder whether scans keep the order of rows in files, on which a sum of floating point numbers depends
   */
 final case class TopKSpec(
     domain: KeyDomain,
@@ -39,8 +34,7 @@ final case class TopKSpec(
 
   /** The values that are better than `key`; with `inclusive`, also the equal ones.
     *
-    * @param key
-    *   the bound, null for SQL NULL
+    * @param key the bound, null for SQL NULL
     */
   def atLeastAsGoodAs(key: AnyRef, inclusive: Boolean): ValueFilter =
     if (key != null) {
@@ -59,10 +53,8 @@ final case class TopKSpec(
   * Rows are ordered by (key, partition), which decides ties without knowing the attempt. At least `limit` rows exist that are
   * not worse than (key, partition), so no attempt of any task needs a worse row.
   *
-  * @param generation
-  *   1 for the first bound of an execution, then growing; 0 if there is no bound yet
-  * @param key
-  *   null for SQL NULL
+  * @param generation 1 for the first bound of an execution, then growing; 0 if there is no bound yet
+  * @param key null for SQL NULL
   */
 final case class TopKBound(generation: Long, key: AnyRef, partition: Int) {
   def isNone: Boolean = generation == 0

@@ -6,10 +6,8 @@ import scala.collection.mutable
 
 /** The best keys of the rows that one attempt of a partition has output so far.
   *
-  * @param attempt
-  *   greater for newer attempts, in the whole application
-  * @param keys
-  *   at most `limit` keys, best first, null for SQL NULL; never changed
+  * @param attempt greater for newer attempts, in the whole application
+  * @param keys at most `limit` keys, best first, null for SQL NULL; never changed
   */
 final case class Contribution(partition: Int, attempt: Long, keys: Array[AnyRef])
 
@@ -34,8 +32,7 @@ trait ContributionSink {
   * Memory: at most `limit` keys for each running partition, and `limit` for all ended ones. Thread-safe; readers of `bound` take
   * no lock.
   *
-  * @param onChange
-  *   called after each contribution, by its thread, to send news to the rest of the cluster
+  * @param onChange called after each contribution, by its thread, to send news to the rest of the cluster
   */
 final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = None) extends ContributionSink {
   import TopKState._

@@ -5,8 +5,7 @@ import org.dynamicfilters.user.Generation
 
 /** A user filter in plans, with the generation that is pinned for the query.
   *
-  * @param follows
-  *   whether running scans go on to newer generations that are tighter
+  * @param follows whether running scans go on to newer generations that are tighter
   */
 final class UserRef private (id: Long, val generation: Generation, val follows: Boolean)
     extends FilterRef(id, Producer.user) {

@@ -18,8 +18,7 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
   * Data files of a Delta table never change, so the bounds in the log are facts (contract 9). They do not consider deletion
   * vectors, so they may be too wide.
   *
-  * @param id
-  *   the table's own and the version
+  * @param id the table's own and the version
   */
 final class DeltaTable private (val id: (String, Long), schema: StructType, snapshot: AnyRef, index: FileIndex) {
   import DeltaTable._
@@ -35,10 +34,8 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
 
   /** Reads the bounds of columns from the log, by one Spark job.
     *
-    * @param most
-    *   files
-    * @return
-    *   by column, without columns whose bounds cannot be used. Empty if the table has more files
+    * @param most files
+    * @return by column, without columns whose bounds cannot be used. Empty if the table has more files
     */
   def read(fields: Seq[(StructField, KeyDomain)], most: Int): Map[StructField, LoggedBounds] = {
     val texts = fields.flatMap { case (field, domain) => StatisticsText.forColumn(field, domain).map(field -> _) }
@@ -112,8 +109,7 @@ object DeltaTable {
 
   /** The version that a scan reads.
     *
-    * @return
-    *   None for any other location, for an unknown Delta version, and if the session does not use statistics
+    * @return None for any other location, for an unknown Delta version, and if the session does not use statistics
     */
   def forIndex(location: FileIndex): Option[DeltaTable] =
     if (!indexes.contains(location.getClass.getName) || !SQLConf.get.getConfString(StatisticsAreUsed, "true").toBoolean)
@@ -137,8 +133,7 @@ object DeltaTable {
 
   /** The metadata of a column in a Delta format, which has its name in the files.
     *
-    * @return
-    *   a random text if unknown, so that no learned statistics are found
+    * @return a random text if unknown, so that no learned statistics are found
     */
   def notes(format: AnyRef, column: String): String =
     call(format, "referenceSchema")

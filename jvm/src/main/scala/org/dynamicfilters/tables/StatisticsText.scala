@@ -27,11 +27,10 @@ final class StatisticsText private (domain: KeyDomain) {
 
   /** @param nulls
     *   number of NULLs
-    * @param rows
-    *   of the file, deleted ones included
-    * @param isWhole
-    *   whether no rows were deleted from the file. On a deletion, Delta computes missing statistics from the footer
-    *   (`StatsCollectionUtils.computeStats`), and ignores row groups without bounds (because of a NaN or a long string)
+    * @param rows of the file, deleted ones included
+    * @param isWhole whether no rows were deleted from the file. On a deletion, Delta computes missing statistics from
+    *   the footer (`StatsCollectionUtils.computeStats`), and ignores row groups without bounds (because of a NaN or a
+    *   long string)
     */
   def bounds(
       min: Option[String],

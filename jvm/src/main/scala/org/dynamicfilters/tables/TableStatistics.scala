@@ -22,14 +22,11 @@ final class TableStatistics(maxFiles: Int) {
 
   /** @param id
     *   the table's id and the version
-    * @param wanted
-    *   URL-encoded paths of the scanned files
-    * @param ofTable
-    *   number of files of the table, if known
-    * @param read
-    *   reads the log of this version for some of the columns; columns without bounds are missing in the result
-    * @return
-    *   bounds of all columns
+    * @param wanted URL-encoded paths of the scanned files
+    * @param ofTable number of files of the table, if known
+    * @param read reads the log of this version for some of the columns; columns without bounds are missing in the
+    *   result
+    * @return bounds of all columns
     */
   def bounds(id: (String, Long), fields: Seq[StructField], wanted: Set[String], ofTable: Option[Long] = None)(
       read: Seq[StructField] => Map[StructField, LoggedBounds]
@@ -93,10 +90,8 @@ object TableStatistics {
 
 /** Bounds of one column in one version of a table, by the file's URL-encoded path.
   *
-  * @param whole
-  *   files without deleted rows in this version; their bounds hold in every version
-  * @param others
-  *   files with deleted rows; an older or restored version may have more rows of them
+  * @param whole files without deleted rows in this version; their bounds hold in every version
+  * @param others files with deleted rows; an older or restored version may have more rows of them
   */
 final case class LoggedBounds(whole: Map[String, ColumnBounds], others: Map[String, ColumnBounds]) {
 

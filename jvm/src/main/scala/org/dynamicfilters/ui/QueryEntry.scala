@@ -5,16 +5,11 @@ package org.dynamicfilters.ui
   * Times are milliseconds since 1970; 0 if unknown. Fields may be added but never removed, so that a History Server reads the logs
   * of other versions. Numbers in collections are wrapped in classes, because Jackson does not see a Scala collection's type.
   *
-  * @param executionId
-  *   Spark's
-  * @param description
-  *   as Spark's own SQL tab shows it
-  * @param state
-  *   running, finished or failed
-  * @param leftOut
-  *   filters, scans and rejected producers beyond [[QueryEntry.MostFilters]] and the like
-  * @param summary
-  *   one sentence, "" if unknown
+  * @param executionId Spark's
+  * @param description as Spark's own SQL tab shows it
+  * @param state running, finished or failed
+  * @param leftOut filters, scans and rejected producers beyond [[QueryEntry.MostFilters]] and the like
+  * @param summary one sentence, "" if unknown
   */
 final case class QueryEntry(
     executionId: Long,
@@ -56,12 +51,9 @@ object QueryEntry {
 
 /** @param id
   *   as in plans, without `DynamicFilter#`
-  * @param expression
-  *   the condition, or that it is hidden
-  * @param reason
-  *   "" where there is nothing to explain
-  * @param waited
-  *   milliseconds that a scan was held back for it
+  * @param expression the condition, or that it is hidden
+  * @param reason "" where there is nothing to explain
+  * @param waited milliseconds that a scan was held back for it
   */
 final case class FilterEntry(
     id: String,
@@ -84,12 +76,9 @@ final case class FilterEntry(
 
 /** @param filters
   *   their ids
-  * @param levels
-  *   what was skipped, from coarse to fine, without unknown levels
-  * @param skippedBy
-  *   skipped row groups, by the step that excluded them
-  * @param reasons
-  *   the number of fall-backs by reason
+  * @param levels what was skipped, from coarse to fine, without unknown levels
+  * @param skippedBy skipped row groups, by the step that excluded them
+  * @param reasons the number of fall-backs by reason
   */
 final case class ScanEntry(
     id: String,
@@ -105,8 +94,7 @@ final case class ScanEntry(
 
 /** How much of a scan was skipped.
   *
-  * @param name
-  *   one of those below
+  * @param name one of those below
   */
 final case class LevelEntry(name: String, skipped: Long = 0, total: Long = 0) {
   def read: Long = total - skipped

@@ -12,8 +12,7 @@ import org.apache.spark.scheduler.SparkListenerEvent
   *
   * Holds a JSON tree instead of classes, so that reading the log of another version never fails.
   *
-  * @param query
-  *   a [[QueryEntry]]
+  * @param query a [[QueryEntry]]
   */
 @JsonIgnoreProperties(ignoreUnknown = true)
 final case class DynamicFiltersQueryEnd(executionId: Long, query: JsonNode) extends SparkListenerEvent

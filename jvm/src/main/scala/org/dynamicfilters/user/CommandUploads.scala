@@ -12,10 +12,8 @@ import org.dynamicfilters.proto.CommandPart
   * Memory is bounded: a command has at most `maxBytes`, the unfinished commands of a session at most `most * maxBytes`. An
   * unfinished command is dropped after `idleNanos` without a new piece. If there are too many, the oldest are dropped first.
   *
-  * @param mostOfAll
-  *   bytes of all sessions' unfinished commands; one command may have more
-  * @param clock
-  *   nanoseconds
+  * @param mostOfAll bytes of all sessions' unfinished commands; one command may have more
+  * @param clock nanoseconds
   */
 final class CommandUploads(
     maxBytes: Long,

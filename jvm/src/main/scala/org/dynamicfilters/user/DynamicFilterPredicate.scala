@@ -15,14 +15,10 @@ import org.dynamicfilters.filter.{KeyDomain, ValuePredicate}
   * The result is never NULL, so `NOT` of it selects exactly the other rows. The predicate is deterministic: `PinUserFilters` pins
   * the generation before the query is optimized, and the optimizer, all tasks and all retries use that one.
   *
-  * @param sessionId
-  *   of the session that the filter's name belongs to
-  * @param follows
-  *   whether scans may use later, tighter generations too
-  * @param filterType
-  *   the filter's type when the query was analyzed
-  * @param pin
-  *   None until the query starts
+  * @param sessionId of the session that the filter's name belongs to
+  * @param follows whether scans may use later, tighter generations too
+  * @param filterType the filter's type when the query was analyzed
+  * @param pin None until the query starts
   */
 case class DynamicFilterPredicate(
     name: String,

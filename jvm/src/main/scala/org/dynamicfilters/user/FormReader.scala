@@ -11,10 +11,8 @@ import org.dynamicfilters.proto.{UserBetween, UserForm, UserValue, UserValues}
 /** Makes a filter from the values that a client sent, and checks them against the filter's type. All errors are
   * [[UserFilterException]]s that name the filter and its type.
   *
-  * @param mostValues
-  *   more integers than this are held as a bitmap
-  * @param bloomFpp
-  *   false positive rate where the client names none
+  * @param mostValues more integers than this are held as a bitmap
+  * @param bloomFpp false positive rate where the client names none
   */
 final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFpp: Double) {
   import UserFilterException.Code

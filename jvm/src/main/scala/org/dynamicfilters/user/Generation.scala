@@ -13,12 +13,9 @@ import org.dynamicfilters.filter.{FilterCodec, KeyDomain, SoftCached, ValueFilte
   * Plans hold it, so it is serialized with tasks: a small filter inline, a large one as a broadcast that lives as long as a plan
   * holds the generation. In local mode tasks find the driver's object itself.
   *
-  * @param filterId
-  *   of the user's filter, unique in this process's life
-  * @param number
-  *   0 when the filter is made, one more with each update
-  * @param owner
-  *   the filter whose generation this is; None in executors
+  * @param filterId of the user's filter, unique in this process's life
+  * @param number 0 when the filter is made, one more with each update
+  * @param owner the filter whose generation this is; None in executors
   */
 final class Generation private (
     val filterId: Long,

@@ -16,8 +16,7 @@ trait Follower {
 
 /** A filter that a user made: name, type and current generation. On the driver. Thread-safe.
   *
-  * @param token
-  *   a random text from the client that created the filter; distinguishes filters of the same name
+  * @param token a random text from the client that created the filter; distinguishes filters of the same name
   */
 final class UserFilter private (
     val id: Long,

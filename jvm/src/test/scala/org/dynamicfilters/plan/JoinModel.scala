@@ -21,10 +21,8 @@ object JoinModel {
 
   /** @param nullAware
     *   `NOT IN`: only as a left anti join without a condition
-    * @param nullsMatch
-    *   keys are compared by `<=>`
-    * @param hasCondition
-    *   beside the keys: that the rows' positions are both even or both odd
+    * @param nullsMatch keys are compared by `<=>`
+    * @param hasCondition beside the keys: that the rows' positions are both even or both odd
     */
   final case class Kind(joinType: JoinType, nullAware: Boolean, nullsMatch: Boolean, hasCondition: Boolean) {
     def equal(l: Option[Int], r: Option[Int]): Boolean = l == r && (nullsMatch || l.isDefined)

@@ -25,8 +25,7 @@ class JoinSemanticsSuite extends AnyFunSuite {
 
   /** A join whose result rows were dropped below.
     *
-    * @param result
-    *   by the rows that are left on the left and on the right
+    * @param result by the rows that are left on the left and on the right
     */
   private final class Case(val kind: Kind, val left: Relation, val right: Relation) {
     private val results =
@@ -69,8 +68,7 @@ class JoinSemanticsSuite extends AnyFunSuite {
 
   /** A filter on the side's key, for any set of keys, in the other side.
     *
-    * @param both
-    *   whether it is in this side too
+    * @param both whether it is in this side too
     */
   private def carriesAcross(c: Case, left: Boolean, both: Boolean): Boolean =
     keys.toSet.subsets().forall { pass =>

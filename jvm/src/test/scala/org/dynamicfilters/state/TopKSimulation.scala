@@ -12,10 +12,8 @@ final case class SimulatedRow(key: AnyRef, second: Int)
 /** Tasks of one TopK that run in turns: attempts fail after they contributed and are retried with their rows in another
   * order, copies run beside them, and attempts that lost go on contributing.
   *
-  * @param processes
-  *   what the tasks of each executor share; an attempt runs on any of them
-  * @param meanwhile
-  *   called between the turns
+  * @param processes what the tasks of each executor share; an attempt runs on any of them
+  * @param meanwhile called between the turns
   */
 final class TopKSimulation(
     spec: TopKSpec,

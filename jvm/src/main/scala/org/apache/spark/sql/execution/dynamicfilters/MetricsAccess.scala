@@ -13,8 +13,7 @@ object MetricsAccess {
 
   /** Adds to metrics on the driver, visible in the UI.
     *
-    * @param executionId
-    *   Spark's local property, null outside of an execution
+    * @param executionId Spark's local property, null outside of an execution
     */
   def addOnDriver(sc: SparkContext, executionId: String, values: Seq[(SQLMetric, Long)]): Unit = {
     values.foreach { case (metric, value) => metric.add(value) }

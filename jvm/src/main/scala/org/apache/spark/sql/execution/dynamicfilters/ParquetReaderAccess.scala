@@ -55,8 +55,7 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
 
   /** What the file system said of the file when Spark opened it (`ParquetFooterReader` calls `HadoopInputFile.fromPath`).
     *
-    * @return
-    *   None where that cannot be known
+    * @return None where that cannot be known
     */
   def openedStatus: Option[FileStatus] = inputFileField.get(fileReader) match {
     case f: HadoopInputFile => statusField.map(_.get(f).asInstanceOf[FileStatus])
@@ -81,8 +80,7 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
 
   /** Rows of a row group that the query's static predicates leave by the page index: what the file reader reads by itself.
     *
-    * @return
-    *   Parquet's own form of them; None for all rows, and where it does not say
+    * @return Parquet's own form of them; None for all rows, and where it does not say
     */
   def rowsLeft(group: Int): Option[AnyRef] =
     if (leavesOutRows) rangesMethod.map(_.invoke(fileReader, Int.box(group))) else None
@@ -201,8 +199,7 @@ object ParquetReaderAccess {
   /** The vectorized reader behind an iterator that Spark's Parquet format returned, or that a table format made of it by `map`
     * (Delta, to add a column that says which rows are deleted).
     *
-    * @return
-    *   None for any other iterator: row-by-row reading, otherwise wrapped iterators of other formats
+    * @return None for any other iterator: row-by-row reading, otherwise wrapped iterators of other formats
     */
   def of(iterator: Iterator[_]): Option[ParquetReaderAccess] = iterator match {
     case m if m.getClass == mapped => mappedField.flatMap(f => of(f.get(m).asInstanceOf[Iterator[_]]))

@@ -51,8 +51,7 @@ object RpcAccess {
 
     /** Sends a request and blocks until the driver answers; throws if it does not in time.
       *
-      * @return
-      *   the answer, and what fetches the broadcast beside it
+      * @return the answer, and what fetches the broadcast beside it
       */
     def ask(bytes: Array[Byte], millis: Long): (Array[Byte], Option[() => Array[Byte]]) =
       ref.askSync[Any]((peer, bytes), new RpcTimeout(DurationLong(millis).millis, "the exchange's own limit")) match {
@@ -71,8 +70,7 @@ object RpcAccess {
 
   /** Opens the driver's endpoint.
     *
-    * @return
-    *   closes it
+    * @return closes it
     */
   def serve(name: String, receiver: DriverReceiver): () => Unit = {
     val env = SparkEnv.get.rpcEnv
@@ -82,8 +80,7 @@ object RpcAccess {
 
   /** Opens this executor's endpoint and registers it with the driver. Blocks until the driver answers; throws if it does not.
     *
-    * @param peer
-    *   unique in the application
+    * @param peer unique in the application
     */
   def connect(name: String, peer: String, receiver: ExecutorReceiver): DriverWire = {
     val spark = SparkEnv.get

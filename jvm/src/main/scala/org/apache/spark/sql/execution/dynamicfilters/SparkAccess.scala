@@ -52,10 +52,8 @@ object SparkAccess {
     * Spark looks through its blocks without a lock, and fails if one of them comes or goes meanwhile
     * (`BlockManagerMasterEndpoint` of 4.1 to 4.3): then it is asked again.
     *
-    * @param ofInterest
-    *   by the broadcast's id
-    * @return
-    *   how many blocks; None if Spark failed each time
+    * @param ofInterest by the broadcast's id
+    * @return how many blocks; None if Spark failed each time
     */
   def broadcastBlocks(ofInterest: Long => Boolean): Option[Long] = {
     def ask() = SparkEnv.get.blockManager.master.getMatchingBlockIds(
@@ -83,8 +81,7 @@ object SparkAccess {
 
   /** Waits until listeners have seen what was posted before, at most `millis`.
     *
-    * @return
-    *   false if they were slower
+    * @return false if they were slower
     */
   def awaitListeners(sc: SparkContext, millis: Long): Boolean =
     try { sc.listenerBus.waitUntilEmpty(millis); true }

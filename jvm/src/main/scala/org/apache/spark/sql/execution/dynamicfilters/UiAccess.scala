@@ -16,10 +16,8 @@ object UiAccess {
 
   /** One page of a tab.
     *
-    * @param path
-    *   below the tab's, "" for its first page
-    * @param content
-    *   all of the page but its frame; Spark's access control has been passed when it is called
+    * @param path below the tab's, "" for its first page
+    * @param content all of the page but its frame; Spark's access control has been passed when it is called
     */
   final case class Page(path: String, title: Request => String, content: Request => Seq[Node])
 
@@ -38,8 +36,7 @@ object UiAccess {
 
   /** A tab of its own in the UI of a running application; nothing where the UI is off.
     *
-    * @return
-    *   whether there is a UI
+    * @return whether there is a UI
     */
   def attach(sc: SparkContext, name: String, prefix: String, pages: Seq[Page]): Boolean = {
     sc.ui.foreach(attach(_, name, prefix, pages))
@@ -89,8 +86,7 @@ object UiAccess {
 
   /** How many objects of a class the History Server keeps of an application.
     *
-    * @param drop
-    *   called with their number when there are more
+    * @param drop called with their number when there are more
     */
   final case class Bound(of: Class[_], most: Long, drop: Long => Unit)
 
@@ -99,8 +95,7 @@ object UiAccess {
 
     /** Takes the events of an application's log into its store.
       *
-      * @param keep
-      *   puts an object there
+      * @param keep puts an object there
       */
     protected def listener(keep: AnyRef => Unit): SparkListener
 

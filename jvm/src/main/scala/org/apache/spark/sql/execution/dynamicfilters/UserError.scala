@@ -8,12 +8,10 @@ import org.apache.spark.sql.catalyst.trees.Origin
   * An AnalysisException, because spark-sql prints such a one by its message alone, and classic PySpark and Spark Connect hand
   * it on with its error class. Spark Connect also prints the server's stack, hence it has none.
   *
-  * @param condition
-  *   the error class, `DYNAMIC_FILTER_...`
-  * @param what
-  *   names the thing, what is wrong with it, and what is right; text that users gave goes through [[UserError.shown]]
-  * @param sqlState
-  *   of the SQL standard
+  * @param condition the error class, `DYNAMIC_FILTER_...`
+  * @param what names the thing, what is wrong with it, and what is right; text that users gave goes through
+  *   [[UserError.shown]]
+  * @param sqlState of the SQL standard
   */
 class UserError(condition: String, what: String, sqlState: String = UserError.InvalidValue)
     extends AnalysisException(
