@@ -5,14 +5,7 @@ import java.util.IdentityHashMap
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{
-  Alias,
-  Attribute,
-  AttributeSeq,
-  BindReferences,
-  BoundReference,
-  Expression,
-  NamedExpression,
-  PlanExpression,
+  Alias, Attribute, AttributeSeq, BindReferences, BoundReference, Expression, NamedExpression, PlanExpression,
   UserDefinedExpression
 }
 import org.apache.spark.sql.execution._

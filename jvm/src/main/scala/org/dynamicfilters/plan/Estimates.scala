@@ -1,14 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{
-  EqualTo,
-  Expression,
-  In,
-  InSet,
-  IsNotNull,
-  Like,
-  RLike,
-  StringPredicate
+  EqualTo, Expression, In, InSet, IsNotNull, Like, RLike, StringPredicate
 }
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._

@@ -1,13 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{
-  AttributeReference,
-  Cast,
-  Coalesce,
-  Expression,
-  IsNull,
-  KnownFloatingPointNormalized,
-  Literal
+  AttributeReference, Cast, Coalesce, Expression, IsNull, KnownFloatingPointNormalized, Literal
 }
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.types._

@@ -1,14 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{
-  Alias,
-  Attribute,
-  AttributeReference,
-  ExplodeBase,
-  Expression,
-  Inline,
-  NamedExpression,
-  Stack
+  Alias, Attribute, AttributeReference, ExplodeBase, Expression, Inline, NamedExpression, Stack
 }
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
 import org.apache.spark.sql.execution._

@@ -3,10 +3,7 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{
-  AQEShuffleReadExec,
-  BroadcastQueryStageExec,
-  QueryStageExec,
-  ShuffleQueryStageExec
+  AQEShuffleReadExec, BroadcastQueryStageExec, QueryStageExec, ShuffleQueryStageExec
 }
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, MicroBatchScanExec}

@@ -1,14 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{
-  Attribute,
-  AttributeReference,
-  BoundReference,
-  Expression,
-  Like,
-  PlanExpression,
-  Unevaluable,
-  UserDefinedExpression
+  Attribute, AttributeReference, BoundReference, Expression, Like, PlanExpression, Unevaluable, UserDefinedExpression
 }
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}

@@ -9,12 +9,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, Broadcast
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.operators.{
-  BuildKeyTapExec,
-  CachedScanExec,
-  DynamicFilterScanExec,
-  RowFilteredScanExec,
-  SpecScan,
-  TopKTapExec
+  BuildKeyTapExec, CachedScanExec, DynamicFilterScanExec, RowFilteredScanExec, SpecScan, TopKTapExec
 }
 
 /** Finds the exchanges of a plan that Spark computes once for several places (exchange reuse). A filter for one place would

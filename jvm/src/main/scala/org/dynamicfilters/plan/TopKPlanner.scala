@@ -3,15 +3,7 @@ package org.dynamicfilters.plan
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{
-  Alias,
-  Ascending,
-  Attribute,
-  AttributeReference,
-  DenseRank,
-  Expression,
-  NullsFirst,
-  SortOrder,
-  TryEval
+  Alias, Ascending, Attribute, AttributeReference, DenseRank, Expression, NullsFirst, SortOrder, TryEval
 }
 import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}

@@ -15,14 +15,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
-  FilterRef,
-  FilterTimes,
-  JoinPhase,
-  JoinState,
-  PlanRun,
-  Producer,
-  TopKAccumulator,
-  UserState
+  FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TopKAccumulator, UserState
 }
 
 /** State of a filter as `dynamic_filters()` shows it. */

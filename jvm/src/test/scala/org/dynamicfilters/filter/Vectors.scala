@@ -1,11 +1,7 @@
 package org.dynamicfilters.filter
 
 import org.apache.spark.sql.execution.vectorized.{
-  ConstantColumnVector,
-  Dictionary,
-  OffHeapColumnVector,
-  OnHeapColumnVector,
-  WritableColumnVector
+  ConstantColumnVector, Dictionary, OffHeapColumnVector, OnHeapColumnVector, WritableColumnVector
 }
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarMap}

@@ -4,10 +4,7 @@ import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{
-  AdaptiveSparkPlanExec,
-  BroadcastQueryStageExec,
-  QueryStageExec,
-  ShuffleQueryStageExec
+  AdaptiveSparkPlanExec, BroadcastQueryStageExec, QueryStageExec, ShuffleQueryStageExec
 }
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, Exchange, ShuffleExchangeExec}
 import org.scalatest.funsuite.AnyFunSuite

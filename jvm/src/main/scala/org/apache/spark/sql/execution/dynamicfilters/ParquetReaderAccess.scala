@@ -20,10 +20,7 @@ import org.apache.spark.memory.MemoryMode
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.RecordReaderIterator
 import org.apache.spark.sql.execution.datasources.parquet.{
-  ParquetColumn,
-  ParquetReadSupport,
-  SpecificParquetRecordReaderBase,
-  VectorizedParquetRecordReader
+  ParquetColumn, ParquetReadSupport, SpecificParquetRecordReaderBase, VectorizedParquetRecordReader
 }
 import org.apache.spark.sql.types.StructType
 

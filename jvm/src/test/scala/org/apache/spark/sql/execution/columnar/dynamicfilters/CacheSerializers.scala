@@ -4,11 +4,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{
-  Attribute,
-  BindReferences,
-  BoundReference,
-  Expression,
-  UnsafeProjection
+  Attribute, BindReferences, BoundReference, Expression, UnsafeProjection
 }
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.columnar.{CachedBatch, CachedBatchSerializer}
