@@ -18,8 +18,7 @@ object UpdateFault {
 /** Decides which updates and tasks suffer a fault. Pure: the same specification and the same names give the same decisions. */
 final class Faults(val spec: FaultSpec) {
 
-  /** @param way
-    *   names the way that the update takes
+  /** @param way names the way that the update takes
     * @param n its number on that way
     */
   def ofUpdate(way: String, n: Long): UpdateFault = {
@@ -33,8 +32,7 @@ final class Faults(val spec: FaultSpec) {
     ).find { case (share, _) => left -= share; left < 0 }.fold[UpdateFault](UpdateFault.None)(_._2)
   }
 
-  /** @param task
-    *   names the task, alike in all attempts
+  /** @param task names the task, alike in all attempts
     */
   def fails(task: String): Boolean = draw(s"fails/$task") < spec.failingTasks
   def isSlow(task: String): Boolean = draw(s"slow/$task") < spec.slowTasks

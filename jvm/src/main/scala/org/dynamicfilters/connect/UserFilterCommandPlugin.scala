@@ -15,8 +15,7 @@ import org.dynamicfilters.user.UserFilterCommands
   */
 class UserFilterCommandPlugin extends CommandPlugin {
 
-  /** @param command
-    *   the extension of Connect's command, as bytes
+  /** @param command the extension of Connect's command, as bytes
     * @return false if the command belongs to another plugin
     */
   override def process(command: Array[Byte], planner: SparkConnectPlanner): Boolean = {

@@ -21,8 +21,7 @@ object FilterBroadcasts {
   // blocks.
   private val made = Collections.synchronizedMap(new WeakHashMap[Broadcast[Array[Byte]], Unit])
 
-  /** @param executionId
-    *   executors drop their copies when this execution ends; None where there is none
+  /** @param executionId executors drop their copies when this execution ends; None where there is none
     * @param ofPlan whether it belongs to a plan
     */
   def apply(

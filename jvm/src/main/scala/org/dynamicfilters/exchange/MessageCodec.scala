@@ -50,8 +50,7 @@ object MessageCodec {
 
   def key(domain: KeyDomain, k: FilterKey): AnyRef = KeyCodec.orThrow(KeyCodec.readKey(domain, k))
 
-  /** @param encoded
-    *   None if it comes as a broadcast beside the message
+  /** @param encoded None if it comes as a broadcast beside the message
     */
   def contents(executionId: Long, filter: FilterName, encoded: Option[Array[Byte]]): ExchangeMessage = {
     val update = JoinFilterUpdate.newBuilder().setFilter(name(filter))
@@ -62,8 +61,7 @@ object MessageCodec {
   def filterRequest(executionId: Long, table: Long, filter: FilterName): ExchangeMessage =
     of(executionId)(_.setFilterRequest(FilterRequest.newBuilder().setTable(table).setFilter(name(filter))))
 
-  /** @param isFirst
-    *   whether there was no attempt of the partition before
+  /** @param isFirst whether there was no attempt of the partition before
     * @param newFrom None for an attempt that starts; else the place from which on it could use newer filters
     */
   def snapshotRequest(
@@ -79,8 +77,7 @@ object MessageCodec {
     of(executionId)(_.setSnapshotRequest(request.setIsFirst(isFirst)))
   }
 
-  /** @param schedule
-    *   see [[SnapshotCodec]]
+  /** @param schedule see [[SnapshotCodec]]
     */
   def snapshotReply(executionId: Long, table: Long, schedule: Array[Byte]): ExchangeMessage =
     of(executionId)(

@@ -11,8 +11,7 @@ import org.dynamicfilters.state._
 /** Encodes the schedule of a partition as bytes (proto/exchange.proto), and decodes it. */
 object SnapshotCodec {
 
-  /** @param topKs
-    *   by filter, if the filters are bounds
+  /** @param topKs by filter, if the filters are bounds
     */
   def encode(schedule: Vector[ScheduleEntry], topKs: IndexedSeq[TopKSpec]): Array[Byte] = {
     val all = ScheduleMessage.newBuilder()

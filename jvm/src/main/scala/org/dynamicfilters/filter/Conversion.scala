@@ -8,8 +8,7 @@ import org.apache.spark.sql.types.{ByteType, IntegerType, LongType, ShortType}
 private[filter] object Conversion {
   import ValueFilter._
 
-  /** @param converted
-    *   converts the filter from one integer type to another
+  /** @param converted converts the filter from one integer type to another
     */
   def ofIntegers(f: ValueFilter, from: KeyDomain, to: KeyDomain)(
       converted: LongDomain => ValueFilter

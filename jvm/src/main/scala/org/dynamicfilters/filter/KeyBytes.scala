@@ -28,8 +28,7 @@ private[dynamicfilters] object KeyBytes {
   def hash(bytes: UTF8String): Long =
     XXH64.hashUnsafeBytes(bytes.getBaseObject, bytes.getBaseOffset, bytes.numBytes, seed)
 
-  /** @param bytes
-    *   never changed
+  /** @param bytes never changed
     */
   def key(d: ObjectDomain, bytes: Array[Byte]): AnyRef = d.dataType match {
     case BinaryType => bytes

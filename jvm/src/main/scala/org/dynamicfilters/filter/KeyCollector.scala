@@ -34,8 +34,7 @@ sealed abstract class KeyCollector {
 
 object KeyCollector {
 
-  /** @param partitions
-    *   number of tasks that share the limits
+  /** @param partitions number of tasks that share the limits
     */
   def apply(domain: KeyDomain, limits: KeyLimits, partitions: Int): KeyCollector = domain match {
     case d: LongDomain => new NumberKeys(d, limits.perPartition(partitions))

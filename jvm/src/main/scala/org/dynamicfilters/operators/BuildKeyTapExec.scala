@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.adaptive.ExchangeQueryStageExec
 import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
-import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyLimits, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
@@ -41,12 +41,12 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override lazy val metrics: Map[String, SQLMetric] = Map(
-    "rows" -> MetricsAccess.sum(sparkContext, "number of output rows"),
-    "keyBytes" -> MetricsAccess.size(sparkContext, "size of collected keys"),
-    "gaveUp" -> MetricsAccess.sum(sparkContext, "partitions with too many keys"),
-    "keys" -> MetricsAccess.sum(sparkContext, "distinct keys in the filter"),
-    "filterBytes" -> MetricsAccess.size(sparkContext, "size of the filter"),
-    "heldBack" -> MetricsAccess.millis(sparkContext, "time that scans were held back")
+    "rows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "keyBytes" -> SQLMetrics.createSizeMetric(sparkContext, "size of collected keys"),
+    "gaveUp" -> SQLMetrics.createMetric(sparkContext, "partitions with too many keys"),
+    "keys" -> SQLMetrics.createMetric(sparkContext, "distinct keys in the filter"),
+    "filterBytes" -> SQLMetrics.createSizeMetric(sparkContext, "size of the filter"),
+    "heldBack" -> SQLMetrics.createTimingMetric(sparkContext, "time that scans were held back")
   )
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
   override def nodeName: String = NodeNames(BuildKeyTapExec.Name, taps.map(_.ref.id))

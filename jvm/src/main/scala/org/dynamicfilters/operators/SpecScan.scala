@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
 import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
-import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.{QueryReports, SubqueryRun, UserRun}
@@ -190,7 +190,8 @@ object SpecScan {
       isSize: Boolean = false
   ) {
     def of(report: ScanReport): Long = report(plus) - minus.fold(0L)(report(_))
-    def metric(sc: SparkContext): SQLMetric = if (isSize) MetricsAccess.size(sc, text) else MetricsAccess.sum(sc, text)
+    def metric(sc: SparkContext): SQLMetric =
+      if (isSize) SQLMetrics.createSizeMetric(sc, text) else SQLMetrics.createMetric(sc, text)
   }
 
   val RowsPruned: Counted =

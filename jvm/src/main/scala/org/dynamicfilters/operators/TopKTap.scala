@@ -31,8 +31,7 @@ final class TapSource extends Serializable {
     this.dropped = dropped
   }
 
-  /** @param partition
-    *   of the tap's RDD, not the task's: see [[TaskFilters.start]]
+  /** @param partition of the tap's RDD, not the task's: see [[TaskFilters.start]]
     */
   def start(partition: Int): TopKTap = {
     val context = TaskContext.get()

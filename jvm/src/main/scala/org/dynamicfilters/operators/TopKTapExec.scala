@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortO
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
-import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.{QueryReports, TopKRun}
 import org.dynamicfilters.settings.Settings
@@ -32,8 +32,8 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override lazy val metrics: Map[String, SQLMetric] = Map(
-    "rowsOutput" -> MetricsAccess.sum(sparkContext, "number of output rows"),
-    "rowsDropped" -> MetricsAccess.sum(sparkContext, "rows dropped by the bound")
+    "rowsOutput" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "rowsDropped" -> SQLMetrics.createMetric(sparkContext, "rows dropped by the bound")
   )
 
   private def name: String = if (filters.head.producer == Producer.topk) "TopKFilter" else "AggregateFilter"

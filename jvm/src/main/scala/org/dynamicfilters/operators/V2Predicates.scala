@@ -12,9 +12,8 @@ object V2Predicates {
   /** A larger set of values is given to the source as its range. */
   private val MostValues = 10000L
 
-  /** @param inSparksOrder
-    *   whether the source is known to order the column's values as Spark does. It does not for some STRING columns: UUIDs
-    *   in Iceberg, text with a case-insensitive collation
+  /** @param inSparksOrder whether the source is known to order the column's values as Spark does. It does not for some
+    *   STRING columns: UUIDs in Iceberg, text with a case-insensitive collation
     * @return None if only a predicate that is always true would be right. The predicate may pass more rows than the
     *   filter
     */

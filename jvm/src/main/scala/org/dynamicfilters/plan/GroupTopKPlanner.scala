@@ -18,8 +18,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   */
 final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[Reason]) {
 
-  /** @return
-    *   the new child of the TopK, or why it produces no filter; None if it does not sort groups by a grouping key
+  /** @return the new child of the TopK, or why it produces no filter; None if it does not sort groups by a grouping key
     */
   def plan(topK: TakeOrderedAndProjectExec): Option[Either[Reason, SparkPlan]] = topK.sortOrder.head.child match {
     case key: AttributeReference if sortsGroups(topK.child, key) =>
@@ -53,8 +52,7 @@ final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[Reason]
     case _ => false
   }
 
-  /** @param above
-    *   operators above the plan up to the TopK, the lowest first
+  /** @param above operators above the plan up to the TopK, the lowest first
     */
   private def down(plan: SparkPlan, key: Attribute, above: List[SparkPlan])(
       tap: (SparkPlan, Attribute) => Either[Reason, SparkPlan]

@@ -41,9 +41,8 @@ object JoinSemantics {
 
   private val allNeeded = JoinSemantics(nothing, nothing)
 
-  /** @param nullAware
-    *   whether the join is a single-key `NOT IN`, always a left anti join in Spark. A NULL on the right, or an empty right side,
-    *   decides over every row of the left, so the right side must stay complete
+  /** @param nullAware whether the join is a single-key `NOT IN`, always a left anti join in Spark. A NULL on the right,
+    *   or an empty right side, decides over every row of the left, so the right side must stay complete
     */
   def of(joinType: JoinType, nullAware: Boolean): JoinSemantics =
     if (nullAware)

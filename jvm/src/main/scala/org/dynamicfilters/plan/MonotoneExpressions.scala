@@ -18,9 +18,8 @@ import org.dynamicfilters.scan.ComputedKey
   */
 object MonotoneExpressions {
 
-  /** @return
-    *   the expression's column, and the expression with `BoundReference(0)` in its place; None if it is not monotone, or has
-    *   more than one reference to a column
+  /** @return the expression's column, and the expression with `BoundReference(0)` in its place; None if it is not
+    *   monotone, or has more than one reference to a column
     */
   def of(e: Expression): Option[(AttributeReference, Expression)] =
     e.collect { case a: AttributeReference => a } match {

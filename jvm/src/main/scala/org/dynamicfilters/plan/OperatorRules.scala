@@ -11,8 +11,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   */
 private[plan] object OperatorRules {
 
-  /** @param inTheWay
-    *   the reason
+  /** @param inTheWay the reason
     * @param seesPartition whether the operator's output for a row depends on the other rows of its partition
     */
   private[plan] final case class Stop(inTheWay: Reason, seesPartition: Boolean)

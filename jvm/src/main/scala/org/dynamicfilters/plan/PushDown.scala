@@ -271,8 +271,7 @@ object PushDown {
     }
   }
 
-  /** @param crossed
-    *   as in [[Reached]]
+  /** @param crossed as in [[Reached]]
     * @param above the operators that the filter has passed, the lowest first
     * @param computed how the filter's key is computed from the column, if it is ([[MonotoneExpressions.of]])
     */

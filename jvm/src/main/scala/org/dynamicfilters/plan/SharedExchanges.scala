@@ -107,8 +107,7 @@ final class SharedExchanges(plan: SparkPlan, conf: SQLConf) {
 private[plan] object SharedExchanges {
   private val ids = new AtomicLong
 
-  /** @param by
-    *   the id of the [[SharedExchanges]] that found the exchange shared
+  /** @param by the id of the [[SharedExchanges]] that found the exchange shared
     * @param group number of the group of equal exchanges; None if an equal one is planned only when the query runs
     */
   private final case class Shared(by: Long, group: Option[Int])

@@ -56,8 +56,7 @@ object TopKPlanner {
     }
   }
 
-  /** @param input
-    *   an operator all of whose rows reach the TopK
+  /** @param input an operator all of whose rows reach the TopK
     */
   def tapped(input: SparkPlan, wanted: Wanted, producer: SparkPlan, conf: SQLConf): Either[Reason, SparkPlan] = {
     val max = Settings.get(conf, Settings.TopKMaxLimit)
@@ -83,8 +82,7 @@ object TopKPlanner {
     } yield done
   }
 
-  /** @param refs
-    *   by column; several filters are joined by OR
+  /** @param refs by column; several filters are joined by OR
     * @param what role of the columns for the producer, for reasons
     * @param computed expressions that the producer evaluates for each row
     * @return the input with a tap on it and the filters in its scans, or why there is none
@@ -140,8 +138,7 @@ object TopKPlanner {
   */
 object WindowLimitPlanner {
 
-  /** @return
-    *   the operator's new child, or why it produces no filter; None for the second limit, above the exchange
+  /** @return the operator's new child, or why it produces no filter; None for the second limit, above the exchange
     */
   def plan(w: WindowGroupLimitExec, conf: SQLConf): Option[Either[Reason, SparkPlan]] = {
     // The tap goes below the sort, which reads all rows before it returns the first.

@@ -54,8 +54,7 @@ final case class FilterText(form: String, expression: String, hasValues: Boolean
 
 object FilterText {
 
-  /** @param columns
-    *   names of the filtered columns; a union has one for each of its branches
+  /** @param columns names of the filtered columns; a union has one for each of its branches
     */
   def forFilter(filter: ValueFilter, columns: Seq[String]): FilterText = filter match {
     case ValueFilter.All => FilterText(filter.form, "true", hasValues = false)
@@ -67,8 +66,7 @@ object FilterText {
 /** A filter as reports keep it. */
 trait FilterRecord {
 
-  /** @param running
-    *   whether the execution has not ended yet
+  /** @param running whether the execution has not ended yet
     */
   def view(executionId: Long, running: Boolean): FilterView
 }

@@ -57,8 +57,7 @@ object QuerySummary {
     )
   }
 
-  /** @param none
-    *   used if there is no filter at all
+  /** @param none used if there is no filter at all
     */
   def text(filters: Seq[FilterView], rejected: Seq[Rejected], scans: Seq[Skipped], none: NoFilter.Value): String = {
     val (inForce, others) = filters.partition(f => f.state != FilterState.disabled && f.generation > 0)

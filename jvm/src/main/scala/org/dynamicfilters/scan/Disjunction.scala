@@ -15,8 +15,7 @@ final case class Disjunct(column: Int, filter: ValueFilter, effect: Pruner.Effec
   */
 final class Disjunction private (filters: IndexedSeq[Disjunct]) {
 
-  /** @param ofColumn
-    *   rows in pages that the filter of a column does not exclude; None if unknown
+  /** @param ofColumn rows in pages that the filter of a column does not exclude; None if unknown
     */
   def rowsOfPages(ofColumn: Int => Option[RowRanges]): Option[RowRanges] =
     filters
@@ -25,8 +24,7 @@ final class Disjunction private (filters: IndexedSeq[Disjunct]) {
       )
       .map(_.reduce(_ union _))
 
-  /** @param field
-    *   position of a column in the required schema; None if first passes do not read it
+  /** @param field position of a column in the required schema; None if first passes do not read it
     */
   def pass(field: Int => Option[Int]): Option[DisjunctionTest] = {
     val fields = filters.map(f => field(f.column))
@@ -36,8 +34,7 @@ final class Disjunction private (filters: IndexedSeq[Disjunct]) {
 
 object Disjunction {
 
-  /** @return
-    *   None if the disjunction excludes no row
+  /** @return None if the disjunction excludes no row
     */
   def from(all: IndexedSeq[Disjunct]): Option[Disjunction] = {
     val possible = all.filter(_.effect != Pruner.PassesNone)
@@ -53,8 +50,7 @@ final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) {
   private var candidates = Array.emptyIntArray
   private var passing = Array.emptyBooleanArray
 
-  /** @param vector
-    *   by position in the required schema
+  /** @param vector by position in the required schema
     */
   def select(vector: Int => ColumnVector, s: Selection): Unit = {
     val n = s.count

@@ -30,8 +30,7 @@ final class FirstPass(
     }
   private val selector = new RowSelector(record)
 
-  /** @param rows
-    *   the rows to read; None for all
+  /** @param rows the rows to read; None for all
     * @param best collects the best of the rows that pass everything, by the first of `fields`
     * @param observe called for each batch before anything is evaluated, with the columns by position in the required
     *   schema, the number of rows and their row numbers
@@ -163,8 +162,7 @@ private[scan] final class RowNumbering(rows: RowRanges) {
   private var next0 = if (rows.isEmpty) 0L else rows.start(0)
   private var numbers = new Array[Long](4096)
 
-  /** @return
-    *   an array whose first n elements are the next n row numbers; reused by the next call
+  /** @return an array whose first n elements are the next n row numbers; reused by the next call
     */
   def next(n: Int): Array[Long] = {
     if (numbers.length < n) numbers = new Array[Long](n)

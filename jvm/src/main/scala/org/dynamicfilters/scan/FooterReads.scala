@@ -34,8 +34,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
       .distinctBy(_.ordinal)
       .toIndexedSeq
 
-  /** @param files
-    *   splits of the scan
+  /** @param files splits of the scan
     * @param conf used to open files; not changed
     * @param millis longest wait, see [[FooterReads.budget]]
     */

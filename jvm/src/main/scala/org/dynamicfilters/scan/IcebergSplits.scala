@@ -152,8 +152,7 @@ private object IcebergSplits extends Logging {
     Reflect.copied(split, group, one).asInstanceOf[InputPartition]
   }
 
-  /** @param id
-    *   field id; names may have changed since the file was written
+  /** @param id field id; names may have changed since the file was written
     */
   private final class Column(id: Integer, domain: KeyDomain) {
     def key: (Integer, KeyDomain) = (id, domain)

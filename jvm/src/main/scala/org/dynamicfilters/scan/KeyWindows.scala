@@ -17,8 +17,7 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
   private val best = Array.fill(((rowCount + Rows - 1) / Rows).toInt)(Long.MaxValue)
   private val seen = new Array[Boolean](best.length)
 
-  /** @param numbers
-    *   row numbers of the batch's first n rows
+  /** @param numbers row numbers of the batch's first n rows
     */
   def add(v: ColumnVector, n: Int, numbers: Array[Long]): Unit = {
     val checkNulls = v.hasNull
@@ -71,8 +70,7 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
       }
   }
 
-  /** @param bestEncoded
-    *   no row of this batch or of a later one has a better key than this
+  /** @param bestEncoded no row of this batch or of a later one has a better key than this
     */
   final class WindowBatch(bestEncoded: Long, val rows: RowRanges) {
 

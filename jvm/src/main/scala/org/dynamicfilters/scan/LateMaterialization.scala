@@ -74,8 +74,7 @@ final class LateMaterialization(
     }
   )
 
-  /** @param filters
-    *   by filtered column of the files
+  /** @param filters by filtered column of the files
     * @param either the filters of which a row needs to pass only one; they are All in `filters`
     * @param pages rows that static predicates and filters leave by the page index; None for all
     */
@@ -164,8 +163,7 @@ final class LateMaterialization(
     !inForce.implies(k.atLeastAsGoodAs(best.worstKey, inclusive = !k.tiesFree))
   }
 
-  /** @return
-    *   None if most of the first rows pass the filters
+  /** @return None if most of the first rows pass the filters
     */
   private def run(
       group: RowGroup,
@@ -273,8 +271,8 @@ final class LateMaterialization(
 
 private[scan] object LateMaterialization {
 
-  /** @param complete
-    *   whether `rows` has all passing rows. If not, `best` is full and the other rows are not better than its worst
+  /** @param complete whether `rows` has all passing rows. If not, `best` is full and the other rows are not better than
+    *   its worst
     */
   final case class Survivors(rows: RowRanges, best: Option[FirstRows], complete: Boolean)
 

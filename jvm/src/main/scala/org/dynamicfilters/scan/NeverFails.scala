@@ -16,8 +16,7 @@ import org.apache.spark.unsafe.types.UTF8String
   */
 private[dynamicfilters] object NeverFails {
 
-  /** @param functionOf
-    *   the aggregate function whose result an attribute is, if known
+  /** @param functionOf the aggregate function whose result an attribute is, if known
     * @param notZero expressions that are known not to be zero
     */
   def apply(

@@ -27,8 +27,7 @@ final class ParquetKeys private (
     convert: AnyRef => Any
 ) {
 
-  /** @param stored
-    *   Integer, Long, Float, Double, Boolean or Binary, by the physical type
+  /** @param stored Integer, Long, Float, Double, Boolean or Binary, by the physical type
     * @return null if the value is unknown, for example a date that a legacy calendar would change
     */
   def key(stored: AnyRef): AnyRef = {
@@ -56,8 +55,7 @@ object ParquetKeys {
   private val GregorianDay = -141427
   private val SettledMicros = -2177452800000000L
 
-  /** @param legacyCalendar
-    *   whether the file's dates and timestamps are rebased when read
+  /** @param legacyCalendar whether the file's dates and timestamps are rebased when read
     */
   def forType(domain: KeyDomain, file: PrimitiveType, legacyCalendar: Boolean): Option[ParquetKeys] = {
     val annotation = Option(file.getLogicalTypeAnnotation)

@@ -136,8 +136,7 @@ final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest]
 final class RowSelector(record: RowSelector.Record) {
   private var selection: Selection = _
 
-  /** @param rows
-    *   number of rows of the batch
+  /** @param rows number of rows of the batch
     * @param vector by position in the required schema
     */
   def select(rows: Int, vector: Int => ColumnVector, filters: RowFilters): Selection = {
@@ -156,8 +155,7 @@ final class RowSelector(record: RowSelector.Record) {
 object RowSelector {
   trait Record {
 
-    /** @param filter
-      *   position among the scan's filters
+    /** @param filter position among the scan's filters
       * @param nanos processor time
       */
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit

@@ -20,8 +20,7 @@ import org.apache.parquet.internal.filter2.columnindex.{RowRanges => ParquetRang
   */
 private[scan] object SelectedRows {
 
-  /** @param indexed
-    *   whether all requested columns have an offset index. If not, all of them must be flat
+  /** @param indexed whether all requested columns have an offset index. If not, all of them must be flat
     */
   def read(reader: ParquetFileReader, group: Int, rowCount: Long, rows: RowRanges, indexed: Boolean): PageReadStore =
     if (indexed || rows.count == rowCount) reader.readFilteredRowGroup(group, ParquetRowRanges(rows, rowCount))
@@ -154,8 +153,7 @@ private[scan] object ParquetRowRanges {
     ParquetRanges.create(rowCount, java.util.stream.IntStream.range(0, rows.ranges).iterator(), index)
   }
 
-  /** @param ranges
-    *   an instance of Parquet's class
+  /** @param ranges an instance of Parquet's class
     */
   def rows(ranges: AnyRef): RowRanges = {
     val rows = new RowRanges.Builder

@@ -55,8 +55,7 @@ object SentFilters {
   /** A task's closure is decoded in every task, a broadcast once in a process. */
   private val InlineBytes = 64 * 1024
 
-  /** @param complete
-    *   the filters that are complete
+  /** @param complete the filters that are complete
     * @param isShown whether the output of the scan's stage depends on filters that change while the scan runs
     */
   def apply(

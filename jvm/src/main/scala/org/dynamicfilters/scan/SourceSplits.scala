@@ -150,14 +150,12 @@ private final class PartsMetric(override val name: String, override val value: L
 /** As [[SplitChooser]], for the parts of a DataSource V2 scan, whose bounds are certain. */
 object SourceChooser {
 
-  /** @param splits
-    *   the source's planned splits
+  /** @param splits the source's planned splits
     * @param excluded number of excluded parts
     */
   final case class Choice(splits: Seq[SourceSplit], excluded: Int)
 
-  /** @param pruner
-    *   has the complete filters
+  /** @param pruner has the complete filters
     * @param keepsPartitions whether each planned split stays a task of its own, with its parts in their order
     */
   def choose(

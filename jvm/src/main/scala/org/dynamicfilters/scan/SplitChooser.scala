@@ -15,8 +15,7 @@ import org.dynamicfilters.state.TopKSpec
   */
 object SplitChooser {
 
-  /** @param splits
-    *   the splits to read, by task
+  /** @param splits the splits to read, by task
     * @param excluded splits that get no task
     */
   final case class Choice(splits: Seq[ChosenSplits], excluded: Seq[Split]) {
@@ -58,13 +57,11 @@ object SplitChooser {
     }
   }
 
-  /** @param bounds
-    *   by column of the spec, bounds that hold if the file is unchanged since it was listed
+  /** @param bounds by column of the spec, bounds that hold if the file is unchanged since it was listed
     */
   final case class Split(file: PartitionedFile, facts: SplitFacts, bounds: IndexedSeq[ColumnBounds])
 
-  /** @param pruner
-    *   has the complete filters
+  /** @param pruner has the complete filters
     * @return None if no split is excluded and nothing is known for the tasks, so that Spark's own partitions can stay
     */
   def choose(

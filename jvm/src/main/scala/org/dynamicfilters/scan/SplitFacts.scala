@@ -56,14 +56,13 @@ object SplitFacts {
   *
   * Learned statistics hold only for files that are unchanged since they were listed ([[FileChecks]]).
   */
-private[scan] final class KnownFiles(spec: ScanSpec, report: ScanReport, checks: => FileChecks) {
+private[scan] final class KnownFiles(report: ScanReport, checks: => FileChecks) {
   private val known = mutable.HashMap.empty[(String, Long), SplitFacts]
   private var hadoopConf: Broadcast[SerializableConfiguration] = _
 
   private def split(file: PartitionedFile) = (file.urlEncodedPath, file.start)
 
-  /** @param conf
-    *   for requests to the file system; null if there are no learned statistics
+  /** @param conf for requests to the file system; null if there are no learned statistics
     */
   def add(file: PartitionedFile, facts: SplitFacts, conf: Broadcast[SerializableConfiguration]): Unit = {
     known(split(file)) = facts
@@ -71,9 +70,6 @@ private[scan] final class KnownFiles(spec: ScanSpec, report: ScanReport, checks:
   }
 
   def apply(file: PartitionedFile): SplitFacts = known.getOrElse(split(file), SplitFacts.none)
-
-  def certainBounds(file: PartitionedFile, column: Int): ColumnBounds = apply(file).certainBounds(spec, file, column)
-  def bounds(file: PartitionedFile, column: Int): ColumnBounds = apply(file).bounds(spec, file, column)
 
   /** Drops the learned statistics of a file that has changed since it was listed. */
   def forget(file: PartitionedFile): Unit = {
@@ -101,8 +97,7 @@ final class FileChecks {
   // By path; None for a missing file.
   private val answers = new ConcurrentHashMap[String, Option[FileIdentity]]()
 
-  /** @return
-    *   None if the file system has not answered
+  /** @return None if the file system has not answered
     */
   def isAsListed(file: PartitionedFile, conf: Configuration): Option[Boolean] =
     try {

@@ -47,7 +47,7 @@ final class TaskScan(
   )
 
   /** Facts about files before they are opened. */
-  val files: KnownFiles = new KnownFiles(spec, report, steps.shared("files")(new FileChecks))
+  val files: KnownFiles = new KnownFiles(report, steps.shared("files")(new FileChecks))
 
   /** The tracker of first passes with the current filters. */
   def firstPass(): StepTracker = steps.firstPass(filters())

@@ -27,8 +27,7 @@ object UnopenedFiles {
 
   private val PatienceMillis = 2000L
 
-  /** @param newReader
-    *   reads the columns of the scan, with the query's own predicates
+  /** @param newReader reads the columns of the scan, with the query's own predicates
     * @param to gets the counts of splits that could be read in time, in place of what it had counted of them
     */
   def count(splits: Iterable[UnopenedSplit], newReader: => DriverReader, to: ScanReport): Unit = {

@@ -1,5 +1,7 @@
 package org.dynamicfilters.settings
 
+import scala.collection.mutable
+
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.execution.dynamicfilters.{Setting, SettingsRegistry => R, UserError}
 import org.apache.spark.unsafe.types.UTF8String
@@ -12,113 +14,105 @@ import org.apache.spark.sql.internal.SQLConf
 object Settings {
   val Prefix = "spark.dynamicFilters."
 
+  private val added = mutable.ArrayBuffer.empty[Setting[_]]
+  private def add[T](setting: Setting[T]): Setting[T] = { added += setting; setting }
+
+  private def switch(name: String, doc: String): Setting[Boolean] = add(R.boolean(Prefix + name, default = true, doc))
+  private def int(name: String, default: Int, least: Int, doc: String): Setting[Int] =
+    add(R.int(Prefix + name, default, doc, s"a whole number from $least to 2147483647")(_ >= least))
+  private def share(name: String, default: Double, takes: String, doc: String)(valid: Double => Boolean) =
+    add(R.double(Prefix + name, default, doc, takes)(valid))
+
   val Enabled: Setting[Boolean] =
-    R.boolean(
-      Prefix + "enabled",
-      default = true,
-      "Master switch. If false, no scan is filtered; conditions of user filters stay in the query."
-    )
+    switch("enabled", "Master switch. If false, no scan is filtered; conditions of user filters stay in the query.")
   val TopKEnabled: Setting[Boolean] =
-    R.boolean(
-      Prefix + "topk.enabled",
-      default = true,
+    switch(
+      "topk.enabled",
       "Whether ORDER BY ... LIMIT, also over GROUP BY, and limits by row_number(), rank(), dense_rank() make filters."
     )
   val JoinEnabled: Setting[Boolean] =
-    R.boolean(
-      Prefix + "join.enabled",
-      default = true,
+    switch(
+      "join.enabled",
       "Whether joins make filters: of the keys of one side (build side), for scans of the other (probe side)."
     )
   val AggregateEnabled: Setting[Boolean] =
-    R.boolean(Prefix + "aggregate.enabled", default = true, "Whether min, max, min_by and max_by make filters.")
-  val SubqueryEnabled: Setting[Boolean] = R.boolean(
-    Prefix + "subquery.enabled",
-    default = true,
-    "Whether comparisons of a column with a scalar subquery make filters."
-  )
-  val ExchangeEnabled: Setting[Boolean] = R.boolean(
-    Prefix + "exchange.enabled",
-    default = true,
-    "Whether executors share filters while a query runs. If false, a scan gets a join's filter only at its start."
-  )
-  val LateMaterialization: Setting[Boolean] = R.boolean(
-    Prefix + "lateMaterialization.enabled",
-    default = true,
-    "Whether scans of Parquet read the filtered columns first, and other columns only for rows that pass."
-  )
-  val JoinWaitTimeout: Setting[Long] = R.millis(
-    Prefix + "join.waitTimeout",
-    "10s",
-    "Longest time that a scan waits for a join's filter before its tasks start; 0s: scans never wait."
-  )
-  val JoinMaxBuildRows: Setting[Int] = R.int(
-    Prefix + "join.maxBuildRows",
-    2000000,
-    "If a build side has more distinct keys, its filter is only their range: the least and the greatest.",
-    "a whole number from 1 to 2147483647"
-  )(_ >= 1)
-  val InMaxValues: Setting[Int] = R.int(
-    Prefix + "in.maxValues",
-    10000,
-    "Largest number of keys that a join's filter keeps as a list. More become a bitmap or a Bloom filter.",
-    "a whole number from 0 to 2147483647"
-  )(_ >= 0)
-  val BloomFpp: Setting[Double] =
-    R.double(
-      Prefix + "bloom.fpp",
-      0.01,
-      "False positive rate of Bloom filters of joins.",
-      "a number between 0 and 1, both exclusive"
-    )(v => v > 0 && v < 1)
-  val MaxFilterBytes: Setting[Long] = R.bytes(
-    Prefix + "maxFilterBytes",
-    "8m",
-    "Largest size of a join's filter. A larger one is replaced by a smaller, less exact form."
-  )
-  val TopKMaxLimit: Setting[Int] = R.int(
-    Prefix + "topk.maxLimit",
-    100000,
-    "Largest LIMIT, OFFSET included, that has a filter; also the largest limit by rank.",
-    "a whole number from 0 to 2147483647"
-  )(_ >= 0)
-  val GiveUp: Setting[Double] = R.double(
-    Prefix + "selectivity.giveUp",
-    0.6,
-    "If more than this share of rows passes a filter, it no longer tests single rows; 1: it always does.",
-    "a number from 0 to 1"
-  )(v => v >= 0 && v <= 1)
-  val RetainedQueries: Setting[Int] = R.int(
-    Prefix + "report.retainedQueries",
-    100,
-    "How many queries with a filter the report keeps, and as many without.",
-    "a whole number from 1 to 2147483647"
-  )(_ >= 1)
-  val ShowValues: Setting[Boolean] =
-    R.boolean(
-      Prefix + "report.showValues",
-      default = true,
-      "Whether reports, plans and logs show values that filters took from the data."
+    switch("aggregate.enabled", "Whether min, max, min_by and max_by make filters.")
+  val SubqueryEnabled: Setting[Boolean] =
+    switch("subquery.enabled", "Whether comparisons of a column with a scalar subquery make filters.")
+  val ExchangeEnabled: Setting[Boolean] =
+    switch(
+      "exchange.enabled",
+      "Whether executors share filters while a query runs. If false, a scan gets a join's filter only at its start."
     )
+  val LateMaterialization: Setting[Boolean] =
+    switch(
+      "lateMaterialization.enabled",
+      "Whether scans of Parquet read the filtered columns first, and other columns only for rows that pass."
+    )
+  val JoinWaitTimeout: Setting[Long] =
+    add(
+      R.millis(
+        Prefix + "join.waitTimeout",
+        "10s",
+        "Longest time that a scan waits for a join's filter before its tasks start; 0s: scans never wait."
+      )
+    )
+  val JoinMaxBuildRows: Setting[Int] =
+    int(
+      "join.maxBuildRows",
+      2000000,
+      least = 1,
+      "If a build side has more distinct keys, its filter is only their range: the least and the greatest."
+    )
+  val InMaxValues: Setting[Int] =
+    int(
+      "in.maxValues",
+      10000,
+      least = 0,
+      "Largest number of keys that a join's filter keeps as a list. More become a bitmap or a Bloom filter."
+    )
+  val BloomFpp: Setting[Double] =
+    share(
+      "bloom.fpp",
+      0.01,
+      "a number between 0 and 1, both exclusive",
+      "False positive rate of Bloom filters of joins."
+    )(v => v > 0 && v < 1)
+  val MaxFilterBytes: Setting[Long] =
+    add(
+      R.bytes(
+        Prefix + "maxFilterBytes",
+        "8m",
+        "Largest size of a join's filter. A larger one is replaced by a smaller, less exact form."
+      )
+    )
+  val TopKMaxLimit: Setting[Int] =
+    int(
+      "topk.maxLimit",
+      100000,
+      least = 0,
+      "Largest LIMIT, OFFSET included, that has a filter; also the largest limit by rank."
+    )
+  val GiveUp: Setting[Double] =
+    share(
+      "selectivity.giveUp",
+      0.6,
+      "a number from 0 to 1",
+      "If more than this share of rows passes a filter, it no longer tests single rows; 1: it always does."
+    )(v => v >= 0 && v <= 1)
+  val RetainedQueries: Setting[Int] =
+    int(
+      "report.retainedQueries",
+      100,
+      least = 1,
+      "How many queries with a filter the report keeps, and as many without."
+    )
+  val ShowValues: Setting[Boolean] =
+    switch("report.showValues", "Whether reports, plans and logs show values that filters took from the data.")
 
-  val all: Seq[Setting[_]] = Seq(
-    Enabled,
-    TopKEnabled,
-    JoinEnabled,
-    AggregateEnabled,
-    SubqueryEnabled,
-    ExchangeEnabled,
-    LateMaterialization,
-    JoinWaitTimeout,
-    JoinMaxBuildRows,
-    InMaxValues,
-    BloomFpp,
-    MaxFilterBytes,
-    TopKMaxLimit,
-    GiveUp,
-    RetainedQueries,
-    ShowValues
-  )
+  /** All settings, in the order of the page. */
+  val all: Seq[Setting[_]] = added.toSeq
+
   def get[T](conf: SQLConf, setting: Setting[T]): T = setting.read(conf)
 
   /** Whether reports show values of the data. If the application was started with `false`, a session cannot turn it on: users of a
@@ -133,8 +127,7 @@ object Settings {
   /** Whether a key is below our prefix, or below a likely misspelling of it. Ignores case. */
   def isMeant(key: String): Boolean = LooksLikeOurs.matches(key)
 
-  /** @return
-    *   the error for a key that looks like a setting and is none; None for any other key
+  /** @return the error for a key that looks like a setting and is none; None for any other key
     */
   def refusal(key: String): Option[UserError] =
     if (!isMeant(key) || R.isRegistered(key)) None
@@ -146,8 +139,7 @@ object Settings {
       Some(new UserError("DYNAMIC_FILTER_UNKNOWN_SETTING", s"${UserError.shown(key, 100)}: no such setting$right"))
     }
 
-  /** @return
-    *   the error for the first of an application's settings that is none or has a wrong value
+  /** @return the error for the first of an application's settings that is none or has a wrong value
     */
   def refusalAtStart(conf: Iterable[(String, String)]): Option[UserError] = conf.iterator
     .flatMap { case (key, value) =>

@@ -152,8 +152,7 @@ final class TopKRef private (
 
 object TopKRef {
 
-  /** @param producing
-    *   the TopK or aggregate, as planned without filters
+  /** @param producing the TopK or aggregate, as planned without filters
     * @param ordinal position among the producer's filters
     */
   def apply(producing: SparkPlan, spec: TopKSpec, ordinal: Int = 0, producer: Producer.Value = Producer.topk): TopKRef =

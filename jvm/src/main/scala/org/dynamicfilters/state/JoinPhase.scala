@@ -33,8 +33,7 @@ object JoinPhase {
     val Coming, Missing, All = Value
   }
 
-  /** @param reduced
-    *   why the filter is less exact than it could be
+  /** @param reduced why the filter is less exact than it could be
     * @param distinct number of keys that pass; see [[org.dynamicfilters.filter.BuiltFilter.distinct]]
     */
   final case class Ready(filter: ValueFilter, bytes: Int, reduced: Option[Reason], distinct: Option[Long])

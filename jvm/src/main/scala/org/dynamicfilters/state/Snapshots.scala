@@ -96,8 +96,7 @@ final class Snapshots(
   /** The schedule of an attempt that goes on with what has travelled. */
   val onlyFirst: Vector[ScheduleEntry] = Vector(ScheduleEntry(ReadPlace.start, first))
 
-  /** @param owner
-    *   the attempt that may go on to newer filters; None once another one has asked
+  /** @param owner the attempt that may go on to newer filters; None once another one has asked
     */
   private final class Fixed(var schedule: Vector[ScheduleEntry], var owner: Option[Long])
 

@@ -210,8 +210,7 @@ object TaskTopK {
 
   def apply(shared: TopKState, partition: Int, attempt: Long): TaskTopK = apply(shared, partition, attempt, shared)
 
-  /** @param sink
-    *   passes contributions on to `shared`
+  /** @param sink passes contributions on to `shared`
     */
   def apply(shared: TopKState, partition: Int, attempt: Long, sink: ContributionSink): TaskTopK =
     shared.spec.domain match {

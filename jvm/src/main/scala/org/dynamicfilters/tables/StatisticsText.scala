@@ -25,8 +25,7 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
 final class StatisticsText private (domain: KeyDomain) {
   import StatisticsText._
 
-  /** @param nulls
-    *   number of NULLs
+  /** @param nulls number of NULLs
     * @param rows of the file, deleted ones included
     * @param isWhole whether no rows were deleted from the file. On a deletion, Delta computes missing statistics from
     *   the footer (`StatsCollectionUtils.computeStats`), and ignores row groups without bounds (because of a NaN or a

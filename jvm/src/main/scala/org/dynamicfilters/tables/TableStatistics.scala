@@ -20,8 +20,7 @@ final class TableStatistics(maxFiles: Int) {
   /** Largest number of files of a table whose log is read. */
   val mostOfTable: Int = maxFiles / 4
 
-  /** @param id
-    *   the table's id and the version
+  /** @param id the table's id and the version
     * @param wanted URL-encoded paths of the scanned files
     * @param ofTable number of files of the table, if known
     * @param read reads the log of this version for some of the columns; columns without bounds are missing in the

@@ -49,8 +49,7 @@ object QueryEntry {
     if (text == null) "" else if (text.length <= most) text else text.take(most - 3) + "..."
 }
 
-/** @param id
-  *   as in plans, without `DynamicFilter#`
+/** @param id as in plans, without `DynamicFilter#`
   * @param expression the condition, or that it is hidden
   * @param reason "" where there is nothing to explain
   * @param waited milliseconds that a scan was held back for it
@@ -74,8 +73,7 @@ final case class FilterEntry(
   def name: String = s"DynamicFilter#$id"
 }
 
-/** @param filters
-  *   their ids
+/** @param filters their ids
   * @param levels what was skipped, from coarse to fine, without unknown levels
   * @param skippedBy skipped row groups, by the step that excluded them
   * @param reasons the number of fall-backs by reason

@@ -46,8 +46,7 @@ final class CommandUploads(
   // Oldest first.
   private val uploads = mutable.LinkedHashMap.empty[(String, String), Upload]
 
-  /** @return
-    *   the command, if this was its last piece
+  /** @return the command, if this was its last piece
     */
   def add(sessionId: String, part: CommandPart): Option[ByteString] = synchronized {
     sweep()

@@ -19,8 +19,7 @@ object JoinModel {
       (0 until n).foldLeft(Seq(Vector.empty[Option[Int]]))((rs, _) => rs.flatMap(r => keys.map(r :+ _)))
     )
 
-  /** @param nullAware
-    *   `NOT IN`: only as a left anti join without a condition
+  /** @param nullAware `NOT IN`: only as a left anti join without a condition
     * @param nullsMatch keys are compared by `<=>`
     * @param hasCondition beside the keys: that the rows' positions are both even or both odd
     */
@@ -39,8 +38,7 @@ object JoinModel {
 
   private val outputRows = (Absent + 1) * (Absent + 1) * 2
 
-  /** @param flag
-    *   `exists` of an existence join; for a single join the error that there is more than one match
+  /** @param flag `exists` of an existence join; for a single join the error that there is more than one match
     */
   private def output(l: Int, r: Int, flag: Boolean = false): Long =
     1L << (((l * (Absent + 1) + r) << 1) | (if (flag) 1 else 0))

@@ -22,8 +22,7 @@ class TopKQueriesSuite extends AnyFunSuite with SparkTests {
   )
   private def table: DataFrame = spark.read.parquet(path)
 
-  /** @param skips
-    *   whether the scan is sure to leave out rows, too
+  /** @param skips whether the scan is sure to leave out rows, too
     */
   private def checkFiltered(query: => DataFrame, skips: Boolean = true): Unit = {
     checkSame(query)

@@ -1,15 +1,11 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates
 
 /** Metrics of operators. */
 object MetricsAccess {
-  def sum(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createMetric(sc, name)
-  def size(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createSizeMetric(sc, name)
-
-  def millis(sc: SparkContext, name: String): SQLMetric = SQLMetrics.createTimingMetric(sc, name)
 
   /** Adds to metrics on the driver, visible in the UI.
     *

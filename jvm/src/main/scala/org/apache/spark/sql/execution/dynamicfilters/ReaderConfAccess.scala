@@ -17,8 +17,7 @@ object ReaderConfAccess {
   /** A table format's reader holds the function that it makes of Spark's. */
   private val Depth = 2
 
-  /** @return
-    *   None if the reader is no lambda, or has no such value
+  /** @return None if the reader is no lambda, or has no such value
     */
   def of(reader: AnyRef): Option[Broadcast[SerializableConfiguration]] = find(reader, Depth)
 

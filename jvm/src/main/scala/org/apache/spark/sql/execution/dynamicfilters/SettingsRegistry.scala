@@ -48,8 +48,7 @@ object SettingsRegistry {
   def invalid(key: String, value: String, takes: String): UserError =
     new UserError("DYNAMIC_FILTER_INVALID_SETTING", s"$key: cannot be '${UserError.shown(value)}'; it takes $takes")
 
-  /** @param read
-    *   None for a text that is no value; so is one at which it fails
+  /** @param read None for a text that is no value; so is one at which it fails
     */
   private def setting[T](
       builder: ConfigBuilder,
@@ -72,8 +71,7 @@ object SettingsRegistry {
   def staticBoolean(key: String, default: Boolean, doc: String): Setting[Boolean] =
     setting(static(key).doc(doc).internal(), "true or false", default.toString)(_.toBooleanOption)
 
-  /** @param check
-    *   returns the text, or throws with what is wrong with it
+  /** @param check returns the text, or throws with what is wrong with it
     */
   def string(key: String, default: String, doc: String)(check: String => String): Setting[String] =
     new Setting(build(key).doc(doc).internal().stringConf.transform(check).createWithDefault(default), "text")
