@@ -11,8 +11,9 @@ import org.dynamicfilters.filter.{KeyDomain, LongDomain}
 import org.dynamicfilters.scan.ComputedKey
 
 /** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or never rise
-  * (`-x`), clock changes apart. A filter of such an expression gives a range of the column. [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the
-  * range by a search with Spark's own evaluation, so no function has an inverse of its own.
+  * (`-x`), clock changes apart. A filter of such an expression gives a range of the column.
+  * [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the range by a search with Spark's own evaluation, so no
+  * function has an inverse of its own.
   *
   * The case `computed` of the benchmark `joins` measures it.
   */
