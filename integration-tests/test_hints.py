@@ -147,7 +147,7 @@ def test_an_unknown_name_is_reported(spark: SparkSession, same_twice: Check) -> 
         spark.sql("SELECT /*+ DYNAMIC_FILTER(nobody, t) */ * FROM t"),
         files.hint("DYNAMIC_FILTER", "nobody"),
     ):
-        assert analyze(df).reasons() == ["a hint names what is not in its query block: nobody"]
+        assert analyze(df).reasons() == ["a hint names tables that are not in its query block: nobody"]
     # `df.hint` leaves `df` as it is.
     assert analyze(files).reasons() == []
     # With an alias the name itself is not seen any more, as in Spark's own hints.

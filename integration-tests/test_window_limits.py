@@ -124,7 +124,7 @@ REJECTED = {
         "SELECT day, count(*) AS c FROM days GROUP BY day ORDER BY c, day LIMIT 5",
         "no statistics",
     ),
-    "computed": ("SELECT -day AS d, count(*) FROM days GROUP BY -day ORDER BY d LIMIT 5", ""),
+    "computed": ("SELECT abs(day) AS d, count(*) FROM days GROUP BY abs(day) ORDER BY d LIMIT 5", ""),
     "rollup": (
         "SELECT day, grp, count(*) FROM days GROUP BY ROLLUP (day, grp) ORDER BY day, grp LIMIT 5",
         "",
