@@ -266,7 +266,7 @@ def test_other_formats(spark: SparkSession, tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "column": (f"-k = {LAST}", "the column is computed: (- f.k)"),
+    "column": (f"abs(k) = {LAST}", "the column is computed: abs(f.k)"),
     "reuse": (f"k = {LAST}", "Spark would run the subquery twice: spark.sql.execution.reuseSubquery=false"),
     "hint": (f"k = {LAST}", "the hint NO_DYNAMIC_FILTER is on the table"),
 }
