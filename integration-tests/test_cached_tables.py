@@ -120,7 +120,7 @@ def test_binary_has_no_bounds(assert_same_result: Check, c: str) -> None:
         assert_same_result(
             "SELECT c_binary, id FROM c ORDER BY c_binary, id LIMIT 5", ordered=True, fires=False
         ),
-        "statistics",
+        "cached data has no statistics of type binary",
     )
 
 
