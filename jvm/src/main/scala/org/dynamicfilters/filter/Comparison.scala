@@ -2,7 +2,12 @@ package org.dynamicfilters.filter
 
 /** The comparison operators of SQL, between a column on the left and a value on the right. */
 object Comparison extends Enumeration {
-  val Equal, NullSafeEqual, Less, LessOrEqual, Greater, GreaterOrEqual = Value
+  val Equal = Value("=")
+  val NullSafeEqual = Value("<=>")
+  val Less = Value("<")
+  val LessOrEqual = Value("<=")
+  val Greater = Value(">")
+  val GreaterOrEqual = Value(">=")
 
   /** The rows for which the comparison is true.
     *

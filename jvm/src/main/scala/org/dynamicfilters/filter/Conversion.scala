@@ -43,6 +43,8 @@ private[filter] object Conversion {
       m.keys match {
         case s: LongSet =>
           s.between(t.least, t.greatest).fold(none(t, m.nulls))(s => ValueFilter.members(s.as(t), within))
+        case i: LongIntervals =>
+          i.between(t.least, t.greatest).fold(none(t, m.nulls))(i => ValueFilter.members(i.as(t), within))
         case b: Bloom => ValueFilter.members(b.copy(domain = t), within)
         case _: ObjectValues => All
       }

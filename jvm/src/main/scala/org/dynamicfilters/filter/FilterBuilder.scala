@@ -30,12 +30,28 @@ private[filter] object FilterBuilder {
         BuiltFilter(range.simplest, outgrown.max, Some(Reasons.ManyKeysInPartition(outgrown.max)))
       else
         range.domain match {
+          case d: LongDomain if parts.exists(_.isOfIntervals) =>
+            intervals(d, parts.map(_.keys).collect { case Distinct(i: LongIntervals) => i }, limits, range)
           case d: LongDomain => longs(d, union(d, parts.map(_.keys)), limits, range)
           case d: ObjectDomain => objects(d, parts.map(_.keys), limits, range)
         }
     // The ends of a range of strings may be long.
     if (FilterCodec.sizeOf(built.filter) <= limits.maxFilterBytes) built
     else BuiltFilter(All, built.values, Some(Reasons.LargeRange(limits.maxFilterBytes)))
+  }
+
+  private def intervals(d: LongDomain, all: Seq[LongIntervals], limits: KeyLimits, range: Range): BuiltFilter = {
+    val each = Seq.newBuilder[(Long, Long)]
+    all.foreach(_.foreach((lo, hi) => each += ((lo, hi))))
+    val merged = LongIntervals.union(d, each.result())
+    // An interval without an end was collected with that of its type.
+    val open = range.copy(
+      lower = range.lower.filter(_.key != Long.box(d.least)),
+      upper = range.upper.filter(_.key != Long.box(d.greatest))
+    )
+    if (merged.size > limits.inMaxValues) tooMany(merged.size, limits.copy(maxRows = limits.inMaxValues), open)
+    else if (merged.size == 1) BuiltFilter(open.simplest, 1, None)
+    else BuiltFilter(members(merged, range), merged.size, None)
   }
 
   private def longs(d: LongDomain, keys: LongSet, limits: KeyLimits, range: Range): BuiltFilter = {

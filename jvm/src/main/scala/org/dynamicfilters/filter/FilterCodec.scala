@@ -15,7 +15,7 @@ object FilterCodec {
   import KeyCodec._
 
   /** The version that is written, and the only one that is read. Raised with every change of the schema. */
-  val version: Int = 3
+  val version: Int = 4
 
   /** Levels of nested messages. `Both` takes two levels for each filter; protobuf's default limit is 100 levels. */
   private val MostNested = 1000

@@ -37,6 +37,7 @@ private[dynamicfilters] object KeyCodec {
       case v: ObjectValues =>
         form.setObjects(PackedObjects.newBuilder().addAllKeys(v.sorted.map(bytes(v.domain, _)).toSeq.asJava))
       case b: LongBitmap => form.setBitmap(UnsafeByteOperations.unsafeWrap(b.encode))
+      case i: LongIntervals => form.setIntervals(longs(i.ends))
       case v: LongSet => form.setValues(longs(v.toArray))
       case b: Bloom =>
         val bits = ByteString.newOutput()
@@ -48,6 +49,7 @@ private[dynamicfilters] object KeyCodec {
 
   def readKeySet(domain: KeyDomain, form: KeySetForm): KeySet = (form.getKeysCase, domain) match {
     case (KeySetForm.KeysCase.VALUES, d: LongDomain) => LongValues(d, readLongs(form.getValues))
+    case (KeySetForm.KeysCase.INTERVALS, d: LongDomain) => LongIntervals(d, readLongs(form.getIntervals))
     case (KeySetForm.KeysCase.BITMAP, d: LongDomain) => orThrow(LongBitmap.decode(d, form.getBitmap.toByteArray))
     case (KeySetForm.KeysCase.OBJECTS, d: ObjectDomain) =>
       ObjectValues(d, form.getObjects.getKeysList.asScala.map(k => KeyBytes.key(d, k.toByteArray)).toArray)

@@ -12,7 +12,7 @@ sealed abstract class KeyCollector {
   private var hasNulls = false
 
   /** Adds the key of a row. Keeps no reference to the row. */
-  final def add(row: SpecializedGetters, ordinal: Int): Unit =
+  def add(row: SpecializedGetters, ordinal: Int): Unit =
     if (row.isNullAt(ordinal)) hasNulls = true else addKey(row, ordinal)
 
   protected def addKey(row: SpecializedGetters, ordinal: Int): Unit
@@ -33,6 +33,10 @@ sealed abstract class KeyCollector {
 }
 
 object KeyCollector {
+
+  /** Collects intervals, see [[IntervalCollector]]. */
+  def ofIntervals(domain: LongDomain, operators: Seq[Comparison.Value], limits: KeyLimits): KeyCollector =
+    new IntervalCollector(domain, operators.toIndexedSeq, limits.inMaxValues)
 
   /** @param partitions number of tasks that share the limits
     */
@@ -123,5 +127,57 @@ private final class ObjectKeys(override val domain: ObjectDomain, mostValues: In
     val all = values.toArray(Array.empty[UTF8String]).map(v => KeyBytes.key(domain, v.getBytes))
     java.util.Arrays.sort(all, (a: AnyRef, b: AnyRef) => domain.compare(a, b))
     all
+  }
+}
+
+/** Collects in one task, for each row of a join's build side, the interval of probe values that match it.
+  *
+  * @param operators compare a probe value with the row's values, in their order; all must be true
+  * @param most with more intervals, only the least and the greatest end are kept
+  */
+private final class IntervalCollector(
+    override val domain: LongDomain,
+    operators: IndexedSeq[Comparison.Value],
+    most: Int
+) extends KeyCollector {
+  private var min = Long.MaxValue
+  private var max = Long.MinValue
+  private val kept = scala.collection.mutable.ArrayBuffer.empty[(Long, Long)]
+  private var isOutgrown = false
+
+  /** Adds the interval of a row, whose values begin at `ordinal`. */
+  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
+    val ofRow = operators.indices.map { i =>
+      val value = domain.fromRow(row, ordinal + i)
+      Comparison.filter(operators(i), domain, domain.toInternal(value))
+    }
+    ofRow.reduce(_ and _) match {
+      case r: ValueFilter.Range if !r.hasNoValues =>
+        val LongInterval(lo, hi) = r.longs
+        min = min.min(lo)
+        max = max.max(hi)
+        keep(lo, hi)
+      case _ => ()
+    }
+  }
+
+  private def keep(lo: Long, hi: Long): Unit = if (!isOutgrown) {
+    kept += ((lo, hi))
+    if (kept.size >= 2 * most) {
+      val merged = LongIntervals.union(domain, kept.toSeq)
+      kept.clear()
+      if (merged.size > most) isOutgrown = true else merged.foreach((a, b) => kept += ((a, b)))
+    }
+  }
+
+  override protected def addKey(row: SpecializedGetters, ordinal: Int): Unit = add(row, ordinal)
+
+  override def outgrown: Boolean = isOutgrown
+
+  override protected def found(): (AnyRef, AnyRef, KeyPartial.Keys) = {
+    val keys =
+      if (isOutgrown) KeyPartial.Outgrown(most.toLong)
+      else KeyPartial.Distinct(LongIntervals.union(domain, kept.toSeq))
+    if (min > max) (null, null, keys) else (Long.box(min), Long.box(max), keys)
   }
 }

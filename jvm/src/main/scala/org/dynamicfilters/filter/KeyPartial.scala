@@ -68,6 +68,11 @@ final case class KeyPartial(
   /** Whether there were too many keys to keep. */
   def outgrown: Boolean = keys.isInstanceOf[KeyPartial.Outgrown]
 
+  def isOfIntervals: Boolean = keys match {
+    case KeyPartial.Distinct(_: LongIntervals) => true
+    case _ => false
+  }
+
   def encode: Array[Byte] = PartialCodec.encode(this)
 
   override def equals(other: Any): Boolean = other match {

@@ -143,6 +143,79 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
   override def toString: String = s"LongValues($domain, $values)"
 }
 
+/** A set of intervals of longs, for joins by ranges: `f.x BETWEEN r.lo AND r.hi`. Immutable.
+  *
+  * @param ends the least and the greatest member of each interval, by turns, ascending; there is a gap between two
+  *   intervals. Never changed
+  */
+final case class LongIntervals(domain: LongDomain, ends: Array[Long]) extends KeySet {
+
+  /** Number of intervals. */
+  override def size: Long = (ends.length / 2).toLong
+  override def form: String = "in"
+  override def text: String = if (size == 1) "1 interval" else s"$size intervals"
+  override def isExact: Boolean = true
+  override def contains(key: AnyRef): Boolean = containsLong(key.asInstanceOf[java.lang.Long].longValue)
+  private[filter] override def longTest: LongPredicate = containsLong(_)
+
+  private def containsLong(code: Long): Boolean = {
+    val i = index(code)
+    // Between the ends of an interval, an odd number of ends is below.
+    (i < ends.length && ends(i) == code) || (i & 1) == 1
+  }
+
+  /** The parts of the intervals from lo to hi, both inclusive; None if there are none. */
+  private[filter] def between(lo: Long, hi: Long): Option[LongIntervals] = {
+    // The first interval that does not end below lo, and the one after the last that does not begin above hi.
+    val first = index(lo) / 2
+    val after = (index(hi) + (if (containsLong(hi)) 2 else 0)) / 2
+    Option.when(first < after) {
+      val cut = Arrays.copyOfRange(ends, 2 * first, 2 * after)
+      cut(0) = cut(0).max(lo)
+      cut(cut.length - 1) = cut.last.min(hi)
+      LongIntervals(domain, cut)
+    }
+  }
+
+  /** The index of an end, or of the first one above. */
+  private def index(code: Long): Int = {
+    val i = Arrays.binarySearch(ends, code)
+    if (i >= 0) i else -i - 1
+  }
+
+  private[filter] def as(other: LongDomain): LongIntervals = LongIntervals(other, ends)
+
+  private[filter] def foreach(f: (Long, Long) => Unit): Unit =
+    ends.grouped(2).foreach { case Array(lo, hi) => f(lo, hi) }
+
+  override def equals(other: Any): Boolean = other match {
+    case that: LongIntervals => that.domain == domain && Arrays.equals(that.ends, ends)
+    case _ => false
+  }
+  override def hashCode: Int = Arrays.hashCode(ends)
+  override def toString: String = s"LongIntervals($domain, $text)"
+}
+
+object LongIntervals {
+
+  /** The union of intervals, each with its least and its greatest member. */
+  def union(domain: LongDomain, intervals: Seq[(Long, Long)]): LongIntervals = {
+    val ends = Array.newBuilder[Long]
+    var last: Option[(Long, Long)] = None
+    intervals.sorted.foreach { case (lo, hi) =>
+      last = last match {
+        case Some((from, to)) if lo <= to || lo == to + 1 => Some((from, to.max(hi)))
+        case before =>
+          before.foreach { case (from, to) => ends += from += to }
+          Some((lo, hi))
+      }
+    }
+    last.foreach { case (from, to) => ends += from += to }
+    LongIntervals(domain, ends.result())
+  }
+
+}
+
 /** A set of few keys that are objects, as a sorted array.
   *
   * @param sorted ascending and distinct keys of the domain (IllegalArgumentException otherwise); never changed

@@ -47,6 +47,10 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
       val lo = if (min == null) range.longs.lo else math.max(range.longs.lo, long(min))
       val hi = if (max == null) range.longs.hi else math.min(range.longs.hi, long(max))
       lo <= hi && s.ceiling(lo).exists(_ <= hi)
+    case i: LongIntervals =>
+      val lo = if (min == null) range.longs.lo else math.max(range.longs.lo, long(min))
+      val hi = if (max == null) range.longs.hi else math.min(range.longs.hi, long(max))
+      lo <= hi && i.between(lo, hi).isDefined
     case o: ObjectValues =>
       val lo = if (min == null || domain.compare(min, least) < 0) least else min
       val hi = if (max == null || domain.compare(max, greatest) > 0) greatest else max
@@ -63,12 +67,9 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
     if (min == null || max == null) false
     else if (isPoint(min, max)) passes(min)
     else
-      keys match {
-        case s: LongSet =>
-          val (lo, hi) = (long(min), long(max))
-          // If the subtraction overflows, the difference is negative or, modulo 2^64, more than a set can have.
-          lo <= hi && range.passesLong(lo) && range.passesLong(hi) && s.countBetween(lo, hi) - 1 == hi - lo
-        case _ => false
+      range.longs != null && {
+        val (lo, hi) = (long(min), long(max))
+        lo <= hi && range.passesLong(lo) && range.passesLong(hi) && MemberAlgebra.hasAll(keys, lo, hi)
       }
 
   /** Whether all values of a non-empty range are members. */
@@ -152,6 +153,14 @@ private[filter] object MemberAlgebra {
   /** Sets up to this size are intersected with other filters value by value. */
   val mostCompared = 100000
 
+  /** Whether provably all numbers from lo to hi are members; lo <= hi. */
+  def hasAll(keys: KeySet, lo: Long, hi: Long): Boolean = keys match {
+    // If the subtraction overflows, the difference is negative or, modulo 2^64, more than a set can have.
+    case s: LongSet => s.countBetween(lo, hi) - 1 == hi - lo
+    case i: LongIntervals => i.between(lo, hi).exists(_.ends.sameElements(Array(lo, hi)))
+    case _ => false
+  }
+
   def check(range: Range, keys: KeySet): Unit = {
     sameDomain(range.domain, keys.domain)
     require(range.lower.isDefined && range.upper.isDefined, "a set without both ends")
@@ -170,6 +179,7 @@ private[filter] object MemberAlgebra {
         case s: LongSet if s.size > 0 => longs(s, within)
         case o: ObjectValues if o.size > 0 => objects(o.within(within), within)
         case b: Bloom => bloom(b, within)
+        case i: LongIntervals => intervals(i.between(within.longs.lo, within.longs.hi), within)
         case _ => none(within.domain, within.nulls)
       }
   }
@@ -182,8 +192,7 @@ private[filter] object MemberAlgebra {
     } yield (lo, hi)
     ends.fold(none(within.domain, within.nulls)) { case (lo, hi) =>
       val range = closed(within, Long.box(lo), Long.box(hi))
-      // Consecutive numbers; for overflows see MembersEvaluation.containsAll.
-      if (s.countBetween(lo, hi) - 1 == hi - lo) range.simplest
+      if (hasAll(s, lo, hi)) range.simplest
       else
         s match {
           case v: LongValues => Members(range, v.between(lo, hi).get)
@@ -192,6 +201,12 @@ private[filter] object MemberAlgebra {
         }
     }
   }
+
+  private def intervals(inside: Option[LongIntervals], within: Range): ValueFilter =
+    inside.fold(none(within.domain, within.nulls)) { i =>
+      val range = closed(within, Long.box(i.ends.head), Long.box(i.ends.last))
+      if (i.size == 1) range.simplest else Members(range, i)
+    }
 
   private def objects(inside: ObjectValues, within: Range): ValueFilter =
     if (inside.size == 0) none(within.domain, within.nulls)
@@ -220,6 +235,8 @@ private[filter] object MemberAlgebra {
     case (x, _) if (x eq b) || x == b => true
     case (x: LongSet, y) if x.size <= mostCompared => inside(x, a.range).forall(code => y.contains(Long.box(code)))
     case (x: LongBitmap, y: LongBitmap) => x.isSubsetOf(y)
+    case (x: LongIntervals, y) =>
+      x.between(a.range.longs.lo, a.range.longs.hi).forall(_.ends.grouped(2).forall(e => hasAll(y, e.head, e.last)))
     case (x: ObjectValues, y) => x.within(a.range).sorted.forall(y.contains)
     case _ => false
   }

@@ -8,7 +8,7 @@ private[filter] object PartialCodec {
   import KeyPartial._
 
   /** As [[FilterCodec.version]]. */
-  val version: Int = 5
+  val version: Int = 6
 
   def encode(p: KeyPartial): Array[Byte] = {
     val m = PartialMessage.newBuilder().setVersion(version).setDataType(p.domain.dataType.json).setNulls(p.hasNulls)

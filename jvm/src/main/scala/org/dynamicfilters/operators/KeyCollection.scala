@@ -2,7 +2,7 @@ package org.dynamicfilters.operators
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
-import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, KeyPartial}
+import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, KeyPartial, LongDomain}
 import org.dynamicfilters.state.{KeyContribution, ResultItems}
 
 /** One filter of a [[BuildKeyTapExec]] in the form that its tasks get. */
@@ -13,8 +13,13 @@ private[operators] final class KeyTapPart(
     partitions: Int,
     accumulator: ResultItems[KeyContribution]
 ) extends Serializable {
-  def start(): KeyCollection =
-    new KeyCollection(KeyCollector(domain, limits, partitions), key, limits.mostSent(partitions), accumulator)
+  def start(): KeyCollection = {
+    val collector = (key, domain) match {
+      case (r: RangeKey, d: LongDomain) => KeyCollector.ofIntervals(d, r.operators, limits)
+      case _ => KeyCollector(domain, limits, partitions)
+    }
+    new KeyCollection(collector, key, limits.mostSent(partitions), accumulator)
+  }
 }
 
 /** Collects one key in one task, and reports its values at the task's end. */
@@ -27,6 +32,7 @@ private[operators] final class KeyCollection(
   // The key's column, or null if the key is computed.
   private val (ordinal, projection) = key match {
     case b: BoundReference => (b.ordinal, null)
+    case r: RangeKey => (0, UnsafeProjection.create(r.children))
     case computed => (0, UnsafeProjection.create(Seq(computed)))
   }
 

@@ -1,10 +1,12 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{
-  AttributeReference, Cast, Coalesce, Expression, IsNull, KnownFloatingPointNormalized, Literal
+  AttributeReference, AttributeSet, Cast, Coalesce, Expression, IsNull, KnownFloatingPointNormalized, Literal
 }
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.types._
+import org.dynamicfilters.filter.{KeyDomain, LongDomain}
+import org.dynamicfilters.operators.RangeKey
 import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** One pair of keys of an equi-join.
@@ -34,6 +36,20 @@ object JoinKeys {
       case (OrDefault(p), OrDefault(b)) if has(tests, p, b) => Some(JoinKey(plain(p), plain(b), nullsMatch = true))
       case (IsNull(p), IsNull(b)) if has(values, p, b) => None
       case (p, b) => Some(JoinKey(plain(p), plain(b), nullsMatch = false))
+    }
+  }
+
+  /** For a join without equal keys, the expressions of the probe side that its condition compares with numbers or times of the build
+    * side. (Spark allows no random numbers in a join's condition.)
+    */
+  def ranges(condition: Option[Expression], probe: AttributeSet, build: AttributeSet): Seq[JoinKey] = {
+    def isOf(side: AttributeSet)(e: Expression) = e.references.nonEmpty && e.references.subsetOf(side)
+    val compared =
+      condition.toSeq.flatMap(Conjuncts(_)).flatMap(Compared.of(_, isOf(probe), isOf(build)))
+    val sides = compared.map(_.side).filter(s => KeyDomain.forType(s.dataType).exists(_.isInstanceOf[LongDomain]))
+    sides.map(_.canonicalized).distinct.map { side =>
+      val all = compared.filter(_.side.canonicalized == side)
+      JoinKey(plain(all.head.side), RangeKey(all.map(_.operator), all.map(_.value)), nullsMatch = false)
     }
   }
 

@@ -70,6 +70,8 @@ final class JoinPlanner(
     val here = p match {
       case j: BaseJoinExec if j.leftKeys.nonEmpty =>
         noted(j, j.leftKeys ++ j.rightKeys, filteredJoin(j))
+      case j: BroadcastNestedLoopJoinExec if FilteredSide.both(j).exists(_.keys.nonEmpty) =>
+        noted(j, j.condition.toSeq, filteredJoin(j))
       case j: BaseJoinExec => noted(j, j.condition.toSeq, Left(Reasons.NoEqualKeys))
       case p: FilterProducer =>
         p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(filteredOperator)
@@ -115,7 +117,7 @@ final class JoinPlanner(
   private def filteredJoin(j: BaseJoinExec): Either[Reason, SparkPlan] =
     for {
       side <- runningSide(j).map(Right(_)).getOrElse(JoinSides.choose(j, conf, isHinted))
-      sides <- filteredByEach(side.probe, side.build, side.keys, side.probeKeys)
+      sides <- filteredByEach(side.probe, side.build, side.keys, side.evaluated)
     } yield side.withSides(sides.probe, sides.build)
 
   /** The filtered side, if a running stage of either side has a filter or a tap already. New sizes must not reverse that: both
@@ -262,7 +264,7 @@ final class JoinPlanner(
   private def isHinted(side: FilteredSide): Boolean = {
     val hinted = new PushDown(
       "the join key",
-      side.probeKeys,
+      side.evaluated,
       reach(new ExchangeCopies(side.build, shared)),
       // No report shows this reason.
       at => Either.cond(asksForFilters(at.scan), at.scan, Reasons.NotSmaller)

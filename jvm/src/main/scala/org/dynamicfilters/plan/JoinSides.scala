@@ -16,12 +16,17 @@ final case class FilteredSide(join: BaseJoinExec, isLeft: Boolean) {
 
   /** The probe side's. */
   def probeKeys: Seq[Expression] = if (isLeft) join.leftKeys else join.rightKeys
-  def keys: Seq[JoinKey] = JoinKeys.pairs(probeKeys, if (isLeft) join.rightKeys else join.leftKeys)
+  def keys: Seq[JoinKey] =
+    if (probeKeys.isEmpty) JoinKeys.ranges(join.condition, probe.outputSet, build.outputSet)
+    else JoinKeys.pairs(probeKeys, if (isLeft) join.rightKeys else join.leftKeys)
+
+  /** What the join evaluates for each probe row, whether or not it has an equal key. */
+  def evaluated: Seq[Expression] = if (probeKeys.isEmpty) join.condition.toSeq else probeKeys
 
   /** Whether the side may be filtered without changing the answer. */
   def isPermitted: Boolean = JoinSemantics.of(join)(isLeft).mayLose && (join match {
     // Spark runs the broadcast side first.
-    case b: BroadcastHashJoinExec => isLeft == (b.buildSide == BuildRight)
+    case _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec => isLeft == FilteredSide.streamsLeft(join)
     case _ => true
   })
 
@@ -30,6 +35,14 @@ final case class FilteredSide(join: BaseJoinExec, isLeft: Boolean) {
     join.withNewChildren(if (isLeft) Seq(probe, build) else Seq(build, probe))
 }
 object FilteredSide {
+
+  /** Whether a join with a broadcast streams its left side. */
+  def streamsLeft(join: BaseJoinExec): Boolean = join match {
+    case b: BroadcastHashJoinExec => b.buildSide == BuildRight
+    case b: BroadcastNestedLoopJoinExec => b.buildSide == BuildRight
+    case _ => false
+  }
+
   def both(join: BaseJoinExec): Seq[FilteredSide] =
     Seq(FilteredSide(join, isLeft = true), FilteredSide(join, isLeft = false))
 }
@@ -43,8 +56,8 @@ object JoinSides {
     */
   def choose(j: BaseJoinExec, conf: SQLConf, isHinted: FilteredSide => Boolean): Either[Reason, FilteredSide] =
     j match {
-      case b: BroadcastHashJoinExec =>
-        val streamed = FilteredSide(b, isLeft = b.buildSide == BuildRight)
+      case _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec =>
+        val streamed = FilteredSide(j, isLeft = FilteredSide.streamsLeft(j))
         if (!streamed.isPermitted) Left(needsAll(j, streamed.isLeft))
         else if (isHinted(streamed)) Right(streamed)
         else BuildEstimates.estimate(streamed.build).flatMap(notSelective(_, conf)).toLeft(streamed)

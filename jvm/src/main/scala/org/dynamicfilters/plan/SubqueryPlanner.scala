@@ -3,7 +3,7 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.execution.{FilterExec, ScalarSubquery, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.filter.{Comparison, KeyDomain}
+import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.operators.{SpecScan, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.Rejected
@@ -22,7 +22,7 @@ final class SubqueryPlanner(conf: SQLConf) {
   }
 
   private def planned(f: FilterExec): SparkPlan = {
-    val all = Conjuncts(f.condition).flatMap(Compared.of)
+    val all = Conjuncts(f.condition).flatMap(Compared.of(_, isSide = _.references.nonEmpty, isValue))
     val columns = all.map(_.side.canonicalized).distinct
     val child = columns.map(c => all.filter(_.side.canonicalized == c)).foldLeft(f.child) { (below, ofColumn) =>
       pushed(below, f.condition, ofColumn) match {
@@ -74,30 +74,8 @@ final class SubqueryPlanner(conf: SQLConf) {
 
 private object SubqueryPlanner {
 
-  /** A comparison whose right side has subqueries and no columns. */
-  final case class Compared(side: Expression, operator: Comparison.Value, value: Expression)
-
-  object Compared {
-    import Comparison._
-
-    def of(e: Expression): Option[Compared] = e match {
-      case EqualTo(a, b) => either(a, b, Equal, Equal)
-      case EqualNullSafe(a, b) => either(a, b, NullSafeEqual, NullSafeEqual)
-      case LessThan(a, b) => either(a, b, Less, Greater)
-      case LessThanOrEqual(a, b) => either(a, b, LessOrEqual, GreaterOrEqual)
-      case GreaterThan(a, b) => either(a, b, Greater, Less)
-      case GreaterThanOrEqual(a, b) => either(a, b, GreaterOrEqual, LessOrEqual)
-      case _ => None
-    }
-
-    private def either(a: Expression, b: Expression, operator: Value, flipped: Value): Option[Compared] =
-      if (a.dataType != b.dataType) None
-      else if (isValue(b) && a.references.nonEmpty) Some(Compared(a, operator, b))
-      else if (isValue(a) && b.references.nonEmpty) Some(Compared(b, flipped, a))
-      else None
-
-    private def isValue(e: Expression): Boolean = e.references.isEmpty && e.exists(_.isInstanceOf[ScalarSubquery])
-  }
+  /** Whether an expression has subqueries and no columns. */
+  private def isValue(e: Expression): Boolean = e.references.isEmpty && e.exists(_.isInstanceOf[ScalarSubquery])
 
   /** Whether the driver can compute the value. Functions of users may have side effects, or take long. */
   private def isComputable(value: Expression): Boolean = value.deterministic && !value.exists {

@@ -86,7 +86,7 @@ object Reasons {
   val NoValue = Reason("aggregate.noValue", "no value was seen", "nothing: all were NULL, or there was no row")
 
   // Joins.
-  val NoEqualKeys = Reason("join.noEqualKeys", "the join has no equal keys", "join by equal columns: a filter is made of `a.x = b.y` only")
+  val NoEqualKeys = Reason("join.noEqualKeys", "the join has no equal keys", "join by equal columns, or let Spark broadcast the side with the ranges: a filter is made of `a.x = b.y`, or of numbers and times compared as in `a.x >= b.lo` with a broadcast side")
   def KeyTypes(a: String, b: String) = Reason("join.types", s"filters cannot compare join keys of types $a and $b", "give both columns the same type")
   def NeedsAllRows(join: String, sides: String) = Reason("join.allRows", s"$join needs every row of $sides", "nothing: the join's result has all these rows")
   val NotIn = Reason("join.notIn", "NOT IN needs every row: one NULL in the subquery empties the whole result", "use `NOT EXISTS`, if NULLs do not matter")

@@ -48,6 +48,37 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     case other => fail(s"$other")
   }
 
+  private val comparisons =
+    Seq(Comparison.Less, Comparison.LessOrEqual, Comparison.Greater, Comparison.GreaterOrEqual, Comparison.Equal)
+
+  Values.all.foreach { t =>
+    t.domain match {
+      case d: LongDomain =>
+        test(s"the filter of collected intervals of $t passes what is in one of them") {
+          val rows = Gen.listOf(Gen.zip(t.nullable, t.nullable))
+          val sides = Gen.choose(1, 4).flatMap(Gen.listOfN(_, rows))
+          val operators = Gen.zip(Gen.oneOf(comparisons), Gen.oneOf(comparisons))
+          forAll(sides, operators, Gen.choose(1, 20), Gen.listOf(t.nullable)) { (partitions, compare, most, probes) =>
+            val limits = this.limits.copy(inMaxValues = most)
+            val parts = partitions.map { side =>
+              val c = KeyCollector.ofIntervals(d, Seq(compare._1, compare._2), limits)
+              side.foreach { case (a, b) => c.add(InternalRow(a, b), 0) }
+              KeyPartial.decode(c.result().encode).fold(r => fail(r.text), identity)
+            }
+            val built = KeyPartial.build(parts, limits, nullsMatch = false)
+            val matching = partitions.flatten.map { case (a, b) =>
+              Comparison.filter(compare._1, d, a).and(Comparison.filter(compare._2, d, b))
+            }
+            (probes ++ partitions.flatten.flatMap(x => Seq(x._1, x._2))).map(d.fromInternal).foreach { k =>
+              val expected = matching.exists(_.passes(k))
+              if (expected || built.reduced.isEmpty) assert(built.filter.passes(k) == expected, built.filter)
+            }
+          }
+        }
+      case _ => ()
+    }
+  }
+
   private def scattered(n: Int, seed: Int = 7): Seq[Int] = {
     val random = new Random(seed)
     Iterator.continually(random.nextInt()).distinct.take(n).toSeq

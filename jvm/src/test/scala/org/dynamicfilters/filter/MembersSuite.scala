@@ -53,6 +53,7 @@ class MembersSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
             val all = set match {
               case s: LongSet => s.toArray.toSeq.map(Long.box(_): AnyRef)
               case o: ObjectValues => o.sorted.toSeq
+              case i: LongIntervals => i.ends.grouped(2).flatMap(e => e.head to e.last).map(Long.box(_): AnyRef).toSeq
               case _: Bloom => Nil
             }
             val expected = all.exists(k => f.passes(k) && t.domain.compare(k, lo) >= 0 && t.domain.compare(k, hi) <= 0)

@@ -44,7 +44,8 @@ final case class Values(dataType: DataType, notNull: Gen[Any]) {
   def setsOf(keys: Seq[AnyRef]): Seq[KeySet] = domain match {
     case d: LongDomain =>
       val codes = keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray
-      Seq(LongValues(d, codes), LongBitmap.build(d, codes), Bloom.build(d, codes, 0.1))
+      val intervals = LongIntervals.union(d, codes.toSeq.map(c => (c, c)))
+      Seq(LongValues(d, codes), LongBitmap.build(d, codes), Bloom.build(d, codes, 0.1), intervals)
     case d: ObjectDomain =>
       Seq(ObjectValues(d, keys.toArray), Bloom.build(d, keys.map(Bloom.code(d, _)).distinct.toArray, 0.1))
   }
