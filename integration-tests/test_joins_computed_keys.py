@@ -29,6 +29,7 @@ KEYS = {
     "decimals": "p.money = b.dec",
     "null_safe": "p.i + 1 <=> b.n",
     "two_keys": "p.id DIV 100 = b.hundred AND p.id DIV 10 = b.ten",
+    "coalesce": "coalesce(p.i, 17) = b.hundred",
     "both_computed": "p.id DIV 100 = b.id DIV 100",
 }
 

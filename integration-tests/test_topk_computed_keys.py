@@ -26,6 +26,8 @@ KEYS = {
     "times": "id * 3 - 2",
     "double": "CAST(i AS DOUBLE)",
     "negated": "-id",
+    "coalesce": "coalesce(i, 19990)",
+    "coalesce_first": "coalesce(i, -1) + 1",
     "negated_year": "2000 - year(ts)",
 }
 
@@ -46,6 +48,7 @@ def test_ordered_by_a_computed_key(spark: SparkSession, key: str, order: str, ad
     with joins.settings(spark, joins.ADAPTIVE[adaptive], {"spark.sql.ansi.enabled": "true"}):
         # NULLs come first: each row group has some.
         nulls = KEYS[key] in ("i + 5", "CAST(i AS DOUBLE)") and order in ("", "DESC NULLS FIRST")
+        nulls |= key == "coalesce_first" and order in ("", "ASC NULLS LAST")
         assert_same_result(spark, query, ordered=True, fires=None if nulls else True)
 
 
@@ -64,6 +67,16 @@ def test_ordered_by_a_computed_key(spark: SparkSession, key: str, order: str, ad
 def test_a_key_that_is_computed_below(spark: SparkSession, query: str, keys: list[str] | None) -> None:
     """Fails if only a sort order itself may be computed, not a column of a projection below."""
     assert_same_result(spark, query, keys=keys)
+
+
+@pytest.mark.parametrize(
+    "extremes",
+    ["max(to_date(ts))", "min(id + 5), max(id + 5)", "max(-id)", "max_by(payload, coalesce(i, 0))"],
+)
+def test_extremes_of_a_computed_key(spark: SparkSession, extremes: str) -> None:
+    """Without a column for the key below the aggregate: "the aggregated column is computed"."""
+    assert_same_result(spark, f"SELECT {extremes} FROM t")
+    assert_same_result(spark, f"SELECT {extremes} FROM (SELECT * FROM t WHERE id % 3 = 0)")
 
 
 @pytest.mark.parametrize(

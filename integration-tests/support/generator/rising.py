@@ -20,9 +20,17 @@ _RISING: dict[str, tuple[str, ...]] = {
         "CAST({y} AS DECIMAL(38, 0))",
         "-({y} DIV 7)",
         "5 - {y} DIV 3",
+        "coalesce({y}, 3)",
+        "coalesce({y} DIV 7, -1)",
     ),
     "decimal": ("CAST({y} AS DECIMAL(38, 6))",),
-    "date": ("trunc({y}, 'MONTH')", "year({y})", "trunc({y}, 'WEEK')", "-year({y})"),
+    "date": (
+        "coalesce({y}, DATE'2020-02-01')",
+        "trunc({y}, 'MONTH')",
+        "year({y})",
+        "trunc({y}, 'WEEK')",
+        "-year({y})",
+    ),
     "TIMESTAMP": (
         "to_date({y})",
         "date_trunc('HOUR', {y})",
@@ -48,12 +56,15 @@ def statement(r: random.Random, tables: list[Table]) -> Statement:
     select = Select([Item("a.id", "id"), Item("a.g", "g")], Source("a", fact.name))
     if r.random() < 0.5:
         select.where = [predicates.where(r, v, selective=False)]
-    kind = r.choice(("topk", "topk", "subquery", "join"))
+    kind = r.choice(("topk", "topk", "extreme", "subquery", "join", "range"))
     if kind == "topk":
         # Ordered by the key itself, or by a column that a projection makes of it.
         select.items.append(Item(key, "y"))
         order = [Order("y", r.choice(_DIRECTIONS)), Order("id", r.choice(_DIRECTIONS))]
         return Statement(select, order=order, limit=r.choice((1, 3, 20, 200)))
+    if kind == "extreme":
+        select.items = [Item(f"{f}({key})", f) for f in r.choice((("min",), ("max",), ("min", "max")))]
+        return Statement(select)
     other = r.choice([t for t in tables if t is not fact and t.rows >= 3 and name in t.columns])
     w = Visible.of(other, "b")
     value = key.replace("a.", "b.")
@@ -62,6 +73,16 @@ def statement(r: random.Random, tables: list[Table]) -> Statement:
         extreme = Item(f"{r.choice(('min', 'max'))}({value})", "y")
         inner = Select([extreme], Source("b", other.name), where=[where])
         select.where.append(f"{key} {r.choice(_OPERATORS)} ({inner.sql()})")
+    elif kind == "range":
+        join = Join(r.choice(("JOIN", "LEFT SEMI JOIN", "RIGHT JOIN")), Source("b", other.name))
+        ends = r.choice(((">=", "<="), (">", "<"), (">=",), ("<",)))
+        join.on = [f"{key} {end} {value}" for end in ends] + [predicates.where(r, w, selective=True)]
+        if join.kind == "RIGHT JOIN":
+            join.on = join.on[:-1]
+            select.where.append("b.id % 5 = 1")
+        select.joins = [join]
+        select.hints = [r.choice(("DYNAMIC_FILTER(a), BROADCAST(b)", "BROADCAST(b)"))]
+        select.items = [Item("count(*)", "n"), Item("sum(a.id)", "s")]
     else:
         join = Join(r.choice(("JOIN", "LEFT SEMI JOIN")), Source("b", other.name))
         join.on = [f"{key} {r.choice(('=', '<=>'))} {value}", predicates.where(r, w, selective=True)]

@@ -10,6 +10,7 @@ import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
   * @param slack how far two codes of the column must lie apart so that the function does not fall between them. 0 if it
   *   never falls; more for functions of local time, which goes back at the end of summer time
   * @param falls whether the function falls. The search then uses mirrored codes (`~code`), along which it rises
+  * @param ofNull the computed key of NULL; Some(null) for NULL, None if it cannot be computed
   * @param value the computed key of a code of the column; None if it cannot be computed, as at the ends of a type
   */
 final class MonotoneInverse(
@@ -17,6 +18,7 @@ final class MonotoneInverse(
     key: KeyDomain,
     slack: Long,
     falls: Boolean,
+    ofNull: => Option[AnyRef],
     value: Long => Option[AnyRef]
 ) {
 
@@ -39,20 +41,39 @@ final class MonotoneInverse(
   private def isInOrder(least: Long, greatest: Long): Boolean =
     value(mirrored(0)).exists(zero => compare(least, zero) <= 0 && compare(greatest, zero) >= 0)
 
-  /** A filter of the column that passes each value whose key passes, and maybe others: the range from the first to the last of
-    * these values. NULL has the key NULL.
+  /** A filter of the column that passes each value whose key passes, and maybe others: for each of a few values or intervals of the
+    * key, the range of the column; otherwise the range from the first to the last.
     */
   def inverse(filter: ValueFilter): ValueFilter = filter.convert(key) match {
     case ValueFilter.All => ValueFilter.All
     case ValueFilter.Nothing => ValueFilter.Nothing
-    case ValueFilter.NullsOnly(_) => ValueFilter.NullsOnly(column)
-    case r: ValueFilter.Range => range(r)
-    case m: ValueFilter.Members => range(m.range)
+    case n: ValueFilter.NullsOnly => ValueFilter.none(column, ofNull.forall(n.passes))
+    case r: ValueFilter.Range => range(r, ofNull.forall(r.passes))
+    case m: ValueFilter.Members => members(m, ofNull.forall(m.passes))
     case ValueFilter.Both(left, right) => inverse(left).and(inverse(right))
   }
 
-  private def range(r: ValueFilter.Range): ValueFilter =
-    if (r.hasNoValues) ValueFilter.none(column, r.nulls)
+  private def members(m: ValueFilter.Members, nulls: Boolean): ValueFilter = {
+    val parts = m.keys match {
+      case _ if m.keys.size > MonotoneInverse.MostParts => Nil
+      case s: LongSet => s.toArray.toSeq.map(code => (Long.box(code), Long.box(code)))
+      case i: LongIntervals => i.ends.toSeq.grouped(2).map(e => (Long.box(e.head), Long.box(e.last))).toSeq
+      case o: ObjectValues => o.sorted.toSeq.map(k => (k, k))
+      case _: Bloom => Nil
+    }
+    def inverse(lo: AnyRef, hi: AnyRef) =
+      range(
+        ValueFilter.Range(key, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), nulls = false),
+        nulls = false
+      )
+    val inverses = parts.map { case (lo, hi) => inverse(lo, hi) }
+    val intervals = inverses.collect { case r: ValueFilter.Range => (r.longs.lo, r.longs.hi) }
+    if (parts.isEmpty || inverses.contains(ValueFilter.All)) range(m.range, nulls)
+    else ValueFilter.members(LongIntervals.union(column, intervals), ValueFilter.Range(column, None, None, nulls))
+  }
+
+  private def range(r: ValueFilter.Range, nulls: Boolean): ValueFilter =
+    if (r.hasNoValues) ValueFilter.none(column, nulls)
     else if (
       isCut && !(r.lower.exists(e => compare(start, e.key) < 0) && r.upper.exists(e => compare(last, e.key) > 0))
     )
@@ -61,11 +82,11 @@ final class MonotoneInverse(
       val lower = r.lower.map(e => first(compare(_, e.key) >= 0))
       // The first code above the range.
       val above = r.upper.flatMap(e => first(compare(_, e.key) > 0))
-      if (lower.contains(None) || above.contains(column.least)) ValueFilter.none(column, r.nulls)
+      if (lower.contains(None) || above.contains(column.least)) ValueFilter.none(column, nulls)
       else {
         val from = lower.flatten.filter(_ >= column.least + slack).map(c => end(c - slack))
         val to = above.filter(_ <= column.greatest - slack).map(c => end(c - 1 + slack))
-        ValueFilter.range(column, if (falls) to else from, if (falls) from else to, r.nulls)
+        ValueFilter.range(column, if (falls) to else from, if (falls) from else to, nulls)
       }
     }
 
@@ -92,4 +113,10 @@ final class MonotoneInverse(
       Some(hi)
     }
   }
+}
+
+object MonotoneInverse {
+
+  /** A filter of more values or intervals gets the inverse of its range: each of them takes some 130 evaluations. */
+  private val MostParts = 1000
 }

@@ -89,7 +89,7 @@ trait SpecScan extends FilteredScan {
     spec.columns,
     spec.columns.zip(ready).map { case (column, f) =>
       column.ref match {
-        case u: UserRef => u.generation.filterFor(column.domain)
+        case u: UserRef => column.converted(u.generation)
         case _ => f.fold[ValueFilter](ValueFilter.All)(known => column.converted(known.filter))
       }
     }

@@ -12,7 +12,8 @@ import org.dynamicfilters.state.{Producer, TopKRef, TopKSpec}
 
 /** Makes aggregates without grouping (min, max, min_by, max_by) producers. [[DynamicFilterRule]] calls it.
   *
-  * A min is a TopK of one row. Every aggregate of the node must be one of these four, by a plain column: a row is needed if
+  * A min is a TopK of one row. Every aggregate of the node must be one of these four, by a column or a monotone
+  * expression of one ([[MonotoneExpressions]]): a row is needed if
   * any of them needs it, so the filters of several columns are joined by OR.
   */
 object AggregatePlanner {
@@ -28,11 +29,13 @@ object AggregatePlanner {
 
   /** @return the new child of the aggregate, or why it produces no filter
     */
-  def plan(a: BaseAggregateExec, conf: SQLConf): Either[Reason, SparkPlan] = {
-    val input = a.child
+  def plan(a: BaseAggregateExec, conf: SQLConf): Either[Reason, SparkPlan] =
     for {
       _ <- Either.cond(a.groupingExpressions.isEmpty, (), Reasons.ExtremesByGroup)
-      wanted <- Traverse(a.aggregateExpressions)(wantedBy).map(merge)
+      all <- Traverse(a.aggregateExpressions)(wantedBy)
+      (input, columns) = MonotoneExpressions.asColumns(a.child, all.map(_.column))
+      named <- Traverse(all.zip(columns)) { case (w, c) => attribute(c).map(at => w.copy(column = at)) }
+      wanted = merge(named)
       _ <- Either.cond(
         wanted.size <= MaxBounds || input.exists(ScanHint.on(_).contains(ScanHint.Use)),
         (),
@@ -47,7 +50,6 @@ object AggregatePlanner {
       refs = specs.zipWithIndex.map { case (spec, i) => TopKRef(a, spec, i, Producer.aggregate) }
       done <- TopKPlanner.withTap(input, wanted.map(_.column), refs, "the aggregated column", a.expressions, conf)
     } yield done
-  }
 
   /** With more bounds, comparing each row costs more than the few excluded row groups save. */
   private val MaxBounds = 8
@@ -63,17 +65,18 @@ object AggregatePlanner {
     case _ => None
   }
 
-  private def wantedBy(e: AggregateExpression): Either[Reason, Wanted[AttributeReference]] = {
+  private def attribute(column: Expression): Either[Reason, AttributeReference] = column match {
+    case a: AttributeReference => Right(a)
+    case other => Left(Reasons.Computed("the aggregated column", ExpressionText.withoutValues(other)))
+  }
+
+  private def wantedBy(e: AggregateExpression): Either[Reason, Wanted[Expression]] = {
     val name = e.aggregateFunction.prettyName
     for {
       x <- extremum(e.aggregateFunction).toRight(Reasons.NeedsEveryRow(name))
       _ <- Either.cond(e.filter.isEmpty, (), Reasons.HasFilter(name))
       _ <- Either.cond(!e.isDistinct, (), Reasons.IsDistinct(name))
-      column <- x.column match {
-        case a: AttributeReference => Right(a)
-        case other => Left(Reasons.Computed("the aggregated column", ExpressionText.withoutValues(other)))
-      }
-    } yield x.copy(column = column)
+    } yield x
   }
 
   private def merge(all: Seq[Wanted[AttributeReference]]): Seq[Wanted[AttributeReference]] =

@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.catalyst.expressions.{And, Expression, In, InSet, Literal, PrettyAttribute}
+import org.apache.spark.sql.catalyst.expressions.{Alias, And, Expression, In, InSet, Literal, PrettyAttribute, TryEval}
 
 /** Expressions as text in reasons, with `?` for values: readers of reports may not be allowed to see them, and
   * `report.showValues=false` promises that there are none.
@@ -13,6 +13,9 @@ private[plan] object ExpressionText {
       e.transformUp {
         case l: Literal => PrettyAttribute("?", l.dataType)
         case s: InSet => In(s.child, Seq(PrettyAttribute("?", s.child.dataType)))
+        // As MonotoneExpressions.asColumns puts them around keys.
+        case t: TryEval => t.child
+        case a: Alias => a.child
       }.sql
     catch {
       // Some expressions accept only literals as arguments. A failure here must not cost a filter.

@@ -6,12 +6,13 @@ import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
 import org.dynamicfilters.scan.ComputedKey
 
 /** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or never rise
-  * (`-x`), clock changes apart. A filter of such an expression gives a range of the column.
+  * (`-x`), clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the column.
   * [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the range by a search with Spark's own evaluation, so no
   * function has an inverse of its own.
   *
@@ -30,6 +31,24 @@ object MonotoneExpressions {
 
   /** The expression with another one in the place of its column. */
   def on(e: Expression, column: Expression): Expression = e.transformUp { case _: BoundReference => column }
+
+  /** A plan with a column for each expression: a projection computes those that are monotone.
+    *
+    * @return the plan, and the expressions with the new columns in place of monotone ones
+    */
+  def asColumns(plan: SparkPlan, expressions: Seq[Expression]): (SparkPlan, Seq[Expression]) = {
+    val computed = expressions
+      .distinctBy(_.canonicalized)
+      .collect {
+        case e if !e.isInstanceOf[Attribute] && of(e).isDefined =>
+          // Spark computes no key of a single row, so computing it here must not fail.
+          e.canonicalized -> Alias(TryEval(e), "computedKey")()
+      }
+      .toMap
+    // Without a logical link: adaptive execution would take the projection for the stage below it, which lacks the key.
+    val projected = if (computed.isEmpty) plan else ProjectExec(plan.output ++ computed.values, plan)
+    (projected, expressions.map(e => computed.get(e.canonicalized).fold(e)(_.toAttribute)))
+  }
 
   private def at0(e: Expression): Expression = e.transform { case a: AttributeReference =>
     BoundReference(0, a.dataType, a.nullable)
@@ -64,11 +83,13 @@ object MonotoneExpressions {
       isChecked(m) && ((isMonotone(m.left) && sign(m.right) != 0) || (sign(m.left) != 0 && isMonotone(m.right)))
     case d: IntegralDivide => digits.contains(d.left.dataType) && isMonotone(d.left) && sign(d.right) > 0
     case u: UnaryMinus => digits.contains(u.dataType) && u.failOnError && isMonotone(u.child)
+    case Coalesce(Seq(value, forNull)) => forNull.foldable && isMonotone(value)
     case _ => false
   }
 
   /** Whether a monotone expression falls while its column rises. */
   private def falls(e: Expression): Boolean = e match {
+    case constant if constant.foldable => false
     case u: UnaryMinus => !falls(u.child)
     case s: Subtract if s.left.foldable => !falls(s.right)
     case m: Multiply => m.children.exists(sign(_) < 0) != m.children.exists(falls)
@@ -103,7 +124,7 @@ object MonotoneExpressions {
   /** Most decimal digits of a value of the type. */
   private val digits: Map[DataType, Int] = Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)
 
-  /** Whether a cast keeps the order of all values and never gives NULL. */
+  /** Whether a cast keeps the order of all values and never makes NULL of one. */
   private def keepsOrder(from: DataType, to: DataType): Boolean = (from, to) match {
     case (_, FloatType | DoubleType) => digits.contains(from)
     case (_, d: DecimalType) if digits.contains(from) => d.precision - d.scale >= digits(from)

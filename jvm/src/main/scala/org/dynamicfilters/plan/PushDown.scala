@@ -56,9 +56,11 @@ final class PushDown(
       else {
         // Expressions that depend on a row's position show which rows the scan dropped.
         val crosses = path.crossing(!p.projectList.forall(RowValues.dependsOnRowOnly))
-        columns match {
+        columns.distinctBy(_.exprId) match {
           case Seq(column) if reach.allowsComputedKey =>
-            computedIn(p.projectList, column, crosses).flatMap { case (source, path) => into(p, Seq(source), path) }
+            computedIn(p.projectList, column, crosses).flatMap { case (source, path) =>
+              into(p, columns.map(_ => source), path)
+            }
           case _ => Traverse(columns)(found(p.projectList, _, "projection")).flatMap(into(p, _, crosses))
         }
       }
@@ -267,7 +269,7 @@ object PushDown {
 
     /** The columns, or the key that is computed from the only one, for plans and reports. */
     def shownNames: Seq[String] = computed.fold(columns.map(_.name)) { e =>
-      Seq(ExpressionText.withoutValues(MonotoneExpressions.on(e, columns.head)))
+      columns.map(c => ExpressionText.withoutValues(MonotoneExpressions.on(e, c)))
     }
   }
 

@@ -117,7 +117,8 @@ object ScanPlanner {
         val text = at.shownNames.head
         val what = producer match {
           case Producer.join => "the join key"
-          case Producer.subquery => "the column"
+          case Producer.subquery | Producer.user => "the column"
+          case Producer.aggregate => "the aggregated column"
           case _ => "the sort key"
         }
         MonotoneExpressions.key(e, at.columns.head.dataType, text).map(Some(_)).toRight(Reasons.Computed(what, text))

@@ -3,9 +3,9 @@ package org.dynamicfilters.plan
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{
-  Alias, Ascending, Attribute, AttributeReference, DenseRank, Expression, NullsFirst, SortOrder, TryEval
+  Ascending, Attribute, AttributeReference, DenseRank, Expression, NullsFirst, SortOrder
 }
-import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan, TakeOrderedAndProjectExec}
+import org.apache.spark.sql.execution.{SortExec, SparkPlan, TakeOrderedAndProjectExec}
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.window.WindowGroupLimitExec
@@ -39,21 +39,12 @@ object TopKPlanner {
       Wanted(first.child, first.direction == Ascending, first.nullOrdering == NullsFirst, limit, tiesFree, distinct)
   }
 
-  /** If the first sort key is computed and never falls while a column rises (`to_date(ts)`), a projection below the tap makes a
-    * column of it.
-    *
-    * @return the new child of the TopK, or why it produces no filter
+  /** @return the new child of the TopK, or why it produces no filter
     */
   def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[Reason, SparkPlan] = {
     val first = Wanted(topK.sortOrder.head, topK.limit, tiesFree = topK.sortOrder.length == 1, distinct = false)
-    if (first.key.isInstanceOf[Attribute] || MonotoneExpressions.of(first.key).isEmpty)
-      tapped(topK.child, first, topK, conf)
-    else {
-      // Spark computes no key of a single row, so computing it here must not fail.
-      val key = Alias(TryEval(first.key), "sortKey")()
-      // Without a logical link: adaptive execution would take the projection for the stage below it, which lacks the key.
-      tapped(ProjectExec(topK.child.output :+ key, topK.child), first.copy(key = key.toAttribute), topK, conf)
-    }
+    val (input, key) = MonotoneExpressions.asColumns(topK.child, Seq(first.key))
+    tapped(input, first.copy(key = key.head), topK, conf)
   }
 
   /** @param input an operator all of whose rows reach the TopK

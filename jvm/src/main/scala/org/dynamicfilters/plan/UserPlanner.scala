@@ -33,14 +33,13 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
       val below = visit(f.child)
       // Random numbers depend on the position of a row, so the scan must not drop rows.
       val random = Option.when(!f.condition.deterministic)(Reasons.RandomCondition)
-      userFilters(f.condition).collect { case (u, Some(column)) => (u, column) }.foldLeft(below) {
-        case (child, (u, column)) =>
-          random.toLeft(()).flatMap(_ => pushed(child, f.condition, u, column)) match {
-            case Right(filtered) => filtered
-            case Left(reason) =>
-              note(f, u, column, reason)
-              child
-          }
+      userFilters(f.condition).foldLeft(below) { case (child, u) =>
+        random.toLeft(()).flatMap(_ => pushed(child, f.condition, u)) match {
+          case Right(filtered) => filtered
+          case Left(reason) =>
+            u.child.references.headOption.foreach(note(f, u, _, reason))
+            child
+        }
       } match {
         case same if same eq f.child => f
         case changed => f.withNewChildren(Seq(changed))
@@ -51,32 +50,31 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
   private def pushed(
       p: SparkPlan,
       condition: Expression,
-      u: DynamicFilterPredicate,
-      column: Attribute
+      u: DynamicFilterPredicate
   ): Either[Reason, SparkPlan] =
-    new PushDown(
-      "the column",
-      Seq(condition),
-      PushDown.Reach.withinStage,
-      filtered(_, u)
-    )(p, Seq(column))
+    JoinKeys.column(u.child, "the column").flatMap { case (column, computed) =>
+      val reach = PushDown.Reach.withinStage.copy(allowsComputedKey = true)
+      new PushDown("the column", Seq(condition), reach, filtered(_, u))(p, Seq(column), computed)
+    }
 
   private def filtered(at: PushDown.Reached, u: DynamicFilterPredicate): Either[Reason, SparkPlan] =
     ScanPlanner.filtered(at, Seq(UserRef(u.generation, u.follows && mayFollow)), conf)
 
   /** Handles conditions on partition columns alone, which Spark moves into the scan. */
   private def byPartition(scan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
-    conditions.flatMap(userFilters).foldLeft(scan) {
-      case (s, (u, Some(column))) =>
-        // By name, because sources of DataSource V2 have other attribute ids.
-        val own = scan.output.find(_.name == column.name).getOrElse(column)
-        filtered(PushDown.Reached(s, Seq(own), crossed = false, computed = None), u) match {
-          case Right(done) => done
-          case Left(reason) =>
-            note(scan, u, column, reason)
-            s
-        }
-      case (s, _) => s
+    conditions.flatMap(userFilters).foldLeft(scan) { (s, u) =>
+      u.child match {
+        case column: Attribute =>
+          // By name, because sources of DataSource V2 have other attribute ids.
+          val own = scan.output.find(_.name == column.name).getOrElse(column)
+          filtered(PushDown.Reached(s, Seq(own), crossed = false, computed = None), u) match {
+            case Right(done) => done
+            case Left(reason) =>
+              note(scan, u, column, reason)
+              s
+          }
+        case _ => s
+      }
     }
 
   private def note(f: SparkPlan, u: DynamicFilterPredicate, column: Attribute, reason: Reason): Unit = {
@@ -113,12 +111,9 @@ object UserPlanner {
     case _ => Nil
   }
 
-  /** The user filters among the conjuncts, each with its column, unless its argument is computed. */
-  private def userFilters(condition: Expression): Seq[(DynamicFilterPredicate, Option[Attribute])] =
-    Conjuncts(condition).collect {
-      case u: DynamicFilterPredicate if u.pin.isDefined =>
-        (u, u.child match { case a: Attribute => Some(a); case _ => None })
-    }
+  /** The user filters among the conjuncts. */
+  private def userFilters(condition: Expression): Seq[DynamicFilterPredicate] =
+    Conjuncts(condition).collect { case u: DynamicFilterPredicate if u.pin.isDefined => u }
 
   private def hasRoundRobin(plan: SparkPlan): Boolean = plan.exists {
     case e: ShuffleExchangeLike =>

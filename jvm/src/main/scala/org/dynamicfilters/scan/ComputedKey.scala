@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueFilter}
 
-/** A key that a join, a TopK or a comparison with a subquery's value computes from one column of a scan. It is sent with the
+/** A key that a producer computes from one column of a scan. It is sent with the
   * scan's tasks.
   *
   * @param expression of the column, which is `BoundReference(0)`
@@ -24,18 +24,27 @@ final class ComputedKey(
 
   @transient private lazy val computed: MonotoneInverse = {
     val (from, to) = (new LongDomain(column), KeyDomain.known(key))
-    def value(code: Long): Option[AnyRef] =
-      // ANSI arithmetic fails at the ends of its type.
-      Try(expression.eval(new GenericInternalRow(Array[Any](from.toInternal(Long.box(code)))))).toOption
-        .flatMap(Option(_))
-        .map(to.fromInternal)
-    new MonotoneInverse(from, to, slack, falls, value)
+    def computed(value: Any): AnyRef = to.fromInternal(expression.eval(new GenericInternalRow(Array[Any](value))))
+    // ANSI arithmetic fails at the ends of its type.
+    def value(code: Long): Option[AnyRef] = Try(computed(from.toInternal(Long.box(code)))).toOption.flatMap(Option(_))
+    new MonotoneInverse(from, to, slack, falls, Try(computed(null)).toOption, value)
   }
 
   def isValid: Boolean = computed.isValid
 
+  // The newest filter and its inverse: scans ask again for each batch.
+  @transient @volatile private var newest: (ValueFilter, ValueFilter) = _
+
   /** The filter of the column for a filter of the key. */
-  def inverse(filter: ValueFilter): ValueFilter = computed.inverse(filter)
+  def inverse(filter: ValueFilter): ValueFilter = {
+    val known = newest
+    if (known != null && (known._1 eq filter)) known._2
+    else {
+      val inverse = computed.inverse(filter)
+      newest = (filter, inverse)
+      inverse
+    }
+  }
 
   override def equals(other: Any): Boolean = other match {
     case that: ComputedKey => that.expression.canonicalized == expression.canonicalized

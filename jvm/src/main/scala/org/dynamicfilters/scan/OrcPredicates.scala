@@ -47,7 +47,7 @@ object OrcPredicates {
   private def complete(c: ScanColumn): Option[ValueFilter] = c.ref match {
     case j: JoinRef => j.state.current.map(c.converted)
     case s: SubqueryRef => s.state.filter.map(c.converted)
-    case u: UserRef => Some(u.generation.filterFor(c.domain))
+    case u: UserRef => Some(c.converted(u.generation))
     case _ => None
   }
 

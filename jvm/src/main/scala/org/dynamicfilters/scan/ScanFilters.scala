@@ -6,6 +6,7 @@ import org.apache.spark.TaskContext
 import org.dynamicfilters.exchange.TaskSnapshots
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state._
+import org.dynamicfilters.user.Generation
 
 /** A filter on a column of a scan. */
 trait FilteredColumn {
@@ -16,6 +17,9 @@ trait FilteredColumn {
 
   /** The condition on the column for a condition on the filter's key. */
   def converted(filter: ValueFilter): ValueFilter = filter.convert(domain)
+
+  /** The same for a generation of a user filter. */
+  def converted(generation: Generation): ValueFilter = generation.filterFor(domain)
 }
 
 /** The filters of a scan in one task, by column.
@@ -73,12 +77,11 @@ private[scan] final class ScanFilters(
 
   /** The generation at the query's start, or a tighter one if the filter follows updates. */
   private def ofUser(i: Int, ref: UserRef): ValueFilter = {
-    val domain = columns(i).domain
-    def pinned = ref.generation.filterFor(domain)
+    def pinned = columns(i).converted(ref.generation)
     TaskFilters.executionId(context).filter(_ => ref.follows).fold(pinned) { execution =>
       FilterRef.user(execution, ref.id) match {
         // In the driver's process.
-        case Some(state) => state.newest.filterFor(domain)
+        case Some(state) => columns(i).converted(state.newest)
         case None => TaskFilters.late(context, ref.id).fold(pinned)(convert(i, _))
       }
     }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopKSpec, UserRef}
+import org.dynamicfilters.user.Generation
 
 /** One filter on one column of a scan.
   *
@@ -33,7 +34,9 @@ final case class ScanColumn(
     stored: String = "",
     key: Option[ComputedKey] = None
 ) extends FilteredColumn {
-  override def converted(filter: ValueFilter): ValueFilter = key.fold(filter.convert(domain))(_.inverse(filter))
+  override def converted(filter: ValueFilter): ValueFilter = key.fold(super.converted(filter))(_.inverse(filter))
+  override def converted(generation: Generation): ValueFilter =
+    key.fold(super.converted(generation))(_.inverse(generation.filter))
 
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 

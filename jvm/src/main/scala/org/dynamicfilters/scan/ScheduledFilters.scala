@@ -104,7 +104,7 @@ private[scan] final class ScheduledFilters(
 
   private def unknown(column: FilteredColumn): ValueFilter = column.ref match {
     // The first generation travels with the scan.
-    case u: UserRef => u.generation.filterFor(column.domain)
+    case u: UserRef => column.converted(u.generation)
     case _ => ValueFilter.All
   }
 

@@ -16,7 +16,7 @@ class JoinKeysSuite extends AnyFunSuite with SparkTests {
   private def or(e: Expression, default: Any = 0): Expression = Coalesce(Seq(e, Literal(default)))
   private def of(pairs: (Expression, Expression)*): Seq[JoinKey] = JoinKeys.pairs(pairs.map(_._1), pairs.map(_._2))
   private def isComputed(keys: Seq[JoinKey]): Boolean =
-    keys.forall(k => !k.nullsMatch && k.column.isLeft)
+    keys.forall(k => !k.nullsMatch && !k.probe.isInstanceOf[Attribute])
 
   test("the keys that Spark makes of <=> are taken together again, for every type") {
     val types = Seq(

@@ -6,7 +6,7 @@ import scala.util.{Random, Try}
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
-import org.dynamicfilters.filter.{End, KeyDomain, LongDomain, ValueFilter}
+import org.dynamicfilters.filter._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Draws values near the edges of types, zones and filters, and compares the filters of columns with Spark's own evaluation. */
@@ -41,7 +41,11 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
       Subtract(Literal(5), i),
       Multiply(Literal(-3L), l),
       Subtract(Literal(0L), UnaryMinus(IntegralDivide(l, Literal(60L)))),
-      UnaryMinus(Year(cast(TimestampType, DateType, zones.head)))
+      UnaryMinus(Year(cast(TimestampType, DateType, zones.head))),
+      Coalesce(Seq(i, Literal(0))),
+      Subtract(Literal(5), Coalesce(Seq(i, Literal(-100000)))),
+      Add(Coalesce(Seq(l, Literal(Long.MaxValue))), Literal(1L)),
+      Year(Coalesce(Seq(cast(TimestampType, DateType), Literal(0, DateType))))
     )
     val casts = Seq(
       cast(ByteType, LongType),
@@ -90,6 +94,15 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
   private def InternalRowOf(value: Any) = new GenericInternalRow(Array[Any](value))
   private def domain(t: DataType): KeyDomain = KeyDomain.forType(t).toOption.get
 
+  private def ofKeys(d: KeyDomain, keys: AnyRef*): ValueFilter = {
+    val sorted = keys.sortWith((a, b) => d.compare(a, b) < 0).toArray.distinct
+    val set = d match {
+      case d: LongDomain => LongValues(d, sorted.map(_.asInstanceOf[java.lang.Long].longValue))
+      case d: ObjectDomain => ObjectValues(d, sorted)
+    }
+    ValueFilter.members(set, ValueFilter.Range(d, None, None, nulls = false))
+  }
+
   test("each value passes the column's filter if its key passes the filter") {
     val random = new Random(7)
     val draws = 120000 / expressions.size
@@ -98,6 +111,7 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
       val key = MonotoneExpressions.key(computed, c.dataType, "").getOrElse(fail(s"$e cannot be inverted"))
       val (from, to) = (domain(c.dataType).asInstanceOf[LongDomain], domain(e.dataType))
       var pruned = 0
+      val ofNull = Try(computed.eval(InternalRowOf(null))).toOption.map(to.fromInternal)
       (1 to draws).foreach { _ =>
         val x = draw(from, random)
         valueOf(computed, from, x).foreach { k =>
@@ -107,12 +121,13 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
             ValueFilter.range(to, Some(End(k, inclusive = true)), Some(End(k, inclusive = true)), nulls = false),
             ValueFilter.range(to, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), nulls = true),
             ValueFilter.range(to, Some(End(k, inclusive = true)), None, nulls = false),
-            ValueFilter.range(to, None, Some(End(k, inclusive = true)), nulls = false)
+            ValueFilter.range(to, None, Some(End(k, inclusive = true)), nulls = false),
+            ofKeys(to, k, other)
           )
           filters.foreach { f =>
             val inverse = key.inverse(f)
             assert(inverse.passes(Long.box(x)), s"$e, $x in ${f.expression("k")}: ${inverse.expression("c")}")
-            assert(inverse.passes(null) == f.passes(null) || inverse == ValueFilter.All)
+            assert(inverse.passes(null) == ofNull.forall(f.passes) || inverse == ValueFilter.All)
           }
           if (!key.inverse(filters.head).passes(Long.box(draw(from, random)))) pruned += 1
         }
@@ -139,7 +154,8 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
       cast(LongType, IntegerType),
       cast(DoubleType, LongType),
       cast(StringType, DateType),
-      Coalesce(Seq(i, Literal(0)))
+      Coalesce(Seq(Literal(0), i)),
+      Coalesce(Seq(i, column(IntegerType)))
     )
     refused.foreach(e => assert(MonotoneExpressions.of(e).isEmpty, e))
   }
