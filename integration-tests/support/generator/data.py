@@ -58,7 +58,8 @@ class Table:
         name: of the view.
         rows: how many.
         columns: kinds by name. `id` is unique and never null, `g` has ten values, `p` five and is often
-            what the folders of a partitioned table are named by.
+            what the folders of a partitioned table are named by. `st` is not among them, a struct whose
+            field `inner` has the keys once more.
         path: of its files.
         partitioned: by `p`.
         is_cached: the view is of what Spark has cached of the files.
@@ -173,7 +174,19 @@ def _rows(columns: dict[str, Kind], rows: int, r: random.Random, nothing: bool) 
         if nothing:
             values = [None] * rows
         arrays[name] = pa.array(values, kind.arrow)
+    arrays["st"] = _struct({k: v for k, v in arrays.items() if k.startswith("k_")}, r)
     return pa.table(arrays)
+
+
+def _struct(fields: dict[str, pa.Array], r: random.Random) -> pa.StructArray:
+    """The keys once more, as fields of a struct in a struct, of which some are NULL."""
+
+    def of(arrays: dict[str, pa.Array]) -> pa.StructArray:
+        share = r.choice((0.0, 0.05))
+        nulls = pa.array([r.random() < share for _ in next(iter(arrays.values()))], pa.bool_())
+        return pa.StructArray.from_arrays(list(arrays.values()), list(arrays), mask=nulls)
+
+    return of({"inner": of(fields)})
 
 
 @cache

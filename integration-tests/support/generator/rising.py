@@ -52,7 +52,8 @@ def statement(r: random.Random, tables: list[Table]) -> Statement:
     names = [k for k in v.key_columns() if fact.columns[k].family in _RISING]
     name = r.choice(names)
     expressions = _RISING[fact.columns[name].family]
-    key = r.choice(expressions).format(y=f"a.{name}")
+    place = "st.inner." if r.random() < 0.3 else ""
+    key = r.choice(("{y}", *expressions) if place else expressions).format(y=f"a.{place}{name}")
     select = Select([Item("a.id", "id"), Item("a.g", "g")], Source("a", fact.name))
     if r.random() < 0.5:
         select.where = [predicates.where(r, v, selective=False)]
@@ -67,7 +68,7 @@ def statement(r: random.Random, tables: list[Table]) -> Statement:
         return Statement(select)
     other = r.choice([t for t in tables if t is not fact and t.rows >= 3 and name in t.columns])
     w = Visible.of(other, "b")
-    value = key.replace("a.", "b.")
+    value = key.replace("a.st.inner.", "a.").replace("a.", "b.")
     if kind == "subquery":
         where = predicates.where(r, w, selective=other.rows > 60)
         extreme = Item(f"{r.choice(('min', 'max'))}({value})", "y")

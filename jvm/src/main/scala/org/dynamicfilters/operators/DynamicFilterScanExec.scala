@@ -112,7 +112,8 @@ case class DynamicFilterScanExec(
   private def fromTable(splits: Seq[PartitionedFile]): Int => PartitionedFile => Option[ColumnBounds] = {
     lazy val wanted = splits.iterator.map(_.urlEncodedPath).toSet
     val table = DeltaTable.forIndex(scan.relation.location).filterNot(_.fileCount.contains(1L))
-    val fields = spec.columns.map(c => table.filterNot(_ => c.isPartitionColumn).flatMap(_.field(c.name)))
+    val fields =
+      spec.columns.map(c => table.filterNot(_ => c.isPartitionColumn || c.field.isDefined).flatMap(_.field(c.name)))
     val bounds =
       try
         table.fold(Map.empty[StructField, LoggedBounds]) { t =>

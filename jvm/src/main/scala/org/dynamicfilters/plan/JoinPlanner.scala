@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.api.{FilterProducer, MatchingRows}
-import org.dynamicfilters.filter.{KeyDomain, Traverse}
+import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.BuildKeyTapExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
@@ -167,7 +167,7 @@ final class JoinPlanner(
         _ <- checked
         // Before a tap is planned: a filter that no scan can use must cost nothing.
         _ <- unlessRunning(pushed { at =>
-          Traverse(at.columns)(ScanPlanner.accepts(at.scan, _, at.crossed)).map(_ => at.scan)
+          ScanPlanner.accepts(at).map(_ => at.scan)
         })
         _ <- Repeatable.keys(sides.build, key.build.references).map(Reasons.BuildSide).toLeft(())
         tapped <- tap

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
-import org.dynamicfilters.scan.ComputedKey
+import org.dynamicfilters.scan.{ComputedKey, NestedField}
 
 /** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or never rise
   * (`-x`), clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the column.
@@ -58,17 +58,30 @@ object MonotoneExpressions {
     *
     * @param e as [[of]] returns it
     */
-  def key(e: Expression, column: DataType, text: String): Option[ComputedKey] =
+  def key(e: Expression, column: DataType, text: String): Option[ComputedKey] = {
+    val field = e.find(pathOf(_).exists(_.nonEmpty)).map(f => f -> NestedField(pathOf(f).get, f.dataType))
+    val from = field.fold(column)(_._2.dataType)
+    val ofField = field.fold(e) { case (f, _) =>
+      e.transform { case x if x eq f => BoundReference(0, from, nullable = true) }
+    }
     for {
-      _ <- KeyDomain.forType(column).toOption.collect { case d: LongDomain => d }
+      _ <- KeyDomain.forType(from).toOption.filter(_.isInstanceOf[LongDomain] || ofField.isInstanceOf[BoundReference])
       to <- KeyDomain.forType(e.dataType).toOption
-      slack <- slackOf(e, column)
-      key = new ComputedKey(e, column, to.dataType, slack, falls(e), text)
+      slack <- slackOf(ofField, from)
+      key = new ComputedKey(field.map(_._2), ofField, from, to.dataType, slack, falls(ofField), text)
       if key.isValid
     } yield key
+  }
+
+  /** The path of [[NestedField]] from a column to a field; empty for the column itself, None for all other expressions. */
+  private def pathOf(e: Expression): Option[Seq[(Int, Int)]] = e match {
+    case _: AttributeReference | _: BoundReference => Some(Nil)
+    case g: GetStructField => pathOf(g.child).map(_ :+ ((g.ordinal, g.childSchema.length)))
+    case _ => None
+  }
 
   private def isMonotone(e: Expression): Boolean = e match {
-    case _: AttributeReference | _: BoundReference => true
+    case _: AttributeReference | _: BoundReference | _: GetStructField => pathOf(e).isDefined
     case t: TryEval => isMonotone(t.child)
     case c: Cast => keepsOrder(c.child.dataType, c.dataType) && isMonotone(c.child)
     case t: TruncTimestamp => t.format.foldable && isMonotone(t.timestamp)

@@ -1,7 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{
-  Alias, Attribute, AttributeReference, ExplodeBase, Expression, Inline, NamedExpression, Stack
+  Alias, Attribute, AttributeReference, ExplodeBase, Expression, GetStructField, Inline, NamedExpression, Stack
 }
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
 import org.apache.spark.sql.execution._
@@ -268,9 +268,18 @@ object PushDown {
   final case class Reached(scan: SparkPlan, columns: Seq[Attribute], crossed: Boolean, computed: Option[Expression]) {
 
     /** The columns, or the key that is computed from the only one, for plans and reports. */
-    def shownNames: Seq[String] = computed.fold(columns.map(_.name)) { e =>
-      columns.map(c => ExpressionText.withoutValues(MonotoneExpressions.on(e, c)))
+    def shownNames: Seq[String] = columns.map { c =>
+      computed match {
+        case None => c.name
+        case Some(field: GetStructField) => nameOf(field, c)
+        case Some(e) => ExpressionText.withoutValues(MonotoneExpressions.on(e, c))
+      }
     }
+  }
+
+  private def nameOf(e: Expression, column: Attribute): String = e match {
+    case g: GetStructField => s"${nameOf(g.child, column)}.${g.extractFieldName}"
+    case _ => column.name
   }
 
   /** @param crossed as in [[Reached]]

@@ -45,11 +45,12 @@ private[plan] final case class NewFilters(
     else if (isTopK && before.exists(_.ref.topK.isDefined)) Left(Reasons.OtherTopK)
     else
       Traverse(wanted) { case (column, ref) =>
-        for (at <- position(column, ref); domain <- KeyDomain.forType(column.dataType))
+        val field = key.flatMap(_.field)
+        for (at <- position(column, ref); domain <- KeyDomain.forType(field.fold(column.dataType)(_.dataType)))
           yield ScanColumn(
             ref,
             domain,
-            column.name,
+            if (field.isEmpty) column.name else key.get.text,
             at._1,
             at._2,
             place,
@@ -106,6 +107,11 @@ object ScanPlanner {
       }
     } yield done
 
+  private def isParquet(scan: SparkPlan): Boolean = scan match {
+    case RowScans(_) | ConsumerScans(_) => false
+    case _ => true
+  }
+
   // A stream counts the rows of its sources by their scans (`ProgressReporter`).
   private def isBatch(scan: SparkPlan): Either[Reason, Unit] =
     Either.cond(!scan.logicalLink.exists(_.isStreaming), (), Reasons.StreamSource)
@@ -121,7 +127,11 @@ object ScanPlanner {
           case Producer.aggregate => "the aggregated column"
           case _ => "the sort key"
         }
-        MonotoneExpressions.key(e, at.columns.head.dataType, text).map(Some(_)).toRight(Reasons.Computed(what, text))
+        MonotoneExpressions
+          .key(e, at.columns.head.dataType, text)
+          .filter(_.field.isEmpty || isParquet(at.scan))
+          .map(Some(_))
+          .toRight(Reasons.Computed(what, text))
     }
 
   private def columnsOf(scan: FileSourceScanExec, before: IndexedSeq[ScanColumn], added: NewFilters) =
@@ -132,23 +142,23 @@ object ScanPlanner {
 
   private[plan] def noFileScan(plan: SparkPlan): Reason = Reasons.NoFileScan(plan.nodeName.trim)
 
-  /** Whether the scan can be filtered by a join on the column, or why not.
-    *
-    * @param crossed whether an exchange lies between the join and the scan
-    */
-  def accepts(scan: SparkPlan, column: Attribute, crossed: Boolean): Either[Reason, Unit] = {
-    def hasColumn(s: FileSourceScanExec) =
-      ordinal(s, column).flatMap(_ => KeyDomain.forType(column.dataType)).map(_ => ())
-    isBatch(scan).flatMap { _ =>
-      scan match {
-        case RowScans(s) => RowScans.accepts(s, column, Producer.join, crossed)
-        case ConsumerScans(_) => ConsumerScans.accepts(scan, column)
+  /** Whether the scan can be filtered by a join on the column, or why not. */
+  def accepts(at: PushDown.Reached): Either[Reason, Unit] =
+    for {
+      _ <- isBatch(at.scan)
+      key <- keyOf(at, Producer.join)
+      column = at.columns.head
+      field = key.flatMap(_.field)
+      hasColumn = (s: FileSourceScanExec) =>
+        ordinal(s, column).flatMap(_ => KeyDomain.forType(field.fold(column.dataType)(_.dataType))).map(_ => ())
+      _ <- at.scan match {
+        case RowScans(s) => RowScans.accepts(s, column, Producer.join, at.crossed)
+        case s @ ConsumerScans(_) => ConsumerScans.accepts(s, column)
         case d: DynamicFilterScanExec => hasColumn(d.child.asInstanceOf[FileSourceScanExec])
         case s: FileSourceScanExec => readable(s).flatMap(_ => hasColumn(s))
         case other => Left(noFileScan(other))
       }
-    }
-  }
+    } yield ()
 
   private def readable(scan: FileSourceScanExec): Either[Reason, Unit] =
     ScanHint.refusal(scan).flatMap { _ =>

@@ -2,18 +2,21 @@ package org.dynamicfilters.scan
 
 import scala.util.Try
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, GenericInternalRow}
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueFilter}
 
-/** A key that a producer computes from one column of a scan. It is sent with the
-  * scan's tasks.
+/** The key of a filter that is not simply a column of the scan: a field of a struct, or what a producer computes from one column or
+  * field. It is sent with the scan's tasks.
   *
-  * @param expression of the column, which is `BoundReference(0)`
+  * @param field None if the column is no struct
+  * @param expression of the column or field, which is `BoundReference(0)`
+  * @param column type of the column or field
   * @param slack see [[MonotoneInverse]]
   * @param falls whether the key falls while the column rises
   */
 final class ComputedKey(
+    val field: Option[NestedField],
     private val expression: Expression,
     column: DataType,
     key: DataType,
@@ -30,7 +33,10 @@ final class ComputedKey(
     new MonotoneInverse(from, to, slack, falls, Try(computed(null)).toOption, value)
   }
 
-  def isValid: Boolean = computed.isValid
+  // Whether the key is the field itself.
+  private def isPlain: Boolean = expression.isInstanceOf[BoundReference]
+
+  def isValid: Boolean = isPlain || computed.isValid
 
   // The newest filter and its inverse: scans ask again for each batch.
   @transient @volatile private var newest: (ValueFilter, ValueFilter) = _
@@ -38,7 +44,8 @@ final class ComputedKey(
   /** The filter of the column for a filter of the key. */
   def inverse(filter: ValueFilter): ValueFilter = {
     val known = newest
-    if (known != null && (known._1 eq filter)) known._2
+    if (isPlain) filter.convert(KeyDomain.known(column))
+    else if (known != null && (known._1 eq filter)) known._2
     else {
       val inverse = computed.inverse(filter)
       newest = (filter, inverse)
@@ -47,7 +54,7 @@ final class ComputedKey(
   }
 
   override def equals(other: Any): Boolean = other match {
-    case that: ComputedKey => that.expression.canonicalized == expression.canonicalized
+    case that: ComputedKey => that.field == field && that.expression.canonicalized == expression.canonicalized
     case _ => false
   }
   override def hashCode: Int = expression.canonicalized.hashCode

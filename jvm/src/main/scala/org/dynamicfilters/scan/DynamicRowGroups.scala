@@ -203,7 +203,7 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
     if (pages.exists(_.isEmpty)) return Decision.prune(ByPages)
     if (firstPart.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.leftCount - p.count))
     val eitherPass = either.flatMap(
-      _.pass(i => columns.find(c => c.index == i && c.isStored).map(_.ordinal))
+      _.pass(i => columns.find(c => c.index == i && c.isRead).map(_.ordinal))
     )
     // Leaves out filters that all rows pass, or all but a few NULLs.
     val selectiveOnly =

@@ -27,8 +27,11 @@ import org.dynamicfilters.scan.Pruner.PageBounds
 final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered: ScanColumn, val ordinal: Int) {
   private def domain = filtered.domain
   private val reader: ParquetFileReader = access.fileReader
-  private val column = access.columns(ordinal)
-  private val descriptor: Option[ColumnDescriptor] = column.descriptor
+  private val field = filtered.field
+  private val descriptor: Option[ColumnDescriptor] = field
+    .fold(Seq.empty[(Int, Int)])(_.path)
+    .foldLeft(Option(access.columns(ordinal))) { case (c, (child, _)) => c.flatMap(_.children.lift(child)) }
+    .flatMap(_.descriptor)
   private val path: Option[ColumnPath] = descriptor.map(d => ColumnPath.get(d.getPath: _*))
   private val hasDefault = access.requestedSchema.fields(ordinal).metadata.contains("EXISTS_DEFAULT")
   private val inFile = descriptor.exists(d => reader.getFileMetaData.getSchema.containsPath(d.getPath))
@@ -42,6 +45,9 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
 
   /** Whether the file has the column. A missing column is constant. */
   def isStored: Boolean = inFile
+
+  /** Whether the file has it as a column of its own, which first passes read and tests of batches find. */
+  def isRead: Boolean = inFile && field.isEmpty
 
   def chunk(block: BlockMetaData): Option[ColumnChunkMetaData] =
     if (!inFile) None else path.flatMap(p => block.getColumns.asScala.find(_.getPath == p))

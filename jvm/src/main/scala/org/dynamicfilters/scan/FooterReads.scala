@@ -31,8 +31,9 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
   private val columns: IndexedSeq[ScanColumn] =
     (spec.orders.map { case (c, _) => spec.columns(c) } ++ spec.columns.filter(_.ref.producer == Producer.subquery))
       .filterNot(_.isPartitionColumn)
-      .distinctBy(_.ordinal)
+      .distinctBy(c => (c.ordinal, c.name))
       .toIndexedSeq
+  private val ordinals = columns.map(_.ordinal).distinct
 
   /** @param files splits of the scan
     * @param conf used to open files; not changed
@@ -49,7 +50,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
         .toIndexedSeq
       if (unknown.length > 1)
         try {
-          val schema = StructType(columns.map(c => spec.requiredSchema.fields(c.ordinal)))
+          val schema = StructType(ordinals.map(spec.requiredSchema.fields(_)))
           val reader = new DriverReader(relation, schema, Nil, conf)
           // Threads of the pool have no user; files may be readable only by this one.
           val user = UserGroupInformation.getCurrentUser
@@ -91,7 +92,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
       } {
         val blocks = access.fileReader.getFooter.getBlocks.asScala.toSeq
         val stored = columns.zipWithIndex
-          .map { case (c, i) => new FileColumn(access, i, c, ordinal = i) }
+          .map { case (c, i) => new FileColumn(access, i, c, ordinals.indexOf(c.ordinal)) }
           .filter(_.isStored)
         stored.foreach { column =>
           val groups = blocks.map(b => LearnedRowGroup.fromBlock(b, column.bounds(b))).toArray

@@ -31,11 +31,11 @@ final class LateMaterialization(
   private val report = task.report
 
   // Columns that the file lacks are constants and need no pass. Parquet cannot read a row group without columns.
-  private val filterFields = columns.filter(_.isStored).map(_.ordinal).distinct
+  private val filterFields = columns.filter(_.isRead).map(_.ordinal).distinct
   private val topK: Option[TopKSpec] =
     columns.headOption
       // Rows that are equal by a computed key differ by the column, so the best rows by the column are not all.
-      .filter(c => c.index == TaskScan.OrderingColumn && !c.filtered.either && c.filtered.key.isEmpty && c.isStored)
+      .filter(c => c.index == TaskScan.OrderingColumn && !c.filtered.either && c.filtered.key.isEmpty && c.isRead)
       .flatMap(_.filtered.ref.topK)
       .filterNot(_.keepsOrder)
   private val (cheap, costly) =
@@ -52,7 +52,7 @@ final class LateMaterialization(
   lazy val tests: BatchSelector = {
     // If rows must be the same in every attempt, SnapshotSelector tests the other filters.
     def isUsed(filter: Int) = !task.isFixed || spec.forOwnStage(filter)
-    val tested = columns.filter(c => c.isStored && !c.filtered.either && isUsed(c.index))
+    val tested = columns.filter(c => c.isRead && !c.filtered.either && isUsed(c.index))
     new BatchSelector(
       () => task.filters(),
       tested.map(c => (c.index, c.ordinal)),
@@ -173,7 +173,7 @@ final class LateMaterialization(
       splittable: Boolean,
       learner: StatisticsLearner
   ): Option[Survivors] = {
-    val byField = columns.zip(filters).collect { case (c, f) if c.isStored => RowFilter(c.index, c.ordinal, f) }
+    val byField = columns.zip(filters).collect { case (c, f) if c.isRead => RowFilter(c.index, c.ordinal, f) }
     val rowFilters = RowFilters(byField, either)
     val best = if (splittable) topK.map(FirstRows(_)) else None
 

@@ -64,12 +64,14 @@ private[scan] final class RowTests(
   *
   * @param filters the current filters, by column of the spec
   * @param columns the filtered columns that the file has: position in the spec, and in the batch
+  * @param field by position in the spec, the field of a struct column
   */
 final class BatchSelector(
     filters: () => IndexedSeq[ValueFilter],
     columns: IndexedSeq[(Int, Int)],
     tests: RowTests,
-    report: ScanReport
+    report: ScanReport,
+    field: Int => Option[NestedField] = _ => None
 ) extends Logging {
   import ScanCounter._
 
@@ -93,7 +95,7 @@ final class BatchSelector(
   private def test(batch: ColumnarBatch): ColumnarBatch = {
     val now = filters()
     val active = columns.collect {
-      case (i, field) if now(i) != ValueFilter.All && tests.isTaken(i) => RowFilter(i, field, now(i))
+      case (i, at) if now(i) != ValueFilter.All && tests.isTaken(i) => RowFilter(i, at, now(i), field(i))
     }
     if (active.isEmpty) batch
     else {
@@ -116,8 +118,9 @@ final class BatchSelector(
   *
   * @param at position of its column in the spec
   * @param field position of the column in the batch
+  * @param nested the field of the column, if it is a struct
   */
-final case class RowFilter(at: Int, field: Int, filter: ValueFilter)
+final case class RowFilter(at: Int, field: Int, filter: ValueFilter, nested: Option[NestedField] = None)
 
 /** Filters that test the rows of batches.
   *
@@ -144,7 +147,8 @@ final class RowSelector(record: RowSelector.Record) {
     selection.all(rows)
     for (f <- filters.all if selection.count > 0) {
       val (before, from) = (selection.count.toLong, ThreadTime.nanos)
-      f.filter.select(vector(f.field), selection)
+      if (f.nested.isEmpty) f.filter.select(vector(f.field), selection)
+      else f.nested.get.select(f.filter, vector(f.field), selection)
       record(f.at, before, selection.count.toLong, ThreadTime.nanos - from)
     }
     filters.either.foreach(_.select(vector, selection))

@@ -38,6 +38,9 @@ final case class ScanColumn(
   override def converted(generation: Generation): ValueFilter =
     key.fold(super.converted(generation))(_.inverse(generation.filter))
 
+  /** The field, if the filter is for one of a struct column. */
+  def field: Option[NestedField] = key.flatMap(_.field)
+
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
   /** Bounds of a partition column in a file with these partition values. */
@@ -197,8 +200,13 @@ final class ScanSpec(
     * column mapping, the type, the settings and the options.
     */
   def statisticsKey(c: ScanColumn): String =
-    s"${if (c.ordinal >= 0) requiredSchema.fields(c.ordinal).metadata.json else ""}${c.stored}|${c.name}|" +
+    s"${if (c.ordinal >= 0) notes(c) else ""}${c.stored}|${c.name}|" +
       s"${c.domain.dataType.sql}|${decoding.text};$options"
+
+  private def notes(c: ScanColumn): String = {
+    val column = requiredSchema.fields(c.ordinal)
+    if (c.field.isEmpty) column.metadata.json else StructType(Seq(column)).json
+  }
 
   override def equals(other: Any): Boolean = other match {
     case that: ScanSpec => that.filters == filters

@@ -31,7 +31,8 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
 
   private val columns: IndexedSeq[(Int, Int)] =
     spec.columns.zipWithIndex.collect { case (c, i) if isUsed(c) => (i, at(c.ordinal, c.partitionOrdinal)) }
-  private val batches = new BatchSelector(() => task.filters(), columns, task.rowTests, task.report)
+  private val batches =
+    new BatchSelector(() => task.filters(), columns, task.rowTests, task.report, spec.columns(_).field)
 
   /** The rows of a scan that pass.
     *
@@ -95,7 +96,7 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
     private def passesAll(row: InternalRow): Boolean =
       try {
         var i = 0
-        while (i < used.length && used(i).filter.passesRow(row, used(i).ordinal)) i += 1
+        while (i < used.length && used(i).passes(row)) i += 1
         i == used.length
       } catch {
         case PluginFailure(e) =>
@@ -109,7 +110,8 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
       version = task.filtersVersion
       val now = task.filters()
       used = columns.collect {
-        case (i, at) if now(i) != ValueFilter.All && task.rowTests.isTaken(i) => new Used(i, now(i), at)
+        case (i, at) if now(i) != ValueFilter.All && task.rowTests.isTaken(i) =>
+          new Used(i, now(i), at, spec.columns(i).field)
       }.toArray
     }
 
@@ -135,5 +137,8 @@ private object SnapshotSelector {
   private val Block = 1024
 
   /** A filter that rows are tested by. */
-  private final class Used(val column: Int, val filter: ValueFilter, val ordinal: Int)
+  private final class Used(val column: Int, filter: ValueFilter, ordinal: Int, field: Option[NestedField]) {
+    def passes(row: InternalRow): Boolean =
+      if (field.isEmpty) filter.passesRow(row, ordinal) else field.get.passes(filter, row, ordinal)
+  }
 }

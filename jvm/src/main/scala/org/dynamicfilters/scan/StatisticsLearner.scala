@@ -40,7 +40,8 @@ final class StatisticsLearner(scan: SplitRead, access: ParquetReaderAccess, colu
 
   /** Observes a pass over the whole column, if its bounds in the row group are unknown. */
   def watch(group: RowGroup, rows: Option[RowRanges]): Option[Watch] =
-    if (at < 0 || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null) None
+    if (at < 0 || !columns(at).isRead || rows.isDefined || group.bounds(at).min != null || group.bounds(at).max != null)
+      None
     else
       columns(at).filtered.domain match {
         case d: LongDomain => Some(new Watch(group, d))

@@ -1,0 +1,42 @@
+package org.dynamicfilters.scan
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.dynamicfilters.filter.{Selection, ValueFilter}
+
+/** A field of a struct column, or of a struct in one. If a struct is NULL, so are its fields.
+  *
+  * Its file has statistics and a page index for it, but first passes do not read it.
+  *
+  * @param path from the column downwards: position of the field in its struct, and number of the struct's fields
+  */
+final case class NestedField(path: Seq[(Int, Int)], dataType: DataType) {
+
+  /** Narrows a selection of the column's rows to those whose field passes. */
+  def select(filter: ValueFilter, column: ColumnVector, s: Selection): Unit = {
+    var i, kept = 0
+    while (i < s.count) {
+      val r = s.rows(i)
+      s.rows(kept) = r
+      if (if (column.isNullAt(r)) filter.passes(null) else passesIn(filter, column.getStruct(r), path)) kept += 1
+      i += 1
+    }
+    s.count = kept
+  }
+
+  /** Whether the field of a row passes.
+    *
+    * @param ordinal of the column
+    */
+  def passes(filter: ValueFilter, row: InternalRow, ordinal: Int): Boolean =
+    if (row.isNullAt(ordinal)) filter.passes(null)
+    else passesIn(filter, row.getStruct(ordinal, path.head._2), path)
+
+  private def passesIn(filter: ValueFilter, struct: InternalRow, path: Seq[(Int, Int)]): Boolean = {
+    val at = path.head._1
+    if (path.tail.isEmpty) filter.passesRow(struct, at)
+    else if (struct.isNullAt(at)) filter.passes(null)
+    else passesIn(filter, struct.getStruct(at, path.tail.head._2), path.tail)
+  }
+}
