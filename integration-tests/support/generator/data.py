@@ -174,7 +174,7 @@ def _rows(columns: dict[str, Kind], rows: int, r: random.Random, nothing: bool) 
         if nothing:
             values = [None] * rows
         arrays[name] = pa.array(values, kind.arrow)
-    arrays["st"] = _struct({k: v for k, v in arrays.items() if k.startswith("k_")}, r)
+    arrays["st"] = _struct({k: v for k, v in arrays.items() if k not in ("id", "g", "p")}, r)
     return pa.table(arrays)
 
 
