@@ -5,7 +5,6 @@ import scala.collection.mutable
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.proto.TopKContribution
-import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 
 /** A filter of one execution that the driver sends to executors while their scans run. Guarded by the coordinator's lock.
@@ -108,7 +107,6 @@ private[exchange] final class LiveJoin(executionId: Long, state: JoinState, sche
   override protected def message(): Option[Outgoing] =
     if (state.scansEnded) {
       outbox.counters.add(withheldLate)
-      state.record.withhold(Reasons.TooLate)
       None
     } else
       state.named.map(f => outbox.contents(Some(executionId), f.name, FilterCodec.encode(f.filter), ofPlan = false))

@@ -106,7 +106,8 @@ final case class JoinRun(state: JoinState) extends FilterRecord {
         val now = if (running) FilterState.building else FilterState.registered
         shown(now, reason, 0, ValueFilter.All, 0)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
-        shown(FilterState.ready, reduced.orElse(state.record.withheld), 1, f, bytes)
+        val late = Option.when(!running && state.scansStartedWithout)(Reasons.TooLate)
+        shown(FilterState.ready, reduced.orElse(late), 1, f, bytes)
       case JoinPhase.Disabled(reason) => shown(FilterState.disabled, Some(reason), 0, ValueFilter.All, 0)
     }
   }

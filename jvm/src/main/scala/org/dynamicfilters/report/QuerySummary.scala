@@ -3,7 +3,6 @@ package org.dynamicfilters.report
 import java.util.Locale
 
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
-import org.dynamicfilters.state.Producer
 
 /** Why a query has no filter, although none was rejected. */
 object NoFilter extends Enumeration {
@@ -91,18 +90,12 @@ object QuerySummary {
     else
       inForce.flatMap(_.reason).headOption match {
         case Some(reason) => s", skipped nothing: ${reason.text}"
-        case None if inForce.forall(late) =>
-          ", skipped nothing: the scan had started before the filter was ready (join.waitTimeout)"
         case None if all.rows.of > 0 =>
           ", skipped nothing: all row groups have values that pass, because most values do or because the data is not " +
             s"clustered by ${columns(inForce)}"
         case None => read
       }
   }
-
-  /** Whether no scan started with the filter of a join, although its build side was complete. */
-  private def late(f: FilterView): Boolean =
-    f.producer == Producer.join && f.times.ready > 0 && f.times.used == 0
 
   private def columns(filters: Seq[FilterView]): String = {
     val names = filters.flatMap(_.columns).distinct

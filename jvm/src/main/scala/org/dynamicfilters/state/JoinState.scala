@@ -117,6 +117,9 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
   /** Whether all of its scans have ended. */
   def scansEnded: Boolean = scansStarted && running.isEmpty
 
+  /** Whether scans have started, each of them before the filter was complete. */
+  def scansStartedWithout: Boolean = scansStarted && record.times.used == 0
+
   def phase: JoinPhase = root.ownPhase
 
   /** The phase, without building a large filter that no scan has used. */

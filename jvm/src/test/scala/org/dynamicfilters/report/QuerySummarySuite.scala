@@ -1,7 +1,7 @@
 package org.dynamicfilters.report
 
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{FilterTimes, Producer}
+import org.dynamicfilters.state.Producer
 import org.scalatest.funsuite.AnyFunSuite
 
 class QuerySummarySuite extends AnyFunSuite {
@@ -51,10 +51,6 @@ class QuerySummarySuite extends AnyFunSuite {
         start + "all row groups have values that pass, because most values do or because the data is not clustered by k"
     )
     assert(text(Seq(ready.copy(reason = Some(Reasons.FewRows))), Seq(all)) == start + Reasons.FewRows.text)
-    val late = ready.copy(producer = Producer.join, times = FilterTimes(registered = 1, ready = 9))
-    val told = start + "the scan had started before the filter was ready (join.waitTimeout)"
-    assert(text(Seq(late), Seq(all)) == told)
-    assert(text(Seq(late.copy(times = late.times.copy(used = 10))), Seq(all)) != told)
   }
 
   test("without a filter in force the reasons are told") {
