@@ -240,11 +240,22 @@ final class QueryReport(val executionId: Long) {
 
   def add(f: FilterRecord): Unit = synchronized(if (!filters.contains(f)) filters += f)
 
-  /** Completes the report. Replaces the filters by their texts, so that the report holds no keys, plans or broadcasts. */
+  /** The filters as they are now. Without the lock: viewing a filter may build it, and a running query must not wait for that. */
+  def views: Seq[FilterView] = synchronized(filters.toVector).map(_.view(executionId, running = state == "running"))
+
+  @volatile private var atEnd: Option[QueryEntry] = None
+
+  /** The entry of the ended query, or the current state of a running one. */
+  def entry: QueryEntry = atEnd.getOrElse(QueryEntries.fromReport(this))
+
+  /** Completes the report. Replaces the filters by their texts, so that the report holds no keys, plans or broadcasts. Keeps the
+    * entry, because a plan that runs often drops the counters of its first executions.
+    */
   def ended(state: String): Unit = synchronized {
     this.state = state
     scans.foreach(_.ended(executionId))
     filters.mapInPlace(f => EndedFilter(f.view(executionId, running = false)))
+    atEnd = Some(QueryEntries.fromReport(this))
   }
 
   /** Whether the execution has succeeded. Only then files that no task reached count as skipped. */
@@ -252,7 +263,7 @@ final class QueryReport(val executionId: Long) {
 
   /** For the log, once the execution has ended. Parsed by tools/test_spark.py. */
   def summary: String = synchronized {
-    val ready = filters.count(_.view(executionId, running = false).state == FilterState.ready)
+    val ready = views.count(_.state == FilterState.ready)
     val reports = scans.map(_.report(executionId))
     val pruned = reports.map(r => r(ScanCounter.Rows) - r(ScanCounter.RowsOutput)).sum
     s"ended: $ready of ${filters.size} filters ready, ${scans.size} filtered scans, $pruned rows pruned"

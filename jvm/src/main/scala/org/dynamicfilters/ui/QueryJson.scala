@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectM
 import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.spark.scheduler.SparkListenerEvent
+import org.dynamicfilters.report.{QueryEntry, RejectedEntry}
 
 /** Event: an execution with a report of interest has ended. The History Server shows the query.
   *

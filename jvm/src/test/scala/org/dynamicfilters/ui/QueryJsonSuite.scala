@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.execution.dynamicfilters.TestEvents
 import org.apache.spark.util.kvstore.InMemoryStore
+import org.dynamicfilters.report._
 import org.scalatest.funsuite.AnyFunSuite
 
 class QueryJsonSuite extends AnyFunSuite {

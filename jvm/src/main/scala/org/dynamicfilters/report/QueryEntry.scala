@@ -1,6 +1,6 @@
-package org.dynamicfilters.ui
+package org.dynamicfilters.report
 
-/** One SQL execution as the UI shows it, from memory or from an event log.
+/** One SQL execution as the summary and the UI show it, from memory or from an event log.
   *
   * Times are milliseconds since 1970; 0 if unknown. Fields may be added but never removed, so that a History Server reads the logs
   * of other versions. Numbers in collections are wrapped in classes, because Jackson does not see a Scala collection's type.
