@@ -35,15 +35,22 @@ final case class FilterView(
     filterId: Long,
     producer: Producer.Value,
     columns: Seq[String],
-    state: FilterState.Value,
-    reason: Option[Reason],
-    generation: Long,
-    filter: FilterText,
-    bytes: Long,
+    state: FilterState.Value = FilterState.registered,
+    reason: Option[Reason] = None,
+    generation: Long = 0,
+    filter: FilterText = FilterText.All,
+    bytes: Long = 0,
     waitMillis: Long = 0,
     readyMillis: Option[Long] = None,
     times: FilterTimes = FilterTimes.unknown
-)
+) {
+
+  /** The same filter, complete. */
+  def complete(f: ValueFilter, size: Long): FilterView =
+    copy(state = FilterState.ready, generation = 1, filter = FilterText.forFilter(f, columns), bytes = size)
+
+  def disabled(why: Reason): FilterView = copy(state = FilterState.disabled, reason = Some(why))
+}
 
 /** The texts that reports show of a filter. They replace the filter itself, which may have megabytes.
   *
@@ -53,11 +60,12 @@ final case class FilterView(
 final case class FilterText(form: String, expression: String, hasValues: Boolean)
 
 object FilterText {
+  val All: FilterText = FilterText(ValueFilter.All.form, "true", hasValues = false)
 
   /** @param columns names of the filtered columns; a union has one for each of its branches
     */
   def forFilter(filter: ValueFilter, columns: Seq[String]): FilterText = filter match {
-    case ValueFilter.All => FilterText(filter.form, "true", hasValues = false)
+    case ValueFilter.All => All
     case ValueFilter.Nothing => FilterText(filter.form, "false", hasValues = false)
     case _ => FilterText(filter.form, filter.expression(columns.headOption.getOrElse("")), hasValues = true)
   }
@@ -79,36 +87,28 @@ final case class EndedFilter(last: FilterView) extends FilterRecord {
 /** A join's filter. All executions of a plan share its state. */
 final case class JoinRun(state: JoinState) extends FilterRecord {
   override def view(executionId: Long, running: Boolean): FilterView = {
-    def shown(s: FilterState.Value, reason: Option[Reason], generation: Long, f: ValueFilter, bytes: Long) =
-      FilterView(
-        state.filterId,
-        Producer.join,
-        state.record.columnNames,
-        s,
-        reason,
-        generation,
-        FilterText.forFilter(f, state.record.columnNames),
-        bytes,
-        state.record.waitedMillis,
-        state.record.readyMillis,
-        state.times
-      )
+    val planned = FilterView(
+      state.filterId,
+      Producer.join,
+      state.record.columnNames,
+      waitMillis = state.record.waitedMillis,
+      readyMillis = state.record.readyMillis,
+      times = state.times
+    )
     // Called on the thread of Spark's listeners.
     (if (running) state.phase else state.phaseAtEnd) match {
-      case JoinPhase.Registered =>
-        shown(FilterState.registered, Option.when(!running)(Reasons.BuildDidNotRun), 0, ValueFilter.All, 0)
+      case JoinPhase.Registered => planned.copy(reason = Option.when(!running)(Reasons.BuildDidNotRun))
       case JoinPhase.Building(_, reports) =>
         val reason =
           if (state.isIncomplete) Some(Reasons.Incomplete)
           else if (running) None
           else Some(if (reports == JoinPhase.Reports.All) Reasons.NotAsked else Reasons.BuildDidNotFinish)
         // Nothing is built once the query has ended.
-        val now = if (running) FilterState.building else FilterState.registered
-        shown(now, reason, 0, ValueFilter.All, 0)
+        planned.copy(state = if (running) FilterState.building else FilterState.registered, reason = reason)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
         val late = Option.when(!running && state.scansStartedWithout)(Reasons.TooLate)
-        shown(FilterState.ready, reduced.orElse(late), 1, f, bytes)
-      case JoinPhase.Disabled(reason) => shown(FilterState.disabled, Some(reason), 0, ValueFilter.All, 0)
+        planned.complete(f, bytes).copy(reason = reduced.orElse(late))
+      case JoinPhase.Disabled(reason) => planned.disabled(reason)
     }
   }
 }
