@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyLimits, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.report.QueryReports
+import org.dynamicfilters.report.{JoinRun, QueryReports}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 
@@ -72,7 +72,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       t.ref.state.record.showValues(show)
       // Before the state starts, because without partitions it is complete at once.
       t.ref.state.record.setMetrics(new TapMetrics(sparkContext, executionId, metrics))
-      QueryReports.instance.noteFilter(executionId, session, t.ref.state)
+      QueryReports.instance.note(executionId, session)(_.add(JoinRun(t.ref.state)))
       execution.foreach { id =>
         Executions.instance.open(id).foreach(_.announce(t.ref.state))
         JoinWaits.buildStarted(id, t.ref)

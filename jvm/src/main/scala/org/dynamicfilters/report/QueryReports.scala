@@ -306,17 +306,13 @@ final class QueryReports extends Logging {
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
 
-  /** Records a join's filter, once. */
-  def noteFilter(executionId: String, session: SparkSession, state: JoinState): Unit =
-    note(executionId, session)(_.add(JoinRun(state)))
-
   /** Drops all reports, at the end of the application. */
   def clear(): Unit = synchronized(reports.clear())
 
-  /** The report of an execution, if it is still kept. */
   /** Whether the query has run another one as a part of it. */
   def hasPart(id: Long): Boolean = synchronized(reports.values.exists(_.partOf.contains(id)))
 
+  /** The report of an execution, if it is still kept. */
   def find(executionId: Long): Option[QueryReport] = synchronized(reports.get(executionId))
 
   /** The retained reports of all sessions that are of interest, oldest first. */
