@@ -6,8 +6,8 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
-import org.apache.spark.sql.types._
-import org.dynamicfilters.filter.ValueFilter
+import org.apache.spark.sql.types.StructField
+import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{JoinRef, SubqueryRef, UserRef}
 
 /** Converts filters to predicates for Spark's ORC reader, which skips stripes and row groups by its own statistics.
@@ -31,11 +31,8 @@ object OrcPredicates {
     * row.
     */
   def supports(field: StructField): Boolean =
-    field.name.matches("[A-Za-z0-9_]+") && (field.dataType match {
-      // Not strings: ORC replaces bytes that are not UTF-8 in its bounds.
-      case ByteType | ShortType | IntegerType | LongType => true
-      case _ => false
-    })
+    // Not strings: ORC replaces bytes that are not UTF-8 in its bounds.
+    field.name.matches("[A-Za-z0-9_]+") && KeyDomain.isInteger(field.dataType)
 
   /** Predicates of the filters that are complete now. On the driver. */
   def complete(spec: ScanSpec): Seq[Filter] = for {
