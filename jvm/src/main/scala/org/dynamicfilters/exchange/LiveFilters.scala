@@ -49,7 +49,7 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
     val wait = math.max(0L, (notBefore - outbox.clock()) / 1000000)
     isScheduled = schedule.later(wait) {
       isScheduled = false
-      notBefore = outbox.clock() + outbox.pace.everyMillis * 1000000
+      notBefore = outbox.clock() + ExchangePace.EveryMillis * 1000000
       push()
     }
   }
