@@ -130,8 +130,7 @@ object BuildSides {
   }
 
   /** All taps of a plan, including those in stages. */
-  def taps(plan: SparkPlan): Seq[KeyTap] = plan.flatMap {
-    case q: adaptive.QueryStageExec => taps(q.plan)
+  def taps(plan: SparkPlan): Seq[KeyTap] = PlanNodes.withStages(plan).flatMap {
     case t: BuildKeyTapExec => t.taps
     case r: ReusedExchangeExec => BuildKeyTapExec.under(r).toSeq.flatMap(_.taps)
     case _ => Nil
@@ -141,13 +140,12 @@ object BuildSides {
     * differently. Equal build sides share one filter, and the joins within them are planned after it.
     */
   def narrowedDifferently(plan: SparkPlan): Seq[JoinRef] = {
-    def places(p: SparkPlan): Seq[(JoinRef, Exchange)] = p.flatMap {
-      case q: adaptive.QueryStageExec => places(q.plan)
+    val places = PlanNodes.withStages(plan).flatMap {
       case e: Exchange => BuildKeyTapExec.under(e).toSeq.flatMap(_.taps.map(_.ref -> e))
       case _ => Nil
     }
     def narrowing(e: Exchange) = filteredScans(e).map(_.map(_.joinFilters.map(_._1.id).toSet).filter(_.nonEmpty))
-    val several = places(plan).groupBy(_._1.id).values.filter(_.size > 1)
+    val several = places.groupBy(_._1.id).values.filter(_.size > 1)
     several.filter(_.distinctBy { case (_, e) => narrowing(e) }.size > 1).map(_.head._1).toSeq
   }
 

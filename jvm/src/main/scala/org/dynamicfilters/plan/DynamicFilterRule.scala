@@ -117,9 +117,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def hasState(plan: SparkPlan): Boolean = plan.exists(_.isInstanceOf[StatefulOperator])
 
   // Queries of the report table do not appear in reports themselves: `SELECT max(query_id)` is then the user's last query.
-  private def readsReports(plan: SparkPlan): Boolean = plan.exists {
+  private def readsReports(plan: SparkPlan): Boolean = PlanNodes.withStages(plan).exists {
     case s: RowDataSourceScanExec => s.relation.isInstanceOf[ReportRows]
-    case q: QueryStageExec => readsReports(q.plan)
     case _ => false
   }
 

@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, RangePartitioning, SinglePartition}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
@@ -120,14 +119,13 @@ object UserPlanner {
         (u, u.child match { case a: Attribute => Some(a); case _ => None })
     }
 
-  private def hasRoundRobin(plan: SparkPlan): Boolean = plan.exists {
+  private def hasRoundRobin(plan: SparkPlan): Boolean = PlanNodes.withStages(plan).exists {
     case e: ShuffleExchangeLike =>
       e.outputPartitioning match {
         case _: HashPartitioning | _: RangePartitioning | SinglePartition => false
         // Round-robin. Spark 4.3 has another one that hashes keys, but distributes NULLs round-robin.
         case _ => true
       }
-    case q: QueryStageExec => hasRoundRobin(q.plan)
     case _ => false
   }
 }
