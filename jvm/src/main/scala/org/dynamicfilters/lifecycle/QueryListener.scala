@@ -127,7 +127,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
     node match {
       case t: TopKTapExec =>
         t.filters.map(_.driverRun).foreach {
-          case f: TopKRun if !report.filters.contains(f) => report.filters += f
+          case f: TopKRun => report.add(f)
           case _ =>
         }
       case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))

@@ -128,61 +128,45 @@ final class TopKRun(
   @volatile var disabled: Option[Reason] = None
   private val registeredMillis = System.currentTimeMillis()
 
-  /** The highest generation of an execution, and the tightest bound that an executor reported. */
-  def current(executionId: Long): (Long, ValueFilter) = {
-    val seen = seenIn(executionId)
-    val filters =
-      seen.filter(_.bound != null).flatMap(s => Try(FilterCodec.decode(s.bound)).toOption.flatMap(_.toOption))
-    val tightest = filters.reduceOption((a, b) => if (a.implies(b)) a else b).getOrElse(ValueFilter.All)
-    (if (seen.isEmpty) 0L else seen.map(_.generation).max, tightest)
-  }
-
   // One for each finished task, also for tasks that saw no bound.
   private def seenIn(executionId: Long) = accumulator.value.filter(_.executionId == executionId)
 
+  /** The tightest of the bounds. */
+  private def tightest(bounds: Seq[Array[Byte]]): ValueFilter =
+    bounds
+      .flatMap(b => Try(FilterCodec.decode(b)).toOption.flatMap(_.toOption))
+      .reduceOption((a, b) => if (a.implies(b)) a else b)
+      .getOrElse(ValueFilter.All)
+
   override def view(executionId: Long, running: Boolean): FilterView = {
-    val (generation, filter) = current(executionId)
+    val seen = seenIn(executionId)
+    val bounds = seen.map(_.bound).filter(_ != null)
+    val generation = seen.map(_.generation).maxOption.getOrElse(0L)
     val state =
       if (disabled.isDefined) FilterState.disabled
       else if (generation > 0) FilterState.ready
       else if (running) FilterState.building
       else FilterState.registered
     def none =
-      if (seenIn(executionId).isEmpty) Reasons.NotRead
+      if (seen.isEmpty) Reasons.NotRead
       else if (ref.producer == Producer.aggregate) Reasons.NoValue
       else Reasons.FewRows
-    val reason = disabled.orElse(Option.when(generation == 0 && !running)(none))
-    val text = FilterText.forFilter(filter, columns)
     FilterView(
       ref.id,
       ref.producer,
       columns,
       state,
-      reason,
+      disabled.orElse(Option.when(generation == 0 && !running)(none)),
       generation,
-      text,
-      encodedBytes(executionId),
-      times = FilterTimes(registeredMillis, ready = firstBound(executionId))
+      FilterText.forFilter(tightest(bounds), columns),
+      bounds.map(_.length.toLong).maxOption.getOrElse(0L),
+      times = FilterTimes(registeredMillis, ready = seen.map(_.firstMillis).filter(_ > 0).minOption.getOrElse(0L))
     )
   }
 
-  private def firstBound(executionId: Long): Long =
-    accumulator.value.iterator
-      .filter(s => s.executionId == executionId && s.firstMillis > 0)
-      .map(_.firstMillis)
-      .minOption
-      .getOrElse(0L)
-
-  private def encodedBytes(executionId: Long): Long =
-    accumulator.value.iterator
-      .filter(s => s.executionId == executionId && s.bound != null)
-      .map(_.bound.length.toLong)
-      .maxOption
-      .getOrElse(0L)
-
   override def shown(column: String): String = {
     val newest = accumulator.value.map(_.executionId).maxOption.getOrElse(-1L)
-    current(newest)._2.shown(column, showValues)
+    tightest(seenIn(newest).map(_.bound).filter(_ != null)).shown(column, showValues)
   }
 }
 
