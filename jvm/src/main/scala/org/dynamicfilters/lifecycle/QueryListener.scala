@@ -2,8 +2,6 @@ package org.dynamicfilters.lifecycle
 
 import java.util.IdentityHashMap
 
-import scala.collection.mutable
-
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler._
@@ -21,7 +19,6 @@ import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, PinnedQueryE
 import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{JoinRun, NoFilter, QueryReport, QueryReports, Rejected, SubqueryRun, TopKRun, UserRun}
-import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 import org.dynamicfilters.ui.DynamicFiltersTab
@@ -97,7 +94,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
             report.noFilter = if (ranInPart) NoFilter.inParts else QueryDescription.noFilter(query)
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
-            countUnopened(report, plan)
+            report.synchronized(report.scans.toVector).foreach(_.countUnopened(e.executionId))
           }
         }
       }
@@ -142,7 +139,10 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
             case _ =>
           }
         }
-        Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
+        Option(s.spec.driverRun).foreach { run =>
+          run.countUnopenedBy(s.countUnopened)
+          if (!report.scans.contains(run)) report.scans += run
+        }
       case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
@@ -157,19 +157,6 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
     state.addColumn(column)
     reason.foreach(state.addReason)
     report.add(UserRun(state))
-  }
-
-  /** Counts files that were never opened. Includes scans that adaptive execution removed from the plan after they started, as it
-    * does for a join with an empty build side.
-    */
-  private def countUnopened(report: QueryReport, plan: SparkPlan): Unit = {
-    val counted = mutable.HashSet.empty[ScanRun]
-    Plans.foreach(plan) {
-      case s: SpecScan if counted.add(s.spec.driverRun) =>
-        s.countUnopened(report.executionId)
-      case _ =>
-    }
-    report.synchronized(report.scans.toSeq).filterNot(counted).foreach(_.countUnopened(report.executionId))
   }
 
   private def planText(query: QueryExecution): String =
