@@ -1,7 +1,5 @@
 package org.dynamicfilters.lifecycle
 
-import java.util.IdentityHashMap
-
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler._
@@ -15,7 +13,7 @@ import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.hints.HintResolution
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, PinnedQueryExec, SpecScan, TopKTapExec}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, PinnedQueryExec, PlanNodes, SpecScan, TopKTapExec}
 import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{JoinRun, NoFilter, QueryReport, QueryReports, Rejected, SubqueryRun, TopKRun, UserRun}
@@ -86,7 +84,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           }
           // A stream's sink may run the plan of its batch in a query of its own, which ended before.
           val ranInPart = query.isInstanceOf[IncrementalExecution] && QueryReports.instance.hasPart(e.executionId)
-          if (ranInPart) report.synchronized(report.scans.clear()) else Plans.foreach(plan)(note(report, _))
+          if (ranInPart) report.synchronized(report.scans.clear()) else operators(plan).foreach(note(report, _))
           val notFound = HintResolution.notFound(query.analyzed)
           if (notFound.nonEmpty)
             report.reject(Rejected(Producer.user, Nil, Reasons.HintNotFound(notFound.mkString(", "))))
@@ -115,6 +113,17 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
       id <- Option(stages.remove(info.stageId)); report <- QueryReports.instance.find(id); m <- Option(info.taskMetrics)
     )
       report.addProcessorNanos(m.executorCpuTime + m.executorDeserializeCpuTime)
+  }
+
+  /** The operators of a plan, with those in adaptive plans, stages, commands and subqueries. */
+  private def operators(plan: SparkPlan): Iterator[SparkPlan] = PlanNodes.reached(plan) { p =>
+    p.children ++ p.subqueries ++ (p match {
+      case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
+      case s: QueryStageExec => Seq(s.plan)
+      // The plan inside a command's result has run already, and has a report of its own.
+      case _: ExecutedCommandExec | _: DataWritingCommandExec | _: CommandResultExec => Nil
+      case other => other.innerChildren.collect { case inner: SparkPlan => inner }
+    })
   }
 
   /** Adds the filters and scans of a plan to the report. Spark keeps the RDDs of a plan, so nothing is registered when the plan
@@ -174,30 +183,4 @@ object QueryListener {
 
   /** `sdf.analyze` marks its query with a tag that begins so. The report of such a query keeps the plan's text. */
   val AnalyzeTag = "dynamic-filters-"
-}
-
-/** Walks physical plans, into adaptive plans, stages, commands and subqueries. */
-private object Plans {
-
-  /** Visits each operator once. A subquery is also an inner child, so without `seen` n nested ones would take 2^n visits. */
-  def foreach(plan: SparkPlan)(f: SparkPlan => Unit): Unit = {
-    val seen = new IdentityHashMap[SparkPlan, Unit]
-    def visit(p: SparkPlan): Unit = if (!seen.containsKey(p)) {
-      seen.put(p, ())
-      f(p)
-      p match {
-        case a: AdaptiveSparkPlanExec => visit(a.executedPlan)
-        case s: QueryStageExec => visit(s.plan)
-        case _ =>
-      }
-      p.children.foreach(visit)
-      p.subqueries.foreach(visit)
-      p match {
-        // The plan inside a command's result has run already, and has a report of its own.
-        case _: ExecutedCommandExec | _: DataWritingCommandExec | _: CommandResultExec =>
-        case other => other.innerChildren.foreach { case inner: SparkPlan => visit(inner); case _ => }
-      }
-    }
-    visit(plan)
-  }
 }

@@ -12,12 +12,13 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap, Tagged}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap, PlanNodes, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.JoinRef
 
 /** Finds the first exchange of a join's build side, and puts the tap below it that collects the keys (`tapped`). Equal
-  * exchanges, of which Spark computes one, get the same taps (`share`). [[JoinPlanner]] uses it; the methods named record tell the filters of a plan what adaptive execution did to their build sides.
+  * exchanges, of which Spark computes one, get the same taps (`share`). [[JoinPlanner]] uses it. The methods named
+  * `record...` tell the filters of a plan what adaptive execution did to their build sides.
   */
 object BuildSides {
 

@@ -15,7 +15,8 @@ import org.dynamicfilters.api.{BestRows, FilterProducer}
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters}
 import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.operators.{
-  BuildKeyTapExec, CachedScanExec, DynamicFilterScanExec, RowFilteredScanExec, SourceScan, SpecScan, TopKTapExec
+  BuildKeyTapExec, CachedScanExec, DynamicFilterScanExec, PlanNodes, RowFilteredScanExec, SourceScan, SpecScan,
+  TopKTapExec
 }
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{QueryReports, Rejected, ReportRows}

@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins.BaseJoinExec
-import org.dynamicfilters.operators.FilteredScan
+import org.dynamicfilters.operators.{FilteredScan, PlanNodes}
 import org.dynamicfilters.scan.Wait
 
 /** Decides whether one filter is worth a copy of an exchange that Spark would compute once for several places. [[JoinPlanner]]

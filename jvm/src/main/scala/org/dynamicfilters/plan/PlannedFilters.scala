@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
-import org.dynamicfilters.operators.FilteredScan
+import org.dynamicfilters.operators.{FilteredScan, PlanNodes}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan.Wait
 import org.dynamicfilters.state.JoinRef

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.datasources.v2.MergeRowsExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
-import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.operators.{BuildKeyTapExec, PlanNodes, TopKTapExec}
 import org.dynamicfilters.tables.DeltaTable
 
 /** Classifies non-deterministic expressions: some of them depend only on the row (the name of its file), others on the other

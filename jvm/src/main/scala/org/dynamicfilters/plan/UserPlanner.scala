@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.operators.SpecScan
+import org.dynamicfilters.operators.{PlanNodes, SpecScan}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.UserRef
 import org.dynamicfilters.user.DynamicFilterPredicate
