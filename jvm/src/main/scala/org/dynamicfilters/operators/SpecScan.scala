@@ -126,7 +126,9 @@ trait SpecScan extends FilteredScan {
   }
 
   /** Counts what the driver has excluded, which no task sees. */
-  protected def countOnDriver(report: ScanReport, accumulator: ScanAccumulator): Unit = {
+  protected def countOnDriver(accumulator: ScanAccumulator)(count: ScanReport => Unit): Unit = {
+    val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
+    count(report)
     accumulator.add(report)
     val excluded = counted.map(c => metrics(c.key) -> c.of(report)).filter(_._2 > 0)
     MetricsAccess.addOnDriver(sparkContext, sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), excluded)
