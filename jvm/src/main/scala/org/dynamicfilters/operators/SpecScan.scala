@@ -131,7 +131,7 @@ trait SpecScan extends FilteredScan {
     count(report)
     accumulator.add(report)
     val excluded = counted.map(c => metrics(c.key) -> c.of(report)).filter(_._2 > 0)
-    MetricsAccess.addOnDriver(sparkContext, sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), excluded)
+    MetricsAccess.addOnDriver(sparkContext, TaskFilters.executionId(sparkContext), excluded)
   }
 
   /** Starts the scan's run and adds it to the reports. */
@@ -143,15 +143,8 @@ trait SpecScan extends FilteredScan {
     spec.joins.map(_._1.state).filter(_.current.isDefined).foreach(_.record.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
-    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
-      val run =
-        new ScanRun(
-          spec.scanId,
-          table,
-          spec.filterIds,
-          accumulator,
-          Some(countUnopened)
-        )
+    QueryReports.instance.note(session) { report =>
+      val run = new ScanRun(spec.scanId, table, spec.filterIds, accumulator, Some(countUnopened))
       spec.driverRun = run
       report.scans += run
       spec.subqueries.foreach { case (ref, column) =>
@@ -173,7 +166,7 @@ trait SpecScan extends FilteredScan {
         state.addColumn(c.name)
         state.showValues(Settings.showsValues(conf))
         u.started(state)
-        QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
+        QueryReports.instance.note(session)(_.add(UserRun(state)))
       case _ =>
     }
 }

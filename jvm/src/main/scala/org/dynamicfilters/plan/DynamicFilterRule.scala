@@ -21,7 +21,7 @@ import org.dynamicfilters.operators.{
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{QueryReports, Rejected, ReportRows}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Producer, TaskFilters}
+import org.dynamicfilters.state.Producer
 
 /** The planner rule: makes operators filter producers, and puts their filters into scans.
   *
@@ -106,10 +106,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def noteFailure(what: Producer.Value, plan: SparkPlan, e: Throwable): Unit =
     try {
       ExchangeCounters.instance.add(ExchangeCounter.failures)
-      Option(plan.session).foreach { session =>
-        val execution = session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-        QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, Reasons.Failed(e, "planning"))))
-      }
+      val failed = Rejected(what, Nil, Reasons.Failed(e, "planning"))
+      Option(plan.session).foreach(QueryReports.instance.note(_)(_.reject(failed)))
     } catch {
       case PluginFailure(other) => logWarning("Dynamic filters: a failure is not reported", other)
     }
@@ -201,8 +199,7 @@ object DynamicFilterRule {
     if (before.nonEmpty) {
       p.unsetTagValue(RejectedTag)
       p.logicalLink.foreach(_.unsetTagValue(RejectedTag))
-      val execution = p.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-      QueryReports.instance.note(execution, p.session)(report => before.foreach(report.withdraw))
+      QueryReports.instance.note(p.session)(report => before.foreach(report.withdraw))
     }
   }
 

@@ -15,7 +15,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
-  FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TopKAccumulator, UserState
+  FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TaskFilters, TopKAccumulator, UserState
 }
 
 /** State of a filter as `dynamic_filters()` shows it. */
@@ -274,18 +274,17 @@ final class QueryReports extends Logging {
     )
   }
 
-  /** Changes the report of a running execution. On the driver. Never throws: a report must not fail a query.
-    *
-    * @param executionId Spark's local property, null outside of an execution
+  /** Changes the report of the execution that this thread of the driver works for, if any. Never throws: a report must not fail a
+    * query.
     */
-  def note(executionId: String, session: SparkSession)(change: QueryReport => Unit): Unit =
+  def note(session: SparkSession)(change: QueryReport => Unit): Unit =
     try
-      Option(executionId).flatMap(_.toLongOption).foreach { id =>
+      TaskFilters.executionId(session.sparkContext).foreach { id =>
         val report = forExecution(id)
         report.synchronized {
-          if (report.sessionId == null && session != null) report.sessionId = SparkAccess.sessionId(session)
+          if (report.sessionId == null) report.sessionId = SparkAccess.sessionId(session)
           change(report)
-          if (session != null) report.showsAs(session)
+          report.showsAs(session)
         }
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
