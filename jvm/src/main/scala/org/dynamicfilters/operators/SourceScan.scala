@@ -87,14 +87,7 @@ private[operators] final class SourceScan(
     else choice.splits
   }
 
-  // makeCopy, because the scan's constructor differs between Spark versions.
-  private def withScan(other: Scan): SparkPlan = Tagged(
-    scan.makeCopy(scan.productIterator.map {
-      case _: Scan => other
-      case x => x.asInstanceOf[AnyRef]
-    }.toArray),
-    scan
-  )
+  private def withScan(other: Scan): SparkPlan = Tagged(WithArguments[SparkPlan](scan) { case _: Scan => other }, scan)
 }
 
 object SourceScan {
