@@ -122,6 +122,7 @@ def test_no_wait(spark: SparkSession) -> None:
         )
         assert _waited(run) == 0, str(run)
         assert run.seconds < QUICK, str(run)
+        assert "join.late" in {f["reason_code"] for f in run.filters}, str(run)
 
 
 def test_capped_wait(spark: SparkSession) -> None:

@@ -26,7 +26,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
     new Coordinator(
       Executions.instance,
       FilterRef,
-      new Outbox(this, ExchangePace(), counters, () => System.nanoTime()),
+      new Outbox(this, counters, () => System.nanoTime()),
       worker
     )
 

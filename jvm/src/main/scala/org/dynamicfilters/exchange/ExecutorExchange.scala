@@ -58,7 +58,6 @@ object ExecutorExchange extends Logging {
         }
       },
     worker,
-    ExchangePace(),
     counters,
     () => System.nanoTime()
   )

@@ -22,7 +22,6 @@ final class ExecutorLink(
     executions: Executions,
     driver: Array[Byte] => Unit,
     schedule: Schedule,
-    pace: ExchangePace,
     counters: ExchangeCounters,
     clock: () => Long
 ) extends ClusterLink {
@@ -43,7 +42,7 @@ final class ExecutorLink(
       val parts = shared.takeUnsent().map(MessageCodec.contribution(shared.spec, _))
       if (parts.nonEmpty) {
         val bytes = sendParts(parts)
-        notBefore = clock() + pace.pause(bytes) * 1000000
+        notBefore = clock() + ExchangePace.pause(bytes) * 1000000
       }
     }
 

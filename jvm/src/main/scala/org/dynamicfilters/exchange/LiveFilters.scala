@@ -5,7 +5,6 @@ import scala.collection.mutable
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.proto.TopKContribution
-import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 
 /** A filter of one execution that the driver sends to executors while their scans run. Guarded by the coordinator's lock.
@@ -50,7 +49,7 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
     val wait = math.max(0L, (notBefore - outbox.clock()) / 1000000)
     isScheduled = schedule.later(wait) {
       isScheduled = false
-      notBefore = outbox.clock() + outbox.pace.everyMillis * 1000000
+      notBefore = outbox.clock() + ExchangePace.EveryMillis * 1000000
       push()
     }
   }
@@ -108,7 +107,6 @@ private[exchange] final class LiveJoin(executionId: Long, state: JoinState, sche
   override protected def message(): Option[Outgoing] =
     if (state.scansEnded) {
       outbox.counters.add(withheldLate)
-      state.record.withhold(Reasons.TooLate)
       None
     } else
       state.named.map(f => outbox.contents(Some(executionId), f.name, FilterCodec.encode(f.filter), ofPlan = false))

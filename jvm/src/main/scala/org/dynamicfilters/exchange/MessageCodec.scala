@@ -48,7 +48,7 @@ object MessageCodec {
   def bound(m: TopKBoundUpdate, domain: KeyDomain): TopKBound =
     TopKBound(m.getGeneration, if (m.hasKey) key(domain, m.getKey) else null, m.getPartition)
 
-  def key(domain: KeyDomain, k: FilterKey): AnyRef = KeyCodec.orThrow(KeyCodec.readKey(domain, k))
+  def key(domain: KeyDomain, k: FilterKey): AnyRef = KeyCodec.readKey(domain, k)
 
   /** @param encoded None if it comes as a broadcast beside the message
     */

@@ -24,7 +24,7 @@ trait Peers {
   *
   * @param clock nanoseconds
   */
-final class Outbox(peers: Peers, val pace: ExchangePace, val counters: ExchangeCounters, val clock: () => Long) {
+final class Outbox(peers: Peers, val counters: ExchangeCounters, val clock: () => Long) {
 
   // Larger filters go as a Spark broadcast, which executors also fetch from each other.
   private final val InlineBytes = 1 << 20

@@ -1,7 +1,5 @@
 package org.dynamicfilters.filter
 
-import org.apache.spark.sql.types.{ByteType, IntegerType, LongType, ShortType}
-
 /** Helps forms to implement [[ValueFilter.convert]]. The code of an integer is its value, so a number is the same key in
   * each integer type.
   */
@@ -16,14 +14,9 @@ private[filter] object Conversion {
     if (from == to) f
     else
       to match {
-        case t: LongDomain if isInteger(from) && isInteger(t) => converted(t)
+        case t: LongDomain if KeyDomain.isInteger(from.dataType) && KeyDomain.isInteger(t.dataType) => converted(t)
         case _ => All
       }
-
-  private def isInteger(d: KeyDomain): Boolean = d.dataType match {
-    case ByteType | ShortType | IntegerType | LongType => true
-    case _ => false
-  }
 
   /** An open end stays open: the filter excludes no value beyond the type that it was made for. */
   def range(r: Range, t: LongDomain): Range =

@@ -20,7 +20,7 @@ private[filter] object FilterBuilder {
     val domain = parts.head.domain
     val min = parts.map(_.min).reduce((a, b) => if (domain.compare(a, b) <= 0) a else b)
     val max = parts.map(_.max).reduce((a, b) => if (domain.compare(a, b) >= 0) a else b)
-    Range(domain, Some(End(min, inclusive = true)), Some(End(max, inclusive = true)), nulls)
+    closed(domain, min, max, nulls)
   }
 
   private def fitting(parts: Seq[KeyPartial], limits: KeyLimits, range: Range): BuiltFilter = {

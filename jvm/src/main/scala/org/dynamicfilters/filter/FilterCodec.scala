@@ -78,7 +78,7 @@ object FilterCodec {
     case FilterForm.FormCase.ALL => ValueFilter.All
     case FilterForm.FormCase.NOTHING => ValueFilter.Nothing
     case FilterForm.FormCase.RANGE => range(f.getRange)
-    case FilterForm.FormCase.NULLS_ONLY => ValueFilter.NullsOnly(orThrow(readDomain(f.getNullsOnly.getDataType)))
+    case FilterForm.FormCase.NULLS_ONLY => ValueFilter.NullsOnly(readDomain(f.getNullsOnly.getDataType))
     case FilterForm.FormCase.MEMBERS =>
       val within = range(f.getMembers.getRange)
       ValueFilter.Members(within, readKeySet(within.domain, f.getMembers.getKeys))
@@ -87,8 +87,8 @@ object FilterCodec {
   }
 
   private def range(r: RangeForm): ValueFilter.Range = {
-    val d = orThrow(readDomain(r.getDataType))
-    def end(e: RangeEnd) = End(orThrow(readKey(d, e.getKey)), e.getInclusive)
+    val d = readDomain(r.getDataType)
+    def end(e: RangeEnd) = End(readKey(d, e.getKey), e.getInclusive)
     ValueFilter.Range(
       d,
       Option.when(r.hasLower)(end(r.getLower)),

@@ -21,15 +21,15 @@ private[dynamicfilters] object KeyCodec {
     case _ => throw new IllegalArgumentException(s"no key of ${domain.dataType.catalogString}: ${k.getClass.getName}")
   }
 
-  def readKey(domain: KeyDomain, k: FilterKey): Either[String, AnyRef] =
-    for {
-      read <- (k.getKeyCase, domain) match {
-        case (FilterKey.KeyCase.NUMBER, _: LongDomain) => Right(Long.box(k.getNumber))
-        case (FilterKey.KeyCase.DATA, d: ObjectDomain) => Right(KeyBytes.key(d, k.getData.toByteArray))
-        case _ => Left(s"a key is of the wrong kind for type ${domain.dataType.catalogString}")
-      }
-      _ <- Either.cond(domain.isKey(read), (), s"a key is out of range for type ${domain.dataType.catalogString}")
-    } yield read
+  def readKey(domain: KeyDomain, k: FilterKey): AnyRef = {
+    def bad(why: String) = new IllegalArgumentException(s"a key is $why for type ${domain.dataType.catalogString}")
+    val read = (k.getKeyCase, domain) match {
+      case (FilterKey.KeyCase.NUMBER, _: LongDomain) => Long.box(k.getNumber)
+      case (FilterKey.KeyCase.DATA, d: ObjectDomain) => KeyBytes.key(d, k.getData.toByteArray)
+      case _ => throw bad("of the wrong kind")
+    }
+    if (domain.isKey(read)) read else throw bad("out of range")
+  }
 
   def keySet(keys: KeySet): KeySetForm = {
     val form = KeySetForm.newBuilder()
@@ -81,14 +81,17 @@ private[dynamicfilters] object KeyCodec {
     sorted
   }
 
-  def orThrow[T](read: Either[String, T]): T = read.fold(why => throw new IllegalArgumentException(why), identity)
+  private def orThrow[T](read: Either[String, T]): T =
+    read.fold(why => throw new IllegalArgumentException(why), identity)
 
-  def readDomain(json: String): Either[String, KeyDomain] =
+  def readDomain(json: String): KeyDomain = {
     // Atomic types are a quoted name. Other JSON could be nested deeply, or name a class to load.
-    if (json.length > 100 || !json.startsWith("\"")) Left("filter of an unknown type")
-    else
-      try KeyDomain.forType(DataType.fromJson(json)).left.map(_.text)
-      catch { case NonFatal(_) => Left(s"filter of an unknown type $json") }
+    if (json.length > 100 || !json.startsWith("\"")) throw new IllegalArgumentException("filter of an unknown type")
+    val dataType =
+      try DataType.fromJson(json)
+      catch { case NonFatal(_) => throw new IllegalArgumentException(s"filter of an unknown type $json") }
+    orThrow(KeyDomain.forType(dataType).left.map(_.text))
+  }
 
   def bytes(d: ObjectDomain, k: AnyRef): ByteString = ByteString.copyFrom(KeyBytes.view(d, k).getBytes)
 }

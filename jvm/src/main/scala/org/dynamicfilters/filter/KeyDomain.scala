@@ -56,6 +56,12 @@ sealed trait KeyDomain extends Serializable {
 
 object KeyDomain {
 
+  /** Whether values of the type are whole numbers, each of which is the same in every such type. */
+  def isInteger(t: DataType): Boolean = t match {
+    case ByteType | ShortType | IntegerType | LongType => true
+    case _ => false
+  }
+
   /** A copy of a key, which stays valid when the row or vector it was read from is reused. */
   def copied(key: AnyRef): AnyRef = key match {
     case s: UTF8String => s.copy()

@@ -191,7 +191,7 @@ private[filter] object MemberAlgebra {
       if lo <= hi
     } yield (lo, hi)
     ends.fold(none(within.domain, within.nulls)) { case (lo, hi) =>
-      val range = closed(within, Long.box(lo), Long.box(hi))
+      val range = closed(within.domain, Long.box(lo), Long.box(hi), within.nulls)
       if (hasAll(s, lo, hi)) range.simplest
       else
         s match {
@@ -204,14 +204,14 @@ private[filter] object MemberAlgebra {
 
   private def intervals(inside: Option[LongIntervals], within: Range): ValueFilter =
     inside.fold(none(within.domain, within.nulls)) { i =>
-      val range = closed(within, Long.box(i.ends.head), Long.box(i.ends.last))
+      val range = closed(within.domain, Long.box(i.ends.head), Long.box(i.ends.last), within.nulls)
       if (i.size == 1) range.simplest else Members(range, i)
     }
 
   private def objects(inside: ObjectValues, within: Range): ValueFilter =
     if (inside.size == 0) none(within.domain, within.nulls)
     else {
-      val range = closed(within, inside.sorted.head, inside.sorted.last)
+      val range = closed(within.domain, inside.sorted.head, inside.sorted.last, within.nulls)
       if (inside.size == 1) range.simplest else Members(range, inside)
     }
 
@@ -221,14 +221,11 @@ private[filter] object MemberAlgebra {
       if (within.longs != null) Option.when(within.longs.lo == within.longs.hi)(Long.box(within.longs.lo))
       else within.lower.map(_.key).filter(k => within.domain.compare(k, within.upper.get.key) == 0)
     point match {
-      case Some(k) if b.contains(k) => closed(within, k, k).simplest
+      case Some(k) if b.contains(k) => closed(within.domain, k, k, within.nulls).simplest
       case Some(_) => none(within.domain, within.nulls)
       case None => Members(within, b)
     }
   }
-
-  private def closed(r: Range, lo: AnyRef, hi: AnyRef): Range =
-    Range(r.domain, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), r.nulls)
 
   /** True only if provably all values that pass `a` are in `b`. */
   def isSubset(a: Members, b: KeySet): Boolean = (a.keys, b) match {

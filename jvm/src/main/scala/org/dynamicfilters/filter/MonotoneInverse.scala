@@ -61,12 +61,7 @@ final class MonotoneInverse(
       case o: ObjectValues => o.sorted.toSeq.map(k => (k, k))
       case _: Bloom => Nil
     }
-    def inverse(lo: AnyRef, hi: AnyRef) =
-      range(
-        ValueFilter.Range(key, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), nulls = false),
-        nulls = false
-      )
-    val inverses = parts.map { case (lo, hi) => inverse(lo, hi) }
+    val inverses = parts.map { case (lo, hi) => range(ValueFilter.closed(key, lo, hi, nulls = false), nulls = false) }
     val intervals = inverses.collect { case r: ValueFilter.Range => (r.longs.lo, r.longs.hi) }
     if (parts.isEmpty || inverses.contains(ValueFilter.All)) range(m.range, nulls)
     else ValueFilter.members(LongIntervals.union(column, intervals), ValueFilter.Range(column, None, None, nulls))

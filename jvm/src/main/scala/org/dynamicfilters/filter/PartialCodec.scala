@@ -25,8 +25,8 @@ private[filter] object PartialCodec {
     FilterCodec.reading("partial") {
       val m = PartialMessage.parseFrom(b)
       FilterCodec.sameVersion("partial", m.getVersion, version).map { _ =>
-        val d = orThrow(readDomain(m.getDataType))
-        def end(present: Boolean, k: FilterKey) = if (present) orThrow(readKey(d, k)) else null
+        val d = readDomain(m.getDataType)
+        def end(present: Boolean, k: FilterKey) = if (present) readKey(d, k) else null
         KeyPartial(d, m.getNulls, end(m.hasMin, m.getMin), end(m.hasMax, m.getMax), keys(d, m))
       }
     }

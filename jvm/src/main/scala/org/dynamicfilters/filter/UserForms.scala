@@ -112,7 +112,4 @@ object UserForms {
     keys.foreach(all.add)
     all.toArray
   }
-
-  private def closed(d: KeyDomain, lo: AnyRef, hi: AnyRef, nulls: Boolean): Range =
-    Range(d, Some(End(lo, inclusive = true)), Some(End(hi, inclusive = true)), nulls)
 }

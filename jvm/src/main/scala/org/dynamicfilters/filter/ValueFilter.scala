@@ -365,6 +365,10 @@ object ValueFilter {
   def range(domain: KeyDomain, lower: Option[End], upper: Option[End], nulls: Boolean): ValueFilter =
     Range(domain, lower, upper, nulls).simplest
 
+  /** The values from `least` to `greatest`, both included. */
+  private[filter] def closed(domain: KeyDomain, least: AnyRef, greatest: AnyRef, nulls: Boolean): Range =
+    Range(domain, Some(End(least, inclusive = true)), Some(End(greatest, inclusive = true)), nulls)
+
   /** Passes no value, and NULL if `nulls`. */
   private[filter] def none(domain: KeyDomain, nulls: Boolean): ValueFilter = if (nulls) NullsOnly(domain) else Nothing
 

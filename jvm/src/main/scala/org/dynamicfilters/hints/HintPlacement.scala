@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTable
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.dynamicfilters.operators.WithArguments
 import org.dynamicfilters.settings.Settings
 
 /** A hint on one relation of an analyzed plan, directly above it.
@@ -53,9 +54,8 @@ object HintPlacement extends Rule[LogicalPlan] {
         }
   }
 
-  // makeCopy, because the constructors differ between Spark versions.
   private def marked(leaf: LogicalPlan, hint: ScanHint): LogicalPlan =
-    leaf.makeCopy(leaf.productIterator.map {
+    WithArguments(leaf) {
       case files: HadoopFsRelation =>
         files.copy(options = files.options + option(files.options.get(ScanHint.OptionKey), hint))(files.sparkSession)
       case options: CaseInsensitiveStringMap =>
@@ -63,8 +63,7 @@ object HintPlacement extends Rule[LogicalPlan] {
         val all = new java.util.HashMap[String, String](options.asCaseSensitiveMap)
         all.put(key, value)
         new CaseInsensitiveStringMap(all)
-      case other => other.asInstanceOf[AnyRef]
-    }.toArray)
+    }
 
   private def option(known: Option[String], hint: ScanHint): (String, String) =
     ScanHint.OptionKey -> ScanHint.both(known.flatMap(ScanHint.named), Some(hint)).get.name

@@ -1,9 +1,5 @@
 package org.dynamicfilters.lifecycle
 
-import java.util.IdentityHashMap
-
-import scala.collection.mutable
-
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler._
@@ -17,11 +13,10 @@ import org.dynamicfilters.connect.ConnectSessions
 import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.hints.HintResolution
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, PinnedQueryExec, SpecScan, TopKTapExec}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, PinnedQueryExec, PlanNodes, SpecScan, TopKTapExec}
 import org.dynamicfilters.plan.{DynamicFilterRule, UserPlanner}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{JoinRun, NoFilter, QueryReport, QueryReports, Rejected, SubqueryRun, TopKRun, UserRun}
-import org.dynamicfilters.scan.ScanRun
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 import org.dynamicfilters.ui.DynamicFiltersTab
@@ -89,7 +84,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           }
           // A stream's sink may run the plan of its batch in a query of its own, which ended before.
           val ranInPart = query.isInstanceOf[IncrementalExecution] && QueryReports.instance.hasPart(e.executionId)
-          if (ranInPart) report.synchronized(report.scans.clear()) else Plans.foreach(plan)(note(report, _))
+          if (ranInPart) report.synchronized(report.scans.clear()) else operators(plan).foreach(note(report, _))
           val notFound = HintResolution.notFound(query.analyzed)
           if (notFound.nonEmpty)
             report.reject(Rejected(Producer.user, Nil, Reasons.HintNotFound(notFound.mkString(", "))))
@@ -97,7 +92,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
             report.noFilter = if (ranInPart) NoFilter.inParts else QueryDescription.noFilter(query)
           if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
             report.plan = planText(query)
-            countUnopened(report, plan)
+            report.synchronized(report.scans.toVector).foreach(_.countUnopened(e.executionId))
           }
         }
       }
@@ -120,6 +115,17 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
       report.addProcessorNanos(m.executorCpuTime + m.executorDeserializeCpuTime)
   }
 
+  /** The operators of a plan, with those in adaptive plans, stages, commands and subqueries. */
+  private def operators(plan: SparkPlan): Iterator[SparkPlan] = PlanNodes.reached(plan) { p =>
+    p.children ++ p.subqueries ++ (p match {
+      case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
+      case s: QueryStageExec => Seq(s.plan)
+      // The plan inside a command's result has run already, and has a report of its own.
+      case _: ExecutedCommandExec | _: DataWritingCommandExec | _: CommandResultExec => Nil
+      case other => other.innerChildren.collect { case inner: SparkPlan => inner }
+    })
+  }
+
   /** Adds the filters and scans of a plan to the report. Spark keeps the RDDs of a plan, so nothing is registered when the plan
     * runs a second time; this finds it in the plan.
     */
@@ -127,7 +133,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
     node match {
       case t: TopKTapExec =>
         t.filters.map(_.driverRun).foreach {
-          case f: TopKRun if !report.filters.contains(f) => report.filters += f
+          case f: TopKRun => report.add(f)
           case _ =>
         }
       case t: BuildKeyTapExec => t.taps.foreach(tap => report.add(JoinRun(tap.ref.state)))
@@ -142,7 +148,10 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
             case _ =>
           }
         }
-        Option(s.spec.driverRun).filterNot(report.scans.contains).foreach(report.scans += _)
+        Option(s.spec.driverRun).foreach { run =>
+          run.countUnopenedBy(s.countUnopened)
+          if (!report.scans.contains(run)) report.scans += run
+        }
       case s: FilteredScan => s.joinFilters.foreach { case (ref, _) => report.add(JoinRun(ref.state)) }
       case other =>
         other.getTagValue(DynamicFilterRule.RejectedTag).foreach(report.reject)
@@ -157,19 +166,6 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
     state.addColumn(column)
     reason.foreach(state.addReason)
     report.add(UserRun(state))
-  }
-
-  /** Counts files that were never opened. Includes scans that adaptive execution removed from the plan after they started, as it
-    * does for a join with an empty build side.
-    */
-  private def countUnopened(report: QueryReport, plan: SparkPlan): Unit = {
-    val counted = mutable.HashSet.empty[ScanRun]
-    Plans.foreach(plan) {
-      case s: SpecScan if counted.add(s.spec.driverRun) =>
-        s.countUnopened(report.executionId)
-      case _ =>
-    }
-    report.synchronized(report.scans.toSeq).filterNot(counted).foreach(_.countUnopened(report.executionId))
   }
 
   private def planText(query: QueryExecution): String =
@@ -187,30 +183,4 @@ object QueryListener {
 
   /** `sdf.analyze` marks its query with a tag that begins so. The report of such a query keeps the plan's text. */
   val AnalyzeTag = "dynamic-filters-"
-}
-
-/** Walks physical plans, into adaptive plans, stages, commands and subqueries. */
-private object Plans {
-
-  /** Visits each operator once. A subquery is also an inner child, so without `seen` n nested ones would take 2^n visits. */
-  def foreach(plan: SparkPlan)(f: SparkPlan => Unit): Unit = {
-    val seen = new IdentityHashMap[SparkPlan, Unit]
-    def visit(p: SparkPlan): Unit = if (!seen.containsKey(p)) {
-      seen.put(p, ())
-      f(p)
-      p match {
-        case a: AdaptiveSparkPlanExec => visit(a.executedPlan)
-        case s: QueryStageExec => visit(s.plan)
-        case _ =>
-      }
-      p.children.foreach(visit)
-      p.subqueries.foreach(visit)
-      p match {
-        // The plan inside a command's result has run already, and has a report of its own.
-        case _: ExecutedCommandExec | _: DataWritingCommandExec | _: CommandResultExec =>
-        case other => other.innerChildren.foreach { case inner: SparkPlan => visit(inner); case _ => }
-      }
-    }
-    visit(plan)
-  }
 }

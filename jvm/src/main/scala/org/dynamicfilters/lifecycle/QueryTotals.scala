@@ -22,10 +22,9 @@ private[lifecycle] final class QueryTotals {
 
   /** Counts an execution that has ended. */
   def add(report: QueryReport): Unit = {
-    val (filters, scans, rejected) = report.synchronized {
-      val id = report.executionId
-      val files = report.scans.toVector.map(s => s.report(id) -> s.table.files)
-      (report.filters.toVector.map(_.view(id, running = false)), files, report.rejected.toVector)
+    val filters = report.views
+    val (scans, rejected) = report.synchronized {
+      (report.scans.toVector.map(s => s.report(report.executionId) -> s.table.files), report.rejected.toVector)
     }
     if (scans.nonEmpty) queriesFiltered.inc()
     if (helped(filters, scans, report.cameToEnd)) queriesHelped.inc()

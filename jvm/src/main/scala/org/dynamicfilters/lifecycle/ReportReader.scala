@@ -6,7 +6,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.exchange.{DriverExchange, ExchangeCounters, LiveCounts}
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.report.{FilterRecord, QueryReport, QueryReports, QuerySummary}
+import org.dynamicfilters.report.{FilterView, QueryReport, QueryReports}
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{Executions, TestHooks}
@@ -42,7 +42,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
     queries.map { q =>
       val partOf = q.partOf.map(Long.box).orNull
       val more =
-        Seq(filterRows(q), scanRows(q), duration(q), timeRows(q), partOf, q.processorMillis, QuerySummary.of(q))
+        Seq(filterRows(q), scanRows(q), duration(q), timeRows(q), partOf, q.processorMillis, q.entry.summary)
       Row.fromSeq(queryRow(q).toSeq ++ more)
     }
   }
@@ -53,30 +53,20 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
   private def since(q: QueryReport, millis: Long): Any =
     if (q.startedMillis <= 0 || millis <= 0) null else math.max(0L, millis - q.startedMillis)
 
-  // Without the report's lock: viewing a filter may build it, and running queries wait for that lock.
-  private def filtersOf(q: QueryReport): Seq[FilterRecord] = q.synchronized(q.filters.toVector)
-
   private def timeRows(q: QueryReport): Seq[Row] =
-    filtersOf(q).map { record =>
-      val f = record.view(q.executionId, running = q.state == "running")
-      Row(
-        f.filterId.toString,
-        since(q, f.times.registered),
-        since(q, f.times.ready),
-        since(q, f.times.used)
-      )
+    q.views.map { f =>
+      Row(f.filterId.toString, since(q, f.times.registered), since(q, f.times.ready), since(q, f.times.used))
     }
 
   def filters: Seq[Row] = reports.flatMap(filterRows)
 
   private def filterRows(q: QueryReport): Seq[Row] =
-    filtersOf(q).map(f => filterRow(q, f)) ++ q.synchronized(q.rejected.toVector).map { r =>
+    q.views.map(filterRow(q, _)) ++ q.synchronized(q.rejected.toVector).map { r =>
       val known = Seq(q.executionId, null, r.producer.toString, r.columns, "all", "disabled", r.reason.text)
       Row.fromSeq(known ++ Seq(0L, "true", 0L, 0L, null, r.reason.code, r.reason.advice))
     }
 
-  private def filterRow(q: QueryReport, record: FilterRecord): Row = {
-    val f = record.view(q.executionId, running = q.state == "running")
+  private def filterRow(q: QueryReport, f: FilterView): Row = {
     val shows = showValues && !q.showValues.contains(false)
     Row(
       q.executionId,
@@ -183,7 +173,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
 
   def queries: Seq[Row] = reports.map(queryRow)
 
-  def summaries: Seq[Row] = reports.map(q => Row(q.executionId, QuerySummary.of(q), q.description))
+  def summaries: Seq[Row] = reports.map(q => Row(q.executionId, q.entry.summary, q.description))
 
   private def queryRow(q: QueryReport): Row = Row(q.executionId, q.description, q.tags, q.state, q.plan)
 

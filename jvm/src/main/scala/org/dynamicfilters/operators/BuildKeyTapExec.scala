@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.filter.{KeyLimits, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.report.QueryReports
+import org.dynamicfilters.report.{JoinRun, QueryReports}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 
@@ -65,14 +65,13 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
     JobNames.setForQuery(sparkContext)
     val rows = child.execute()
     val partitions = rows.getNumPartitions
-    val executionId = sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
     val execution = TaskFilters.executionId(sparkContext)
     val show = Settings.showsValues(conf)
     taps.foreach { t =>
       t.ref.state.record.showValues(show)
       // Before the state starts, because without partitions it is complete at once.
-      t.ref.state.record.setMetrics(new TapMetrics(sparkContext, executionId, metrics))
-      QueryReports.instance.noteFilter(executionId, session, t.ref.state)
+      t.ref.state.record.setMetrics(new TapMetrics(sparkContext, execution, metrics))
+      QueryReports.instance.note(session)(_.add(JoinRun(t.ref.state)))
       execution.foreach { id =>
         Executions.instance.open(id).foreach(_.announce(t.ref.state))
         JoinWaits.buildStarted(id, t.ref)
@@ -145,7 +144,7 @@ object BuildKeyTapExec {
 }
 
 /** The state of a tap's filters as metrics of its operator, summed over the operator's taps. */
-private final class TapMetrics(sc: SparkContext, executionId: String, metrics: Map[String, SQLMetric])
+private final class TapMetrics(sc: SparkContext, execution: Option[Long], metrics: Map[String, SQLMetric])
     extends JoinRecord.Metrics
     with Logging {
   override def complete(bytes: Int, distinct: Option[Long]): Unit =
@@ -154,7 +153,7 @@ private final class TapMetrics(sc: SparkContext, executionId: String, metrics: M
   override def waited(millis: Long): Unit = if (millis > 0) show(Seq(metrics("heldBack") -> millis))
 
   private def show(values: Seq[(SQLMetric, Long)]): Unit =
-    try MetricsAccess.addOnDriver(sc, executionId, values)
+    try MetricsAccess.addOnDriver(sc, execution, values)
     catch { case NonFatal(e) => logWarning("Dynamic filters: a metric is not shown", e) }
 }
 

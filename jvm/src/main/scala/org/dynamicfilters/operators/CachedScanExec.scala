@@ -92,9 +92,10 @@ object CachedScanExec {
   /** Name in reports for cached data without a table name. */
   val Unnamed = "cached data"
 
-  /** The scan of cached data that this operator is, or wraps as a query stage. */
+  /** The scan of cached data that this operator is, or wraps as a query stage or with filters. */
   def scanOf(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {
     case i: InMemoryTableScanExec => Some(i)
+    case c: CachedScanExec => scanOf(c.child)
     case q: TableCacheQueryStageExec => scanOf(q.plan)
     case _ => None
   }

@@ -13,7 +13,6 @@ import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.tables.{DeltaTable, LoggedBounds, TableStatistics}
-import org.dynamicfilters.state.TaskFilters
 
 /** A file scan under dynamic filters.
   *
@@ -96,7 +95,9 @@ case class DynamicFilterScanExec(
           SplitChooser.Tasks(sparkContext.defaultParallelism, conf.filesOpenCostInBytes)
         )
         .map { choice =>
-          countLeft(choice.excluded, accumulator)
+          if (choice.excluded.nonEmpty) countOnDriver(accumulator) { report =>
+            choice.excluded.foreach(s => report.addUnopened(s.file, s.facts, spec.isNarrowed))
+          }
           def sent = spec.reader
             .flatMap(_.sent)
             .getOrElse(sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
@@ -137,14 +138,6 @@ case class DynamicFilterScanExec(
 
   // Reused, because a new one takes 1 ms.
   private def hadoopConf = spec.reader.fold(SparkAccess.hadoopConf(scan.relation))(_.conf)
-
-  /** Counts splits that the driver has excluded, which no task sees. */
-  private def countLeft(left: Seq[SplitChooser.Split], accumulator: ScanAccumulator): Unit =
-    if (left.nonEmpty) {
-      val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-      left.foreach(s => report.addUnopened(s.file, s.facts, spec.isNarrowed))
-      countOnDriver(report, accumulator)
-    }
 
   override def countUnopened(executionId: Long): Unit = Option(spec.driverRun).foreach { run =>
     val unknown = run.report(executionId).files.unknown.toSet

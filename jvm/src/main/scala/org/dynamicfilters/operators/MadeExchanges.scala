@@ -138,24 +138,20 @@ private[operators] object MadeExchanges {
       .attach(executionId, MadeExchanges)(new MadeExchanges(executionId))
       .getOrElse(new MadeExchanges(executionId))
 
-  /** All operators of a plan as it is now, including stages and subqueries. Each node once: in a chain of cached tables, each used
-    * twice, the number of paths is exponential.
+  /** All operators of a plan as it is now, including stages and subqueries.
     *
     * @param initial whether to include initial adaptive plans: stages that are gone from an empty plan may still run
     */
-  private def all(plan: SparkPlan, cached: Boolean, initial: Boolean): Iterator[SparkPlan] = {
-    val seen = Collections.newSetFromMap(new IdentityHashMap[SparkPlan, java.lang.Boolean])
-    def below(p: SparkPlan): Seq[SparkPlan] = p.subqueries ++ (p match {
-      case a: AdaptiveSparkPlanExec => Option.when(initial)(a.initialPlan) ++: Seq(a.executedPlan)
-      case q: QueryStageExec => Seq(q.plan)
-      case r: ReusedExchangeExec => Seq(r.child)
-      case c: InMemoryTableScanExec if cached => Seq(c.relation.cachedPlan)
-      case other => other.children
-    })
-    def from(p: SparkPlan): Iterator[SparkPlan] =
-      if (seen.add(p)) Iterator(p) ++ below(p).iterator.flatMap(from) else Iterator.empty
-    from(plan)
-  }
+  private def all(plan: SparkPlan, cached: Boolean, initial: Boolean): Iterator[SparkPlan] =
+    PlanNodes.reached(plan) { p =>
+      p.subqueries ++ (p match {
+        case a: AdaptiveSparkPlanExec => Option.when(initial)(a.initialPlan) ++: Seq(a.executedPlan)
+        case q: QueryStageExec => Seq(q.plan)
+        case r: ReusedExchangeExec => Seq(r.child)
+        case c: InMemoryTableScanExec if cached => Seq(c.relation.cachedPlan)
+        case other => other.children
+      })
+    }
 
   private def plans(p: SparkPlan, cached: Boolean): Iterator[AdaptiveSparkPlanExec] =
     all(p, cached, initial = true).collect { case a: AdaptiveSparkPlanExec => a }

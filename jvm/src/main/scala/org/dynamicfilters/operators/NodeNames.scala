@@ -1,5 +1,6 @@
 package org.dynamicfilters.operators
 
+import org.apache.spark.sql.catalyst.trees.TreeNode
 import org.apache.spark.sql.execution.SparkPlan
 
 /** Adds the filter ids to operator names for the graph in Spark's SQL tab, which shows little else of an operator. Not part of
@@ -21,4 +22,10 @@ private[dynamicfilters] object Tagged {
     if (node ne replaced) node.copyTagsFrom(replaced)
     node
   }
+}
+
+/** A copy of a node with other constructor arguments. The constructors of Spark's nodes differ between its versions. */
+private[dynamicfilters] object WithArguments {
+  def apply[T <: TreeNode[T]](node: T)(changed: PartialFunction[Any, Any]): T =
+    node.makeCopy(node.productIterator.map(changed.applyOrElse[Any, Any](_, identity).asInstanceOf[AnyRef]).toArray)
 }

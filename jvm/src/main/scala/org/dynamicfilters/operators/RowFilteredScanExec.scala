@@ -11,7 +11,6 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
-import org.dynamicfilters.state.TaskFilters
 import org.dynamicfilters.tables.FormatName
 
 /** A scan under dynamic filters whose reader does not know them. Below an exchange its rows are tested after they were read, because
@@ -69,16 +68,11 @@ case class RowFilteredScanExec(
     startSubqueries()
     val rows = execute(source.fold(child)(_.filtered))
     val accumulator = startRun()
-    source.foreach(s => countLeft(s.left, accumulator))
+    for (left <- source.map(_.left.toLong) if left > 0) countOnDriver(accumulator) { report =>
+      report.add(Splits, left)
+      report.add(SplitsUnopened, left)
+    }
     tracked(asSinglePartition(rows), accumulator)
-  }
-
-  /** Counts splits that the driver has excluded, which no task sees. */
-  private def countLeft(left: Int, accumulator: ScanAccumulator): Unit = if (left > 0) {
-    val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
-    report.add(Splits, left.toLong)
-    report.add(SplitsUnopened, left.toLong)
-    countOnDriver(report, accumulator)
   }
 
   override def withValues(more: Seq[Expression]): RowFilteredScanExec = copy(values = values :+ more)

@@ -63,7 +63,7 @@ private[operators] final class SourceScan(
     (c, i) <- spec.columns.zipWithIndex
     if scan.conf.resolver(c.name, column) && pruner.filters(i) != ValueFilter.All
     inSparksOrder = SplitBounds.inSparksOrder(scan.scan, StructField(c.name, c.domain.dataType))
-    predicate <- V2Predicates.of(c.name, pruner.filters(i), inSparksOrder)
+    predicate <- V2Predicates.of(c.name, pruner.filters(i), inSparksOrder, SourceScan.MostValues)
   } yield predicate
 
   private def chosen(bounds: Option[SplitBounds], ofSource: PartitionReaderFactory): Scan = {
@@ -87,17 +87,14 @@ private[operators] final class SourceScan(
     else choice.splits
   }
 
-  // makeCopy, because the scan's constructor differs between Spark versions.
-  private def withScan(other: Scan): SparkPlan = Tagged(
-    scan.makeCopy(scan.productIterator.map {
-      case _: Scan => other
-      case x => x.asInstanceOf[AnyRef]
-    }.toArray),
-    scan
-  )
+  private def withScan(other: Scan): SparkPlan = Tagged(WithArguments[SparkPlan](scan) { case _: Scan => other }, scan)
 }
 
 object SourceScan {
+
+  /** A larger set of values is given to the source as its range. */
+  private val MostValues = 10000L
+
   private val SharedTag = TreeNodeTag[Unit]("dynamicfilters.sharedSource")
 
   /** Marks the scans of a plan, its stages and its subqueries that share their source's scan object: a runtime filter of one of

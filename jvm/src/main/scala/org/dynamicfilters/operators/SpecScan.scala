@@ -126,10 +126,12 @@ trait SpecScan extends FilteredScan {
   }
 
   /** Counts what the driver has excluded, which no task sees. */
-  protected def countOnDriver(report: ScanReport, accumulator: ScanAccumulator): Unit = {
+  protected def countOnDriver(accumulator: ScanAccumulator)(count: ScanReport => Unit): Unit = {
+    val report = new ScanReport(TaskFilters.executionId(sparkContext).getOrElse(-1L), "driver")
+    count(report)
     accumulator.add(report)
     val excluded = counted.map(c => metrics(c.key) -> c.of(report)).filter(_._2 > 0)
-    MetricsAccess.addOnDriver(sparkContext, sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), excluded)
+    MetricsAccess.addOnDriver(sparkContext, TaskFilters.executionId(sparkContext), excluded)
   }
 
   /** Starts the scan's run and adds it to the reports. */
@@ -141,15 +143,8 @@ trait SpecScan extends FilteredScan {
     spec.joins.map(_._1.state).filter(_.current.isDefined).foreach(_.record.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
-    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session) { report =>
-      val run =
-        new ScanRun(
-          spec.scanId,
-          table,
-          spec.filterIds,
-          accumulator,
-          Some(countUnopened)
-        )
+    QueryReports.instance.note(session) { report =>
+      val run = new ScanRun(spec.scanId, table, spec.filterIds, accumulator, Some(countUnopened))
       spec.driverRun = run
       report.scans += run
       spec.subqueries.foreach { case (ref, column) =>
@@ -171,7 +166,7 @@ trait SpecScan extends FilteredScan {
         state.addColumn(c.name)
         state.showValues(Settings.showsValues(conf))
         u.started(state)
-        QueryReports.instance.note(execution.toString, session)(_.add(UserRun(state)))
+        QueryReports.instance.note(session)(_.add(UserRun(state)))
       case _ =>
     }
 }

@@ -118,9 +118,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
     sparkContext.register(accumulator)
     val started = new TopKRun(filters(i), columnsOf(i), Settings.showsValues(conf), accumulator)
     filters(i).started(started)
-    QueryReports.instance.note(sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty), session)(
-      _.filters += started
-    )
+    QueryReports.instance.note(session)(_.add(started))
     started
   }
 

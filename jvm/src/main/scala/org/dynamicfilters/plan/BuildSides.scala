@@ -12,12 +12,13 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ExchangeQueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap, Tagged}
+import org.dynamicfilters.operators.{BuildKeyTapExec, FilteredScan, KeyTap, PlanNodes, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.JoinRef
 
 /** Finds the first exchange of a join's build side, and puts the tap below it that collects the keys (`tapped`). Equal
-  * exchanges, of which Spark computes one, get the same taps (`share`). [[JoinPlanner]] uses it; the methods named record tell the filters of a plan what adaptive execution did to their build sides.
+  * exchanges, of which Spark computes one, get the same taps (`share`). [[JoinPlanner]] uses it. The methods named
+  * `record...` tell the filters of a plan what adaptive execution did to their build sides.
   */
 object BuildSides {
 
@@ -130,8 +131,7 @@ object BuildSides {
   }
 
   /** All taps of a plan, including those in stages. */
-  def taps(plan: SparkPlan): Seq[KeyTap] = plan.flatMap {
-    case q: adaptive.QueryStageExec => taps(q.plan)
+  def taps(plan: SparkPlan): Seq[KeyTap] = PlanNodes.withStages(plan).flatMap {
     case t: BuildKeyTapExec => t.taps
     case r: ReusedExchangeExec => BuildKeyTapExec.under(r).toSeq.flatMap(_.taps)
     case _ => Nil
@@ -141,13 +141,12 @@ object BuildSides {
     * differently. Equal build sides share one filter, and the joins within them are planned after it.
     */
   def narrowedDifferently(plan: SparkPlan): Seq[JoinRef] = {
-    def places(p: SparkPlan): Seq[(JoinRef, Exchange)] = p.flatMap {
-      case q: adaptive.QueryStageExec => places(q.plan)
+    val places = PlanNodes.withStages(plan).flatMap {
       case e: Exchange => BuildKeyTapExec.under(e).toSeq.flatMap(_.taps.map(_.ref -> e))
       case _ => Nil
     }
     def narrowing(e: Exchange) = filteredScans(e).map(_.map(_.joinFilters.map(_._1.id).toSet).filter(_.nonEmpty))
-    val several = places(plan).groupBy(_._1.id).values.filter(_.size > 1)
+    val several = places.groupBy(_._1.id).values.filter(_.size > 1)
     several.filter(_.distinctBy { case (_, e) => narrowing(e) }.size > 1).map(_.head._1).toSeq
   }
 

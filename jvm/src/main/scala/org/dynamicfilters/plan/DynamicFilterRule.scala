@@ -15,12 +15,13 @@ import org.dynamicfilters.api.{BestRows, FilterProducer}
 import org.dynamicfilters.exchange.{ExchangeCounter, ExchangeCounters}
 import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.operators.{
-  BuildKeyTapExec, CachedScanExec, DynamicFilterScanExec, RowFilteredScanExec, SourceScan, SpecScan, TopKTapExec
+  BuildKeyTapExec, CachedScanExec, DynamicFilterScanExec, PlanNodes, RowFilteredScanExec, SourceScan, SpecScan,
+  TopKTapExec
 }
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{QueryReports, Rejected, ReportRows}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{Producer, TaskFilters}
+import org.dynamicfilters.state.Producer
 
 /** The planner rule: makes operators filter producers, and puts their filters into scans.
   *
@@ -105,10 +106,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def noteFailure(what: Producer.Value, plan: SparkPlan, e: Throwable): Unit =
     try {
       ExchangeCounters.instance.add(ExchangeCounter.failures)
-      Option(plan.session).foreach { session =>
-        val execution = session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-        QueryReports.instance.note(execution, session)(_.reject(Rejected(what, Nil, Reasons.Failed(e, "planning"))))
-      }
+      val failed = Rejected(what, Nil, Reasons.Failed(e, "planning"))
+      Option(plan.session).foreach(QueryReports.instance.note(_)(_.reject(failed)))
     } catch {
       case PluginFailure(other) => logWarning("Dynamic filters: a failure is not reported", other)
     }
@@ -117,9 +116,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def hasState(plan: SparkPlan): Boolean = plan.exists(_.isInstanceOf[StatefulOperator])
 
   // Queries of the report table do not appear in reports themselves: `SELECT max(query_id)` is then the user's last query.
-  private def readsReports(plan: SparkPlan): Boolean = plan.exists {
+  private def readsReports(plan: SparkPlan): Boolean = PlanNodes.withStages(plan).exists {
     case s: RowDataSourceScanExec => s.relation.isInstanceOf[ReportRows]
-    case q: QueryStageExec => readsReports(q.plan)
     case _ => false
   }
 
@@ -201,8 +199,7 @@ object DynamicFilterRule {
     if (before.nonEmpty) {
       p.unsetTagValue(RejectedTag)
       p.logicalLink.foreach(_.unsetTagValue(RejectedTag))
-      val execution = p.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-      QueryReports.instance.note(execution, p.session)(report => before.foreach(report.withdraw))
+      QueryReports.instance.note(p.session)(report => before.foreach(report.withdraw))
     }
   }
 

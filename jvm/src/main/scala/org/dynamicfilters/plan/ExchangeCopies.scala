@@ -2,11 +2,10 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins.BaseJoinExec
-import org.dynamicfilters.operators.FilteredScan
+import org.dynamicfilters.operators.{FilteredScan, PlanNodes}
 import org.dynamicfilters.scan.Wait
 
 /** Decides whether one filter is worth a copy of an exchange that Spark would compute once for several places. [[JoinPlanner]]
@@ -55,10 +54,9 @@ final class ExchangeCopies(build: SparkPlan, shared: SharedExchanges) {
 }
 
 private object ExchangeCopies {
-  private def isOfOneTable(plan: SparkPlan): Boolean = plan match {
-    case q: QueryStageExec => isOfOneTable(q.plan)
-    case _: BaseJoinExec | _: BaseAggregateExec => false
-    case other => other.children.forall(isOfOneTable)
+  private def isOfOneTable(plan: SparkPlan): Boolean = !PlanNodes.withStages(plan).exists {
+    case _: BaseJoinExec | _: BaseAggregateExec => true
+    case _ => false
   }
 
   // Filtered by another join, the exchange differs from those of other places already.

@@ -15,7 +15,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{QueryReports, Rejected}
 import org.dynamicfilters.scan.Wait
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, Producer, TaskFilters}
+import org.dynamicfilters.state.{JoinRef, Producer}
 
 /** Makes joins filter producers: puts a tap under the exchange of the build side, and the tap's filter into the scans that
   * the probe key comes from. [[DynamicFilterRule]] runs it on each plan.
@@ -109,8 +109,7 @@ final class JoinPlanner(
     case Left(reason) =>
       val now = Rejected(Producer.join, keys.flatMap(_.references.map(_.name)).take(1), reason)
       val rejected = DynamicFilterRule.reject(p, now)
-      val execution = p.session.sparkContext.getLocalProperty(TaskFilters.ExecutionIdProperty)
-      QueryReports.instance.note(execution, p.session)(_.reject(rejected))
+      QueryReports.instance.note(p.session)(_.reject(rejected))
       p
   }
 

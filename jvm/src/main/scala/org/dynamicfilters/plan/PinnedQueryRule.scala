@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedC
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan, V2CommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.dynamicfilters.operators.PinnedQueryExec
+import org.dynamicfilters.operators.{PinnedQueryExec, PlanNodes}
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
 
 /** Puts a [[PinnedQueryExec]] on top of queries with user filters.
@@ -47,15 +47,14 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
     }
 
   /** Whether the condition holds for any operator, also in subqueries and cached plans. */
-  private def anywhere(plan: SparkPlan)(isOne: SparkPlan => Boolean): Boolean = plan.exists { p =>
-    isOne(p) || p.expressions.exists(_.exists {
-      case s: ExecSubqueryExpression => anywhere(s.plan)(isOne)
-      case _ => false
-    }) || (p match {
-      case a: AdaptiveSparkPlanExec => anywhere(a.inputPlan)(isOne)
-      case r: ReusedExchangeExec => anywhere(r.child)(isOne)
-      case c: InMemoryTableScanExec => anywhere(c.relation.cachedPlan)(isOne)
-      case _ => false
-    })
-  }
+  private def anywhere(plan: SparkPlan)(isOne: SparkPlan => Boolean): Boolean = PlanNodes
+    .reached(plan) { p =>
+      p.expressions.flatMap(_.collect { case s: ExecSubqueryExpression => s.plan }) ++ (p match {
+        case a: AdaptiveSparkPlanExec => Seq(a.inputPlan)
+        case r: ReusedExchangeExec => Seq(r.child)
+        case c: InMemoryTableScanExec => Seq(c.relation.cachedPlan)
+        case other => other.children
+      })
+    }
+    .exists(isOne)
 }

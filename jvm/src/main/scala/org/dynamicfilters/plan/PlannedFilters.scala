@@ -2,7 +2,7 @@ package org.dynamicfilters.plan
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
-import org.dynamicfilters.operators.FilteredScan
+import org.dynamicfilters.operators.{FilteredScan, PlanNodes}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan.Wait
 import org.dynamicfilters.state.JoinRef
@@ -12,27 +12,21 @@ private[plan] object PlannedFilters {
 
   /** The filter of the join's keys in a running stage of the probe side. */
   def running(probe: SparkPlan, origin: String): Option[JoinRef] =
-    scans(probe).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
+    inStages(probe).iterator.flatMap(_.joinFilters).map(_._1).find(_.origin == origin)
 
   /** Filtered scans in stages. */
-  private def scans(plan: SparkPlan, inStage: Boolean = false): Seq[FilteredScan] = plan match {
-    case q: QueryStageExec => scans(q.plan, inStage = true)
-    case d: FilteredScan if inStage => Seq(d)
-    case other => other.children.flatMap(scans(_, inStage))
-  }
+  private def inStages(plan: SparkPlan): Seq[FilteredScan] =
+    plan.collect { case q: QueryStageExec => q }.flatMap(scans)
+
+  private def scans(plan: SparkPlan): Seq[FilteredScan] =
+    PlanNodes.withStages(plan).collect { case s: FilteredScan => s }
 
   /** Join filters in the scans of a plan, including its stages. */
-  def filters(plan: SparkPlan): Seq[JoinRef] = plan
-    .flatMap {
-      case q: QueryStageExec => filters(q.plan)
-      case s: FilteredScan => s.joinFilters.map(_._1)
-      case _ => Nil
-    }
-    .distinctBy(_.id)
+  def filters(plan: SparkPlan): Seq[JoinRef] = scans(plan).flatMap(_.joinFilters.map(_._1)).distinctBy(_.id)
 
   /** Filters that scans in stages wait for, or waited for. */
   def waitedFor(plan: SparkPlan): Seq[JoinRef] =
-    scans(plan).flatMap(_.joinFilters).collect {
+    inStages(plan).flatMap(_.joinFilters).collect {
       case (ref, place) if place.waits != Wait.No => ref
     }
 

@@ -124,7 +124,7 @@ object Repeatable {
         below
       // Spark computes lost blocks of cached data again.
       case CachedScans(scan) =>
-        CachedScanExec.scanOf(unfiltered(scan)) match {
+        CachedScanExec.scanOf(scan) match {
           case Some(c) => cached(c.relation.cachedPlan, order)
           case None => Some(Reasons.MayDiffer(scan.nodeName.trim))
         }
@@ -159,11 +159,6 @@ object Repeatable {
     case p: ProjectExec => p.projectList.forall { case Alias(e, _) => e.foldable; case _ => false }
     case _: WholeStageCodegenExec | _: InputAdapter | _: LimitExec => hasEqualRows(plan.children.head)
     case _ => false
-  }
-
-  private def unfiltered(scan: SparkPlan): SparkPlan = scan match {
-    case c: CachedScanExec => c.child
-    case other => other
   }
 
   private def cached(plan: SparkPlan, order: Order.Value): Option[Reason] = order match {

@@ -3,12 +3,12 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.AQEShuffleReadExec
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.datasources.v2.MergeRowsExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 import org.apache.spark.sql.execution.joins._
-import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
+import org.dynamicfilters.operators.{BuildKeyTapExec, PlanNodes, TopKTapExec}
 import org.dynamicfilters.tables.DeltaTable
 
 /** Classifies non-deterministic expressions: some of them depend only on the row (the name of its file), others on the other
@@ -61,13 +61,7 @@ object RowValues {
       case _ => false
     }
 
-    private lazy val nodes: Seq[SparkPlan] = below(root)
-
-    private def below(p: SparkPlan): Seq[SparkPlan] = p match {
-      case q: QueryStageExec => p +: below(q.plan)
-      case a: AdaptiveSparkPlanExec => p +: below(a.executedPlan)
-      case other => p +: other.children.flatMap(below)
-    }
+    private lazy val nodes: Seq[SparkPlan] = PlanNodes.withStages(root)
 
     /** Row numbers (`monotonically_increasing_id`) that the query only compares for equality: other unique numbers for the same
       * rows give the same result. They may be grouping keys, hash keys of exchanges and passed on, but not be in the result.

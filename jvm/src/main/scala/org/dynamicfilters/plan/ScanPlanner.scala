@@ -10,7 +10,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.{DynamicFilterScanExec, Tagged}
+import org.dynamicfilters.operators.{DynamicFilterScanExec, Tagged, WithArguments}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
@@ -235,12 +235,8 @@ object ScanPlanner {
     Tagged(withRelation(scan, relation.copy(fileFormat = format, options = options)(relation.sparkSession)), scan)
   }
 
-  // makeCopy, because the scan's constructor differs between Spark versions.
   private def withRelation(scan: FileSourceScanExec, relation: HadoopFsRelation): SparkPlan =
-    scan.makeCopy(scan.productIterator.map {
-      case _: HadoopFsRelation => relation
-      case other => other.asInstanceOf[AnyRef]
-    }.toArray)
+    WithArguments[SparkPlan](scan) { case _: HadoopFsRelation => relation }
 
   private val ownOptions = Set(Marker._1, ScanHint.OptionKey)
 

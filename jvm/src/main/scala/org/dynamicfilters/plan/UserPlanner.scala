@@ -4,11 +4,10 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, RangePartitioning, SinglePartition}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.operators.SpecScan
+import org.dynamicfilters.operators.{PlanNodes, SpecScan}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.UserRef
 import org.dynamicfilters.user.DynamicFilterPredicate
@@ -115,14 +114,13 @@ object UserPlanner {
   private def userFilters(condition: Expression): Seq[DynamicFilterPredicate] =
     Conjuncts(condition).collect { case u: DynamicFilterPredicate if u.pin.isDefined => u }
 
-  private def hasRoundRobin(plan: SparkPlan): Boolean = plan.exists {
+  private def hasRoundRobin(plan: SparkPlan): Boolean = PlanNodes.withStages(plan).exists {
     case e: ShuffleExchangeLike =>
       e.outputPartitioning match {
         case _: HashPartitioning | _: RangePartitioning | SinglePartition => false
         // Round-robin. Spark 4.3 has another one that hashes keys, but distributes NULLs round-robin.
         case _ => true
       }
-    case q: QueryStageExec => hasRoundRobin(q.plan)
     case _ => false
   }
 }

@@ -93,7 +93,7 @@ object Reasons {
   private val hint = "if the estimate is wrong, give the hint `DYNAMIC_FILTER` (see hints.md), or run `ANALYZE TABLE`"
   val NotSmaller = Reason("join.notSmaller", "the build side is expected to have more rows than the probe side", hint)
   def NotSelective(limit: Long) = Reason("join.notSelective", s"the build side is expected to have more than $limit rows, and no condition reduces them", hint)
-  def UnknownJoin(name: String) = Reason("join.unknown", s"the join operator $name makes no filters", "nothing: only BroadcastHashJoin, ShuffledHashJoin and SortMergeJoin make filters")
+  def UnknownJoin(name: String) = Reason("join.unknown", s"the join operator $name makes no filters", "nothing: only BroadcastHashJoin, BroadcastNestedLoopJoin, ShuffledHashJoin and SortMergeJoin make filters")
   def BuildSide(reason: Reason) = Reason("join.buildSide", s"the build side: $reason", reason.advice)
   private val tableKey = "use a column of a table as the key"
   def NoExchange(operator: String) = Reason("join.noExchange", s"the build side has no exchange at which its keys can be collected ($operator)", "broadcast the build side if it is small (`/*+ BROADCAST(t) */`), or write its rows to a table that is not bucketed")
@@ -119,7 +119,7 @@ object Reasons {
   val NarrowedLater = Reason("join.narrowed", "in a new plan of adaptive execution the build side has other filters than before", adaptive)
   val NarrowedApart = Reason("join.narrowedApart", "equal build sides are filtered differently by other joins of the query", "nothing: equal build sides share one filter, which needs the same keys from each of them")
   val NotAsked = Reason("join.notAsked", "all keys were collected, but no scan asked for the filter", "nothing if Spark did not run the scan (it has no rows in Spark's SQL tab); else the scan ended before the keys were complete: give the hint `DYNAMIC_FILTER`, and if that is not enough, raise `join.waitTimeout`")
-  val TooLate = Reason("join.late", "the filter became complete after its scans had ended", "give the hint `DYNAMIC_FILTER`, so that the scan waits longer; if that is not enough, raise `join.waitTimeout`")
+  val TooLate = Reason("join.late", "the filter became complete after its scans had started", "give the hint `DYNAMIC_FILTER`, so that the scan waits longer; if that is not enough, raise `join.waitTimeout`")
   val NoExecution = Reason("join.noExecution", "the query runs outside of a SQL execution", "use `collect` or a write: `df.rdd` and `toLocalIterator` run outside of a SQL execution")
 
   // Values of scalar subqueries.

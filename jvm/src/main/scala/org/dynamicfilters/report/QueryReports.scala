@@ -15,7 +15,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
-  FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TopKAccumulator, UserState
+  FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TaskFilters, TopKAccumulator, UserState
 }
 
 /** State of a filter as `dynamic_filters()` shows it. */
@@ -35,15 +35,22 @@ final case class FilterView(
     filterId: Long,
     producer: Producer.Value,
     columns: Seq[String],
-    state: FilterState.Value,
-    reason: Option[Reason],
-    generation: Long,
-    filter: FilterText,
-    bytes: Long,
+    state: FilterState.Value = FilterState.registered,
+    reason: Option[Reason] = None,
+    generation: Long = 0,
+    filter: FilterText = FilterText.All,
+    bytes: Long = 0,
     waitMillis: Long = 0,
     readyMillis: Option[Long] = None,
     times: FilterTimes = FilterTimes.unknown
-)
+) {
+
+  /** The same filter, complete. */
+  def complete(f: ValueFilter, size: Long): FilterView =
+    copy(state = FilterState.ready, generation = 1, filter = FilterText.forFilter(f, columns), bytes = size)
+
+  def disabled(why: Reason): FilterView = copy(state = FilterState.disabled, reason = Some(why))
+}
 
 /** The texts that reports show of a filter. They replace the filter itself, which may have megabytes.
   *
@@ -53,11 +60,12 @@ final case class FilterView(
 final case class FilterText(form: String, expression: String, hasValues: Boolean)
 
 object FilterText {
+  val All: FilterText = FilterText(ValueFilter.All.form, "true", hasValues = false)
 
   /** @param columns names of the filtered columns; a union has one for each of its branches
     */
   def forFilter(filter: ValueFilter, columns: Seq[String]): FilterText = filter match {
-    case ValueFilter.All => FilterText(filter.form, "true", hasValues = false)
+    case ValueFilter.All => All
     case ValueFilter.Nothing => FilterText(filter.form, "false", hasValues = false)
     case _ => FilterText(filter.form, filter.expression(columns.headOption.getOrElse("")), hasValues = true)
   }
@@ -79,35 +87,28 @@ final case class EndedFilter(last: FilterView) extends FilterRecord {
 /** A join's filter. All executions of a plan share its state. */
 final case class JoinRun(state: JoinState) extends FilterRecord {
   override def view(executionId: Long, running: Boolean): FilterView = {
-    def shown(s: FilterState.Value, reason: Option[Reason], generation: Long, f: ValueFilter, bytes: Long) =
-      FilterView(
-        state.filterId,
-        Producer.join,
-        state.record.columnNames,
-        s,
-        reason,
-        generation,
-        FilterText.forFilter(f, state.record.columnNames),
-        bytes,
-        state.record.waitedMillis,
-        state.record.readyMillis,
-        state.times
-      )
+    val planned = FilterView(
+      state.filterId,
+      Producer.join,
+      state.record.columnNames,
+      waitMillis = state.record.waitedMillis,
+      readyMillis = state.record.readyMillis,
+      times = state.times
+    )
     // Called on the thread of Spark's listeners.
     (if (running) state.phase else state.phaseAtEnd) match {
-      case JoinPhase.Registered =>
-        shown(FilterState.registered, Option.when(!running)(Reasons.BuildDidNotRun), 0, ValueFilter.All, 0)
+      case JoinPhase.Registered => planned.copy(reason = Option.when(!running)(Reasons.BuildDidNotRun))
       case JoinPhase.Building(_, reports) =>
         val reason =
           if (state.isIncomplete) Some(Reasons.Incomplete)
           else if (running) None
           else Some(if (reports == JoinPhase.Reports.All) Reasons.NotAsked else Reasons.BuildDidNotFinish)
         // Nothing is built once the query has ended.
-        val now = if (running) FilterState.building else FilterState.registered
-        shown(now, reason, 0, ValueFilter.All, 0)
+        planned.copy(state = if (running) FilterState.building else FilterState.registered, reason = reason)
       case JoinPhase.Ready(f, bytes, reduced, _) =>
-        shown(FilterState.ready, reduced.orElse(state.record.withheld), 1, f, bytes)
-      case JoinPhase.Disabled(reason) => shown(FilterState.disabled, Some(reason), 0, ValueFilter.All, 0)
+        val late = Option.when(!running && state.scansStartedWithout)(Reasons.TooLate)
+        planned.complete(f, bytes).copy(reason = reduced.orElse(late))
+      case JoinPhase.Disabled(reason) => planned.disabled(reason)
     }
   }
 }
@@ -127,61 +128,45 @@ final class TopKRun(
   @volatile var disabled: Option[Reason] = None
   private val registeredMillis = System.currentTimeMillis()
 
-  /** The highest generation of an execution, and the tightest bound that an executor reported. */
-  def current(executionId: Long): (Long, ValueFilter) = {
-    val seen = seenIn(executionId)
-    val filters =
-      seen.filter(_.bound != null).flatMap(s => Try(FilterCodec.decode(s.bound)).toOption.flatMap(_.toOption))
-    val tightest = filters.reduceOption((a, b) => if (a.implies(b)) a else b).getOrElse(ValueFilter.All)
-    (if (seen.isEmpty) 0L else seen.map(_.generation).max, tightest)
-  }
-
   // One for each finished task, also for tasks that saw no bound.
   private def seenIn(executionId: Long) = accumulator.value.filter(_.executionId == executionId)
 
+  /** The tightest of the bounds. */
+  private def tightest(bounds: Seq[Array[Byte]]): ValueFilter =
+    bounds
+      .flatMap(b => Try(FilterCodec.decode(b)).toOption.flatMap(_.toOption))
+      .reduceOption((a, b) => if (a.implies(b)) a else b)
+      .getOrElse(ValueFilter.All)
+
   override def view(executionId: Long, running: Boolean): FilterView = {
-    val (generation, filter) = current(executionId)
+    val seen = seenIn(executionId)
+    val bounds = seen.map(_.bound).filter(_ != null)
+    val generation = seen.map(_.generation).maxOption.getOrElse(0L)
     val state =
       if (disabled.isDefined) FilterState.disabled
       else if (generation > 0) FilterState.ready
       else if (running) FilterState.building
       else FilterState.registered
     def none =
-      if (seenIn(executionId).isEmpty) Reasons.NotRead
+      if (seen.isEmpty) Reasons.NotRead
       else if (ref.producer == Producer.aggregate) Reasons.NoValue
       else Reasons.FewRows
-    val reason = disabled.orElse(Option.when(generation == 0 && !running)(none))
-    val text = FilterText.forFilter(filter, columns)
     FilterView(
       ref.id,
       ref.producer,
       columns,
       state,
-      reason,
+      disabled.orElse(Option.when(generation == 0 && !running)(none)),
       generation,
-      text,
-      encodedBytes(executionId),
-      times = FilterTimes(registeredMillis, ready = firstBound(executionId))
+      FilterText.forFilter(tightest(bounds), columns),
+      bounds.map(_.length.toLong).maxOption.getOrElse(0L),
+      times = FilterTimes(registeredMillis, ready = seen.map(_.firstMillis).filter(_ > 0).minOption.getOrElse(0L))
     )
   }
 
-  private def firstBound(executionId: Long): Long =
-    accumulator.value.iterator
-      .filter(s => s.executionId == executionId && s.firstMillis > 0)
-      .map(_.firstMillis)
-      .minOption
-      .getOrElse(0L)
-
-  private def encodedBytes(executionId: Long): Long =
-    accumulator.value.iterator
-      .filter(s => s.executionId == executionId && s.bound != null)
-      .map(_.bound.length.toLong)
-      .maxOption
-      .getOrElse(0L)
-
   override def shown(column: String): String = {
     val newest = accumulator.value.map(_.executionId).maxOption.getOrElse(-1L)
-    current(newest)._2.shown(column, showValues)
+    tightest(seenIn(newest).map(_.bound).filter(_ != null)).shown(column, showValues)
   }
 }
 
@@ -239,11 +224,22 @@ final class QueryReport(val executionId: Long) {
 
   def add(f: FilterRecord): Unit = synchronized(if (!filters.contains(f)) filters += f)
 
-  /** Completes the report. Replaces the filters by their texts, so that the report holds no keys, plans or broadcasts. */
+  /** The filters as they are now. Without the lock: viewing a filter may build it, and a running query must not wait for that. */
+  def views: Seq[FilterView] = synchronized(filters.toVector).map(_.view(executionId, running = state == "running"))
+
+  @volatile private var atEnd: Option[QueryEntry] = None
+
+  /** The entry of the ended query, or the current state of a running one. */
+  def entry: QueryEntry = atEnd.getOrElse(QueryEntries.fromReport(this))
+
+  /** Completes the report. Replaces the filters by their texts, so that the report holds no keys, plans or broadcasts. Keeps the
+    * entry, because a plan that runs often drops the counters of its first executions.
+    */
   def ended(state: String): Unit = synchronized {
     this.state = state
     scans.foreach(_.ended(executionId))
     filters.mapInPlace(f => EndedFilter(f.view(executionId, running = false)))
+    atEnd = Some(QueryEntries.fromReport(this))
   }
 
   /** Whether the execution has succeeded. Only then files that no task reached count as skipped. */
@@ -251,7 +247,7 @@ final class QueryReport(val executionId: Long) {
 
   /** For the log, once the execution has ended. Parsed by tools/test_spark.py. */
   def summary: String = synchronized {
-    val ready = filters.count(_.view(executionId, running = false).state == FilterState.ready)
+    val ready = views.count(_.state == FilterState.ready)
     val reports = scans.map(_.report(executionId))
     val pruned = reports.map(r => r(ScanCounter.Rows) - r(ScanCounter.RowsOutput)).sum
     s"ended: $ready of ${filters.size} filters ready, ${scans.size} filtered scans, $pruned rows pruned"
@@ -278,33 +274,28 @@ final class QueryReports extends Logging {
     )
   }
 
-  /** Changes the report of a running execution. On the driver. Never throws: a report must not fail a query.
-    *
-    * @param executionId Spark's local property, null outside of an execution
+  /** Changes the report of the execution that this thread of the driver works for, if any. Never throws: a report must not fail a
+    * query.
     */
-  def note(executionId: String, session: SparkSession)(change: QueryReport => Unit): Unit =
+  def note(session: SparkSession)(change: QueryReport => Unit): Unit =
     try
-      Option(executionId).flatMap(_.toLongOption).foreach { id =>
+      TaskFilters.executionId(session.sparkContext).foreach { id =>
         val report = forExecution(id)
         report.synchronized {
-          if (report.sessionId == null && session != null) report.sessionId = SparkAccess.sessionId(session)
+          if (report.sessionId == null) report.sessionId = SparkAccess.sessionId(session)
           change(report)
-          if (session != null) report.showsAs(session)
+          report.showsAs(session)
         }
       }
     catch { case NonFatal(e) => logWarning("Dynamic filters: a query is missing from the report", e) }
 
-  /** Records a join's filter, once. */
-  def noteFilter(executionId: String, session: SparkSession, state: JoinState): Unit =
-    note(executionId, session)(_.add(JoinRun(state)))
-
   /** Drops all reports, at the end of the application. */
   def clear(): Unit = synchronized(reports.clear())
 
-  /** The report of an execution, if it is still kept. */
   /** Whether the query has run another one as a part of it. */
   def hasPart(id: Long): Boolean = synchronized(reports.values.exists(_.partOf.contains(id)))
 
+  /** The report of an execution, if it is still kept. */
   def find(executionId: Long): Option[QueryReport] = synchronized(reports.get(executionId))
 
   /** The retained reports of all sessions that are of interest, oldest first. */

@@ -2,71 +2,26 @@ package org.dynamicfilters.report
 
 import java.util.Locale
 
-import org.dynamicfilters.scan.{ScanCounter, ScanRun}
-import org.dynamicfilters.state.Producer
-
 /** Why a query has no filter, although none was rejected. */
 object NoFilter extends Enumeration {
   val switchedOff, inParts, limitOnly, whereOnly, nothingMakesOne = Value
-}
-
-/** Part of what there is; `of` is 0 if it is not known. */
-final case class Share(part: Long, of: Long) {
-  def +(other: Share): Share = Share(part + other.part, of + other.of)
-
-  /** Rounded. 0 only for none, and 100 only for all. */
-  def percent: String =
-    if (part > 0 && part < of) {
-      val rounded = math.round(100.0 * part / of)
-      if (rounded == 0) "< 1 %" else if (rounded == 100) "> 99 %" else s"$rounded %"
-    } else if (of > 0 && part >= of) "100 %"
-    else "0 %"
-}
-
-/** What one scan skipped of its files, row groups and rows, and what it read of its bytes. */
-final case class Skipped(files: Share, rowGroups: Share, rows: Share, bytesRead: Share) {
-  def +(o: Skipped): Skipped =
-    Skipped(files + o.files, rowGroups + o.rowGroups, rows + o.rows, bytesRead + o.bytesRead)
 }
 
 /** Says in one sentence what filters did for a query. The only place that does: `sdf.analyze`, the UI and
   * `dynamic_filter_summary()` show this sentence.
   */
 object QuerySummary {
-  def of(q: QueryReport): String = {
-    // Copied under the lock: viewing a filter takes long, and a running query must not wait for it.
-    val (filters, scans, rejected) =
-      q.synchronized((q.filters.toVector, q.scans.toVector, q.rejected.toVector))
-    text(
-      filters.map(_.view(q.executionId, running = q.state == "running")),
-      rejected,
-      scans.map(skipped(q, _)),
-      q.noFilter
-    )
-  }
-
-  private def skipped(q: QueryReport, s: ScanRun): Skipped = {
-    import ScanCounter._
-    val r = s.report(q.executionId)
-    def share(part: Long, of: Long) = Share(math.min(math.max(part, 0L), of), of)
-    Skipped(
-      share(r.files.counts.pruned(s.table.files, q.cameToEnd), s.table.files),
-      share(r(RowGroupsPruned), r(RowGroups)),
-      share(r(Rows) - r(RowsOutput), r(Rows)),
-      share(r(BytesRead), r(BytesTotal))
-    )
-  }
 
   /** @param none used if there is no filter at all
     */
-  def text(filters: Seq[FilterView], rejected: Seq[Rejected], scans: Seq[Skipped], none: NoFilter.Value): String = {
-    val (inForce, others) = filters.partition(f => f.state != FilterState.disabled && f.generation > 0)
+  def of(q: QueryEntry, none: NoFilter.Value): String = {
+    val (inForce, others) = q.filters.partition(_.inForce)
     if (inForce.nonEmpty) {
-      val waiting = others.count(_.state != FilterState.disabled)
+      val waiting = others.count(_.state != FilterState.disabled.toString)
       count(inForce.size, "filter") + " in force" + (if (waiting > 0) s", $waiting without a value" else "") +
-        scans.reduceOption(_ + _).fold("")(effect(inForce, _))
+        (if (q.scans.isEmpty) "" else effect(inForce, q))
     } else {
-      val reasons = (others.flatMap(_.reason) ++ rejected.map(_.reason)).map(_.text).distinct
+      val reasons = (others.map(_.reason) ++ q.rejected.map(_.reason)).filter(_.nonEmpty).distinct
       if (reasons.nonEmpty)
         s"no filter in force: ${reasons.take(Most).mkString("; ")}${if (reasons.size > Most) "; ..." else ""}"
       else if (others.nonEmpty) s"no filter in force yet: ${count(others.size, "filter")} without a value"
@@ -76,35 +31,31 @@ object QuerySummary {
 
   private val Most = 2
 
-  private def effect(inForce: Seq[FilterView], all: Skipped): String = {
+  private def effect(inForce: Seq[FilterEntry], q: QueryEntry): String = {
+    val Seq(files, rowGroups, rows, bytes) =
+      Seq(LevelEntry.Files, LevelEntry.RowGroups, LevelEntry.Rows, LevelEntry.Bytes).map(q.skipped)
     val skipped = Seq(
-      Option.when(all.files.part > 0)(s"${number(all.files.part)} of ${number(all.files.of)} files"),
-      Option.when(all.rows.part > 0)(s"${all.rows.percent} of the rows")
+      Option.when(files.skipped > 0)(s"${number(files.skipped)} of ${number(files.total)} files"),
+      Option.when(rows.skipped > 0)(s"${percent(rows.skipped, rows.total)} of the rows")
     ).flatten
-    val parts = Option.when(all.bytesRead.of > 0)(s"read ${all.bytesRead.percent} of the bytes") ++
+    val parts = Option.when(bytes.total > 0)(s"read ${percent(bytes.read, bytes.total)} of the bytes") ++
       Option.when(skipped.nonEmpty)(s"skipped ${skipped.mkString(" and ")}")
     val read = if (parts.isEmpty) "" else parts.mkString(": ", ", ", "")
     // Only rows were dropped: the scan still read all row groups.
-    val byRows = all.rowGroups.of > 0 && all.rowGroups.part == 0 && all.files.part == 0
+    val byRows = rowGroups.total > 0 && rowGroups.skipped == 0 && files.skipped == 0
     if (skipped.nonEmpty)
       read + (if (byRows) s", but no row group, because the data is not clustered by ${columns(inForce)}" else "")
     else
-      inForce.flatMap(_.reason).headOption match {
-        case Some(reason) => s", skipped nothing: ${reason.text}"
-        case None if inForce.forall(late) =>
-          ", skipped nothing: the scan had started before the filter was ready (join.waitTimeout)"
-        case None if all.rows.of > 0 =>
+      inForce.map(_.reason).find(_.nonEmpty) match {
+        case Some(reason) => s", skipped nothing: $reason"
+        case None if rows.total > 0 =>
           ", skipped nothing: all row groups have values that pass, because most values do or because the data is not " +
             s"clustered by ${columns(inForce)}"
         case None => read
       }
   }
 
-  /** Whether no scan started with the filter of a join, although its build side was complete. */
-  private def late(f: FilterView): Boolean =
-    f.producer == Producer.join && f.times.ready > 0 && f.times.used == 0
-
-  private def columns(filters: Seq[FilterView]): String = {
+  private def columns(filters: Seq[FilterEntry]): String = {
     val names = filters.flatMap(_.columns).distinct
     (names.take(Most) ++ Option.when(names.size > Most)("...")).mkString(", ")
   }
@@ -123,4 +74,12 @@ object QuerySummary {
 
   /** `1,234` */
   private[dynamicfilters] def number(n: Long): String = "%,d".formatLocal(Locale.ROOT, n)
+
+  /** Rounded. 0 only for none, and 100 only for all. */
+  private[dynamicfilters] def percent(part: Long, total: Long): String =
+    if (part > 0 && part < total) {
+      val rounded = math.round(100.0 * part / total)
+      if (rounded == 0) "< 1 %" else if (rounded == 100) "> 99 %" else s"$rounded %"
+    } else if (total > 0 && part >= total) "100 %"
+    else "0 %"
 }

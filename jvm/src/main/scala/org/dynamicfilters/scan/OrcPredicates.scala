@@ -3,10 +3,11 @@ package org.dynamicfilters.scan
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.sources._
-import org.apache.spark.sql.types._
-import org.dynamicfilters.filter.{End, LongSet, ValueFilter}
+import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.types.StructField
+import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{JoinRef, SubqueryRef, UserRef}
 
 /** Converts filters to predicates for Spark's ORC reader, which skips stripes and row groups by its own statistics.
@@ -30,11 +31,8 @@ object OrcPredicates {
     * row.
     */
   def supports(field: StructField): Boolean =
-    field.name.matches("[A-Za-z0-9_]+") && (field.dataType match {
-      // Not strings: ORC replaces bytes that are not UTF-8 in its bounds.
-      case ByteType | ShortType | IntegerType | LongType => true
-      case _ => false
-    })
+    // Not strings: ORC replaces bytes that are not UTF-8 in its bounds.
+    field.name.matches("[A-Za-z0-9_]+") && KeyDomain.isInteger(field.dataType)
 
   /** Predicates of the filters that are complete now. On the driver. */
   def complete(spec: ScanSpec): Seq[Filter] = for {
@@ -51,21 +49,6 @@ object OrcPredicates {
     case _ => None
   }
 
-  private[scan] def fromFilter(column: String, filter: ValueFilter): Seq[Filter] = filter match {
-    case ValueFilter.NullsOnly(_) => Seq(IsNull(column))
-    case r: ValueFilter.Range if !r.nulls => range(column, r)
-    case ValueFilter.Members(r, keys: LongSet) if !r.nulls && keys.size <= MostValues =>
-      val values = keys.toArray.filter(k => filter.passes(Long.box(k))).map(k => r.domain.toInternal(Long.box(k)))
-      if (values.isEmpty) range(column, r) else Seq(In(column, values))
-    case ValueFilter.Members(r, _) if !r.nulls => range(column, r)
-    case ValueFilter.Both(left, right) => fromFilter(column, left) ++ fromFilter(column, right)
-    case _ => Nil
-  }
-
-  private def range(column: String, r: ValueFilter.Range): Seq[Filter] = {
-    // The ends themselves may pass: that is simpler, and only wider.
-    def bound(end: Option[End], compared: (String, Any) => Filter) =
-      end.map(e => compared(column, r.domain.toInternal(e.key))).toSeq
-    bound(r.lower, GreaterThanOrEqual(_, _)) ++ bound(r.upper, LessThanOrEqual(_, _))
-  }
+  private[scan] def fromFilter(column: String, filter: ValueFilter): Option[Filter] =
+    V2Predicates.of(column, filter, inSparksOrder = true, MostValues).flatMap(SparkAccess.toV1)
 }

@@ -83,9 +83,12 @@ final class ScanRun(
     val table: ScannedTable,
     val filterIds: Seq[Long],
     val accumulator: ScanAccumulator,
-    private var recount: Option[Long => Unit] = None
+    @volatile private var recount: Option[Long => Unit] = None
 ) {
   def countUnopened(executionId: Long): Unit = recount.foreach(_(executionId))
+
+  /** The plan runs again. */
+  def countUnopenedBy(f: Long => Unit): Unit = recount = Some(f)
   def ended(executionId: Long): Unit = {
     recount = None
     accumulator.endedExecution(executionId)

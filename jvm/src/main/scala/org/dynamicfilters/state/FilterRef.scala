@@ -28,11 +28,12 @@ abstract class FilterRef(val id: Long, val producer: Producer.Value) extends Ser
   /** The producer's run to which a scan that starts now belongs; see [[TopKRef.nextRun]]. */
   def currentRun: Long = 0L
 
-  /** The filter in force as in a SQL text. */
-  protected def inForce(column: String): String
+  /** The record of the newest execution, on the driver; null before, and on executors. */
+  def driverRun: PlanRun
 
   /** Text in plans: `DynamicFilter#3 [k: not known yet]` before execution, the filter in force after it. */
-  final def describe(column: String): String = s"$this [$column: ${inForce(column)}]"
+  final def describe(column: String): String =
+    s"$this [$column: ${Option(driverRun).fold(FilterRef.NotKnownYet)(_.shown(column))}]"
 
   override def toString: String = s"DynamicFilter#$id"
 }
@@ -93,7 +94,7 @@ object FilterRef extends FilterSource {
     UserState.ifRunning(executionId, filterId, planned.find(filterId).collect { case u: UserRef => u })
 }
 
-/** A producer's record of an execution, from which plans show the filter. */
+/** A filter's record of an execution, from which plans show it. */
 trait PlanRun {
 
   /** The filter in force as SQL text. */
@@ -134,11 +135,8 @@ final class TopKRef private (
   def nextRun(): Long = synchronized { runs += 1; runs }
   override def currentRun: Long = synchronized(runs)
 
-  /** The producer's record of the newest execution, on the driver; null before, and on executors. */
-  def driverRun: PlanRun = lastRun
+  override def driverRun: PlanRun = lastRun
   def started(run: PlanRun): Unit = lastRun = run
-  override protected def inForce(column: String): String =
-    if (lastRun == null) FilterRef.NotKnownYet else lastRun.shown(column)
 
   override def equals(other: Any): Boolean = other match {
     case that: TopKRef =>

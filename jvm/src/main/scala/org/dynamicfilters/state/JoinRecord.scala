@@ -1,19 +1,13 @@
 package org.dynamicfilters.state
 
 import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
-import org.dynamicfilters.reasons.Reason
 
 /** What reports show of a join filter beside its phase. Thread-safe. */
 final class JoinRecord extends ShownFilter {
   private val seen = new AtomicReference(FilterTimes(registered = System.currentTimeMillis()))
   private val waited = new AtomicLong
   @volatile private var startedMillis = 0L
-  @volatile private var notSent: Option[Reason] = None
   @volatile private var metrics: JoinRecord.Metrics = _
-
-  /** Why the filter was not sent to executors. */
-  def withheld: Option[Reason] = notSent
-  def withhold(reason: Reason): Unit = notSent = Some(reason)
 
   /** Sets the receiver of metrics, which must not fail. The first call counts, as do the keys of the first start. */
   def setMetrics(m: JoinRecord.Metrics): Unit = synchronized(if (metrics == null) metrics = m)

@@ -95,8 +95,7 @@ final class JoinRef private (
   @transient private[dynamicfilters] val hash: Int = (build, key, nullsMatch).hashCode
 
   override val marker: String = f"join-$hash%08x"
-  override protected def inForce(column: String): String =
-    if (state == null) FilterRef.NotKnownYet else state.expression(column)
+  override def driverRun: PlanRun = state
 
   override def equals(other: Any): Boolean = other match {
     case that: JoinRef =>

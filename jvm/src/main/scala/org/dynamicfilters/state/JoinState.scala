@@ -11,7 +11,7 @@ import org.dynamicfilters.reasons.Reason
   * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread. The first reader after the
   * last report builds the filter.
   */
-final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends KeyOffers {
+final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends KeyOffers with PlanRun {
   import JoinPhase._
 
   private val own = new KeyReports(filterId, nullsMatch, limits)
@@ -117,6 +117,9 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
   /** Whether all of its scans have ended. */
   def scansEnded: Boolean = scansStarted && running.isEmpty
 
+  /** Whether scans have started, each of them before the filter was complete. */
+  def scansStartedWithout: Boolean = scansStarted && record.times.used == 0
+
   def phase: JoinPhase = root.ownPhase
 
   /** The phase, without building a large filter that no scan has used. */
@@ -194,7 +197,7 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
   /** Times for reports; of a follower, `ready` is that of the followed filter. */
   def times: FilterTimes = record.times.copy(ready = root.record.times.ready)
 
-  def expression(column: String): String = current match {
+  override def shown(column: String): String = current match {
     case None => if (isDisabled) "true" else FilterRef.NotKnownYet
     case Some(f) => f.shown(column, record.showsValues)
   }

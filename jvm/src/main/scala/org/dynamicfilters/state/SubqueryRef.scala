@@ -34,8 +34,7 @@ final class SubqueryRef private (
     operators.zip(of).map { case (operator, value) => Comparison.filter(operator, domain, value) }.reduce(_ and _)
 
   override def marker: String = f"subquery-${(operators, domain).hashCode}%08x"
-  override protected def inForce(column: String): String =
-    if (state == null) FilterRef.NotKnownYet else state.expression(column)
+  override def driverRun: PlanRun = state
 
   override def equals(other: Any): Boolean = other match {
     case that: SubqueryRef =>
@@ -55,7 +54,7 @@ object SubqueryRef {
 }
 
 /** The state of a subquery's filter on the driver. All executions of a plan share it, as they share the values. Thread-safe. */
-final class SubqueryState(val filterId: Long) extends ShownFilter {
+final class SubqueryState(val filterId: Long) extends ShownFilter with PlanRun {
   @volatile private var computed: Option[Either[Reason, ValueFilter]] = None
   @volatile private var times = FilterTimes(System.currentTimeMillis())
 
@@ -74,7 +73,7 @@ final class SubqueryState(val filterId: Long) extends ShownFilter {
   /** When it was complete, for reports. */
   def filterTimes: FilterTimes = times
 
-  def expression(column: String): String = computed match {
+  override def shown(column: String): String = computed match {
     case None => FilterRef.NotKnownYet
     case Some(result) => result.fold(_ => "true", _.shown(column, showsValues))
   }

@@ -17,11 +17,7 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
   /** A scan starts, on the driver. */
   def started(state: UserState): Unit = lastRun = state
 
-  override protected def inForce(column: String): String = {
-    val state = lastRun
-    if (state == null) FilterRef.NotKnownYet
-    else state.newest.filter.shown(column, state.showsValues)
-  }
+  override def driverRun: PlanRun = lastRun
 
   override def equals(other: Any): Boolean = other match {
     case that: UserRef => that.generation == generation && that.follows == follows

@@ -12,6 +12,7 @@ import org.dynamicfilters.user.{Follower, Generation}
 /** The state of a user filter in one execution, on the driver. Thread-safe. */
 final class UserState(val executionId: Long, val ref: UserRef)
     extends ShownFilter
+    with PlanRun
     with Follower
     with AutoCloseable
     with Logging {
@@ -24,6 +25,7 @@ final class UserState(val executionId: Long, val ref: UserRef)
 
   /** The tightest generation that scans may use. Each adopted generation implies the previous one (contract 3). */
   def newest: Generation = adopted
+  override def shown(column: String): String = newest.filter.shown(column, showsValues)
 
   override def offer(g: Generation): Unit = adopting.synchronized {
     if (ref.follows && !ended && g.number > adopted.number && tightens(g)) {

@@ -23,9 +23,7 @@ object DynamicFiltersTab extends Logging {
 
   /** Writes the report of an ended execution to the event log, if it is of interest. */
   def ended(sc: SparkContext, report: QueryReport): Unit =
-    quietly(
-      if (UiAccess.isWatched(sc) && report.isOfInterest) UiAccess.post(sc, QueryJson.event(EndedQueries.add(report)))
-    )
+    quietly(if (UiAccess.isWatched(sc) && report.isOfInterest) UiAccess.post(sc, QueryJson.event(report.entry)))
 
   def pages(queries: QueryStore): Seq[Page] = Seq(
     Page("", _ => Name, content(new QueryListPage(queries).content(_))),

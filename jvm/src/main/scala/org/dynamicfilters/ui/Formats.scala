@@ -5,7 +5,7 @@ import java.util.Locale
 import scala.xml.{Node, NodeSeq}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess
-import org.dynamicfilters.report.{QuerySummary, Share}
+import org.dynamicfilters.report.{CountEntry, LevelEntry, QuerySummary}
 
 /** Formats numbers and times for pages, with the same words as `sdf.analyze`. */
 private[ui] object Formats {
@@ -14,7 +14,7 @@ private[ui] object Formats {
   def number(n: Long): String = QuerySummary.number(n)
 
   /** Rounded. Shows 0 only for none, and 100 only for all. */
-  def percent(part: Long, total: Long): String = Share(part, total).percent
+  def percent(part: Long, total: Long): String = QuerySummary.percent(part, total)
 
   /** `3 of 30 (10 %)` */
   def share(part: Long, total: Long, shown: Long => String = number): String =

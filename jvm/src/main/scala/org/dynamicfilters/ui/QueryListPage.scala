@@ -3,6 +3,7 @@ package org.dynamicfilters.ui
 import scala.xml.{Node, Text}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess.Request
+import org.dynamicfilters.report.{LevelEntry, QueryEntry}
 
 /** The queries with dynamic filters, newest first. */
 private[ui] final class QueryListPage(queries: QueryStore) {

@@ -3,6 +3,7 @@ package org.dynamicfilters.ui
 import scala.xml.{Node, Text}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess.Request
+import org.dynamicfilters.report.{LevelEntry, QueryEntry, ScanEntry}
 
 /** One query: its filters on a time line, what each scan skipped, and why other filters do not exist. */
 private[ui] final class QueryPage(queries: QueryStore) {

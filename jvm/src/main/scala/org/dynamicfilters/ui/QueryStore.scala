@@ -1,13 +1,11 @@
 package org.dynamicfilters.ui
 
-import java.util.{Collections, WeakHashMap}
-
 import scala.annotation.meta.getter
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.apache.spark.util.kvstore.{KVIndex, KVStore}
-import org.dynamicfilters.report.{QueryReport, QueryReports}
+import org.dynamicfilters.report.{QueryEntry, QueryReports}
 
 /** The queries that pages show. */
 trait QueryStore {
@@ -24,25 +22,9 @@ trait QueryStore {
 final class LiveQueries(reports: QueryReports) extends QueryStore {
   override def size: Int = reports.ofInterest.size
   override def newest(from: Int, most: Int): Seq[QueryEntry] =
-    reports.ofInterest.reverse.slice(from, from + most).map(EndedQueries.entryOf)
+    reports.ofInterest.reverse.slice(from, from + most).map(_.entry)
   override def find(executionId: Long): Option[QueryEntry] =
-    reports.find(executionId).filter(_.isOfInterest).map(EndedQueries.entryOf)
-}
-
-/** The entries of ended queries, as written to the event log. A plan that runs often drops the counters of its first executions,
-  * so an entry is made once. It is kept as long as the report.
-  */
-private[ui] object EndedQueries {
-  private val entries = Collections.synchronizedMap(new WeakHashMap[QueryReport, QueryEntry])
-
-  def add(report: QueryReport): QueryEntry = {
-    val entry = QueryEntries.fromReport(report)
-    entries.put(report, entry)
-    entry
-  }
-
-  /** The kept entry, or the current state of a running query. */
-  def entryOf(report: QueryReport): QueryEntry = Option(entries.get(report)).getOrElse(QueryEntries.fromReport(report))
+    reports.find(executionId).filter(_.isOfInterest).map(_.entry)
 }
 
 /** A query in the History Server's store, in memory or on disk. */

@@ -4,6 +4,8 @@ import java.util.Locale
 
 import scala.xml.Node
 
+import org.dynamicfilters.report.{FilterEntry, QueryEntry}
+
 /** Draws the filters of a query on a time line, as SVG. A thin line: the filter is not ready. A bar: it is ready. An orange line: a
   * scan is held back for it. A ring: the first scan uses it.
   */

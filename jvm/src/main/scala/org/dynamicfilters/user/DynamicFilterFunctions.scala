@@ -69,10 +69,7 @@ object DynamicFilterFunctions {
 
   /** An integer filter fits an integer column of any width: a number is the same value in each. */
   private def fits(filter: DataType, column: DataType): Boolean =
-    (filter == column && KeyDomain.forType(column).isRight) || (isInteger(filter) && isInteger(column))
-
-  private def isInteger(t: DataType): Boolean = t match {
-    case ByteType | ShortType | IntegerType | LongType => true
-    case _ => false
-  }
+    (filter == column && KeyDomain.forType(column).isRight) || (KeyDomain.isInteger(filter) && KeyDomain.isInteger(
+      column
+    ))
 }

@@ -100,8 +100,8 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case (UserValue.ValueCase.TIME_NANOS, t) if t.typeName.startsWith("time(") => domain.fromInternal(v.getTimeNanos)
     case (UserValue.ValueCase.NUMBER, _: DecimalType) =>
       throw unfit(v.getNumber.toString, "; floats are not exact: give a Decimal")
-    case (UserValue.ValueCase.NUMBER, ByteType | ShortType | IntegerType | LongType) => whole(v.getNumber)
-    case (UserValue.ValueCase.DECIMAL, ByteType | ShortType | IntegerType | LongType) => whole(v.getDecimal)
+    case (UserValue.ValueCase.NUMBER, t) if KeyDomain.isInteger(t) => whole(v.getNumber)
+    case (UserValue.ValueCase.DECIMAL, t) if KeyDomain.isInteger(t) => whole(v.getDecimal)
     case _ => throw unfit(shown(v))
   }
 
@@ -122,7 +122,7 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
   }
 
   private def integer(n: Long): AnyRef = dataType match {
-    case ByteType | ShortType | IntegerType | LongType =>
+    case t if KeyDomain.isInteger(t) =>
       val k = Long.box(n)
       if (domain.isKey(k)) k else throw unfit(n.toString)
     case DoubleType if n.toDouble.toLong == n && n != Long.MaxValue => domain.fromInternal(n.toDouble)

@@ -43,7 +43,7 @@ object CoordinatorLoad {
     }
     val executions = new Executions(Long.MaxValue, () => System.nanoTime())
     val coordinator =
-      new Coordinator(executions, filters, new Outbox(peers, ExchangePace(), counters, () => System.nanoTime()), worker)
+      new Coordinator(executions, filters, new Outbox(peers, counters, () => System.nanoTime()), worker)
     def received(peer: Int, message: Array[Byte]): Unit =
       worker.later(0)(coordinator.received(peer.toString, message))
 
@@ -94,7 +94,6 @@ object CoordinatorLoad {
             true
           }
         },
-        ExchangePace(),
         new ExchangeCounters,
         () => System.nanoTime()
       )

@@ -30,8 +30,7 @@ final class SimulatedCluster(
     executors: Int,
     filters: FilterSource,
     trouble: Trouble = Trouble(),
-    seed: Long = 1,
-    pace: ExchangePace = ExchangePace()
+    seed: Long = 1
 ) {
   private val random = new Random(seed)
   private val inFlight = mutable.ArrayBuffer.empty[() => Unit]
@@ -53,7 +52,7 @@ final class SimulatedCluster(
   /** The driver's. */
   val executions = new Executions(idleNanos = 1000000000L, () => time)
   val coordinator =
-    new Coordinator(executions, filters, new Outbox(AllPeers, pace, counters, () => time), driverSchedule)
+    new Coordinator(executions, filters, new Outbox(AllPeers, counters, () => time), driverSchedule)
 
   final class Node(val name: String) {
     val executions = new Executions(idleNanos = 1000000000L, () => time)
@@ -63,7 +62,6 @@ final class SimulatedCluster(
       executions,
       message => post(message)(bytes => coordinator.received(name, bytes)),
       schedule,
-      pace,
       counters,
       () => time
     )

@@ -175,7 +175,7 @@ class SnapshotsSuite extends AnyFunSuite {
     new Coordinator(
       Executions.instance,
       FilterRef,
-      new Outbox(NoPeers, ExchangePace(), new ExchangeCounters, () => System.nanoTime()),
+      new Outbox(NoPeers, new ExchangeCounters, () => System.nanoTime()),
       Now
     )
 

@@ -1,7 +1,7 @@
 package org.dynamicfilters.report
 
 import org.dynamicfilters.filter.KeyLimits
-import org.dynamicfilters.reasons.Reasons
+import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.{JoinState, Producer}
 import org.scalatest.concurrent.TimeLimits
 import org.scalatest.funsuite.AnyFunSuite
@@ -40,6 +40,20 @@ class QueryReportSuite extends AnyFunSuite with TimeLimits {
     state.started(2)
     assert(shown(state, running = true) == ((FilterState.building, None)))
     assert(shown(state, running = false) == ((FilterState.registered, Some(Reasons.BuildDidNotFinish))))
+  }
+
+  test("a filter that was complete after its scans had started is late, once its query has ended") {
+    def ended(scans: JoinState => Unit): Option[Reason] = {
+      val state = new JoinState(1, nullsMatch = false, KeyLimits(10, 10, 0.01, 1024))
+      state.started(0)
+      scans(state)
+      assert(JoinRun(state).view(1, running = true).reason.isEmpty)
+      JoinRun(state).view(1, running = false).reason
+    }
+    assert(ended(_.scanStarted(7)).contains(Reasons.TooLate))
+    assert(ended { s => s.record.usedFromStart(); s.scanStarted(7) }.isEmpty)
+    // Spark did not run the scan.
+    assert(ended(_ => ()).isEmpty)
   }
 
   test("of a query that has ended a report keeps what filters show, not what they hold") {

@@ -3,6 +3,7 @@ package org.dynamicfilters.ui
 import scala.xml.{Node, XML}
 
 import org.apache.spark.sql.execution.dynamicfilters.UiAccess.Request
+import org.dynamicfilters.report._
 import org.scalatest.funsuite.AnyFunSuite
 
 class PagesSuite extends AnyFunSuite {

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.execution.dynamicfilters.TestEvents
 import org.apache.spark.util.kvstore.InMemoryStore
+import org.dynamicfilters.report._
 import org.scalatest.funsuite.AnyFunSuite
 
 class QueryJsonSuite extends AnyFunSuite {
@@ -40,6 +41,16 @@ class QueryJsonSuite extends AnyFunSuite {
       """{"executionId": 7, "new": [1], "filters": [{"id": "1", "newer": {}}, null], "scans": [{"id": "2"}]}"""
     val read = QueryJson.read(other).get
     assert(read.executionId == 7 && read.filters == Seq(FilterEntry("1")) && read.scans == Seq(ScanEntry("2")))
+    // As null as a field or an element can be.
+    val nulls =
+      """{"executionId": 8, "description": null, "filters": null, "rejected": [{"columns": [null, "c"]}, null],
+      "scans": [{"levels": [null, {"total": 3}], "skippedBy": null, "table": null}]}"""
+    val empty = ScanEntry(levels = Seq(LevelEntry(total = 3)))
+    assert(
+      QueryJson
+        .read(nulls)
+        .contains(QueryEntry(8, rejected = Seq(RejectedEntry(columns = Seq("c"))), scans = Seq(empty)))
+    )
     Seq("", "null", "[]", "7", """{"executionId": "x"}""", """{"executionId": 7, "filters": 3}""").foreach { bad =>
       assert(QueryJson.read(bad).isEmpty, bad)
     }

@@ -7,13 +7,10 @@ import org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates
 /** Metrics of operators. */
 object MetricsAccess {
 
-  /** Adds to metrics on the driver, visible in the UI.
-    *
-    * @param executionId Spark's local property, null outside of an execution
-    */
-  def addOnDriver(sc: SparkContext, executionId: String, values: Seq[(SQLMetric, Long)]): Unit = {
+  /** Adds to metrics on the driver, visible in the UI. */
+  def addOnDriver(sc: SparkContext, execution: Option[Long], values: Seq[(SQLMetric, Long)]): Unit = {
     values.foreach { case (metric, value) => metric.add(value) }
-    Option(executionId).flatMap(_.toLongOption).foreach { id =>
+    execution.foreach { id =>
       sc.listenerBus.post(SparkListenerDriverAccumUpdates(id, values.map { case (m, value) => (m.id, value) }))
     }
   }

@@ -11,9 +11,12 @@ import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.expressions.{Expression, FieldReference, LiteralValue}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.execution.QueryExecution
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
+import org.apache.spark.sql.internal.connector.PredicateUtils
+import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.storage.BroadcastBlockId
 import org.apache.spark.util.ThreadUtils
@@ -75,6 +78,9 @@ object SparkAccess {
 
   /** A value in expressions of DataSource V2, as in Spark's InternalRow. */
   def literal(value: Any, dataType: DataType): Expression = LiteralValue(value, dataType)
+
+  /** A predicate of DataSource V2 for Spark's own file formats. */
+  def toV1(predicate: Predicate): Option[Filter] = PredicateUtils.toV1(predicate)
 
   /** A pool of daemon threads, which end after an idle second. */
   def threads(name: String, most: Int): ThreadPoolExecutor = ThreadUtils.newDaemonCachedThreadPool(name, most, 1)

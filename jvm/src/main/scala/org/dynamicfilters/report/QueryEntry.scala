@@ -1,6 +1,6 @@
-package org.dynamicfilters.ui
+package org.dynamicfilters.report
 
-/** One SQL execution as the UI shows it, from memory or from an event log.
+/** One SQL execution as the summary and the UI show it, from memory or from an event log.
   *
   * Times are milliseconds since 1970; 0 if unknown. Fields may be added but never removed, so that a History Server reads the logs
   * of other versions. Numbers in collections are wrapped in classes, because Jackson does not see a Scala collection's type.
@@ -55,7 +55,7 @@ object QueryEntry {
   * @param waited milliseconds that a scan was held back for it
   */
 final case class FilterEntry(
-    id: String,
+    id: String = "",
     producer: String = "",
     columns: Seq[String] = Nil,
     state: String = "",
@@ -79,7 +79,7 @@ final case class FilterEntry(
   * @param reasons the number of fall-backs by reason
   */
 final case class ScanEntry(
-    id: String,
+    id: String = "",
     table: String = "",
     format: String = "",
     filters: Seq[String] = Nil,
@@ -94,7 +94,7 @@ final case class ScanEntry(
   *
   * @param name one of those below
   */
-final case class LevelEntry(name: String, skipped: Long = 0, total: Long = 0) {
+final case class LevelEntry(name: String = "", skipped: Long = 0, total: Long = 0) {
   def read: Long = total - skipped
 }
 
@@ -106,7 +106,7 @@ object LevelEntry {
   val Bytes = "bytes"
 }
 
-final case class CountEntry(name: String, count: Long = 0)
+final case class CountEntry(name: String = "", count: Long = 0)
 
 /** A producer that the planner considered and rejected. */
 final case class RejectedEntry(producer: String = "", columns: Seq[String] = Nil, reason: String = "")

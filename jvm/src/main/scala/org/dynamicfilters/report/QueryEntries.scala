@@ -1,41 +1,40 @@
-package org.dynamicfilters.ui
+package org.dynamicfilters.report
 
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.report.{FilterRecord, QueryReport, QuerySummary}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 
-/** Turns reports into entries of the UI. */
+/** Turns reports into entries. The only place that says what a scan's counters mean for the summary and the UI. */
 object QueryEntries {
   import QueryEntry._
 
   /** Contains values of the data only if the query's session is known to allow that. */
   def fromReport(report: QueryReport): QueryEntry = {
-    // Copied under the lock: viewing a filter takes long, and a running query must not wait for it.
-    val (filters, scans, rejected) =
-      report.synchronized((report.filters.toVector, report.scans.toVector, report.rejected.toVector))
-    QueryEntry(
+    val (scans, rejected) = report.synchronized((report.scans.toVector, report.rejected.toVector))
+    val all = QueryEntry(
       report.executionId,
       bounded(report.description),
       report.state,
       report.startedMillis,
       report.endedMillis,
-      filters.take(MostFilters).map(filter(report, _)),
-      scans.take(MostScans).map(scan(report, _)),
-      rejected.take(MostRejected).map { r =>
-        RejectedEntry(r.producer.toString, columns(r.columns), bounded(r.reason.text))
-      },
-      Seq(filters.size - MostFilters, scans.size - MostScans, rejected.size - MostRejected)
+      report.views.map(filter(report, _)),
+      scans.map(scan(report, _)),
+      rejected.map(r => RejectedEntry(r.producer.toString, columns(r.columns), bounded(r.reason.text)))
+    )
+    all.copy(
+      filters = all.filters.take(MostFilters),
+      scans = all.scans.take(MostScans),
+      rejected = all.rejected.take(MostRejected),
+      leftOut = Seq(all.filters.size - MostFilters, scans.size - MostScans, rejected.size - MostRejected)
         .map(math.max(0, _))
         .sum
         .toLong,
-      bounded(QuerySummary.of(report))
+      summary = QuerySummary.of(all, report.noFilter)
     )
   }
 
   private def columns(names: Seq[String]): Seq[String] = names.take(MostColumns).map(bounded(_, 80))
 
-  private def filter(report: QueryReport, record: FilterRecord): FilterEntry = {
-    val f = record.view(report.executionId, running = report.state == "running")
+  private def filter(report: QueryReport, f: FilterView): FilterEntry = {
     val shown = report.showValues.contains(true) || !f.filter.hasValues
     FilterEntry(
       f.filterId.toString,

@@ -1,10 +1,10 @@
-package org.dynamicfilters.ui
+package org.dynamicfilters.report
 
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.report._
 import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport, ScanRun, ScannedTable}
 import org.dynamicfilters.state.{FilterTimes, Producer}
+import org.dynamicfilters.ui.{LiveQueries, QueryJson}
 import org.scalatest.funsuite.AnyFunSuite
 
 class QueryEntriesSuite extends AnyFunSuite {
@@ -77,7 +77,7 @@ class QueryEntriesSuite extends AnyFunSuite {
     }
     val live = new LiveQueries(reports)
     val first = reports.find(1).get
-    EndedQueries.add(first)
+    first.ended("finished")
     first.description = "changed"
     assert(live.find(1).get.description == "" && live.find(101).isEmpty)
     val from = System.nanoTime()

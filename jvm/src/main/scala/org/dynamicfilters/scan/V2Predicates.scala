@@ -1,4 +1,4 @@
-package org.dynamicfilters.operators
+package org.dynamicfilters.scan
 
 import org.apache.spark.sql.connector.expressions.Expression
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, And, Predicate}
@@ -9,15 +9,13 @@ import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFi
 /** Turns filters into DataSource V2 predicates. */
 object V2Predicates {
 
-  /** A larger set of values is given to the source as its range. */
-  private val MostValues = 10000L
-
   /** @param inSparksOrder whether the source is known to order the column's values as Spark does. It does not for some
     *   STRING columns: UUIDs in Iceberg, text with a case-insensitive collation
+    * @param mostValues a larger set of values becomes its range
     * @return None if only a predicate that is always true would be right. The predicate may pass more rows than the
     *   filter
     */
-  def of(column: String, filter: ValueFilter, inSparksOrder: Boolean): Option[Predicate] = {
+  def of(column: String, filter: ValueFilter, inSparksOrder: Boolean, mostValues: Long): Option[Predicate] = {
     val reference = SparkAccess.column(column)
     def range(r: ValueFilter.Range) =
       if (inSparksOrder) V2Predicates.range(reference, r) else None
@@ -27,15 +25,15 @@ object V2Predicates {
       case r: ValueFilter.Range if !r.nulls => only(r).flatMap(k => in(reference, r.domain, Seq(k))).orElse(range(r))
       case ValueFilter.Members(r, keys) if !r.nulls =>
         val values: Option[Seq[AnyRef]] = keys match {
-          case l: LongSet if l.size <= MostValues => Some(l.toArray.toSeq.map(Long.box))
-          case o: ObjectValues if o.size <= MostValues => Some(o.sorted.toSeq)
+          case l: LongSet if l.size <= mostValues => Some(l.toArray.toSeq.map(Long.box))
+          case o: ObjectValues if o.size <= mostValues => Some(o.sorted.toSeq)
           case _ => None
         }
         values.flatMap(vs => in(reference, r.domain, vs.filter(filter.passes))).orElse(range(r))
       case ValueFilter.Both(left, right) =>
-        (of(column, left, inSparksOrder), of(column, right, inSparksOrder)) match {
-          case (Some(a), Some(b)) => Some(new And(a, b))
-          case (a, b) => a.orElse(b)
+        Seq(left, right).map(of(column, _, inSparksOrder, mostValues)) match {
+          case Seq(Some(a), Some(b)) => Some(new And(a, b))
+          case sides => sides.flatten.headOption
         }
       case _ => None
     }
@@ -48,10 +46,13 @@ object V2Predicates {
   }
 
   private def in(reference: Expression, domain: KeyDomain, keys: Seq[AnyRef]): Option[Predicate] =
-    Option.unless(keys.exists(k => isNaN(domain, k) || !KeyDomain.isText(k))) {
-      val literals = keys.flatMap(zeros(domain, _)).map(SparkAccess.literal(_, domain.dataType))
-      new Predicate("IN", (reference +: literals).toArray[Expression])
-    }
+    // ORC's reader fails at a set without values.
+    if (keys.isEmpty) Some(new AlwaysFalse)
+    else
+      Option.unless(keys.exists(k => isNaN(domain, k) || !KeyDomain.isText(k))) {
+        val literals = keys.flatMap(zeros(domain, _)).map(SparkAccess.literal(_, domain.dataType))
+        new Predicate("IN", (reference +: literals).toArray[Expression])
+      }
 
   private def range(reference: Expression, r: ValueFilter.Range): Option[Predicate] = {
     def compared(end: Option[End], inclusive: String, exclusive: String, of: Seq[Any] => Any) =

@@ -1,10 +1,9 @@
-package org.dynamicfilters.operators
+package org.dynamicfilters.scan
 
 import org.apache.spark.sql.connector.read.Scan
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, UserForms, ValueFilter}
-import org.dynamicfilters.scan.SplitBounds
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What sources are told: never less than what Spark's order of values lets pass. */
@@ -15,7 +14,7 @@ class V2PredicatesSuite extends AnyFunSuite {
   }
   private def inSparksOrder(t: DataType) = SplitBounds.inSparksOrder(Unknown, StructField("x", t))
   private def told(f: ValueFilter, inSparksOrder: Boolean): Option[String] =
-    V2Predicates.of("x", f, inSparksOrder).map(_.describe)
+    V2Predicates.of("x", f, inSparksOrder, mostValues = 10000).map(_.describe)
   private def in(t: DataType, values: Any*): Option[String] = {
     val d = domain(t)
     told(UserForms.values(d, values.iterator.map(d.fromInternal(_)), nulls = false, 20000), inSparksOrder(t))
