@@ -36,6 +36,13 @@ GROUP BY d.month, p.brand
 """
 #: The rows of the clustered join by a key that the join computes.
 COMPUTED_SQL = CLUSTERED_SQL.replace("b.k = s.k", "b.k DIV 10 = s.k DIV 10")
+#: The keys from the least kept one on, a thousandth of them.
+RANGE_SQL = """
+SELECT /*+ BROADCAST(s) */ count(*), sum(quantity), sum(price), sum(cost), max(score), sum(visits), min(day),
+  max(city), max(ticket)
+FROM big b JOIN (SELECT min(k) AS lo, min(k) + {span} AS hi FROM small WHERE rank < {kept}) s
+  ON b.k >= s.lo AND b.k < s.hi{bound}
+"""
 #: The newest rows of the large table with what another large table knows of them.
 OUTER_SQL = """
 SELECT b.*, s.active FROM big b LEFT JOIN keys s ON b.k = s.k{bound} ORDER BY b.k DESC LIMIT 10
@@ -101,6 +108,21 @@ def _by_small(part: str, sql: str, millions: float, step: int = 1) -> Iterator[C
 
     views = {"big": partial(join_tables.big, JOINS, rows), "small": small}
     yield from _compared(part, f"{millions:g}M rows", sql, bound, views)
+
+
+def ranges(millions: float) -> Iterator[Case]:
+    """The large table joined to one interval of a thousandth of its keys, without an equal key."""
+    rows = int(millions * MILLION)
+    small = partial(join_tables.small, JOINS, rows)
+    span = max(1, rows // join_tables.ROWS_A_KEY // 1_000)
+    text = partial(RANGE_SQL.format, span=span, kept=SMALL_KEPT)
+
+    def oracle(_: object) -> str:
+        low, _high = join_tables.kept_keys(small())
+        return text(bound=f" AND b.k BETWEEN {low} AND {low + span - 1}")
+
+    views = {"big": partial(join_tables.big, JOINS, rows), "small": small}
+    yield Case("ranges", "one interval", variants(text(bound=""), oracle), f"{millions:g}M rows", views=views)
 
 
 def outer(millions: float) -> Iterator[Case]:

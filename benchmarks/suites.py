@@ -81,6 +81,7 @@ def _useless(size: float) -> Iterator[Case]:
 def _joins(size: float) -> Iterator[Case]:
     yield from join_queries.clustered(size)
     yield from join_queries.computed(size)
+    yield from join_queries.ranges(size)
     yield from join_queries.outer(size)
     yield from join_queries.values(size)
     if size <= 10:
