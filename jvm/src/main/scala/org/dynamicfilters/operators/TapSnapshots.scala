@@ -11,8 +11,8 @@ private[operators] final class TapSnapshots private (table: SnapshotsRef, uses: 
   /** By filter. None is no bound: then the attempt's own is all it has. */
   def bounds(context: TaskContext, partition: Int): IndexedSeq[TopKBound] = {
     val taken = TaskSnapshots.ask(context, table, partition)
-    if (taken.isEmpty) uses.add(SnapshotUse(partition, Some(table.onlyFirst), IndexedSeq.empty))
-    taken.getOrElse(table.onlyFirst).head.filters.map {
+    if (taken.isEmpty) uses.add(SnapshotUse(partition, Some(table.first), IndexedSeq.empty))
+    taken.getOrElse(table.first).map {
       case SnapshotFilter.Bound(b) => b
       case _ => TopKBound.none
     }

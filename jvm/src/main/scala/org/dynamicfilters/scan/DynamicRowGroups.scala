@@ -95,7 +95,7 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
       if (current == null || (current.group ne queue.head)) {
         if (current != null) current.recordCost()
         // The first row group includes the cost of opening the split, two to ten times the cost of the next one.
-        current = scan.rowGroup(queue.head, isComparable = current != null || isAlone)
+        current = new GroupScan(task, queue.head, isComparable = current != null || isAlone)
       }
       val store = if (failed) readRest() else admit()
       if (store != null && store.getRowCount > 0) {

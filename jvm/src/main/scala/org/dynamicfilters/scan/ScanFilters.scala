@@ -30,10 +30,10 @@ private[scan] final class ScanFilters(
 ) {
 
   /** The filters of joins and users, if they hold for whole partitions. */
-  val fixed: Option[ScheduledFilters] =
+  val fixed: Option[FixedFilters] =
     sent.snapshots
       .filter(_ => TaskSnapshots.outputMustBeFixed)
-      .map(new ScheduledFilters(columns, sent, _, tests, context))
+      .map(new FixedFilters(columns, sent, _, tests, context))
 
   // As they came and as they apply to the column; null if unknown.
   private val (found, converted) = (new Array[ValueFilter](columns.size), new Array[ValueFilter](columns.size))

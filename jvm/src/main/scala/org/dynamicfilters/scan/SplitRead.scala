@@ -4,29 +4,12 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.ReadPlace
 
-/** One split of a file in a task's scan, from [[TaskScan.open]] until the next one. Newer filters may come into force at
-  * its start and at each of its row groups, unless the file is read without seeing its row groups.
-  *
-  * @param number position among the splits of the partition
-  */
-private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFile, number: Int) extends Logging {
+/** One split of a file in a task's scan, from [[TaskScan.open]] until the next one. */
+private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFile) extends Logging {
 
   /** A time before the file was opened, in milliseconds since 1970. */
   val askedAt: Long = System.currentTimeMillis()
-
-  /** Starts a row group.
-    *
-    * @param isComparable whether its cost may be compared with that of others
-    */
-  def rowGroup(group: RowGroup, isComparable: Boolean): GroupScan = {
-    task.advance(ReadPlace(number, group.block.getStartingPos))
-    new GroupScan(task, group, isComparable)
-  }
-
-  /** Reads the file without seeing its row groups. */
-  def withoutRowGroups(): Unit = task.fixed.foreach(_.readWholeFile())
 
   def facts: SplitFacts = task.files(file)
 

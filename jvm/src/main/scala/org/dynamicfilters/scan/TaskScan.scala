@@ -30,7 +30,7 @@ final class TaskScan(
   private val inForce = new ScanFilters(spec.columns, sent, steps.snapshots, context)
 
   /** The filters that hold for whole partitions, if the rule of [[Snapshots]] applies. */
-  private[scan] def fixed: Option[ScheduledFilters] = inForce.fixed
+  private[scan] def fixed: Option[FixedFilters] = inForce.fixed
   def isFixed: Boolean = fixed.isDefined
 
   // A TopK takes the first of equal rows, so the order of rows must not depend on measured times either.
@@ -56,47 +56,16 @@ final class TaskScan(
   def startPartition(partition: Int): Unit = {
     fixed.foreach(_.startPartition(partition))
     fewKeys = false
-    file = -1
-    if (isFixed) news = newest()
   }
 
   private var fewKeys = false
-  private var file = -1
 
   /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
   def hasFewKeys: Boolean = fewKeys
   def foundFewKeys(): Unit = fewKeys = true
 
   /** The task starts with the partition's next file. */
-  def open(next: PartitionedFile): SplitRead = {
-    file += 1
-    advance(ReadPlace(file, 0))
-    new SplitRead(this, next, file)
-  }
-
-  private[scan] def advance(place: ReadPlace): Unit =
-    if (!isOrderFixed) fixed.foreach(_.advance(place, hasNews()))
-
-  // The filters that this process knew last. The driver is asked only if there are others.
-  private var news = IndexedSeq.empty[ValueFilter]
-
-  private def newest(): IndexedSeq[ValueFilter] = spec.columns.indices.map { i =>
-    spec.columns(i).ref match {
-      case _: JoinRef => inForce.newest(i)
-      case u: UserRef if u.follows => inForce.newest(i)
-      case _ => ValueFilter.All
-    }
-  }
-
-  private def hasNews(): Boolean = {
-    val now = newest()
-    val changed = now.indices.exists(i => now(i) ne news(i))
-    news = now
-    changed
-  }
-
-  /** Rises whenever the filters of the partition change. */
-  def filtersVersion: Int = fixed.fold(0)(_.version)
+  def open(next: PartitionedFile): SplitRead = new SplitRead(this, next)
 
   /** The current filters by column of the spec; All if rows are not tested by the filter. */
   def filters(): IndexedSeq[ValueFilter] =
