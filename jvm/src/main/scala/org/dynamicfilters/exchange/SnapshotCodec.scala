@@ -23,9 +23,8 @@ object SnapshotCodec {
     val m = SnapshotFilterMessage.newBuilder()
     f match {
       case SnapshotFilter.Unknown =>
-      case SnapshotFilter.Travelled(tested) => m.setTravelled(SnapshotTravelled.newBuilder().setTested(tested))
-      case SnapshotFilter.Values(name, tested) =>
-        m.setValues(SnapshotValues.newBuilder().setName(MessageCodec.name(name)).setTested(tested))
+      case SnapshotFilter.Travelled => m.setTravelled(SnapshotTravelled.getDefaultInstance)
+      case SnapshotFilter.Values(name) => m.setValues(SnapshotValues.newBuilder().setName(MessageCodec.name(name)))
       case SnapshotFilter.Bound(b) =>
         val bound = SnapshotBound.newBuilder().setGeneration(b.generation).setPartition(b.partition)
         Option(b.key).foreach(k => bound.setKey(KeyCodec.key(topK.get.domain, k)))
@@ -56,8 +55,8 @@ object SnapshotCodec {
   ): SnapshotFilter = m.getFormCase match {
     case FormCase.VALUES =>
       val name = MessageCodec.name(m.getValues.getName)
-      SnapshotFilter.Values(name, m.getValues.getTested)(contents(name).get)
-    case FormCase.TRAVELLED => SnapshotFilter.Travelled(m.getTravelled.getTested)
+      SnapshotFilter.Values(name)(contents(name).get)
+    case FormCase.TRAVELLED => SnapshotFilter.Travelled
     case FormCase.BOUND =>
       val b = m.getBound
       val key = if (b.hasKey) MessageCodec.key(topK.get.domain, b.getKey) else null

@@ -28,25 +28,32 @@ object TaskSnapshots {
   /** Whether the task is certainly the first attempt of its partition. If a stage runs again, tasks of its earlier attempt may
     * still run.
     */
-  def isFirst(context: TaskContext, table: SnapshotsRef): Boolean =
+  private def isFirst(context: TaskContext, table: SnapshotsRef): Boolean =
     context.attemptNumber() == 0 && context.stageAttemptNumber() == 0 && !table.wasUsed
 
-  /** The snapshot of a partition, fixed by the attempt that asks first.
-    *
-    * @return None if the driver did not answer a first attempt, which then reports what it uses
-    *   ([[org.dynamicfilters.state.SnapshotUse]])
-    */
-  def ask(context: TaskContext, table: SnapshotsRef, partition: Int): Option[IndexedSeq[SnapshotFilter]] = {
-    val execution = TaskFilters.executionId(context)
+  /** The snapshot of a partition, fixed by the attempt that asks first. */
+  def ofPartition(context: TaskContext, table: SnapshotsRef, partition: Int): IndexedSeq[SnapshotFilter] = {
     val first = isFirst(context, table)
-    if (RpcAccess.isDriver) Snapshots.find(table.id).map(_.ofPartition(partition, first, execution))
+    ask(context, table, partition, first).getOrElse {
+      if (table.isShared && !first)
+        throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")
+      table.usedFirst.add(partition)
+      table.first
+    }
+  }
+
+  private def ask(
+      context: TaskContext,
+      table: SnapshotsRef,
+      partition: Int,
+      isFirst: Boolean
+  ): Option[IndexedSeq[SnapshotFilter]] = {
+    val execution = TaskFilters.executionId(context)
+    if (RpcAccess.isDriver) Snapshots.find(table.id).map(_.ofPartition(partition, isFirst, execution))
     else if (!table.isShared) None
     else {
       val id = execution.getOrElse(MessageCodec.NoExecution)
-      val answer = ExecutorExchange.snapshot(MessageCodec.snapshotRequest(id, table.id, partition, first), table)
-      if (answer.isEmpty && !first)
-        throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")
-      answer
+      ExecutorExchange.snapshot(MessageCodec.snapshotRequest(id, table.id, partition, isFirst), table)
     }
   }
 }

@@ -50,9 +50,8 @@ final class LateMaterialization(
 
   /** Tests rows that are read without a first pass, by all filters that the reader tests. */
   lazy val tests: BatchSelector = {
-    // If rows must be the same in every attempt, SnapshotSelector tests the other filters.
-    def isUsed(filter: Int) = !task.isFixed || spec.forOwnStage(filter)
-    val tested = columns.filter(c => c.isStored && !c.filtered.either && isUsed(c.index))
+    // SnapshotSelector tests the filters of the partition's snapshot.
+    val tested = columns.filter(c => c.isStored && !c.filtered.either && !task.isInSnapshot(c.index))
     new BatchSelector(
       () => task.filters(),
       tested.map(c => (c.index, c.ordinal)),
@@ -61,16 +60,13 @@ final class LateMaterialization(
     )
   }
 
-  private val counts: RowSelector.Record = (filter, before, after, _) =>
-    task.rowTests.inFirstPass(filter, before, after)
-
   // By their predicates.
   private val passes = mutable.HashMap.empty[Seq[Expression], FirstPass]
   private def passOver(predicates: Seq[Expression]): FirstPass = passes.getOrElseUpdate(
     predicates, {
       val fields =
         if (predicates == cheap) filterFields else (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-      new FirstPass(access, fields, predicates, file, counts)
+      new FirstPass(access, fields, predicates, file)
     }
   )
 

@@ -20,7 +20,7 @@ private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFil
     * format, or by learned statistics if the file is unchanged.
     */
   def isExcluded: Boolean =
-    try excludes(task.pruner(task.allFilters()))
+    try excludes(task.pruner(task.filters()))
     catch {
       case PluginFailure(e) =>
         task.report.addReason(Reasons.Failed(e, "checking a file"))
@@ -28,11 +28,7 @@ private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFil
         false
     }
 
-  private def excludes(now: Pruner): Boolean = {
-    // Each attempt checks whether the file is unchanged, and two attempts may differ in that. The output must not depend
-    // on it if rows are not tested.
-    def bounds(i: Int) =
-      if (task.fixed.exists(!_.isTested(i))) certainBounds(i) else facts.bounds(task.spec, file, i)
-    now.excludes(certainBounds) || (facts.hasLearned && now.excludes(bounds) && task.files.isAsListed(file))
-  }
+  private def excludes(now: Pruner): Boolean =
+    now.excludes(certainBounds) ||
+      (facts.hasLearned && now.excludes(facts.bounds(task.spec, file, _)) && task.files.isAsListed(file))
 }

@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.SparkContext
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 
 /** What a snapshot holds of one filter. */
@@ -16,30 +17,17 @@ object SnapshotFilter {
   case object Unknown extends SnapshotFilter
 
   /** What travelled with the tasks. */
-  final case class Travelled(tested: Boolean) extends SnapshotFilter
+  case object Travelled extends SnapshotFilter
 
   /** The bound of a TopK. */
   final case class Bound(bound: TopKBound) extends SnapshotFilter
 
   /** A complete filter that came later.
     *
-    * @param tested whether rows are tested by it one by one; else it leaves out whole files and row groups only, by
-    *   what the files themselves say of their values
-    * @param filter its contents, which the name stands for; they are no part of task results
+    * @param filter its contents, which the name stands for
     */
-  final case class Values(name: FilterName, tested: Boolean)(@transient val filter: ValueFilter) extends SnapshotFilter
+  final case class Values(name: FilterName)(val filter: ValueFilter) extends SnapshotFilter
 }
-
-/** What a task tells of the snapshots of one partition. It goes to the driver by [[ResultItems]].
-  *
-  * @param used what it used, if the driver may not know
-  * @param tested by filter, what testing rows by it did; none for a use without tests
-  */
-final case class SnapshotUse(
-    partition: Int,
-    used: Option[IndexedSeq[SnapshotFilter]],
-    tested: IndexedSeq[StepResult]
-)
 
 /** Which filters each partition of an RDD below an exchange is computed with. On the driver. This is the rule (contract 8):
   *
@@ -47,8 +35,8 @@ final case class SnapshotUse(
   *      round-robin exchange to reducers by their position, and since 4.3 it compares checksums of map outputs.
   *   1. The first attempt fixes the snapshot before its first row, to the newest filters that the driver has. The driver gives
   *      every later attempt the same snapshot. If no attempt has fixed one, later attempts use the filters sent with the tasks.
-  *   1. A first attempt that gets no answer uses the filters sent with its task. So does one whose filters were all sent with
-  *      it. Its result replaces the snapshot, before Spark registers the map output.
+  *   1. A first attempt that gets no answer uses the filters sent with its task. Its result replaces the snapshot, before Spark
+  *      registers the map output.
   *   1. Any other attempt that gets no answer fails with [[org.dynamicfilters.exchange.SnapshotUnavailable]], and Spark tries
   *      again.
   *
@@ -56,18 +44,14 @@ final case class SnapshotUse(
   * that are lost. It is gone with the RDD. Thread-safe.
   *
   * @param first what travels with the tasks
-  * @param newest returns the current filters. Arguments: the SQL execution, None outside of one; and by filter, whether
-  *   rows are tested by it
+  * @param newest returns the current filters. Argument: the SQL execution, None outside of one
   * @param topKs by filter, if they are bounds; else none
-  * @param giveUpSelectivity see [[StepTracker]]: if tests of rows by a filter are disabled, partitions that have not
-  *   started do not test theirs
   * @param mostBytes of all filters that are kept, encoded; one more may come
   */
 final class Snapshots(
     val first: IndexedSeq[SnapshotFilter],
-    newest: (Option[Long], Int => Boolean) => IndexedSeq[SnapshotFilter],
+    newest: Option[Long] => IndexedSeq[SnapshotFilter],
     val topKs: IndexedSeq[TopKSpec] = IndexedSeq.empty,
-    giveUpSelectivity: Double = 1.0,
     mostBytes: Long = Snapshots.MostBytes
 ) {
   import SnapshotFilter.Values
@@ -76,7 +60,6 @@ final class Snapshots(
   // All that some partition may have been given.
   private val snapshots = mutable.ArrayBuffer(first)
   private val fixed = mutable.HashMap.empty[Int, IndexedSeq[SnapshotFilter]]
-  private val tests = IndexedSeq.fill(first.size)(new StepTracker(giveUpSelectivity))
 
   /** The snapshot of a partition, fixed by the attempt that asks first.
     *
@@ -94,28 +77,22 @@ final class Snapshots(
 
   /** Takes no lock, because the call may build and encode a filter, and Spark's scheduler waits for the lock. */
   private def newestNow(executionId: Option[Long]): IndexedSeq[SnapshotFilter] = {
-    val worthTesting = tests.map(_.isTaken())
-    val now = newest(executionId, worthTesting)
+    val now = newest(executionId)
     now.foreach { case v: Values => sizes.computeIfAbsent(v.name, _ => FilterCodec.sizeOf(v.filter)); case _ => }
     now
   }
 
-  /** The same snapshot, if it is one of the last ones. */
-  private def known(now: IndexedSeq[SnapshotFilter]): IndexedSeq[SnapshotFilter] =
-    // Filters never loosen. Only whether rows are tested can return to an earlier value.
-    snapshots.takeRight(Snapshots.Recent).findLast(_ == now).getOrElse {
-      // All of them stay as long as the table: partitions that start go on with the last one.
-      if (topKs.nonEmpty || bytes <= mostBytes) snapshots += now
-      snapshots.last
-    }
+  /** The last snapshot, after `now` was added if it is another one. All snapshots stay as long as the table. Above `mostBytes`
+    * none is added.
+    */
+  private def known(now: IndexedSeq[SnapshotFilter]): IndexedSeq[SnapshotFilter] = {
+    if (now != snapshots.last && (topKs.nonEmpty || bytes <= mostBytes)) snapshots += now
+    snapshots.last
+  }
   private def bytes = sizes.values.asScala.sum
 
-  /** Takes what an attempt that has succeeded tells. */
-  def record(use: SnapshotUse): Unit = synchronized {
-    // With the contents of its filters, which did not come with it.
-    use.used.foreach(used => fixed(use.partition) = snapshots.find(_ == used).getOrElse(used))
-    tests.zip(use.tested).foreach { case (tracker, t) => if (t.rows > 0) tracker.add(t) }
-  }
+  /** An attempt of the partition has succeeded with the filters sent with its task. */
+  def usedFirst(partition: Int): Unit = synchronized { fixed(partition) = first }
 
   private val made = mutable.HashMap.empty[FilterName, AnyRef]
 
@@ -141,9 +118,6 @@ object Snapshots {
 
   private val MostBytes = 256 * 1024 * 1024L
 
-  /** How many snapshots the newest filters are compared with. */
-  private val Recent = 4
-
   /** The table, if its RDD is still there. On the driver. */
   def find(id: Long): Option[Snapshots] = tables.find(id)
 
@@ -159,6 +133,9 @@ final class SnapshotsRef(@transient private val table: Snapshots, val isShared: 
   val id: Long = table.id
   val first: IndexedSeq[SnapshotFilter] = table.first
 
+  /** Takes the partitions of attempts that used `first` because the driver did not answer. */
+  val usedFirst: ResultItems[Int] = new ResultItems[Int](table.usedFirst)
+
   /** By filter, for bounds. */
   val topKs: IndexedSeq[TopKSpec] = table.topKs
 
@@ -173,4 +150,14 @@ final class SnapshotsRef(@transient private val table: Snapshots, val isShared: 
   }
 
   Snapshots.register(table)
+}
+
+object SnapshotsRef {
+
+  /** On the driver, when an RDD is made. */
+  def apply(sc: SparkContext, table: Snapshots): SnapshotsRef = {
+    val ref = new SnapshotsRef(table, TaskFilters.shares(sc))
+    sc.register(ref.usedFirst)
+    ref
+  }
 }

@@ -16,19 +16,17 @@ class SnapshotsSuite extends AnyFunSuite {
     ValueFilter.range(domain, None, Some(End(Long.box(n), inclusive = true)), nulls = false)
   private val execution = Some(7L)
 
-  private def values(name: Long, tested: Boolean, filter: ValueFilter = null) =
-    Values(FilterName(3, name), tested)(filter)
+  private def values(name: Long, filter: ValueFilter = null) = Values(FilterName(3, name))(filter)
 
   /** A table of one filter, of which `now` is the newest generation. */
-  private final class OneFilter(giveUp: Double = 1.0, mostBytes: Long = Long.MaxValue) {
+  private final class OneFilter(mostBytes: Long = Long.MaxValue) {
     private var generation = 0L
     private var filter: Option[ValueFilter] = None
-    def now: SnapshotFilter = filter.fold[SnapshotFilter](Unknown)(values(generation, tested = true, _))
+    def now: SnapshotFilter = filter.fold[SnapshotFilter](Unknown)(values(generation, _))
     def now_=(f: ValueFilter): Unit = { generation += 1; filter = Some(f) }
     val table = new Snapshots(
       IndexedSeq(Unknown),
-      (_, tested) => IndexedSeq(filter.fold[SnapshotFilter](Unknown)(values(generation, tested(0), _))),
-      giveUpSelectivity = giveUp,
+      _ => IndexedSeq(now),
       mostBytes = mostBytes
     )
 
@@ -61,32 +59,11 @@ class SnapshotsSuite extends AnyFunSuite {
     val one = new OneFilter
     one.now = upTo(10)
     val asked = one.take(3)
-    val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(3, Some(one.table.first), IndexedSeq(StepResult.none)))
+    val onTask = new ResultItems[Int](null)
+    onTask.add(3)
     assert(one.take(3) == asked, "it has not succeeded")
-    new ResultItems[SnapshotUse](one.table.record).merge(onTask)
+    new ResultItems[Int](one.table.usedFirst).merge(onTask)
     assert(one.take(3) == Unknown)
-  }
-
-  test("where most rows pass, partitions that have not started do not test theirs; now and then one does") {
-    val one = new OneFilter(giveUp = 0.5)
-    one.now = upTo(10)
-    val uses = new ResultItems[SnapshotUse](one.table.record)
-    def report(rows: Long, passed: Long): Unit = {
-      val onTask = new ResultItems[SnapshotUse](null)
-      onTask.add(SnapshotUse(0, None, IndexedSeq(StepResult(rows, passed, Cost.none))))
-      uses.merge(onTask)
-    }
-    assert(one.take(0) == one.now)
-    report(100, 100)
-    assert(one.take(1) == one.now, "few rows say nothing")
-    (1 to 2).foreach(_ => report(1000000, 900000))
-    assert(one.take(0) == one.now, "it has started")
-    val later = (2 to 40).map(one.take)
-    assert(later.count(_ == values(1, tested = false)) >= 36)
-    assert(later.contains(one.now))
-    report(20000000, 0)
-    assert(one.take(41) == one.now)
   }
 
   private val topK = TopKSpec(domain, 10, ascending = true, nullsFirst = true, tiesFree = true)
@@ -94,15 +71,15 @@ class SnapshotsSuite extends AnyFunSuite {
   test("snapshots go over the wire by names and come back with contents; what is none is refused") {
     val all = IndexedSeq(
       Unknown,
-      values(3, tested = false, upTo(3)),
-      Travelled(tested = false),
+      values(3, upTo(3)),
+      Travelled,
       Bound(TopKBound(4, Long.box(-9), 2)),
       Bound(TopKBound(2, null, 1)),
       Bound(TopKBound.none)
     )
     def table(size: Int, specs: Seq[TopKSpec]) =
       new SnapshotsRef(
-        new Snapshots(IndexedSeq.fill(size)(Unknown), (_, _) => ???, specs.toIndexedSeq),
+        new Snapshots(IndexedSeq.fill(size)(Unknown), _ => ???, specs.toIndexedSeq),
         isShared = true
       )
     def read(size: Int = all.size, specs: Seq[TopKSpec] = all.map(_ => topK), known: Boolean = true, of: Long = 0) = {
@@ -179,9 +156,9 @@ class SnapshotsSuite extends AnyFunSuite {
       one.now = upTo(100 - i)
       one.take(i)
     }
-    assert(taken.head == values(1, tested = true))
+    assert(taken.head == values(1))
     assert(taken.distinct.size < 10 && taken.distinct.size > 1)
-    assert(taken.distinct == taken.distinct.indices.map(i => values(1L + i, tested = true)))
+    assert(taken.distinct == taken.distinct.indices.map(i => values(1L + i)))
     assert(one.take(20) == taken.last && one.table.size == taken.distinct.size + 1)
   }
 }

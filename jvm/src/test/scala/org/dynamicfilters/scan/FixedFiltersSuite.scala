@@ -23,7 +23,7 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
     val passAll = sc
       .parallelize(Seq(1), 1)
       .map { _ =>
-        val f = new FixedFilters(Vector(column), sent, sent.snapshots.get, Vector.empty, TaskContext.get())
+        val f = new FixedFilters(Vector(column), sent, sent.snapshots.get, TaskContext.get())
         def passesAll = f(0) == ValueFilter.All
         f.startPartition(0)
         val before = passesAll
