@@ -147,8 +147,6 @@ final class LateMaterialization(
           record(passed, touched)
           if (!bytes.canSkipRows(group.block)) readLate(GroupRead.All)
           else if (share > ReadAllShare) readLate(plain)
-          // Many short row ranges are slow: 0.1 s of 7 s in Spark's reader, for a TopK by a key with two values.
-          else if (!task.comparesTimes && touched > ReadAllShare) readPlainly
           else readLate(GroupRead.Rows(rows, isChosen = true))
       }
   }
