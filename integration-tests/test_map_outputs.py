@@ -116,8 +116,8 @@ _READERS = {"batches": "", "rows": 'spark.conf.set("spark.sql.codegen.maxFields"
     ],
 )
 def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str, reader: str) -> None:
-    # More than selectivity.giveUp: whether a split is worth testing is measured, and known in the next
-    # attempt; so is whether late materialization pays.
+    # More than selectivity.giveUp: whether late materialization pays is measured, and known in the next
+    # attempt.
     code = _READERS[reader] + _join(exchange, _MOST, each=131) + "compare(query, reducers=8, tasks=6)"
     settings = f'{{"{_FULL_RETRY}": "false"}}' if exchange == "REPARTITION(8)" else "{}"
     _check(code, tmp_path, settings=settings)

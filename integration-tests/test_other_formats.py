@@ -206,7 +206,7 @@ def test_users_filter_has_a_row(spark: SparkSession, compare: Comparer) -> None:
                 assert "the condition above it" in row["reason"], row
 
 
-def test_useless_filter_is_given_up(spark: SparkSession, compare: Comparer, tmp_path: Path) -> None:
+def test_useless_filter(spark: SparkSession, compare: Comparer, tmp_path: Path) -> None:
     joins.view(spark, tmp_path, "all_keys", joins.build(range(joins.KEYS)))
     for name in FORMATS:
         query = f"SELECT x.id FROM {name}_p x JOIN (SELECT j FROM all_keys WHERE n >= 0) y ON x.k = y.j"

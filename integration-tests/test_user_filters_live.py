@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
 
-GROUPS, ROWS = 24, 60  # of each of two files
+FILES, GROUPS, ROWS = 24, 2, 60  # row groups of a file, rows of a row group
 
-# A row takes four milliseconds in every kind of session, so two tasks take six seconds. That leaves time for
-# an update between the planning of a query and the end of its scans, also on a busy machine.
+# A row takes four milliseconds in every kind of session, so two tasks at a time take six seconds in all. That
+# leaves time for an update between the planning of a query and the start of its last tasks, also on a busy
+# machine.
 SLOW = (
     "SELECT count(*) AS n, max(length(s)) AS m FROM "
     "(SELECT k, reflect('java.lang.Thread', 'sleep', 4L) AS s FROM slow WHERE {condition})"
 )
-ALL = 2 * GROUPS * ROWS
+ALL = FILES * GROUPS * ROWS
 #: Queries of each of four threads while another one updates.
 READS = 6
 
@@ -41,10 +42,10 @@ READS = 6
 @pytest.fixture(scope="module")
 def slow(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder: Path = tmp_path_factory.mktemp("slow")
-    for i in range(2):
-        k = np.arange(i * ALL // 2, (i + 1) * ALL // 2)
+    for i in range(FILES):
+        k = np.arange(i * GROUPS * ROWS, (i + 1) * GROUPS * ROWS)
         table = pa.table({"k": k, "payload": [format(v, "060d") for v in k]})
-        pq.write_table(table, folder / f"part-{i}.parquet", row_group_size=ROWS)
+        pq.write_table(table, folder / f"part-{i:02}.parquet", row_group_size=ROWS)
     one_file_a_task = {
         "spark.sql.files.maxPartitionBytes": "64m",
         "spark.sql.files.openCostInBytes": "64m",
@@ -104,7 +105,7 @@ def test_a_bitmap_takes_effect_in_a_running_scan(spark: SparkSession, f: sdf.Use
         lambda: f.update(sdf.bitmap(pyroaring.BitMap64(keep))),
     )
     assert len(keep) <= n < 0.8 * ALL, n
-    assert sum(s["row_groups_pruned"] for s in report.scans) > GROUPS // 3, report.scans
+    assert sum(s["row_groups_pruned"] for s in report.scans) > FILES * GROUPS // 6, report.scans
     (used,) = users(report)
     assert (used["generation"], used["form"]) == (1, "range+bitmap")
 

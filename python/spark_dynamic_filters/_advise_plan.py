@@ -149,7 +149,7 @@ class _Judge:
             if re.fullmatch(_JOINS, node.name) and len(lists) > 1 and len(node.inputs) == 2:
                 self._join(node)
             elif node.name == "BroadcastNestedLoopJoin":
-                self._query.reasons.append("the join has no equal keys")
+                self._query.reasons.append("the join has no equal keys, and a log does not tell its ranges")
             elif re.fullmatch(r"\w+Join\w*", node.name) and not re.fullmatch(_JOINS, node.name):
                 self._query.reasons.append(f"the join operator {node.name} makes no filters")
             elif node.name == "TakeOrderedAndProject" and lists and lists[0]:

@@ -131,11 +131,9 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
     m.getBodyCase match {
       case BodyCase.SNAPSHOT_REQUEST =>
         val r = m.getSnapshotRequest
-        val newFrom = Option.when(r.hasPlace)(MessageCodec.place(r.getPlace))
         table(r.getTable).map { t =>
-          val schedule = t.scheduleFor(r.getPartition, r.getAttempt, r.getIsFirst, newFrom, execution)
-          val encoded = SnapshotCodec.encode(schedule, t.topKs)
-          Outgoing(MessageCodec.snapshotReply(m.getExecutionId, r.getTable, encoded).toByteArray)
+          val reply = SnapshotCodec.encode(t.id, t.ofPartition(r.getPartition, r.getIsFirst, execution), t.topKs)
+          Outgoing(MessageCodec.snapshotReply(m.getExecutionId, reply).toByteArray)
         }
       case BodyCase.FILTER_REQUEST =>
         val name = MessageCodec.name(m.getFilterRequest.getFilter)

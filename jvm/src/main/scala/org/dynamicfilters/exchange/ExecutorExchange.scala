@@ -11,7 +11,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.proto.ExchangeMessage
-import org.dynamicfilters.state.{Executions, FilterName, ScheduleEntry, SnapshotsRef, TestHooks}
+import org.dynamicfilters.state.{Executions, FilterName, SnapshotFilter, SnapshotsRef, TestHooks}
 
 /** An executor's end of the exchange, one in a process. Started by the plugin, or by the first task with a filter if only the
   * session extension is configured.
@@ -101,16 +101,16 @@ object ExecutorExchange extends Logging {
     case object Lost extends Answer[Nothing]
   }
 
-  /** Asks the driver for the snapshots of a partition, and blocks the task until there is an answer or the time is over.
+  /** Asks the driver for the snapshot of a partition, and blocks the task until there is an answer or the time is over.
     *
     * An attempt that may go on without an answer asks for at most [[OptionalMillis]]. If its request was lost, such attempts do
     * not ask for [[SilentMillis]]. They do not repeat a request with an empty answer.
     *
     * @return None if there is no answer
     */
-  def snapshots(request: ExchangeMessage, table: SnapshotsRef): Option[Vector[ScheduleEntry]] = {
+  def snapshot(request: ExchangeMessage, table: SnapshotsRef): Option[IndexedSeq[SnapshotFilter]] = {
     start()
-    val isOptional = request.getSnapshotRequest.getIsFirst || request.getSnapshotRequest.hasPlace
+    val isOptional = request.getSnapshotRequest.getIsFirst
     if (isOptional && System.nanoTime() < silentUntil.get) {
       counters.add(ExchangeCounter.snapshotsUnasked)
       None
@@ -118,7 +118,7 @@ object ExecutorExchange extends Logging {
       val deadline = System.nanoTime() + (if (isOptional) OptionalMillis else RequiredMillis) * 1000000
       // Spark kills some tasks without an interrupt.
       def isKilled = Option(TaskContext.get()).exists(_.isInterrupted())
-      @tailrec def askAgain(pause: Long): Answer[Vector[ScheduleEntry]] = askOnce(request, table, deadline) match {
+      @tailrec def askAgain(pause: Long): Answer[IndexedSeq[SnapshotFilter]] = askOnce(request, table, deadline) match {
         case answer @ Answer.Given(_) => answer
         case answer if System.nanoTime() >= deadline || isKilled || !mayAskAgain(answer, isOptional) => answer
         case answer =>
@@ -127,7 +127,7 @@ object ExecutorExchange extends Logging {
           askAgain(if (answer == Answer.Empty) math.min(2 * pause, LongestPauseMillis) else pause)
       }
       askAgain(FirstPauseMillis) match {
-        case Answer.Given(schedule) => Some(schedule)
+        case Answer.Given(snapshot) => Some(snapshot)
         case answer =>
           counters.add(ExchangeCounter.snapshotsUnanswered)
           if (isOptional && answer == Answer.Lost) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
@@ -156,11 +156,11 @@ object ExecutorExchange extends Logging {
       request: ExchangeMessage,
       table: SnapshotsRef,
       deadline: Long
-  ): Answer[Vector[ScheduleEntry]] =
+  ): Answer[IndexedSeq[SnapshotFilter]] =
     send(request, deadline) match {
-      case Answer.Given((m, _)) if m.hasSnapshotReply && m.getSnapshotReply.getTable == table.id =>
+      case Answer.Given((m, _)) =>
         SnapshotCodec
-          .decode(m.getSnapshotReply.getSchedule.toByteArray, table, contents(request, _, deadline))
+          .decode(m.getSnapshotReply, table, contents(request, _, deadline))
           .fold(_ => Answer.Lost, Answer.Given(_))
       case Answer.Empty => Answer.Empty
       case _ => Answer.Lost

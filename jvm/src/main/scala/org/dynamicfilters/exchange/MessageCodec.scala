@@ -3,10 +3,10 @@ package org.dynamicfilters.exchange
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, UnsafeByteOperations}
+import com.google.protobuf.UnsafeByteOperations
 import org.dynamicfilters.filter.{KeyBytes, KeyCodec, KeyDomain, LongDomain, ObjectDomain}
 import org.dynamicfilters.proto._
-import org.dynamicfilters.state.{Contribution, FilterName, ReadPlace, TopKBound, TopKSpec}
+import org.dynamicfilters.state.{Contribution, FilterName, TopKBound, TopKSpec}
 
 /** Makes and reads the messages between executors and the driver (proto/exchange.proto).
   *
@@ -16,7 +16,7 @@ import org.dynamicfilters.state.{Contribution, FilterName, ReadPlace, TopKBound,
 object MessageCodec {
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val Version = 4
+  val Version = 5
 
   /** Longer messages are neither sent nor read. Larger filters go as Spark broadcasts. */
   val MaxBytes: Int = 4 * 1024 * 1024
@@ -62,27 +62,14 @@ object MessageCodec {
     of(executionId)(_.setFilterRequest(FilterRequest.newBuilder().setTable(table).setFilter(name(filter))))
 
   /** @param isFirst whether there was no attempt of the partition before
-    * @param newFrom None for an attempt that starts; else the place from which on it could use newer filters
     */
-  def snapshotRequest(
-      executionId: Long,
-      table: Long,
-      partition: Int,
-      attempt: Long,
-      isFirst: Boolean,
-      newFrom: Option[ReadPlace]
-  ): ExchangeMessage = {
-    val request = SnapshotRequest.newBuilder().setTable(table).setPartition(partition).setAttempt(attempt)
-    newFrom.foreach(p => request.setPlace(place(p)))
-    of(executionId)(_.setSnapshotRequest(request.setIsFirst(isFirst)))
-  }
-
-  /** @param schedule see [[SnapshotCodec]]
-    */
-  def snapshotReply(executionId: Long, table: Long, schedule: Array[Byte]): ExchangeMessage =
+  def snapshotRequest(executionId: Long, table: Long, partition: Int, isFirst: Boolean): ExchangeMessage =
     of(executionId)(
-      _.setSnapshotReply(SnapshotReply.newBuilder().setTable(table).setSchedule(ByteString.copyFrom(schedule)))
+      _.setSnapshotRequest(SnapshotRequest.newBuilder().setTable(table).setPartition(partition).setIsFirst(isFirst))
     )
+
+  def snapshotReply(executionId: Long, reply: SnapshotReply): ExchangeMessage =
+    of(executionId)(_.setSnapshotReply(reply))
 
   private def of(executionId: Long)(set: ExchangeMessage.Builder => ExchangeMessage.Builder): ExchangeMessage =
     set(ExchangeMessage.newBuilder().setVersion(Version).setExecutionId(executionId)).build()
@@ -104,11 +91,6 @@ object MessageCodec {
         Right(ExchangeMessage.parseFrom(bytes))
           .filterOrElse(_.getVersion == Version, ExchangeCounter.refusedOtherVersion)
       catch { case NonFatal(_) => Left(ExchangeCounter.refusedMalformed) }
-
-  def place(p: ReadPlace): ReadPlaceMessage =
-    ReadPlaceMessage.newBuilder().setFile(p.file).setOffset(p.offset).build()
-
-  def place(p: ReadPlaceMessage): ReadPlace = ReadPlace(p.getFile, p.getOffset)
 
   def name(f: FilterName): FilterNameMessage =
     FilterNameMessage.newBuilder().setFilterId(f.filterId).setRun(f.run).build()

@@ -8,28 +8,23 @@ import org.dynamicfilters.proto._
 import org.dynamicfilters.proto.SnapshotFilterMessage.FormCase
 import org.dynamicfilters.state._
 
-/** Encodes the schedule of a partition as bytes (proto/exchange.proto), and decodes it. */
+/** Encodes the snapshot of a partition as an answer to a task (proto/exchange.proto), and decodes it. */
 object SnapshotCodec {
 
   /** @param topKs by filter, if the filters are bounds
     */
-  def encode(schedule: Vector[ScheduleEntry], topKs: IndexedSeq[TopKSpec]): Array[Byte] = {
-    val all = ScheduleMessage.newBuilder()
-    schedule.foreach { e =>
-      val entry = ScheduleEntryMessage.newBuilder().setFrom(MessageCodec.place(e.from))
-      e.filters.indices.foreach(i => entry.addFilters(encode(e.filters(i), topKs.lift(i))))
-      all.addEntries(entry)
-    }
-    all.build().toByteArray
+  def encode(table: Long, snapshot: IndexedSeq[SnapshotFilter], topKs: IndexedSeq[TopKSpec]): SnapshotReply = {
+    val reply = SnapshotReply.newBuilder().setTable(table)
+    snapshot.indices.foreach(i => reply.addFilters(encode(snapshot(i), topKs.lift(i))))
+    reply.build()
   }
 
   private def encode(f: SnapshotFilter, topK: Option[TopKSpec]): SnapshotFilterMessage = {
     val m = SnapshotFilterMessage.newBuilder()
     f match {
       case SnapshotFilter.Unknown =>
-      case SnapshotFilter.Travelled(tested) => m.setTravelled(SnapshotTravelled.newBuilder().setTested(tested))
-      case SnapshotFilter.Values(name, tested) =>
-        m.setValues(SnapshotValues.newBuilder().setName(MessageCodec.name(name)).setTested(tested))
+      case SnapshotFilter.Travelled => m.setTravelled(SnapshotTravelled.getDefaultInstance)
+      case SnapshotFilter.Values(name) => m.setValues(SnapshotValues.newBuilder().setName(MessageCodec.name(name)))
       case SnapshotFilter.Bound(b) =>
         val bound = SnapshotBound.newBuilder().setGeneration(b.generation).setPartition(b.partition)
         Option(b.key).foreach(k => bound.setKey(KeyCodec.key(topK.get.domain, k)))
@@ -38,28 +33,19 @@ object SnapshotCodec {
     m.build()
   }
 
-  /** Decodes the whole schedule or fails, because every attempt must have the same.
+  /** Decodes the whole snapshot or fails, because every attempt must have the same.
     *
     * @param contents finds the contents of a named filter
     */
   def decode(
-      bytes: Array[Byte],
+      reply: SnapshotReply,
       table: SnapshotsRef,
       contents: FilterName => Option[ValueFilter]
-  ): Try[Vector[ScheduleEntry]] = Try {
-    val schedule = ScheduleMessage
-      .parseFrom(bytes)
-      .getEntriesList
-      .asScala
-      .map { e =>
-        val filters = e.getFiltersList.asScala.zipWithIndex.map { case (m, i) =>
-          decode(m, table.topKs.lift(i), contents)
-        }
-        ScheduleEntry(MessageCodec.place(e.getFrom), filters.toIndexedSeq)
-      }
-      .toVector
-    require(schedule.nonEmpty, "no snapshot")
-    schedule
+  ): Try[IndexedSeq[SnapshotFilter]] = Try {
+    require(reply.getTable == table.id && reply.getFiltersCount == table.first.size, "the snapshot of another table")
+    reply.getFiltersList.asScala.zipWithIndex.map { case (m, i) =>
+      decode(m, table.topKs.lift(i), contents)
+    }.toIndexedSeq
   }
 
   private def decode(
@@ -69,8 +55,8 @@ object SnapshotCodec {
   ): SnapshotFilter = m.getFormCase match {
     case FormCase.VALUES =>
       val name = MessageCodec.name(m.getValues.getName)
-      SnapshotFilter.Values(name, m.getValues.getTested)(contents(name).get)
-    case FormCase.TRAVELLED => SnapshotFilter.Travelled(m.getTravelled.getTested)
+      SnapshotFilter.Values(name)(contents(name).get)
+    case FormCase.TRAVELLED => SnapshotFilter.Travelled
     case FormCase.BOUND =>
       val b = m.getBound
       val key = if (b.hasKey) MessageCodec.key(topK.get.domain, b.getKey) else null

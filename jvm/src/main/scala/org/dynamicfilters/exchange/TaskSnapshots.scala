@@ -5,9 +5,9 @@ import scala.util.control.ControlThrowable
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
-import org.dynamicfilters.state.{ReadPlace, ScheduleEntry, Snapshots, SnapshotsRef, TaskFilters}
+import org.dynamicfilters.state.{SnapshotFilter, Snapshots, SnapshotsRef, TaskFilters}
 
-/** Gets the snapshots of a task's partition, by the rule of [[Snapshots]]. */
+/** Gets the snapshot of a task's partition, by the rule of [[Snapshots]]. */
 object TaskSnapshots {
 
   /** Whether the output of the running task must be fixed (contract 8), because it may go into a shuffle.
@@ -28,41 +28,32 @@ object TaskSnapshots {
   /** Whether the task is certainly the first attempt of its partition. If a stage runs again, tasks of its earlier attempt may
     * still run.
     */
-  def isFirst(context: TaskContext, table: SnapshotsRef): Boolean =
+  private def isFirst(context: TaskContext, table: SnapshotsRef): Boolean =
     context.attemptNumber() == 0 && context.stageAttemptNumber() == 0 && !table.wasUsed
 
-  /** The schedule of a partition, fixed by the attempt that asks first.
-    *
-    * @param newFrom None for an attempt that starts; else the place from which on it could use newer filters
-    * @return None if the driver did not answer a first attempt, which then reports what it uses
-    *   ([[org.dynamicfilters.state.SnapshotUse]])
-    */
-  def ask(
+  /** The snapshot of a partition, fixed by the attempt that asks first. */
+  def ofPartition(context: TaskContext, table: SnapshotsRef, partition: Int): IndexedSeq[SnapshotFilter] = {
+    val first = isFirst(context, table)
+    ask(context, table, partition, first).getOrElse {
+      if (table.isShared && !first)
+        throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")
+      table.usedFirst.add(partition)
+      table.first
+    }
+  }
+
+  private def ask(
       context: TaskContext,
       table: SnapshotsRef,
       partition: Int,
-      newFrom: Option[ReadPlace] = None
-  ): Option[Vector[ScheduleEntry]] = {
+      isFirst: Boolean
+  ): Option[IndexedSeq[SnapshotFilter]] = {
     val execution = TaskFilters.executionId(context)
-    val attempt = context.taskAttemptId()
-    val first = isFirst(context, table)
-    if (RpcAccess.isDriver)
-      Snapshots.find(table.id).map(_.scheduleFor(partition, attempt, first, newFrom, execution))
+    if (RpcAccess.isDriver) Snapshots.find(table.id).map(_.ofPartition(partition, isFirst, execution))
     else if (!table.isShared) None
     else {
-      val request =
-        MessageCodec.snapshotRequest(
-          execution.getOrElse(MessageCodec.NoExecution),
-          table.id,
-          partition,
-          attempt,
-          first,
-          newFrom
-        )
-      val answer = ExecutorExchange.snapshots(request, table)
-      if (answer.isEmpty && newFrom.isEmpty && !first)
-        throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")
-      answer
+      val id = execution.getOrElse(MessageCodec.NoExecution)
+      ExecutorExchange.snapshot(MessageCodec.snapshotRequest(id, table.id, partition, isFirst), table)
     }
   }
 }

@@ -16,12 +16,10 @@ import org.dynamicfilters.scan._
   *
   * @param spec its ordinals are positions in the child's output; there are no partition columns
   * @param child Spark's scan. Adaptive execution wraps it in a stage, which fills the cache
-  * @param isRepeatable see [[CachedBatches]]
   */
 case class CachedScanExec(
     spec: ScanSpec,
     child: SparkPlan,
-    isRepeatable: Boolean,
     values: Seq[Seq[Expression]] = Nil
 ) extends SpecScan {
   // If rows are not tested, the batches are counted as a whole.
@@ -68,8 +66,7 @@ case class CachedScanExec(
     val choice = new CachedBatches(
       spec,
       spec.columns.map(c => position(c.ordinal)),
-      scan.attributes.indices.map(position),
-      isRepeatable
+      scan.attributes.indices.map(position)
     )
     // This operator runs in place of the wrapped one, and counts its metrics.
     val rows = scan.longMetric("numOutputRows")

@@ -117,7 +117,7 @@ trait SpecScan extends FilteredScan {
     }
     // Values, so that tasks do not get the whole plan.
     val (ofScan, sent) =
-      (spec, SentFilters(sparkContext, spec.filterRefs, ready, spec.outputDependsOnFilters, spec.giveUpSelectivity))
+      (spec, SentFilters(sparkContext, spec.filterRefs, ready, spec.outputDependsOnFilters))
     val scanned = new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, sent, _, finish))
     TaskFilters
       .executionId(sparkContext)

@@ -5,18 +5,14 @@ import org.dynamicfilters.exchange.{DriverExchange, TaskSnapshots}
 import org.dynamicfilters.state._
 
 /** With which shared bounds each partition of a tap is computed, by the rule of [[Snapshots]]. Travels with the tap's tasks. */
-private[operators] final class TapSnapshots private (table: SnapshotsRef, uses: ResultItems[SnapshotUse])
-    extends Serializable {
+private[operators] final class TapSnapshots private (table: SnapshotsRef) extends Serializable {
 
   /** By filter. None is no bound: then the attempt's own is all it has. */
-  def bounds(context: TaskContext, partition: Int): IndexedSeq[TopKBound] = {
-    val taken = TaskSnapshots.ask(context, table, partition)
-    if (taken.isEmpty) uses.add(SnapshotUse(partition, Some(table.onlyFirst), IndexedSeq.empty))
-    taken.getOrElse(table.onlyFirst).head.filters.map {
+  def bounds(context: TaskContext, partition: Int): IndexedSeq[TopKBound] =
+    TaskSnapshots.ofPartition(context, table, partition).map {
       case SnapshotFilter.Bound(b) => b
       case _ => TopKBound.none
     }
-  }
 }
 
 private[operators] object TapSnapshots {
@@ -31,13 +27,10 @@ private[operators] object TapSnapshots {
     val none: IndexedSeq[SnapshotFilter] = specs.map(_ => SnapshotFilter.Bound(TopKBound.none))
     val table = new Snapshots(
       none,
-      (execution, _) =>
-        execution.fold(none)(id => specs.indices.map(i => SnapshotFilter.Bound(boundNow(id, names(i))))),
+      _.fold(none)(id => specs.indices.map(i => SnapshotFilter.Bound(boundNow(id, names(i))))),
       specs
     )
-    val uses = new ResultItems[SnapshotUse](table.record)
-    sc.register(uses)
-    new TapSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses)
+    new TapSnapshots(SnapshotsRef(sc, table))
   }
 
   private def boundNow(executionId: Long, name: FilterName): TopKBound = DriverExchange.current match {

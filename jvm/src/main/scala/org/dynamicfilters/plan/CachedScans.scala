@@ -44,7 +44,4 @@ object CachedScans {
   private def isSparks(s: CachedBatchSerializer): Boolean =
     s.isInstanceOf[SimpleMetricsCachedBatchSerializer] &&
       s.getClass.getPackageName == classOf[InMemoryTableScanExec].getPackageName
-
-  /** Whether a lost block has the same rows in the same order after Spark computes it again. */
-  def isRepeatable(scan: InMemoryTableScanExec): Boolean = Repeatable.rows(scan.relation.cachedPlan).isEmpty
 }

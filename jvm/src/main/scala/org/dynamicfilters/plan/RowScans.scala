@@ -170,8 +170,7 @@ object RowScans {
   private def wrap(scan: SparkPlan, columns: IndexedSeq[ScanColumn], conf: SQLConf): SparkPlan = scan match {
     case s: SpecScan => withSpec(s, s.spec.withColumns(columns))
     case CachedScans(plain) =>
-      val repeatable = CachedScanExec.scanOf(plain).exists(CachedScans.isRepeatable)
-      Tagged(CachedScanExec(specOf(plain, columns, conf), plain, repeatable), plain)
+      Tagged(CachedScanExec(specOf(plain, columns, conf), plain), plain)
     case plain =>
       val spec = specOf(plain, columns, conf)
       Tagged(RowFilteredScanExec(spec, marked(plain, spec)), plain)

@@ -11,10 +11,8 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, LongDomain, ValueFilt
   *
   * @param columns by column of the spec, the position among the cached columns
   * @param read positions of the columns that the query reads, among the cached columns
-  * @param isRepeatable whether a recomputed batch has the same rows in the same order. If not, a scan below an exchange
-  *   uses only filters by which rows are tested too, so that its output does not depend on the batches
   */
-final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: IndexedSeq[Int], isRepeatable: Boolean)
+final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: IndexedSeq[Int])
     extends Serializable
     with Logging {
   import CachedBatches._
@@ -48,7 +46,7 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
   }
 
   private def excludes(stats: InternalRow, task: TaskScan): Boolean = {
-    val pruner = task.pruner(if (task.isFixed && !isRepeatable) task.filters() else task.allFilters())
+    val pruner = task.pruner(task.filters())
     pruner.excludes(i => boundsOf(stats, columns(i), spec.columns(i).domain, pruner.filters(i)))
   }
 }

@@ -18,7 +18,7 @@ private final class ConsumerTask(
     sent: SentFilters,
     context: TaskContext
 ) extends ScanInTask {
-  private val inForce = new ScanFilters(filters, sent, IndexedSeq.empty, context)
+  private val inForce = new ScanFilters(filters, sent, context)
 
   def current(filter: ApiFilter): Option[ValueFilter] = {
     val at = filters.indexWhere(f => f.id == filter.id && f.domain == filter.domain)
@@ -27,7 +27,7 @@ private final class ConsumerTask(
 
   /** Called when the scan starts to read a partition. */
   def startPartition(partition: Int): Unit = inForce.fixed.foreach(_.startPartition(partition))
-  override def close(): Unit = inForce.fixed.foreach(_.finish())
+  override def close(): Unit = ()
 }
 
 object ConsumerTask {

@@ -113,7 +113,6 @@ final class DynamicFileReader(
           case Some(a) => Right(new DynamicFileIterator(rows, a, scan))
         }
       }
-      if (!hooked.exists(_.isRight)) scan.withoutRowGroups()
       hooked match {
         case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
         case Some(Left((a, reason))) =>

@@ -61,22 +61,8 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
     scala.collection.mutable.ArrayDeque.from(ordered)
   }
 
-  // Fixed filters exclude these row groups at the start, whatever is read later.
-  private val leftOut: Seq[RowGroup] =
-    if (!task.isFixed) Nil
-    else {
-      val pruner = task.pruner(task.allFilters().zip(spec.columns).map { case (f, c) =>
-        if (c.ref.topK.isDefined) ValueFilter.All else f
-      })
-      // Uses the footer alone: learned statistics may differ between attempts.
-      queue.removeAll { g =>
-        pruner.excludes(i => if (dataIndex(i) >= 0) columns(dataIndex(i)).bounds(g.block) else scan.certainBounds(i))
-      }.toSeq
-    }
   locally {
-    report.add(RowGroups, (queue.size + leftOut.size).toLong)
-    report.add(RowGroupsPruned, leftOut.size.toLong)
-    report.add(ByStatistics, leftOut.size.toLong)
+    report.add(RowGroups, queue.size.toLong)
     report.add(Rows, access.totalRowCount)
     report.add(BytesTotal, columnBytes.splitBytes)
   }
@@ -95,7 +81,7 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
       if (current == null || (current.group ne queue.head)) {
         if (current != null) current.recordCost()
         // The first row group includes the cost of opening the split, two to ten times the cost of the next one.
-        current = scan.rowGroup(queue.head, isComparable = current != null || isAlone)
+        current = new GroupScan(task, queue.head, isComparable = current != null || isAlone)
       }
       val store = if (failed) readRest() else admit()
       if (store != null && store.getRowCount > 0) {

@@ -13,14 +13,12 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
   *
   * @param fields positions in the required schema of the columns to read
   * @param predicates bound to the required schema; evaluated on rows that pass the filters
-  * @param record see [[RowSelector]]
   */
 final class FirstPass(
     main: ParquetReaderAccess,
     val fields: IndexedSeq[Int],
     predicates: Seq[Expression],
-    file: PartitionedFile,
-    record: RowSelector.Record
+    file: PartitionedFile
 ) extends Closeable {
   private var reader: ProbeReader = _
   private val position: Map[Int, Int] = fields.zipWithIndex.toMap
@@ -28,7 +26,7 @@ final class FirstPass(
     predicates.reduceOption(And(_, _)).map { p =>
       Predicate.create(p.transform { case b: BoundReference => b.copy(ordinal = position(b.ordinal)) })
     }
-  private val selector = new RowSelector(record)
+  private val selector = new RowSelector(RowSelector.NoRecord)
 
   /** @param rows the rows to read; None for all
     * @param best collects the best of the rows that pass everything, by the first of `fields`

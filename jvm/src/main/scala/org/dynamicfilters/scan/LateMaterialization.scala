@@ -50,9 +50,8 @@ final class LateMaterialization(
 
   /** Tests rows that are read without a first pass, by all filters that the reader tests. */
   lazy val tests: BatchSelector = {
-    // If rows must be the same in every attempt, SnapshotSelector tests the other filters.
-    def isUsed(filter: Int) = !task.isFixed || spec.forOwnStage(filter)
-    val tested = columns.filter(c => c.isRead && !c.filtered.either && isUsed(c.index))
+    // SnapshotSelector tests the filters of the partition's snapshot.
+    val tested = columns.filter(c => c.isRead && !c.filtered.either && !task.isInSnapshot(c.index))
     new BatchSelector(
       () => task.filters(),
       tested.map(c => (c.index, c.ordinal)),
@@ -61,16 +60,13 @@ final class LateMaterialization(
     )
   }
 
-  private val counts: RowSelector.Record = (filter, before, after, _) =>
-    task.rowTests.inFirstPass(filter, before, after)
-
   // By their predicates.
   private val passes = mutable.HashMap.empty[Seq[Expression], FirstPass]
   private def passOver(predicates: Seq[Expression]): FirstPass = passes.getOrElseUpdate(
     predicates, {
       val fields =
         if (predicates == cheap) filterFields else (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-      new FirstPass(access, fields, predicates, file, counts)
+      new FirstPass(access, fields, predicates, file)
     }
   )
 
@@ -151,8 +147,6 @@ final class LateMaterialization(
           record(passed, touched)
           if (!bytes.canSkipRows(group.block)) readLate(GroupRead.All)
           else if (share > ReadAllShare) readLate(plain)
-          // Many short row ranges are slow: 0.1 s of 7 s in Spark's reader, for a TopK by a key with two values.
-          else if (!task.comparesTimes && touched > ReadAllShare) readPlainly
           else readLate(GroupRead.Rows(rows, isChosen = true))
       }
   }

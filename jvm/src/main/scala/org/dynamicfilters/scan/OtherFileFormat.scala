@@ -93,7 +93,6 @@ private final class OtherFileReader(
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
       val scan = task.open(file)
-      scan.withoutRowGroups()
       if (scan.isExcluded) {
         task.report.leftUnopened(PathHash(file.urlEncodedPath))
         Iterator.empty

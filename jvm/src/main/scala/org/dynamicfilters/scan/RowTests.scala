@@ -9,27 +9,24 @@ import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
 
 /** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
-  * each filter says whether its tests pay; for filters of a snapshot, [[org.dynamicfilters.state.Snapshots]] decides.
+  * each filter says whether its tests pay. By the filters of a partition's snapshot every row is tested.
   *
-  * @param isFixed by filter, whether the partition's snapshot decides about it, so that every row is tested
-  * @param saw receives each test by such a filter: the filter, tested rows and passed rows
+  * @param isInSnapshot see [[TaskScan.isInSnapshot]]
   */
 private[scan] final class RowTests(
     trackers: IndexedSeq[StepTracker],
     report: ScanReport,
-    isFixed: Int => Boolean = _ => false,
-    saw: (Int, Long, Long) => Unit = (_, _, _) => ()
+    isInSnapshot: Int => Boolean = _ => false
 ) extends RowSelector.Record {
   // Counts since the last row group.
   private val (tested, dropped, spent) =
     (new Array[Long](trackers.size), new Array[Long](trackers.size), new Array[Long](trackers.size))
 
   /** Whether a filter tests the next rows. */
-  def isTaken(filter: Int): Boolean = isFixed(filter) || trackers(filter).isTaken()
+  def isTaken(filter: Int): Boolean = isInSnapshot(filter) || trackers(filter).isTaken()
 
   override def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit =
-    if (isFixed(filter)) saw(filter, before, after)
-    else {
+    if (!isInSnapshot(filter)) {
       tested(filter) += before
       dropped(filter) += before - after
       spent(filter) += nanos
@@ -39,14 +36,10 @@ private[scan] final class RowTests(
   private def record(filter: Int, did: StepResult): Unit =
     if (trackers(filter).add(did)) report.addReason(Reasons.RowsNotTested)
 
-  /** Counts rows that a first pass has dropped, if a snapshot decides about the filter. Passing rows are tested again later. */
-  def inFirstPass(filter: Int, before: Long, after: Long): Unit =
-    if (isFixed(filter)) saw(filter, before - after, 0)
-
   /** Records the time of a row group: reading, tests and all further work on its rows. Assumes that a dropped row saves
     * the average time of a row.
     */
-  def recordRowGroupTime(nanos: Long): Unit = trackers.indices.filterNot(isFixed).foreach { i =>
+  def recordRowGroupTime(nanos: Long): Unit = trackers.indices.filterNot(isInSnapshot).foreach { i =>
     val saved = if (tested(i) == 0) 0L else (nanos.toDouble * dropped(i) / tested(i)).toLong
     record(i, StepResult(0, 0, Cost(spent(i), saved, nanos)))
     tested(i) = 0
@@ -164,6 +157,7 @@ object RowSelector {
       */
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }
+  val NoRecord: Record = (_, _, _, _) => ()
 }
 
 /** Processor time of the current thread, which other tasks on the core do not affect. Reading it takes at most a

@@ -22,22 +22,18 @@ trait FilteredColumn {
   def converted(generation: Generation): ValueFilter = generation.filterFor(domain)
 }
 
-/** The filters of a scan in one task, by column.
-  *
-  * @param tests by column, the tracker of row tests in this process; may be empty if the snapshots never give up
-  */
+/** The filters of a scan in one task, by column. */
 private[scan] final class ScanFilters(
     columns: IndexedSeq[FilteredColumn],
     sent: SentFilters,
-    tests: => IndexedSeq[StepTracker],
     context: TaskContext
 ) {
 
   /** The filters of joins and users, if they hold for whole partitions. */
-  val fixed: Option[ScheduledFilters] =
+  val fixed: Option[FixedFilters] =
     sent.snapshots
       .filter(_ => TaskSnapshots.outputMustBeFixed)
-      .map(new ScheduledFilters(columns, sent, _, tests, context))
+      .map(new FixedFilters(columns, sent, _, context))
 
   // As they came and as they apply to the column; null if unknown.
   private val (found, converted) = (new Array[ValueFilter](columns.size), new Array[ValueFilter](columns.size))

@@ -18,7 +18,7 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
     shared(s"$step-${spec.scanId}")(new StepTracker(giveUp))
 
   /** By column of the spec. */
-  private def trackers(step: String, giveUp: Double = giveUp): IndexedSeq[StepTracker] =
+  private def trackers(step: String): IndexedSeq[StepTracker] =
     spec.columns.indices.map(i => tracker(s"$step-$i", giveUp))
 
   /** A tracker that the next executions of the same scan with the same filters use too. */
@@ -33,9 +33,6 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
 
   /** Tests of rows that were read. */
   val rows: IndexedSeq[StepTracker] = trackers("rows")
-
-  /** Tests of rows by the snapshots of partitions. */
-  lazy val snapshots: IndexedSeq[StepTracker] = trackers("snapshots", spec.giveUpSelectivity)
 
   /** First passes over the columns of these filters. Filters of joins are recognized by their text. The bound of a TopK changes with
     * each row group, so all its first passes have one tracker.

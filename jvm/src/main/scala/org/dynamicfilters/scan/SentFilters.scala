@@ -62,15 +62,14 @@ object SentFilters {
       sc: SparkContext,
       refs: IndexedSeq[FilterRef],
       complete: IndexedSeq[Option[NamedFilter]],
-      isShown: Boolean,
-      giveUpSelectivity: Double = 1.0
+      isShown: Boolean
   ): SentFilters = {
     def encoded(f: NamedFilter) = {
       val bytes = FilterCodec.encode(f.filter)
       if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
       else new Encoded(f.name, null, FilterBroadcasts(sc, TaskFilters.executionId(sc), bytes))
     }
-    def snapshots = ScanSnapshots(sc, refs, complete(_).isDefined, giveUpSelectivity)
+    def snapshots = ScanSnapshots(sc, refs, complete(_).isDefined)
     new SentFilters(
       refs.map(_.currentRun),
       complete.map(_.map(encoded).orNull).toArray,
@@ -86,16 +85,9 @@ object SentFilters {
 
 /** Which filters each partition of a scan is read with, by the rule of [[Snapshots]]. Travels with the scan's tasks.
   *
-  * @param uses takes what tasks say of their snapshots
   * @param change whether filters of joins or users may come while the scan runs
-  * @param givesUp whether filters may turn out not to be worth testing
   */
-final class ScanSnapshots private (
-    val table: SnapshotsRef,
-    val uses: ResultItems[SnapshotUse],
-    val change: Boolean,
-    val givesUp: Boolean
-) extends Serializable
+final class ScanSnapshots private (val table: SnapshotsRef, val change: Boolean) extends Serializable
 
 object ScanSnapshots {
 
@@ -103,17 +95,15 @@ object ScanSnapshots {
     *
     * @param refs the scan's filters. TopKs have no part in it: their taps fix the bound
     * @param travels by filter, whether it travels with the tasks
-    * @param giveUpSelectivity see [[Snapshots]]
     */
   def apply(
       sc: SparkContext,
       refs: IndexedSeq[FilterRef],
-      travels: Int => Boolean,
-      giveUpSelectivity: Double
+      travels: Int => Boolean
   ): ScanSnapshots = {
     val first = refs.zipWithIndex.map {
-      case (_: JoinRef, i) if travels(i) => SnapshotFilter.Travelled(tested = true)
-      case (u: UserRef, _) if u.follows => SnapshotFilter.Travelled(tested = true)
+      case (_: JoinRef, i) if travels(i) => SnapshotFilter.Travelled
+      case (u: UserRef, _) if u.follows => SnapshotFilter.Travelled
       case _ => SnapshotFilter.Unknown
     }
     // In local mode there is no exchange: the task that asks builds the filter.
@@ -123,28 +113,20 @@ object ScanSnapshots {
       state <- FilterRef.user(id, u.id)
       newest = state.newest if newest != u.generation
     } yield NamedFilter(FilterName(u.id, newest.number), newest.filter)
-    def now(executionId: Option[Long], tested: Int => Boolean): IndexedSeq[SnapshotFilter] =
+    def now(executionId: Option[Long]): IndexedSeq[SnapshotFilter] =
       refs.indices.map { i =>
         val late = refs(i) match {
           case j: JoinRef if !travels(i) => current(j.state)
           case u: UserRef if u.follows => updated(u, executionId)
           case _ => None
         }
-        late match {
-          case Some(f) => SnapshotFilter.Values(f.name, tested(i))(f.filter)
-          case None if first(i) == SnapshotFilter.Unknown => SnapshotFilter.Unknown
-          case None => SnapshotFilter.Travelled(tested(i))
-        }
+        late.fold(first(i))(f => SnapshotFilter.Values(f.name)(f.filter))
       }
-    val table = new Snapshots(first, now, giveUpSelectivity = giveUpSelectivity)
-    val uses = new ResultItems[SnapshotUse](table.record)
-    sc.register(uses)
     val change = refs.zip(first).exists {
       case (j: JoinRef, SnapshotFilter.Unknown) => !j.state.phase.isInstanceOf[JoinPhase.Disabled]
       case (u: UserRef, _) => u.follows
       case _ => false
     }
-    val givesUp = giveUpSelectivity < 1 && first.exists(_ != SnapshotFilter.Unknown)
-    new ScanSnapshots(new SnapshotsRef(table, TaskFilters.shares(sc)), uses, change, givesUp)
+    new ScanSnapshots(SnapshotsRef(sc, new Snapshots(first, now)), change)
   }
 }

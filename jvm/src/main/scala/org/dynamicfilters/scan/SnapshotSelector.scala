@@ -80,11 +80,10 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
   private final class RowTest {
     private var (seen, dropped) = (0L, 0L)
     private var left = 0
-    private var version = -1
     private var used = Array.empty[Used]
 
     def passes(row: InternalRow): Boolean = {
-      if (left == 0 || version != task.filtersVersion) renew()
+      if (left == 0) renew()
       left -= 1
       seen += 1
       val passing = passesAll(row)
@@ -107,7 +106,6 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
     private def renew(): Unit = {
       count()
       left = Block
-      version = task.filtersVersion
       val now = task.filters()
       used = columns.collect {
         case (i, at) if now(i) != ValueFilter.All && task.rowTests.isTaken(i) =>

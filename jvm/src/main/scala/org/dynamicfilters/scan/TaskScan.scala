@@ -7,7 +7,6 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.exchange.ExecutorExchange
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state._
 
 /** One filtered scan in one task: the current filters, the counters, and the statistics of files.
@@ -27,11 +26,14 @@ final class TaskScan(
     ReportRoom.of(SparkAccess.maxResultSize(SparkEnv.get.conf), context.numPartitions())
   )
 
-  private val inForce = new ScanFilters(spec.columns, sent, steps.snapshots, context)
+  private val inForce = new ScanFilters(spec.columns, sent, context)
 
-  /** The filters that hold for whole partitions, if the rule of [[Snapshots]] applies. */
-  private[scan] def fixed: Option[ScheduledFilters] = inForce.fixed
-  def isFixed: Boolean = fixed.isDefined
+  /** Whether the filters of joins and users hold for whole partitions, by the rule of [[Snapshots]]. */
+  def isFixed: Boolean = inForce.fixed.isDefined
+
+  /** Whether a filter belongs to the partition's snapshot, so that [[SnapshotSelector]] tests every row by it. */
+  def isInSnapshot(filter: Int): Boolean =
+    isFixed && !spec.forOwnStage(filter) && spec.columns(filter).ref.topK.isEmpty
 
   // A TopK takes the first of equal rows, so the order of rows must not depend on measured times either.
   private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
@@ -54,66 +56,24 @@ final class TaskScan(
 
   /** The task starts with a partition of the scan's RDD. */
   def startPartition(partition: Int): Unit = {
-    fixed.foreach(_.startPartition(partition))
+    inForce.fixed.foreach(_.startPartition(partition))
     fewKeys = false
-    file = -1
-    if (isFixed) news = newest()
   }
 
   private var fewKeys = false
-  private var file = -1
 
   /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
   def hasFewKeys: Boolean = fewKeys
   def foundFewKeys(): Unit = fewKeys = true
 
   /** The task starts with the partition's next file. */
-  def open(next: PartitionedFile): SplitRead = {
-    file += 1
-    advance(ReadPlace(file, 0))
-    new SplitRead(this, next, file)
-  }
+  def open(next: PartitionedFile): SplitRead = new SplitRead(this, next)
 
-  private[scan] def advance(place: ReadPlace): Unit =
-    if (!isOrderFixed) fixed.foreach(_.advance(place, hasNews()))
+  /** The current filters by column of the spec. */
+  def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))
 
-  // The filters that this process knew last. The driver is asked only if there are others.
-  private var news = IndexedSeq.empty[ValueFilter]
-
-  private def newest(): IndexedSeq[ValueFilter] = spec.columns.indices.map { i =>
-    spec.columns(i).ref match {
-      case _: JoinRef => inForce.newest(i)
-      case u: UserRef if u.follows => inForce.newest(i)
-      case _ => ValueFilter.All
-    }
-  }
-
-  private def hasNews(): Boolean = {
-    val now = newest()
-    val changed = now.indices.exists(i => now(i) ne news(i))
-    news = now
-    changed
-  }
-
-  /** Rises whenever the filters of the partition change. */
-  def filtersVersion: Int = fixed.fold(0)(_.version)
-
-  /** The current filters by column of the spec; All if rows are not tested by the filter. */
-  def filters(): IndexedSeq[ValueFilter] =
-    spec.columns.indices.map(i => if (fixed.forall(_.isTested(i))) inForce(i) else ValueFilter.All)
-
-  /** The current filters by column of the spec, including filters that only exclude files and row groups. */
-  def allFilters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))
-
-  /** Tests of rows that were read. Below an exchange the partition's snapshot decides about them, except for filters of joins in
-    * the same stage.
-    */
-  val rowTests = new RowTests(
-    steps.rows,
-    report,
-    spec.filterRefs.zip(spec.forOwnStage).map { case (ref, own) => isFixed && !own && ref.topK.isEmpty },
-    (i, rows, passed) => fixed.foreach(f => if (f.isTested(i)) f.saw(i, rows, passed))
-  )
+  /** Tests of rows that were read. */
+  val rowTests = new RowTests(steps.rows, report, isInSnapshot)
 
   /** Records the time of a row group once its rows are consumed. */
   def recordRowGroupTime(nanos: Long): Unit = {
@@ -128,10 +88,6 @@ final class TaskScan(
   /** The task has ended. */
   override def close(): Unit = {
     counting.forEach(_())
-    fixed.foreach { f =>
-      f.finish()
-      if (f.gaveUp) report.addReason(Reasons.RowsNotTested)
-    }
     finish(report)
   }
 

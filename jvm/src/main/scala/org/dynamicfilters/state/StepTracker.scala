@@ -21,15 +21,6 @@ object Cost {
   */
 final case class StepResult(rows: Long, passed: Long, cost: Cost)
 
-object StepResult {
-  val none: StepResult = StepResult(0, 0, Cost.none)
-}
-
-/** A step is tracked until enough was measured, then it is active or disabled. */
-object StepState extends Enumeration {
-  val Tracking, Active, Disabled = Value
-}
-
 /** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass over the
   * filter's columns, or a test of rows that were read.
   *
@@ -50,7 +41,7 @@ object StepState extends Enumeration {
 final class StepTracker(giveUp: Double) {
   import StepTracker._
 
-  private var (misses, known) = (0, false)
+  private var misses = 0
   // Since the last result.
   private var rows, passed = 0L
   private var isInDoubt = false
@@ -58,12 +49,8 @@ final class StepTracker(giveUp: Double) {
   private val withStep, without = new Fastest
   private var (asked, pause) = (0, FirstPause)
 
-  def state: StepState.Value = synchronized {
-    if (!pays) StepState.Disabled
-    else if (lacksOtherWay || !(known || isCompared)) StepState.Tracking
-    else StepState.Active
-  }
-  def isDisabled: Boolean = state == StepState.Disabled
+  /** For tests. */
+  private[dynamicfilters] def isDisabled: Boolean = synchronized(!pays)
 
   /** Whether to take the step now. */
   def isTaken(): Boolean = synchronized {
@@ -89,7 +76,6 @@ final class StepTracker(giveUp: Double) {
     passed += more.passed
     // Results of small partitions add up to one, so that so many rows may disable the step.
     if (rows >= FewRows / Misses) {
-      known = true
       misses = if (passed > rows * giveUp) misses + 1 else 0
       rows = 0
       passed = 0

@@ -3,6 +3,7 @@ package org.dynamicfilters.exchange
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{End, FilterCodec, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.proto.SnapshotReply
 import org.dynamicfilters.state._
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -15,34 +16,22 @@ class SnapshotsSuite extends AnyFunSuite {
     ValueFilter.range(domain, None, Some(End(Long.box(n), inclusive = true)), nulls = false)
   private val execution = Some(7L)
 
-  private def values(name: Long, tested: Boolean, filter: ValueFilter = null) =
-    Values(FilterName(3, name), tested)(filter)
+  private def values(name: Long, filter: ValueFilter = null) = Values(FilterName(3, name))(filter)
 
   /** A table of one filter, of which `now` is the newest generation. */
-  private final class OneFilter(giveUp: Double = 1.0, mostBytes: Long = Long.MaxValue) {
+  private final class OneFilter(mostBytes: Long = Long.MaxValue) {
     private var generation = 0L
     private var filter: Option[ValueFilter] = None
-    def now: SnapshotFilter = filter.fold[SnapshotFilter](Unknown)(values(generation, tested = true, _))
+    def now: SnapshotFilter = filter.fold[SnapshotFilter](Unknown)(values(generation, _))
     def now_=(f: ValueFilter): Unit = { generation += 1; filter = Some(f) }
     val table = new Snapshots(
       IndexedSeq(Unknown),
-      (_, tested) => IndexedSeq(filter.fold[SnapshotFilter](Unknown)(values(generation, tested(0), _))),
-      giveUpSelectivity = giveUp,
+      _ => IndexedSeq(now),
       mostBytes = mostBytes
     )
-    private var attempts = 0L
 
-    /** What a new attempt is given, at first. */
-    def take(partition: Int): SnapshotFilter = {
-      attempts += 1
-      take(partition, attempts).head.filters.head
-    }
-    def take(partition: Int, attempt: Long): Vector[ScheduleEntry] =
-      table.scheduleFor(partition, attempt, isFirst = true, None, execution)
-
-    /** By place what an attempt uses that goes on to newer filters there. */
-    def adopt(partition: Int, attempt: Long, from: ReadPlace): Seq[(ReadPlace, SnapshotFilter)] =
-      table.scheduleFor(partition, attempt, isFirst = true, Some(from), execution).map(e => e.from -> e.filters.head)
+    /** What an attempt is given. */
+    def take(partition: Int): SnapshotFilter = table.ofPartition(partition, isFirst = true, execution).head
   }
 
   test("a later attempt of a partition is given what the first one was given, others what is newest") {
@@ -62,7 +51,7 @@ class SnapshotsSuite extends AnyFunSuite {
   test("partitions that start with the same filters share a snapshot") {
     val one = new OneFilter
     one.now = upTo(10)
-    assert((0 until 100).map(one.take(_, 1).map(_.filters)).toSet == Set(Vector(Vector(one.now))))
+    assert((0 until 100).map(one.take).toSet == Set(one.now))
     assert(one.table.size == 2)
   }
 
@@ -70,61 +59,11 @@ class SnapshotsSuite extends AnyFunSuite {
     val one = new OneFilter
     one.now = upTo(10)
     val asked = one.take(3)
-    val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(3, Some(one.table.onlyFirst), IndexedSeq(StepResult.none)))
+    val onTask = new ResultItems[Int](null)
+    onTask.add(3)
     assert(one.take(3) == asked, "it has not succeeded")
-    new ResultItems[SnapshotUse](one.table.record).merge(onTask)
+    new ResultItems[Int](one.table.usedFirst).merge(onTask)
     assert(one.take(3) == Unknown)
-  }
-
-  test("where most rows pass, partitions that have not started do not test theirs; now and then one does") {
-    val one = new OneFilter(giveUp = 0.5)
-    one.now = upTo(10)
-    val uses = new ResultItems[SnapshotUse](one.table.record)
-    def report(rows: Long, passed: Long): Unit = {
-      val onTask = new ResultItems[SnapshotUse](null)
-      onTask.add(SnapshotUse(0, None, IndexedSeq(StepResult(rows, passed, Cost.none))))
-      uses.merge(onTask)
-    }
-    assert(one.take(0) == one.now)
-    report(100, 100)
-    assert(one.take(1) == one.now, "few rows say nothing")
-    (1 to 2).foreach(_ => report(1000000, 900000))
-    assert(one.take(0) == one.now, "it has started")
-    val later = (2 to 40).map(one.take)
-    assert(later.count(_ == values(1, tested = false)) >= 36)
-    assert(later.contains(one.now))
-    report(20000000, 0)
-    assert(one.take(41) == one.now)
-  }
-
-  test("the first attempt goes on to newer filters as long as it is the only one; others are given the same") {
-    val one = new OneFilter
-    val first = one.take(0, 8)
-    assert(first == one.table.onlyFirst)
-    val place = ReadPlace(1, 4)
-    assert(one.adopt(0, 8, place) == Seq(ReadPlace.start -> Unknown), "nothing is new")
-    one.now = upTo(10)
-    val adopted = Seq(ReadPlace.start -> Unknown, place -> one.now)
-    assert(one.adopt(0, 9, place) == adopted.take(1), "another attempt adds nothing")
-    assert(one.adopt(0, 8, place) == adopted)
-    one.now = upTo(5)
-    assert(one.adopt(0, 8, place) == adopted, "places ascend")
-    val second = one.take(0, 10)
-    assert(second.map(_.from) == adopted.map(_._1))
-    assert(one.adopt(0, 8, ReadPlace(2, 0)) == adopted, "another attempt has asked")
-    assert(one.adopt(0, 10, ReadPlace(2, 0)) == adopted)
-  }
-
-  test("an attempt that misses an answer on its way fixes what it used, once it has succeeded") {
-    val one = new OneFilter
-    one.take(0, 8)
-    one.now = upTo(10)
-    one.adopt(0, 8, ReadPlace(1, 0))
-    val onTask = new ResultItems[SnapshotUse](null)
-    onTask.add(SnapshotUse(0, Some(one.table.onlyFirst), IndexedSeq.empty))
-    new ResultItems[SnapshotUse](one.table.record).merge(onTask)
-    assert(one.take(0, 9) == one.table.onlyFirst)
   }
 
   private val topK = TopKSpec(domain, 10, ascending = true, nullsFirst = true, tiesFree = true)
@@ -132,30 +71,28 @@ class SnapshotsSuite extends AnyFunSuite {
   test("snapshots go over the wire by names and come back with contents; what is none is refused") {
     val all = IndexedSeq(
       Unknown,
-      values(3, tested = false, upTo(3)),
-      Travelled(tested = false),
+      values(3, upTo(3)),
+      Travelled,
       Bound(TopKBound(4, Long.box(-9), 2)),
       Bound(TopKBound(2, null, 1)),
       Bound(TopKBound.none)
     )
     def table(size: Int, specs: Seq[TopKSpec]) =
       new SnapshotsRef(
-        new Snapshots(IndexedSeq.fill(size)(Unknown), (_, _) => ???, specs.toIndexedSeq),
+        new Snapshots(IndexedSeq.fill(size)(Unknown), _ => ???, specs.toIndexedSeq),
         isShared = true
       )
-    val specs = all.map(_ => topK)
-    val schedule = Vector(ScheduleEntry(ReadPlace.start, all), ScheduleEntry(ReadPlace(1, 4), all.reverse))
-    val bytes = SnapshotCodec.encode(schedule, specs)
-    def read(bytes: Array[Byte], specs: Seq[TopKSpec] = specs, known: Boolean = true) =
-      SnapshotCodec.decode(bytes, table(all.size, specs), n => Option.when(known)(upTo(n.run)))
-    val back = read(bytes)
-    assert(back.toOption.contains(schedule))
-    assert(back.get.head.filters.collect { case v: Values => v.filter } == Seq(upTo(3)))
-    assert(read(bytes, known = false).isFailure)
-    assert(read(bytes, specs = Nil).isFailure)
-    assert(read(Array.emptyByteArray).isFailure)
-    // Never an exception, whatever was lost.
-    bytes.indices.foreach(i => read(bytes.take(i)))
+    def read(size: Int = all.size, specs: Seq[TopKSpec] = all.map(_ => topK), known: Boolean = true, of: Long = 0) = {
+      val ref = table(size, specs)
+      val reply = SnapshotCodec.encode(ref.id + of, all, all.map(_ => topK))
+      SnapshotCodec.decode(reply, ref, n => Option.when(known)(upTo(n.run)))
+    }
+    assert(read().toOption.contains(all))
+    assert(read().get.collect { case v: Values => v.filter } == Seq(upTo(3)))
+    assert(read(known = false).isFailure)
+    assert(read(specs = Nil).isFailure)
+    assert(read(size = all.size - 1).isFailure && read(size = all.size + 1).isFailure)
+    assert(read(of = 1).isFailure, "of another table")
   }
 
   private object NoPeers extends Peers {
@@ -179,10 +116,10 @@ class SnapshotsSuite extends AnyFunSuite {
       Now
     )
 
-  private def ask(table: Long, partition: Int): Option[Array[Byte]] =
+  private def ask(table: Long, partition: Int): Option[SnapshotReply] =
     coordinator
-      .asked(MessageCodec.snapshotRequest(7, table, partition, 1, isFirst = true, None).toByteArray)
-      .map(a => MessageCodec.decode(a.message).toOption.get.getSnapshotReply.getSchedule.toByteArray)
+      .asked(MessageCodec.snapshotRequest(7, table, partition, isFirst = true).toByteArray)
+      .map(a => MessageCodec.decode(a.message).toOption.get.getSnapshotReply)
 
   private def contents(table: Long, generation: Long): Option[(Array[Byte], Option[Broadcast[_]])] =
     coordinator
@@ -194,15 +131,15 @@ class SnapshotsSuite extends AnyFunSuite {
     val ref = new SnapshotsRef(one.table, isShared = true)
     def asked(partition: Int) =
       SnapshotCodec.decode(ask(ref.id, partition).get, ref, n => Option.when(n.filterId == 3)(upTo(10))).get
-    assert(asked(0) == one.table.onlyFirst)
+    assert(asked(0) == one.table.first)
     one.now = upTo(10)
-    assert(asked(1).map(_.filters.head) == Vector(one.now))
+    assert(asked(1) == Vector(one.now))
     val (inside, beside) = contents(ref.id, 1).get
     assert(FilterCodec.decode(inside) == Right(upTo(10)) && beside.isEmpty)
     val random = new scala.util.Random(1)
     // No order and no neighbours: no form makes them small.
     one.now = UserForms.values(domain, Iterator.fill(300000)(Long.box(random.nextLong())), nulls = false, 300000)
-    assert(asked(2).map(_.filters.head) == Vector(one.now))
+    assert(asked(2) == Vector(one.now))
     val (large, payload) = contents(ref.id, 2).get
     assert(large.isEmpty && payload.isDefined)
     val sent = NoPeers.large
@@ -213,35 +150,15 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(coordinator.asked(MessageCodec.ended(7).toByteArray).isEmpty)
   }
 
-  test("a partition goes on from small filters to newer ones, from a large one to none") {
-    def members(n: Int): ValueFilter =
-      UserForms.values(domain, Iterator.range(0, 3 * n, 3).map(i => Long.box(i.toLong)), nulls = false, n)
-    val one = new OneFilter
-    assert(one.take(0) == Unknown)
-    assert(one.take(1, 100) == one.table.onlyFirst)
-    for (i <- 1 to 5) {
-      one.now = upTo(10 - i)
-      assert(one.adopt(1, 100, ReadPlace(i, 0)).size == 1 + i)
-    }
-    assert(one.take(2, 200).size == 1)
-    one.now = members(100000)
-    val large = one.adopt(2, 200, ReadPlace(1, 0))
-    assert(large.size == 1, "with what it has it would be too much")
-    val start = one.take(3, 300)
-    assert(start.map(_.filters.head) == Vector(one.now), "partitions that start have what is newest")
-    one.now = members(100001)
-    assert(one.adopt(3, 300, ReadPlace(1, 0)).size == 1)
-  }
-
   test("partitions that start when there are many filters already go on with the last one") {
     val one = new OneFilter(mostBytes = 100)
     val taken = (1 to 20).map { i =>
       one.now = upTo(100 - i)
       one.take(i)
     }
-    assert(taken.head == values(1, tested = true))
+    assert(taken.head == values(1))
     assert(taken.distinct.size < 10 && taken.distinct.size > 1)
-    assert(taken.distinct == taken.distinct.indices.map(i => values(1L + i, tested = true)))
+    assert(taken.distinct == taken.distinct.indices.map(i => values(1L + i)))
     assert(one.take(20) == taken.last && one.table.size == taken.distinct.size + 1)
   }
 }

@@ -4,7 +4,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /** Trackers in scans whose steps take simulated times. */
 class StepTrackerSuite extends AnyFunSuite {
-  import StepState._
 
   private val Millis = 1000000L
   private val rows = 10000L
@@ -22,16 +21,16 @@ class StepTrackerSuite extends AnyFunSuite {
 
   test("a step is taken until something is known of it, and then while it leaves rows out") {
     val t = tracker()
-    assert(t.state == Tracking && t.isTaken())
+    assert(t.isTaken())
     (1 to 100).foreach { _ =>
-      assert(t.isTaken() && !t.add(passing(0.5)) && t.state == Active)
+      assert(t.isTaken() && !t.add(passing(0.5)) && !t.isDisabled)
     }
   }
 
   test("a step that lets most rows pass twice in a row is disabled, once") {
     val t = tracker()
-    assert(!t.add(passing(0.7)) && t.state == Active)
-    assert(t.add(passing(1.0)) && t.state == Disabled && t.isDisabled)
+    assert(!t.add(passing(0.7)) && !t.isDisabled)
+    assert(t.add(passing(1.0)) && t.isDisabled)
     assert(!t.add(passing(1.0)))
     val changing = tracker()
     (1 to 10).foreach(_ => assert(!changing.add(passing(1.0)) && !changing.add(passing(0.0))))
@@ -41,7 +40,7 @@ class StepTrackerSuite extends AnyFunSuite {
     val t = tracker()
     assert(!t.add(StepResult(499, 499, Cost.none)))
     (1 to 10).foreach(_ => t.recordTime(withStep = true, 999, Millis))
-    assert(t.state == Tracking && t.isTaken())
+    assert(t.isTaken())
     // 998 rows are a result, and 998 more are the second one.
     assert((1 to 3).map(_ => t.add(StepResult(499, 499, Cost.none))) == Seq(false, false, true))
     assert(t.isDisabled)
@@ -55,7 +54,7 @@ class StepTrackerSuite extends AnyFunSuite {
     assert(taken(t, 31) == 0 && t.isTaken())
     assert(taken(t, 10000) <= 10000 / 256 + 3)
     t.add(passing(0.1))
-    assert(t.state == Active && taken(t, 100) == 100)
+    assert(!t.isDisabled && taken(t, 100) == 100)
     (1 to 2).foreach(_ => t.add(passing(1.0)))
     assert(taken(t, 16) == 1, "the pause begins anew")
   }
@@ -85,7 +84,7 @@ class StepTrackerSuite extends AnyFunSuite {
     val t = tracker()
     assert(t.add(passing(0.1, Cost(1000 * Millis, 0, 2000 * Millis))) && !t.isTaken())
     t.add(passing(0.1, Cost(100 * Millis, 1200 * Millis, 200 * Millis)))
-    assert(t.state == Active && t.isTaken())
+    assert(t.isTaken())
   }
 
   test("two ways of reading are both measured, and the faster one is taken") {
@@ -94,7 +93,7 @@ class StepTrackerSuite extends AnyFunSuite {
       t.recordBytesLeft(1)
       val taken = compared(t, 320, withStep, without = 100)
       assert(if (share > 0.5) taken > 320 * share else taken < 320 * share, s"$withStep: $taken")
-      assert(t.state == (if (share > 0.5) Active else Disabled))
+      assert(t.isDisabled == (share < 0.5))
     }
   }
 
@@ -103,7 +102,7 @@ class StepTrackerSuite extends AnyFunSuite {
     t.recordBytesLeft(0.1)
     assert(compared(t, 100, withStep = 200, without = 100) == 100)
     t.recordBytesLeft(0.9)
-    assert(!t.isTaken() && t.state == Tracking)
+    assert(!t.isTaken() && !t.isDisabled)
   }
 
   test("what disturbed one measurement does not count, and old ones are forgotten") {
@@ -113,9 +112,9 @@ class StepTrackerSuite extends AnyFunSuite {
       nanosPerRow.foreach(n => t.recordTime(withStep, rows, n * rows))
     took(withStep = true, 50, 5000)
     took(withStep = false, 100, 110)
-    assert(t.state == Active)
+    assert(!t.isDisabled)
     took(withStep = true, 200, 200, 200, 200)
-    assert(t.state == Disabled)
+    assert(t.isDisabled)
   }
 
   test("with a share of 1 a step is always taken, whatever it costs") {
@@ -126,7 +125,7 @@ class StepTrackerSuite extends AnyFunSuite {
       t.recordTime(withStep = true, rows, 100 * Millis)
       t.recordTime(withStep = false, rows, Millis)
     }
-    assert(t.state == Active)
+    assert(!t.isDisabled)
   }
 
   test("what earlier executions measured is known by the same key only") {

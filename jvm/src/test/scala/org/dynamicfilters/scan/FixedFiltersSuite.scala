@@ -1,7 +1,5 @@
 package org.dynamicfilters.scan
 
-import scala.util.control.ControlThrowable
-
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, BoundReference, ExprId}
@@ -9,56 +7,40 @@ import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.state.{JoinRef, ReadPlace}
+import org.dynamicfilters.state.JoinRef
 import org.scalatest.funsuite.AnyFunSuite
 
-/** The filters of a partition whose rows go into a shuffle, from attempt to attempt. */
-class ScheduledFiltersSuite extends AnyFunSuite with SparkTests {
-  import ScheduledFiltersSuite._
+/** The filters of partitions whose rows go into an exchange, in one task. */
+class FixedFiltersSuite extends AnyFunSuite with SparkTests {
+  import FixedFiltersSuite._
 
-  test(
-    "an attempt that cannot follow a file's row groups fails where an earlier one took newer filters inside the file"
-  ) {
+  test("a partition keeps its filters; one that starts later, also in the same task, has the newest") {
     val sc = spark.sparkContext
     val ref = joinFilter()
     completes = () => complete(ref)
     val sent = SentFilters(sc, IndexedSeq(ref), IndexedSeq(None), isShown = true)
     val column = ScanColumn(ref, domain, "k", 0, -1, ScanPlace.near)
-    def inTask[A: scala.reflect.ClassTag](body: ScheduledFilters => A): A =
-      sc.parallelize(Seq(1), 1)
-        .map(_ =>
-          body(
-            new ScheduledFilters(Vector(column), sent, sent.snapshots.get, Vector.empty, TaskContext.get())
-          )
-        )
-        .collect()
-        .head
-
-    val first = inTask { f =>
-      f.startPartition(0)
-      f.advance(ReadPlace(1, 0), news = false)
-      val before = f(0)
-      completes()
-      f.advance(ReadPlace(1, 4), news = true)
-      (before == ValueFilter.All, f(0) == ValueFilter.All)
-    }
-    assert(first == (true, false))
-    val (inside, after) = inTask { f =>
-      f.startPartition(0)
-      f.advance(ReadPlace(1, 0), news = false)
-      val inside =
-        try { f.readWholeFile(); "went on" }
-        catch { case e: ControlThrowable => e.getMessage }
-      f.advance(ReadPlace(2, 0), news = false)
-      f.readWholeFile()
-      (inside, f(0) == ValueFilter.All)
-    }
-    assert(inside.contains("an earlier attempt followed the row groups"))
-    assert(!after)
+    val passAll = sc
+      .parallelize(Seq(1), 1)
+      .map { _ =>
+        val f = new FixedFilters(Vector(column), sent, sent.snapshots.get, TaskContext.get())
+        def passesAll = f(0) == ValueFilter.All
+        f.startPartition(0)
+        val before = passesAll
+        completes()
+        val after = passesAll
+        f.startPartition(1)
+        val next = passesAll
+        f.startPartition(0)
+        Seq(before, after, next, passesAll)
+      }
+      .collect()
+      .head
+    assert(passAll == Seq(true, true, false, true))
   }
 }
 
-object ScheduledFiltersSuite {
+object FixedFiltersSuite {
   private val domain = KeyDomain.forType(LongType).toOption.get
   private val limits = KeyLimits(maxRows = 1000, inMaxValues = 100, bloomFpp = 0.01, maxFilterBytes = 1 << 20)
 
