@@ -31,14 +31,15 @@ object SnapshotFilter {
 
 /** Which filters each partition of an RDD below an exchange is computed with. On the driver. This is the rule (contract 8):
   *
-  *   1. A partition has one snapshot of filters. All its attempts hand on the rows that pass it, because Spark sends rows of a
-  *      round-robin exchange to reducers by their position, and since 4.3 it compares checksums of map outputs.
-  *   1. The first attempt fixes the snapshot before its first row, to the newest filters that the driver has. The driver gives
-  *      every later attempt the same snapshot. If no attempt has fixed one, later attempts use the filters sent with the tasks.
-  *   1. A first attempt that gets no answer uses the filters sent with its task. Its result replaces the snapshot, before Spark
-  *      registers the map output.
-  *   1. Any other attempt that gets no answer fails with [[org.dynamicfilters.exchange.SnapshotUnavailable]], and Spark tries
-  *      again.
+  *   1. A partition has one snapshot of filters. All its attempts hand on the rows that pass it, because Spark sends
+  *      rows of a round-robin exchange to reducers by their position, and since 4.3 it compares checksums of map outputs.
+  *   1. The first attempt fixes the snapshot before its first row, to the newest filters that the driver has. The driver
+  *      gives every later attempt the same snapshot. If no attempt has fixed one, later attempts use the filters sent
+  *      with the tasks.
+  *   1. A first attempt that gets no answer uses the filters sent with its task. Its result replaces the snapshot,
+  *      before Spark registers the map output.
+  *   1. Any other attempt that gets no answer fails with [[org.dynamicfilters.exchange.SnapshotUnavailable]], and Spark
+  *      tries again.
   *
   * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
   * that are lost. It is gone with the RDD. Thread-safe.
@@ -82,8 +83,8 @@ final class Snapshots(
     now
   }
 
-  /** The last snapshot, after `now` was added if it is another one. All snapshots stay as long as the table. Above `mostBytes`
-    * none is added.
+  /** The last snapshot, after `now` was added if it is another one. All snapshots stay as long as the table, so none is
+    * added above `mostBytes`.
     */
   private def known(now: IndexedSeq[SnapshotFilter]): IndexedSeq[SnapshotFilter] = {
     if (now != snapshots.last && (topKs.nonEmpty || bytes <= mostBytes)) snapshots += now
