@@ -129,8 +129,8 @@ def main() -> None:
     sizes = options.sizes or suite.sizes
     options.rounds = options.rounds or suite.rounds
     options.warm_up = suite.warm_up if options.warm_up is None else options.warm_up
-    if options.suite == "versions" and not options.jars:
-        parser.error("versions: compares two jars, --jars OLD NEW")
+    if options.suite.startswith("versions") and not options.jars:
+        parser.error(f"{options.suite}: compares two jars, --jars OLD NEW")
     out = options.out or default_report(options.suite, sizes)
     report = Report(out, suite.title, runs.environment(), options.keep)
     cases = [case for size in sizes for case in suite.cases(size) if options.only in case.title]

@@ -122,13 +122,20 @@ def _versions(size: float) -> Iterator[Case]:
         replace(topks[0], part="aggregate", name=name, variants={"": Variant(text)})
         for name, text in AGGREGATES.items()
     ]
-    for case in cases:
-        text = next(iter(case.variants.values())).text
-        yield replace(case, variants={name: Variant(text, engine=name) for name in ("before", "after")})
+    yield from map(_with_two_jars, cases)
+
+
+def _with_two_jars(case: Case) -> Case:
+    text = next(iter(case.variants.values())).text
+    return replace(case, variants={name: Variant(text, engine=name) for name in ("before", "after")})
 
 
 def _tpc(suite: str) -> Callable[[float], Iterator[Case]]:
     return lambda scale: tpc_cases.queries(suite, scale)
+
+
+def _tpc_versions(suite: str) -> Callable[[float], Iterator[Case]]:
+    return lambda scale: map(_with_two_jars, tpc_cases.queries(suite, scale))
 
 
 SUITES = {
@@ -158,6 +165,8 @@ SUITES = {
         engine=Planner,
     ),
     "versions": Suite("Two jars", _versions, (10,)),
+    "versions-tpcds": Suite("Two jars, TPC-DS", _tpc_versions("tpcds"), (1,), by_round=True),
+    "versions-tpch": Suite("Two jars, TPC-H", _tpc_versions("tpch"), (1,), by_round=True),
 }
 
 
