@@ -144,7 +144,7 @@ def test_random_merges(spark: SparkSession) -> None:
     rng = random.Random(14)
     matched = ["DELETE", "UPDATE SET v = s.nv", "UPDATE SET v = t.v + 1, p = 'u'"]
     conditions = ["", "AND t.v % 2 = 0", "AND s.nv > 5000", "AND t.p <> 'p3'", "AND t.id IS NOT NULL"]
-    for _ in range(12 if os.environ.get("EVERY_CASE") else 4):
+    for _ in range(12 if os.environ.get("EVERY_CASE") else 3):
         first = f"WHEN MATCHED {rng.choice(conditions)} THEN {rng.choice(matched)}"
         clauses = [first] if rng.random() < 0.8 else []
         if rng.random() < 0.5:

@@ -49,9 +49,10 @@ def _create(spark: SparkSession, name: str, columns: str, values: str, more: str
         f"SELECT /*+ COALESCE(1) */ {values} FROM p WHERE id >= {i * rows} AND id < {(i + 1) * rows}"
         for i in range(FILES)
     ]
-    # Two manifests.
-    for half in (files[: FILES // 2], files[FILES // 2 :]):
-        spark.sql(f"INSERT INTO {name} {' UNION ALL '.join(half)}")
+    # Two manifests. By default a union of single partitions is a single partition.
+    with joins.settings(spark, {"spark.sql.unionOutputPartitioning": "false"}):
+        for half in (files[: FILES // 2], files[FILES // 2 :]):
+            spark.sql(f"INSERT INTO {name} {' UNION ALL '.join(half)}")
 
 
 def _scan(run: joins.Run, files: int = FILES) -> dict[str, int]:

@@ -158,7 +158,7 @@ spark = start("local[4]", settings={
     "spark.sql.files.maxPartitionBytes": "64m", "spark.sql.files.openCostInBytes": "32m",
 })
 # The best rows come last: as many as can be are counted.
-source = spark.range(0, 40000, 1, 2).selectExpr("40000 - id AS k", "id DIV 9 AS g", "md5(string(id)) AS pad")
+source = spark.range(0, 20000, 1, 2).selectExpr("20000 - id AS k", "id DIV 9 AS g", "md5(string(id)) AS pad")
 source.write.option("parquet.block.size", 8192).option("parquet.block.size.row.check.min", 10).parquet("t")
 t = spark.read.parquet("t").withColumn("h", F.udf(lambda v: v // 2, "bigint")("k")).where("h >= 0")
 rank = F.rank().over(Window.partitionBy().orderBy("k"))
