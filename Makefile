@@ -232,7 +232,7 @@ $(SHARED_CLASSES): tools/share_classes.py $(VENV)
 	.venv/bin/python $< $@
 
 # The longest ones first.
-test-parts: test-classic test-local-cluster test-jvm test-connect $(OLDER_SPARKS:%=test-core-%) test-docs test-unit linkage
+test-parts: test-classic test-jvm $(OLDER_SPARKS:%=test-core-%) test-local-cluster test-connect test-docs test-unit linkage
 
 check-parts: check-classic test-jvm check-local-cluster test-unit
 
