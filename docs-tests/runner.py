@@ -78,6 +78,8 @@ class Page:
             f"spark.connect.grpc.binding.port {self._ports[CONNECT]}\n"
             "spark.ui.enabled false\n"
             "spark.sql.shuffle.partitions 4\n"
+            # Short processes: most of what the second compiler does would come too late.
+            "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
         )
 
     def run(self, block: Block) -> None:

@@ -158,6 +158,12 @@ def same_twice(assert_same_result: Callable[..., SameResult]) -> Callable[..., S
 
 
 @pytest.fixture(scope="module")
+def compare(spark: SparkSession) -> joins.Comparer:
+    """Some modules have one of their own, with tables."""
+    return joins.Comparer(spark)
+
+
+@pytest.fixture(scope="module")
 def t(spark: SparkSession, all_types_path: Path) -> str:
     """The name of a view of `all_types_path`."""
     spark.read.parquet(str(all_types_path)).createOrReplaceTempView("t")

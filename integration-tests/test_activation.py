@@ -86,7 +86,6 @@ def _assert_refused(out: str) -> None:
     assert "\tat " not in out
 
 
-@pytest.mark.core
 def test_extension_alone(all_types_path: Path, tmp_path: Path) -> None:
     builder = "SparkSession.builder.master('local[2]').config(map=quiet)"
     code = f"""
@@ -101,11 +100,14 @@ spark = {builder}.getOrCreate()
 
 @pytest.mark.core
 def test_connect_in_one_process(all_types_path: Path, tmp_path: Path) -> None:
-    code = """
-spark = sdf.configure(SparkSession.builder.remote("local[2]").config(map=quiet)).getOrCreate()
+    builder = "sdf.configure(SparkSession.builder.remote('local[2]').config(map=quiet))"
+    code = f"""
+spark = {builder}.getOrCreate()
 print("CONNECT", sdf.status(spark).connect)
 """
-    out = _run(code + SHOW, all_types_path, tmp_path, errors=True, SPARK_TESTING="1")
+    wrong = WRONG.format(builder=builder)
+    out = _run(code + SHOW + wrong, all_types_path, tmp_path, errors=True, SPARK_TESTING="1")
+    _assert_refused(out)
     assert "CONNECT True" in out
     # PySpark sets in the session what the server was started with, and Spark refuses that.
     assert not re.search(r"Failed to set spark\.(jars|sql\.extensions)", out), out
@@ -113,18 +115,10 @@ print("CONNECT", sdf.status(spark).connect)
     assert "FIRED True" in out
 
 
-@pytest.mark.parametrize("way", ["plugin", "connect"])
-def test_wrong_settings_at_the_start(all_types_path: Path, tmp_path: Path, way: str) -> None:
-    master = {"plugin": "master", "connect": "remote"}[way]
-    builder = f"sdf.configure(SparkSession.builder.{master}('local[2]').config(map=quiet))"
-    code = WRONG.format(builder=builder)
-    _assert_refused(_run(code, all_types_path, tmp_path, errors=True, SPARK_TESTING="1"))
-
-
 @pytest.fixture(scope="module")
 def two_sessions(all_types_path: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What a process says that configures one session, with an extension of others, stops it, configures
-    another one and sets keys in it that are nobody's."""
+    another one, sets keys in it that are nobody's, stops it and configures one with wrong settings."""
     # The set stands for Delta's extension: it is a function of one argument, and does nothing when applied.
     code = """
 others = {"spark.sql.extensions": "scala.collection.mutable.HashSet"}
@@ -141,6 +135,8 @@ for _ in range(3):
     table().collect()
 spark.stop()
 """
+    builder = "sdf.configure(SparkSession.builder.master('local[2]').config(map=quiet))"
+    code += WRONG.format(builder=builder)
     return _run(code, all_types_path, tmp_path_factory.mktemp("sessions"), errors=True)
 
 
@@ -161,6 +157,7 @@ def test_plugin_keeps_other_extensions(two_sessions: str) -> None:
 
 def test_session_after_session(two_sessions: str) -> None:
     assert "SECOND True" in two_sessions
+    _assert_refused(two_sessions)
 
 
 def test_missing_plugin_and_disabled_plan(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,15 +14,12 @@ from pyspark.storagelevel import StorageLevel
 
 import spark_dynamic_filters as sdf
 from support import joins, tables
-from support.checks import ORDERS, assert_rejected, assert_row_groups_pruned, orders_of
+from support.checks import ORDERS, Check, assert_rejected, assert_row_groups_pruned, orders_of
 from support.joins import ADAPTIVE, STRATEGIES, Comparer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 #: As many rows as a row group of `t` has, which are next to each other in each column.
 BATCH = tables.ROW_GROUP_ROWS
@@ -67,11 +64,6 @@ def few(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
         {"j": [r["id"] for r in rows], "s": [r["c_string"] for r in rows], "d": [r["c_double"] for r in rows]}
     )
     return joins.view(spark, tmp_path_factory.mktemp("few"), "few", keys)
-
-
-@pytest.fixture(scope="module")
-def compare(spark: SparkSession) -> Comparer:
-    return Comparer(spark)
 
 
 TOPKS = {
@@ -132,22 +124,18 @@ def test_numbers_that_are_none(spark: SparkSession, tmp_path: Path, same_twice: 
         "WHEN 7 THEN double('-inf') WHEN 9 THEN IF(id % 2 = 0, 0.0D, -0.0D) "
         "WHEN 11 THEN IF(id % 7 = 0, double('NaN'), 11.0D) ELSE id / 10D END AS d",
     )
-    with cached(spark, frame.selectExpr("*", "CAST(d AS FLOAT) AS f"), "odd") as name:
-        for column in ("d", "f"):
-            for order in ORDERS:
-                same_twice(f"SELECT * FROM {name} ORDER BY {column} {order}, id LIMIT 60", ordered=True)
-            same_twice(f"SELECT min({column}), max({column}) FROM {name}")
-            same_twice(f"SELECT max({column}) FROM {name} WHERE NOT isnan({column})")
-            keys = ("nan", "0.0", "-0.0", "inf", "-inf", "11.0", "70.5")
-            for key in keys if column == "d" else keys[:3]:
-                kind = pa.float64() if column == "d" else pa.float32()
-                table = pa.table({"j": pa.array([float(key)] * 3, kind)})
-                joins.view(spark, tmp_path / (column + key), "keys", table)
-                query = f"SELECT /*+ BROADCAST(b) */ o.id FROM {name} o JOIN keys b ON o.{column} = b.j"
-                result = same_twice(query, fires=key != "nan")
-                assert any(f["generation"] > 0 for f in result.filters), result.analysis
-                if key != "nan":
-                    assert_row_groups_pruned(result)
+    with cached(spark, frame, "odd") as name:
+        for order in ORDERS:
+            same_twice(f"SELECT * FROM {name} ORDER BY d {order}, id LIMIT 60", ordered=True)
+        same_twice(f"SELECT min(d), max(d) FROM {name}")
+        same_twice(f"SELECT max(d) FROM {name} WHERE NOT isnan(d)")
+        for key in ("nan", "-0.0", "inf", "-inf", "11.0"):
+            joins.view(spark, tmp_path / key, "keys", pa.table({"j": [float(key)] * 3}))
+            query = f"SELECT /*+ BROADCAST(b) */ o.id FROM {name} o JOIN keys b ON o.d = b.j"
+            result = same_twice(query, fires=key != "nan")
+            assert any(f["generation"] > 0 for f in result.filters), result.analysis
+            if key != "nan":
+                assert_row_groups_pruned(result)
 
 
 JOINS = {

@@ -1,4 +1,4 @@
-"""Every error that a user can cause, with its text: through Python, SQL, hints, settings and Spark Connect.
+"""Every error that a user can cause in a session, with its text: through Python, SQL, hints and settings.
 
 A text names the thing, what is wrong with it, and what is right, in 300 characters, without Java's stack.
 """
@@ -12,7 +12,6 @@ import pytest
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._session import is_connect
 from support.errors import filters, queries, settings
-from support.errors.apart import APART
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,19 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 
 MAX_LENGTH = 300
-# It has to say what to add, and where.
-MAX_LENGTH_OF_MISSING = 600
 CASES = {**settings.CASES, **filters.CASES, **queries.CASES}
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("case", APART)
-def test_errors_apart(case: str) -> None:
-    action, kind, expected = APART[case]
-    with pytest.raises(kind) as caught:
-        action()
-    assert str(caught.value) == expected
-    assert len(expected) <= (MAX_LENGTH_OF_MISSING if kind is sdf.PluginNotLoaded else MAX_LENGTH)
 
 
 @pytest.mark.core

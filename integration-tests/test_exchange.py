@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import spark_dynamic_filters as sdf
+from support import joins
 from support.applications import run_application, value
 
 if TYPE_CHECKING:
@@ -112,10 +113,8 @@ def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: P
     answers = {}
     with sdf.conf(spark).override(enabled=False):
         answers["off"] = spark.sql(query).collect()
-    settings = {"spark.dynamicFilters.join.waitTimeout": "0s", "spark.sql.autoBroadcastJoinThreshold": "-1"}
-    for key, text in settings.items():
-        spark.conf.set(key, text)
-    try:
+    no_wait = {"spark.dynamicFilters.join.waitTimeout": "0s"}
+    with joins.settings(spark, joins.SHUFFLED_AS_USERS_DO, no_wait):
         # Nobody waits, so whether the build side or the whole scan is first is chance.
         for _ in range(6):
             answers["on"], executors, filters = _run(spark, spark.sql(query))
@@ -126,9 +125,6 @@ def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: P
                 break
         else:
             pytest.fail(f"no running scan was filtered: {executors}")
-    finally:
-        for key in settings:
-            spark.conf.unset(key)
 
 
 @pytest.mark.large

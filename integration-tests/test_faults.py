@@ -97,11 +97,6 @@ def test_updates_with_faults(spark: SparkSession, queries: list[Query], kind: st
     assert happened.total == happened.injected[kind], happened
 
 
-def test_every_update_is_lost(spark: SparkSession, queries: list[Query]) -> None:
-    happened = _check_all(spark, queries, lost=1.0)
-    assert happened.injected["lost"] > 0, happened
-
-
 def test_updates_that_are_later_than_their_queries(spark: SparkSession, queries: list[Query]) -> None:
     happened = _check_all(spark, queries, late=1.0, delay=3.0)
     assert happened.injected["late"] > 0, happened
@@ -130,7 +125,7 @@ def test_faults_without_arguments(
     spark: SparkSession, t: str, assert_same_result: Callable[..., object]
 ) -> None:
     with faults(spark) as happened:
-        for column in ("id", "seq", "c_int", "c_date"):
+        for column in ("id", "c_int"):
             # A filter may be lost, or late.
             assert_same_result(f"SELECT * FROM {t} ORDER BY {column}, id LIMIT 50", fires=None)
     assert happened.total > 0, happened
@@ -170,12 +165,6 @@ def test_same_seed_same_failures(spark: SparkSession, t: str) -> None:
     assert failures[0] == failures[1] > 0, failures
 
 
-def test_wrong_faults_are_refused(spark: SparkSession) -> None:
-    refused = pytest.raises(ValueError, match="coordinatorMillis cannot be -1000")
-    with refused, faults(spark, slow_coordinator=-1.0):
-        pytest.fail("not refused")
-
-
 def test_nobody_can_inject_faults_into_a_normal_application(tmp_path: Path, spark_mode: str) -> None:
     if spark_mode != "classic":
         pytest.skip("an application of its own: the mode of the suite makes no difference")
@@ -196,16 +185,6 @@ for key, value in {"enabled": "true", "spec": "lost=1"}.items():
         print("SET", key, str(e).replace("\\n", " "))
 print("COUNTERS", [n for n in counters(spark) if n.startswith(("fault", "seen"))])
 spark.stop()
-quiet[FAULTS_ENABLED] = "true"
-spark = start("local[2]")
-for wrong in ({"failing_tasks": 1.0}, {"killed_executors": 1}, {"fetch_failures": 0.5}):
-    try:
-        with faults(spark, **wrong): pass
-    except ValueError as e:
-        print("IMPOSSIBLE", *wrong, e)
-with faults(spark) as happened:
-    print("POSSIBLE", happened)
-spark.stop()
 """
     # What injects faults stays in a JVM that had it once.
     out = run_application(code, tmp_path, own_process=True)
@@ -213,10 +192,6 @@ spark.stop()
     assert "CANNOT_MODIFY" in value(out, "SET enabled")
     assert "testing.faults.spec: no such setting" in value(out, "SET spec")
     assert value(out, "COUNTERS") == "[]"
-    assert "one attempt" in value(out, "IMPOSSIBLE failing_tasks")
-    assert "no executors but the driver" in value(out, "IMPOSSIBLE killed_executors")
-    assert "does not recover" in value(out, "IMPOSSIBLE fetch_failures")
-    assert value(out, "POSSIBLE") == "Faults(none)"
 
 
 # ---- what needs processes of its own
@@ -294,7 +269,7 @@ queries = [
 def rows(q): return sorted(map(str, spark.sql(q).collect()))
 with sdf.conf(spark).override(enabled=False):
     expected = [rows(q) for q in queries]
-with faults(spark, seed=5, slow_tasks=0.4, slow=1.5) as happened:
+with faults(spark, seed=5, slow_tasks=0.4, slow=0.8) as happened:
     print("SAME", [rows(q) for q in queries] == expected)
     print("SLOW", happened.injected["task_slow"])
     print("COPIES", happened.seen["speculative_tasks"])

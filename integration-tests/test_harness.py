@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_dynamic_filters.testing import start_application
+from support.checks import Check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 pytestmark = pytest.mark.client
 
@@ -98,9 +96,7 @@ def test_values_of_all_kinds_are_compared(assert_same_result: Check) -> None:
     )
 
 
-def test_bad_arguments(spark: SparkSession, assert_same_result: Check) -> None:
-    with pytest.raises(TypeError, match="SQL text, a DataFrame, or a function"):
-        assert_same_result(17)
+def test_a_mode_that_is_none() -> None:
     with pytest.raises(
         ValueError, match="Spark mode 'cluster': unknown; valid are classic, local-cluster, connect"
     ):
@@ -108,14 +104,10 @@ def test_bad_arguments(spark: SparkSession, assert_same_result: Check) -> None:
 
 
 def test_dataframe_of_another_session(
-    spark: SparkSession, spark_application: object, assert_same_result: Check
+    new_session: Callable[[], SparkSession], assert_same_result: Check
 ) -> None:
-    other = spark_application.new_session()
-    try:
-        with pytest.raises(ValueError, match="another session"):
-            assert_same_result(other.range(5))
-    finally:
-        spark_application.close_session(other)
+    with pytest.raises(ValueError, match="another session"):
+        assert_same_result(new_session().range(5))
 
 
 @pytest.mark.core

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,15 +10,13 @@ import pytest
 
 from spark_dynamic_filters import analyze
 from support import joins, tables
-from support.checks import cases
+from support.checks import Check, cases
 from support.joins import BROADCAST, SHUFFLED, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
     from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 pytestmark = pytest.mark.client
 

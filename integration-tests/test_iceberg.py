@@ -45,9 +45,14 @@ def _create(spark: SparkSession, name: str, columns: str, values: str, more: str
     options = f"TBLPROPERTIES ({SPLITS}{', ' if more else ''}{more})"
     spark.sql(f"CREATE TABLE {name} ({columns}) USING iceberg {by} {options}")
     rows = spark.table("p").count() // FILES
-    for i in range(FILES):
-        where = f"id >= {i * rows} AND id < {(i + 1) * rows}"
-        spark.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ {values} FROM p WHERE {where}")
+    files = [
+        f"SELECT /*+ COALESCE(1) */ {values} FROM p WHERE id >= {i * rows} AND id < {(i + 1) * rows}"
+        for i in range(FILES)
+    ]
+    # Two manifests. By default a union of single partitions is a single partition.
+    with joins.settings(spark, {"spark.sql.unionOutputPartitioning": "false"}):
+        for half in (files[: FILES // 2], files[FILES // 2 :]):
+            spark.sql(f"INSERT INTO {name} {' UNION ALL '.join(half)}")
 
 
 def _scan(run: joins.Run, files: int = FILES) -> dict[str, int]:

@@ -1,12 +1,11 @@
-"""What a join's type lets filters do: anti joins with NULLs above and below other joins, `<=>` and what looks
-like it, and exchanges that a subquery uses too.
+"""What a join's type lets filters do: anti joins with NULLs above and below other joins, `<=>`, and exchanges
+that a subquery uses too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 from support import joins
@@ -81,31 +80,6 @@ CARRIED: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 
-# `<=>` and its look-alikes, of left columns a, d and right columns b, c.
-ALIKE: dict[str, str] = {
-    "null_safe": "a <=> b",
-    "two_null_safe": "a <=> b AND d <=> c",
-    "one_column_twice": "a <=> b AND a <=> c",
-    "written_out": "coalesce(a, 0) = coalesce(b, 0) AND isnull(a) = isnull(b)",
-    "tests_of_other_columns": (
-        "coalesce(a, 0) = coalesce(b, 0) AND isnull(a) = isnull(c) AND isnull(d) = isnull(b)"
-    ),
-    "test_of_another_column": "coalesce(a, 0) = coalesce(b, 0) AND isnull(a) = isnull(c)",
-    "no_test": "coalesce(a, 0) = coalesce(b, 0)",
-    "other_defaults": "coalesce(a, 0) = coalesce(b, 1) AND isnull(a) = isnull(b)",
-    "another_default": "coalesce(a, 1) = coalesce(b, 1) AND isnull(a) = isnull(b)",
-    "null_safe_and_a_look_alike": "a <=> b AND coalesce(d, 0) = coalesce(c, 0)",
-}
-
-# Those with a key that is no expression.
-NULL_SAFE = (
-    "null_safe",
-    "two_null_safe",
-    "one_column_twice",
-    "written_out",
-    "null_safe_and_a_look_alike",
-)
-
 # How the join beside an anti join is planned; NOT IN by one key is always broadcast.
 PLANS = [("broadcast", "on"), ("broadcast", "off"), ("shuffled", "on")]
 
@@ -113,8 +87,7 @@ PLANS = [("broadcast", "on"), ("broadcast", "off"), ("shuffled", "on")]
 @pytest.fixture(scope="module")
 def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
     """Tables: probes p (key k) and q (key m); b with keys of one row group, bn with NULL besides; r with some
-    of these keys, others and NULL; lefts (a, d) and rights (b, c) with all pairs of NULL, 0, 1 and 2; d
-    with ten keys.
+    of these keys, others and NULL; d with ten keys.
     """
     folder = tmp_path_factory.mktemp("semantics")
     near = joins.within_row_group(3)
@@ -124,11 +97,6 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
     joins.view(spark, folder, "bn", joins.build([*near, None]))
     joins.view(spark, folder, "r", joins.build([1, 2, near[3], near[4], None], key="i"))
     joins.view(spark, folder, "d", joins.build(range(10)))
-    values = [None, 0, 1, 2]
-    pairs = [(x, y) for x in values for y in values]
-    for name, columns in {"lefts": "ad", "rights": "bc"}.items():
-        data = {c: pa.array([pair[i] for pair in pairs], pa.int64()) for i, c in enumerate(columns)}
-        joins.view(spark, folder, name, pa.table(data))
     spark.table("p").write.partitionBy("g").parquet(str(folder / "by_g"))
     spark.read.parquet(str(folder / "by_g")).createOrReplaceTempView("by_g")
     return Comparer(spark)
@@ -160,23 +128,6 @@ def test_filters_are_carried(compare: Comparer, shape: str, strategy: str, adapt
     assert all(result.on.on_column(c) for c in columns), str(result.on)
     if adaptive == "on":
         joins.assert_row_groups_pruned(result.on, *columns)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("condition", ALIKE)
-def test_null_safe_keys_and_look_alikes(compare: Comparer, condition: str, strategy: str) -> None:
-    # One value is left on the build side, once of each side.
-    branches = [
-        f"SELECT /*+ {hint} */ '{value}' AS v, a, d, b, c FROM {probe} "
-        f"JOIN (SELECT * FROM {build} WHERE {key} {value}) x ON {ALIKE[condition]}"
-        for probe, build, key in (("lefts", "rights", "b"), ("rights", "lefts", "a"))
-        for value in ("IS NULL", "= 0", "= 1")
-        for hint in ["BROADCAST(x)" if strategy == "broadcast" else "MERGE(x)"]
-    ]
-    # Scans of 16 rows are not held back for the filter of a shuffled join.
-    in_time = True if strategy == "broadcast" else None
-    fires = in_time if condition in NULL_SAFE else False
-    compare(" UNION ALL ".join(branches), STRATEGIES[strategy], fires=fires)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,12 @@ import pyarrow as pa
 import pytest
 
 from support import joins
+from support.checks import Check
 from support.joins import BROADCAST, FOREVER, SHUFFLED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 pytestmark = pytest.mark.timeout(170)
 

@@ -195,32 +195,3 @@ def test_probe_is_not_filtered(compare: Comparer, kind: str, strategy: str, adap
     joins.assert_not_pruned(run, *(f"k_{name}" for name in BUILDS))
     if UNFILTERED[kind].reason:
         joins.assert_reason(run, UNFILTERED[kind].reason)
-
-
-def test_each_form(spark: SparkSession, compare: Comparer) -> None:
-    # Few values are kept as they are; more become a bitmap.
-    query = "SELECT p.id, b.n FROM p_scattered p JOIN b_scattered b ON p.k_scattered = b.j"
-    for values, form in ((1_000, "in"), (3, "bitmap")):
-        limit = {"spark.dynamicFilters.in.maxValues": str(values)}
-        run = compare(query, limit, joins.BROADCAST).on
-        (found,) = run.on_column("k_scattered")
-        assert form in found["form"].split("+"), str(run)
-        joins.assert_row_groups_pruned(run, "k_scattered")
-
-
-def test_one_filter_of_an_empty_build_side(compare: Comparer) -> None:
-    query = "SELECT p.id, b.n FROM p_all_null p JOIN b_all_null b ON p.k_all_null = b.j"
-    run = compare(query, joins.BROADCAST, joins.ADAPTIVE["off"]).on
-    (found,) = run.on_column("k_all_null")
-    assert (found["state"], found["form"]) == ("ready", "nothing"), str(run)
-    (scan,) = run.scans_with("k_all_null")
-    assert scan["rows_output"] == 0
-    assert scan["bytes_read"] == 0
-
-
-def test_switched_off(spark: SparkSession, compare: Comparer) -> None:
-    query = "SELECT p.id, b.n FROM p_selective p JOIN b_selective b ON p.k_selective = b.j"
-    run = compare(query, {"spark.dynamicFilters.join.enabled": "false"}, fires=False).on
-    assert not run.filters
-    assert not run.scans
-    joins.assert_row_groups_pruned(compare(query).on, "k_selective")

@@ -257,16 +257,6 @@ def test_both_dimensions_of_a_star_count(compare: Comparer, strategy: str) -> No
     assert scan["rows_output"] <= 100, str(run)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_self_join(compare: Comparer, strategy: str) -> None:
-    query = (
-        "SELECT x.id, x.payload FROM p x JOIN (SELECT k FROM p WHERE id BETWEEN 620 AND 640) y ON x.k = y.k"
-    )
-    result = compare(query, STRATEGIES[strategy])
-    assert result.off.rows
-    joins.assert_row_groups_pruned(result.on, "k")
-
-
 def test_topk_and_join_on_one_scan(compare: Comparer, spark: SparkSession) -> None:
     query = "SELECT p.id, p.payload, b2.n FROM p JOIN b2 ON p.k = b2.j ORDER BY p.id DESC LIMIT 5"
     run = compare(query, joins.BROADCAST).on

@@ -24,28 +24,6 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
     return Comparer(spark)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("own_pruning", ["true", "false"])
-def test_partition_column(
-    spark: SparkSession, tmp_path: Path, compare: Comparer, own_pruning: str, strategy: str
-) -> None:
-    spark.table("p").write.partitionBy("g").parquet(str(tmp_path / "by_g"))
-    spark.read.parquet(str(tmp_path / "by_g")).createOrReplaceTempView("by_g")
-    queries = {
-        "inner": "SELECT x.id FROM by_g x JOIN (SELECT h, n FROM b WHERE n IN (3, 4)) y ON x.g = y.h",
-        "semi": "SELECT x.id FROM by_g x WHERE x.g IN (SELECT h FROM b WHERE n = 3)",
-        "both": "SELECT x.id FROM by_g x JOIN b ON x.g = b.h AND x.k = b.j WHERE b.n IN (3, 4)",
-    }
-    # Spark's own partition pruning does the same work where it applies.
-    pruning = {"spark.sql.optimizer.dynamicPartitionPruning.enabled": own_pruning}
-    for name, query in queries.items():
-        fires = True if own_pruning == "false" else None
-        run = compare(query, STRATEGIES[strategy], pruning, expected=name, fires=fires).on
-        if own_pruning == "false":
-            joins.assert_pruned(run, "g")
-            assert sum(s["files_pruned"] for s in run.scans_with("g")) > 0, str(run)
-
-
 def test_partition_column_with_nulls(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
     spark.sql("SELECT *, IF(g = 0, NULL, CAST(g AS STRING)) AS part FROM p").write.partitionBy(
         "part"

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="module")
-def compare(spark: SparkSession) -> Comparer:
-    return Comparer(spark)
-
-
 @pytest.fixture
 def table_names(spark: SparkSession) -> Iterator[list[str]]:
     """Names of tables to drop at the end."""

@@ -11,34 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from support.applications import run_application, value
-from support.map_outputs import CODE as _CODE
+from support.applications import value
+from support.map_outputs import NO_FULL_RETRY, SLOW, check
 
 # Each is an application of its own, which loses its files once. One of each kind runs always, on older Sparks
 # the one that once lost rows there.
 pytestmark = pytest.mark.timeout(240)
 
-_FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
-
-# Every 31st row of a reducer takes a while, so that some have ended when others have yet to begin. It is a
-# part of the select list that filters do not pass, so it holds up the reducers only.
-_SLOW = "CASE WHEN {id} % {each} = 0 THEN java_method('java.lang.Thread', 'sleep', 8L) END AS slept"
-
-
-def _check(code: str, folder: Path, rows: int = 40_000, settings: str = "{}", pruned: bool = False) -> str:
-    out = run_application(_CODE + code + "\nspark.stop()\n", folder, settings, str(rows), seconds=200)
-    assert int(value(out, "LOST")) > 0, f"no files were lost:\n{out}"
-    assert int(value(out, "FETCHES")) > 0, f"nobody missed the files:\n{out}"
-    assert value(out, "ERROR") == "", out
-    assert value(out, "MISSING") == "0", out
-    assert value(out, "EXTRA").startswith("0 "), out
-    if pruned:
-        assert int(value(out, "PRUNED")) > 0, f"no filter skipped rows:\n{out}"
-    return out
-
 
 def _join(exchange: str, dim: str, each: int = 31) -> str:
-    slow = _SLOW.format(id="b.id", each=each)
+    slow = SLOW.format(id="b.id", each=each)
     return f"""
 query = \"\"\"SELECT /*+ BROADCAST(d) */ b.id, b.k, b.v, {slow}
 FROM (SELECT /*+ {exchange} */ * FROM big) b JOIN ({dim}) d ON b.k = d.j\"\"\"
@@ -62,9 +44,8 @@ _WAITS_SHORTLY = 'spark.conf.set("spark.dynamicFilters.join.waitTimeout", "0s")\
     ],
 )
 def test_filter_that_came_after_the_first_attempt(tmp_path: Path, exchange: str, full_retry: bool) -> None:
-    settings = "{}" if full_retry else f'{{"{_FULL_RETRY}": "false"}}'
     code = _join(exchange, _LATE) + _WAITS_SHORTLY + "compare(query, reducers=8)"
-    _check(code, tmp_path, settings=settings)
+    check(code, tmp_path, {} if full_retry else NO_FULL_RETRY)
 
 
 @pytest.mark.exhaustive
@@ -74,8 +55,7 @@ def test_filter_of_a_join_below_the_exchange_beside_a_late_one(tmp_path: Path) -
     FROM big JOIN (SELECT j FROM dim WHERE g < 5) n ON big.k = n.j)"""
     query = _join("", _LATE).replace("(SELECT /*+  */ * FROM big)", near)
     assert near in query
-    settings = f'{{"{_FULL_RETRY}": "false"}}'
-    _check(query + _WAITS_SHORTLY + "compare(query, reducers=8)", tmp_path, settings=settings, pruned=True)
+    check(query + _WAITS_SHORTLY + "compare(query, reducers=8)", tmp_path, NO_FULL_RETRY, pruned=True)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +75,8 @@ def unlink():
 """
     code = cached + _join("REPARTITION(8)", _LATE) + _WAITS_SHORTLY
     code += "compare(query, reducers=8, tasks=2" + (", before=unlink)" if blocks else ")")
-    settings = f'{{"spark.sql.inMemoryColumnarStorage.batchSize": "500", "{_FULL_RETRY}": "false"}}'
-    assert "cached data" in value(_check(code, tmp_path, settings=settings), "TABLES")
+    settings = {"spark.sql.inMemoryColumnarStorage.batchSize": "500"} | NO_FULL_RETRY
+    assert "cached data" in value(check(code, tmp_path, settings), "TABLES")
 
 
 _MOST = "SELECT j FROM dim WHERE g < 7"
@@ -119,24 +99,23 @@ def test_filter_in_time_that_passes_most_rows(tmp_path: Path, exchange: str, rea
     # More than selectivity.giveUp: whether late materialization pays is measured, and known in the next
     # attempt.
     code = _READERS[reader] + _join(exchange, _MOST, each=131) + "compare(query, reducers=8, tasks=6)"
-    settings = f'{{"{_FULL_RETRY}": "false"}}' if exchange == "REPARTITION(8)" else "{}"
-    _check(code, tmp_path, settings=settings)
+    check(code, tmp_path, NO_FULL_RETRY if exchange == "REPARTITION(8)" else {})
 
 
 @pytest.mark.large
 def test_filter_in_time_that_passes_few_rows(tmp_path: Path) -> None:
-    _check(_join("REPARTITION(8)", _FEW) + "compare(query, reducers=8)", tmp_path, pruned=True)
+    check(_join("REPARTITION(8)", _FEW) + "compare(query, reducers=8)", tmp_path, {}, pruned=True)
 
 
 @pytest.mark.large
 def test_shuffled_join(tmp_path: Path) -> None:
     code = f"""
-query = \"\"\"SELECT /*+ MERGE(d) */ b.id, b.k, {_SLOW.format(id="b.id", each=7)}
+query = \"\"\"SELECT /*+ MERGE(d) */ b.id, b.k, {SLOW.format(id="b.id", each=7)}
 FROM big b JOIN ({_LATE}) d ON b.k = d.j\"\"\"
 {_WAITS_SHORTLY}
 compare(query, reducers=8)
 """
-    _check(code, tmp_path)
+    check(code, tmp_path, {})
 
 
 @pytest.mark.parametrize(
@@ -154,19 +133,18 @@ query = \"\"\"SELECT k, count(*) AS n, sum(v) AS total, {slow} AS m
 FROM big GROUP BY k ORDER BY {order} LIMIT 50\"\"\"
 compare(query, reducers=400, completed=20)
 """
-    settings = '{"spark.sql.shuffle.partitions": "400"}'
-    _check(code, tmp_path, rows=400_000, settings=settings)
+    check(code, tmp_path, {"spark.sql.shuffle.partitions": "400"}, rows=400_000)
 
 
 @pytest.mark.large
 def test_least_and_greatest_by_partition_of_an_exchange(tmp_path: Path) -> None:
-    slow = _SLOW.format(id="id", each=31).removesuffix(" AS slept")
+    slow = SLOW.format(id="id", each=31).removesuffix(" AS slept")
     code = f"""
 query = \"\"\"SELECT min(k), max(k), count(slept) FROM
 (SELECT k, {slow} AS slept FROM (SELECT /*+ REPARTITION(8) */ * FROM big))\"\"\"
 compare(query, reducers=8)
 """
-    _check(code, tmp_path)
+    check(code, tmp_path, {})
 
 
 @pytest.mark.parametrize(
@@ -200,14 +178,10 @@ with lost_map(spark, local, 8, 2, tasks=6, before=tighten) as lost:
         rows, error = [], " ".join(str(e).split())[:700]
 ids = Counter(r[0] for r in rows)
 print("ERROR", error)
-print("TWICE", sum(1 for n in ids.values() if n > 1))
+print("EXTRA", sum(1 for n in ids.values() if n > 1), "come twice")
 wanted = set(r[0] for r in spark.sql("SELECT id FROM big WHERE k BETWEEN 1 AND 40").collect())
 print("MISSING", len(wanted - set(ids)))
 print("LOST", len(lost))
 print("FETCHES", counters(spark)["seenFetchFailures"])
 """
-    out = run_application(_CODE + code + "\nspark.stop()\n", tmp_path, "{}", "40000", seconds=200)
-    assert value(out, "LOST") == "6", out
-    assert int(value(out, "FETCHES")) > 0, out
-    assert value(out, "ERROR") == "", out
-    assert (value(out, "TWICE"), value(out, "MISSING")) == ("0", "0"), out
+    assert value(check(code, tmp_path, {}), "LOST") == "6"

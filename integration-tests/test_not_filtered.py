@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.checks import assert_rejected
+from support.checks import Check, assert_rejected
 from support.joins import SHUFFLED, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 # Queries whose rows are the same in each run, and words of the reason.
 REJECTED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "key_of_a_function": ("SELECT *, abs(id) AS a FROM t ORDER BY a LIMIT 5", ("computed",)),
     "window": (
         "SELECT id, row_number() OVER (PARTITION BY grp ORDER BY id) AS n FROM t ORDER BY id LIMIT 5",
         ("in the way",),
-    ),
-    "aggregate": (
-        "SELECT grp, count(*) AS n FROM t GROUP BY grp ORDER BY n, grp LIMIT 5",
-        ("no statistics",),
     ),
     "limit_below": ("SELECT * FROM (SELECT * FROM t LIMIT 4000) ORDER BY id LIMIT 5", ("in the way",)),
     "key_of_the_build_side": (

@@ -14,7 +14,6 @@ import spark_dynamic_filters as sdf
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_dynamic_filters.testing import SameResult, SparkApplication
 
 pytestmark = pytest.mark.client
 
@@ -129,13 +128,6 @@ def test_analysis_prints(frame: DataFrame) -> None:
     assert f"query_id={analysis.query_id}" in repr(analysis)
 
 
-def test_analyze_without_filters(spark: SparkSession) -> None:
-    analysis = sdf.analyze(spark.range(100).selectExpr("sum(id)"))
-    assert not analysis.filters
-    assert not analysis.fired()
-    assert "no dynamic filter: " in str(analysis)
-
-
 def test_analyze_of_a_plan_that_is_sent_compressed(
     spark_mode: str, new_session: Callable[[], SparkSession], all_types_path: Path
 ) -> None:
@@ -158,23 +150,6 @@ def test_analyze_leaves_no_tag(spark: SparkSession, frame: DataFrame) -> None:
     with pytest.raises(Exception, match="boom"):
         sdf.analyze(spark.sql("SELECT raise_error('boom')"))
     assert not {tag for tag in spark.getTags() if "dynamic" in tag}
-
-
-def test_newest_query_has_the_highest_id(spark: SparkSession, t: str) -> None:
-    first = sdf.analyze(spark.table(t).orderBy("id").limit(5))
-    second = sdf.analyze(spark.table(t).orderBy("seq").limit(5))
-    assert second.query_id > first.query_id
-    ids = [row["query_id"] for row in sdf.filters(spark).collect()]
-    assert first.query_id in ids
-    assert max(ids) == second.query_id
-
-
-def test_reports_are_dataframes(spark: SparkSession, frame: DataFrame) -> None:
-    analysis = sdf.analyze(frame)
-    filters = sdf.filters(spark).where(f"query_id = {analysis.query_id}").select("producer", "state")
-    assert [tuple(row) for row in filters.collect()] == [("topk", "ready")]
-    scans = sdf.scans(spark).where(f"query_id = {analysis.query_id}")
-    assert scans.selectExpr("sum(rows_pruned) > 0").collect()[0][0] is True
 
 
 def test_the_report_does_not_report_itself(spark: SparkSession, frame: DataFrame) -> None:
@@ -241,27 +216,6 @@ def test_reasons_hide_the_values_of_expressions(spark: SparkSession, t: str) -> 
     assert row["reason"].endswith(", ?)"), row
 
 
-def test_values_can_be_hidden(spark: SparkSession, frame: DataFrame) -> None:
-    with sdf.conf(spark).override(**{"report.showValues": False}):
-        analysis = sdf.analyze(frame)
-        (row,) = analysis.filters
-    assert analysis.fired()
-    assert "<= 4" not in row["expression"]
-    assert "<= 4" not in analysis.plan
-
-
-def test_sessions_see_their_own_queries(
-    spark: SparkSession, frame: DataFrame, spark_application: SparkApplication
-) -> None:
-    mine = sdf.analyze(frame).query_id
-    other = spark_application.new_session()
-    try:
-        assert mine not in [row["query_id"] for row in sdf.filters(other).collect()]
-        assert mine in [row["query_id"] for row in sdf.filters(spark).collect()]
-    finally:
-        spark_application.close_session(other)
-
-
 def test_retained_queries(spark: SparkSession, t: str) -> None:
     with sdf.conf(spark).override(**{"report.retainedQueries": 2}):
         for limit in (1, 2, 3, 4):
@@ -269,15 +223,6 @@ def test_retained_queries(spark: SparkSession, t: str) -> None:
         ids = {row["query_id"] for row in sdf.filters(spark).collect()}
     assert len(ids) <= 2
     assert last in ids
-
-
-def test_nothing_is_left_running(
-    spark: SparkSession, frame: DataFrame, assert_same_result: Callable[..., SameResult]
-) -> None:
-    assert_same_result(frame, ordered=True)
-    row = spark.sql("SELECT * FROM dynamic_filters_status()").collect()[0].asDict()
-    # The query that asks may count itself, if anything.
-    assert row.get("live_executions", 0) <= 1
 
 
 @pytest.mark.core
@@ -303,12 +248,6 @@ def test_each_query_under_a_tag_as_one_row(spark: SparkSession, t: str) -> None:
     # Spark adds tags of its own, with numbers and identifiers in them.
     for unknown in ("row", "", "spark-session", "none-has-this"):
         assert spark.sql(f"SELECT * FROM dynamic_filter_report('{unknown}')").collect() == []
-
-
-@pytest.mark.parametrize("arguments", ["", "1", "NULL", "'a', 'b'"])
-def test_report_of_no_tag_is_refused(spark: SparkSession, arguments: str) -> None:
-    with pytest.raises(Exception, match="takes one argument, the text of a query's tag"):
-        spark.sql(f"SELECT * FROM dynamic_filter_report({arguments})").collect()
 
 
 @pytest.mark.client

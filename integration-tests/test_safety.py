@@ -42,6 +42,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.client
 @pytest.mark.parametrize("show", [True, False])
 def test_values_in_reports_and_plans(spark: SparkSession, data: Path, show: bool) -> None:
     for name in ("fact", "few"):
@@ -65,6 +66,7 @@ def test_values_in_reports_and_plans(spark: SparkSession, data: Path, show: bool
 
 
 @pytest.mark.core
+@pytest.mark.client
 def test_sessions_do_not_see_each_other(
     spark: SparkSession, data: Path, new_session: Callable[[], SparkSession]
 ) -> None:

@@ -14,19 +14,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.client
 
+# Those of support/errors/settings.py are others.
 BAD_VALUES = [
-    ("enabled", "maybe"),
     ("topk.enabled", "2"),
-    ("join.waitTimeout", "soon"),
     ("join.waitTimeout", 5),
     ("join.maxBuildRows", "0"),
     ("in.maxValues", "-1"),
-    ("bloom.fpp", "0"),
     ("bloom.fpp", "1.0"),
-    ("maxFilterBytes", "big"),
-    ("topk.maxLimit", "-1"),
-    ("topk.maxLimit", "3000000000"),
-    ("selectivity.giveUp", "1.5"),
     ("report.retainedQueries", "0"),
     ("report.showValues", "hidden"),
     # Values as Python has them.
@@ -83,21 +77,6 @@ def test_bad_values_are_refused(spark: SparkSession, name: str, value: object) -
         with pytest.raises(Exception, match=rf"{key}: cannot be '.*'; it takes"):
             refused()
     assert spark.conf.get(key) == before
-
-
-@pytest.mark.core
-def test_unknown_settings_are_refused(spark: SparkSession) -> None:
-    conf = sdf.conf(spark)
-    with pytest.raises(
-        AttributeError, match=r"spark\.dynamicFilters\.topk\.maxLimits: no such setting.*topk\.maxLimit"
-    ):
-        conf.topk.maxLimits = 5
-    with pytest.raises(AttributeError, match="no such setting"):
-        _ = conf.tokp
-    with pytest.raises(ValueError, match="no such setting"), conf.override(enable=False):
-        pass
-    with pytest.raises(Exception, match=r"topk\.maxLimits.*topk\.maxLimit"):
-        spark.sql("SET spark.dynamicFilters.topk.maxLimits=5").collect()
 
 
 def test_sql_and_conf_see_the_same(spark: SparkSession) -> None:

@@ -5,14 +5,12 @@ Run with `TABLE_FORMAT=delta` or `TABLE_FORMAT=iceberg`, on a Spark line that th
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from support import packages
-from support.applications import run_application, value
-from support.map_outputs import CODE
+from support.map_outputs import NO_FULL_RETRY, SLOW, check
 
 pytestmark = [pytest.mark.core, pytest.mark.timeout(300)]
 
@@ -32,11 +30,6 @@ spark.table("ice.db.big").createOrReplaceTempView("big")
 """,
 }
 
-# In reducers, behind a numbering that no filter passes: some have ended when others have yet to begin.
-_SLOW = """
-slow = "CASE WHEN {} % 31 = 0 THEN java_method('java.lang.Thread', 'sleep', 8L) END AS slept"
-"""
-
 #: Rows of a round-robin exchange go by their position; row numbers count what was read before.
 _QUERIES = {
     "dealt in turn": "SELECT /*+ BROADCAST(d) */ b.id, b.k, b.v, {slow_id} "
@@ -50,28 +43,9 @@ _QUERIES = {
 @pytest.mark.parametrize("query", _QUERIES)
 @pytest.mark.parametrize("table", [pytest.param(t, marks=pytest.mark.table_format(t)) for t in _TABLES])
 def test_lost_map_outputs(tmp_path: Path, table: str, query: str) -> None:
-    # Else Spark computes all of a stage anew where checksums differ, and hides what is asked here.
-    settings = {"spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false"}
     package = packages.ALL[table]
     assert package.coordinates is not None
-    settings |= package.config(tmp_path)
-    text = _QUERIES[query]
-    run = f"""
-query = {text!r}.format(slow_id=slow.format("b.id"), slow_m=slow.format("m"))
-compare(query, reducers=8)
-spark.stop()
-"""
-    out = run_application(
-        CODE + _TABLES[table] + _SLOW + run,
-        tmp_path,
-        json.dumps(settings),
-        "40000",
-        seconds=250,
-        own_process=True,
-    )
-    assert int(value(out, "LOST")) > 0, out
-    assert int(value(out, "FETCHES")) > 0, out
-    assert value(out, "ERROR") == "", out
-    assert value(out, "MISSING") == "0", out
-    assert value(out, "EXTRA").startswith("0 "), out
-    assert int(value(out, "PRUNED")) > 0, out
+    slow = {f"slow_{name}": SLOW.format(id=of, each=31) for name, of in (("id", "b.id"), ("m", "m"))}
+    code = f"{_TABLES[table]}compare({_QUERIES[query].format(**slow)!r}, reducers=8)"
+    settings = NO_FULL_RETRY | package.config(tmp_path)
+    check(code, tmp_path, settings, pruned=True, seconds=250, own_process=True)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
+import spark_dynamic_filters as sdf
 from support import tables
-from support.checks import ORDERS, assert_rejected
+from support.checks import ORDERS, Check, assert_rejected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 
 @pytest.mark.core
@@ -30,8 +26,7 @@ def test_limits(t: str, assert_same_result: Check, limit: int) -> None:
 
 
 def test_limit_above_the_setting(spark: SparkSession, t: str, assert_same_result: Check) -> None:
-    spark.conf.set("spark.dynamicFilters.topk.maxLimit", 10)
-    try:
+    with sdf.conf(spark).override(**{"topk.maxLimit": 10}):
         assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 10", ordered=True)
         result = assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 11", ordered=True, fires=False)
         assert_rejected(result, "limit", "11", "spark.dynamicFilters.topk.maxLimit")
@@ -39,8 +34,6 @@ def test_limit_above_the_setting(spark: SparkSession, t: str, assert_same_result
             f"SELECT * FROM {t} ORDER BY id LIMIT 5 OFFSET 6", ordered=True, fires=False
         )
         assert_rejected(with_offset, "limit", "11")
-    finally:
-        spark.conf.unset("spark.dynamicFilters.topk.maxLimit")
 
 
 def test_empty_tables(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
@@ -62,9 +55,9 @@ def test_empty_files_among_others(spark: SparkSession, tmp_path: Path, assert_sa
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize(("kind", "statistics"), [("float", True), ("double", False)])
 def test_nan_and_signed_zeros(
-    spark: SparkSession, tmp_path: Path, assert_same_result: Check, kind: str
+    spark: SparkSession, tmp_path: Path, assert_same_result: Check, kind: str, statistics: bool
 ) -> None:
     # NaN is Spark's greatest value but is left out of Parquet's statistics; -0.0 equals 0.0 but has other
     # bytes.
@@ -80,14 +73,13 @@ def test_nan_and_signed_zeros(
     values = [v for block in blocks for v in block] * 3
     arrow = pa.float32() if kind == "float" else pa.float64()
     table = pa.table({"id": pa.array(range(len(values))), "f": pa.array(values, arrow)})
-    for statistics in (True, False):
-        path = tables.write(table, tmp_path / f"{statistics}", write_statistics=statistics)
-        spark.read.parquet(str(path)).createOrReplaceTempView("floats")
-        for order in ORDERS:
-            for limit in (3, 900) if statistics else (3,):
-                query = f"SELECT * FROM floats ORDER BY f {order} LIMIT {limit}"
-                assert_same_result(query, ordered=True, keys=["f"])
-        assert_same_result("SELECT * FROM floats ORDER BY f DESC, id LIMIT 50", ordered=True)
+    path = tables.write(table, tmp_path / "floats", write_statistics=statistics)
+    spark.read.parquet(str(path)).createOrReplaceTempView("floats")
+    for order in ORDERS:
+        for limit in (3, 900) if statistics else (3,):
+            query = f"SELECT * FROM floats ORDER BY f {order} LIMIT {limit}"
+            assert_same_result(query, ordered=True, keys=["f"])
+    assert_same_result("SELECT * FROM floats ORDER BY f DESC, id LIMIT 50", ordered=True)
 
 
 def test_all_keys_equal(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:

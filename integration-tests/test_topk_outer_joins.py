@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support import joins
+from support.checks import Check
 from support.joins import BROADCAST, SHUFFLED, Comparer, settings
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 # Rows are unique by their sort keys, so that both runs have the same ones.
 REPEATED = {
@@ -60,11 +57,6 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
     joins.view(
         spark, folder, "b", joins.build([*joins.within_row_group(3), *joins.within_row_group(19), 5, 5, None])
     )
-
-
-@pytest.fixture
-def compare(spark: SparkSession) -> Comparer:
-    return Comparer(spark)
 
 
 def _topks(spark: SparkSession, query: str, *groups: dict[str, str]) -> int:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
-from support import tables
-from support.checks import assert_row_groups_pruned
+from support import joins, tables
+from support.checks import Check, assert_row_groups_pruned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 KEYS = ("c_int", "c_decimal_big", "c_double", "c_string", "c_timestamp", "c_date")
 
 
-def _check_keys(check: Check, view: str) -> None:
-    for i, key in enumerate(KEYS):
+def _check_keys(check: Check, view: str, keys: tuple[str, ...] = KEYS) -> None:
+    for i, key in enumerate(keys):
         order = ("ASC NULLS LAST", "DESC NULLS LAST")[i % 2]
         query = f"SELECT * FROM {view} ORDER BY {key} {order} LIMIT 5"
         check(query, ordered=True, keys=[key])
@@ -33,7 +29,10 @@ def _check_keys(check: Check, view: str) -> None:
 def test_pyarrow(spark: SparkSession, tmp_path: Path, assert_same_result: Check, writer: str) -> None:
     path = tables.write(tables.all_types(seed=5), tmp_path / writer, **tables.PYARROW_WRITERS[writer])
     spark.read.parquet(str(path)).createOrReplaceTempView("pyarrow_files")
-    _check_keys(assert_same_result, "pyarrow_files")
+    # Half of them, by turns: bloom filters are of c_string, and one writer has timestamps of its own.
+    half = KEYS[(list(tables.PYARROW_WRITERS).index(writer) + 1) % 2 :: 2]
+    assert {"bloom_filter": "c_string", "int96": "c_timestamp"}.get(writer, half[0]) in half
+    _check_keys(assert_same_result, "pyarrow_files", half)
 
 
 @pytest.mark.core
@@ -41,12 +40,9 @@ def test_pyarrow(spark: SparkSession, tmp_path: Path, assert_same_result: Check,
 def test_spark(
     spark: SparkSession, t: str, tmp_path: Path, assert_same_result: Check, timestamps: str
 ) -> None:
-    spark.conf.set("spark.sql.parquet.outputTimestampType", timestamps)
-    try:
+    with joins.settings(spark, {"spark.sql.parquet.outputTimestampType": timestamps}):
         written = spark.table(t).write
         written.option("parquet.block.size", 32_768).parquet(str(tmp_path / "data"))
-    finally:
-        spark.conf.unset("spark.sql.parquet.outputTimestampType")
     spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("spark_files")
     _check_keys(assert_same_result, "spark_files")
 
@@ -95,13 +91,8 @@ def test_pages_are_skipped(spark: SparkSession, tmp_path: Path, assert_same_resu
         options = {"write_page_index": True, "max_rows_per_page": 20, "write_batch_size": 20}
         pq.write_table(half, tmp_path / f"part-{i}.parquet", **options)
     spark.read.parquet(str(tmp_path)).createOrReplaceTempView("pages")
-    spark.conf.set("spark.sql.files.minPartitionNum", 1)
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "128m")
-    try:
+    with joins.settings(spark, joins.ONE_SCAN_TASK):
         result = assert_same_result("SELECT * FROM pages ORDER BY seq DESC LIMIT 10", ordered=True)
-    finally:
-        spark.conf.unset("spark.sql.files.minPartitionNum")
-        spark.conf.unset("spark.sql.files.maxPartitionBytes")
     (scan,) = result.scans
     assert (scan["files_pruned"], scan["row_groups_pruned"]) == (0, 0), result.analysis
     assert scan["rows_pruned"] > tables.ROWS // 3, result.analysis
@@ -110,17 +101,14 @@ def test_pages_are_skipped(spark: SparkSession, tmp_path: Path, assert_same_resu
 def test_int96_has_no_statistics_but_rows_are_skipped(
     spark: SparkSession, tmp_path: Path, assert_same_result: Check
 ) -> None:
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
-    try:
-        # In no order: whichever task is ahead, it finds rows that it does not need.
-        frame = spark.range(0, 20_000, 1, 4).selectExpr(
-            "id",
-            "timestamp_seconds(1700000000 + id * 7919 % 20000) AS at",
-            "repeat(CAST(id AS STRING), 20) AS wide",
-        )
+    # In no order: whichever task is ahead, it finds rows that it does not need.
+    frame = spark.range(0, 20_000, 1, 4).selectExpr(
+        "id",
+        "timestamp_seconds(1700000000 + id * 7919 % 20000) AS at",
+        "repeat(CAST(id AS STRING), 20) AS wide",
+    )
+    with joins.settings(spark, {"spark.sql.parquet.outputTimestampType": "INT96"}):
         frame.write.option("parquet.block.size", 65_536).parquet(str(tmp_path / "data"))
-    finally:
-        spark.conf.unset("spark.sql.parquet.outputTimestampType")
     spark.read.parquet(str(tmp_path / "data")).createOrReplaceTempView("int96")
     assert_same_result("SELECT * FROM int96 ORDER BY at LIMIT 10", ordered=True)
     assert_same_result("SELECT * FROM int96 ORDER BY at DESC LIMIT 10", ordered=True)

@@ -122,7 +122,7 @@ def test_an_update_is_seen_whatever_the_plan_keeps(spark: SparkSession, t: str, 
         "window": f"SELECT n FROM (SELECT count(*) OVER () AS n FROM {t} WHERE {condition} LIMIT 1)",
     }
     # Interpreted expressions bring the plans of their subqueries into tasks.
-    for adaptive, code in (("true", "FALLBACK"), ("false", "FALLBACK"), ("true", "NO_CODEGEN")):
+    for adaptive, code in (("true", "FALLBACK"), ("false", "NO_CODEGEN")):
         modes = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.factoryMode": code}
         with joins.settings(spark, modes):
             frames = {name: spark.sql(text) for name, text in queries.items()}

@@ -7,6 +7,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +17,6 @@ from support.user_filters import ids
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from spark_dynamic_filters.testing._modes import SparkApplication
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(120)]
 
@@ -213,17 +212,18 @@ def test_types(spark: SparkSession, kind: str) -> None:
 
 
 def test_names_belong_to_their_session(
-    spark: SparkSession, spark_application: SparkApplication, t: str, f: sdf.UserFilter, all_types_path: Any
+    spark: SparkSession,
+    new_session: Callable[[], SparkSession],
+    t: str,
+    f: sdf.UserFilter,
+    all_types_path: Path,
 ) -> None:
-    other = spark_application.new_session()
-    try:
-        table = other.read.parquet(str(all_types_path))
-        with pytest.raises(Exception, match="filter 'wanted' is unknown in this session"):
-            table.where("dynamic_filter('wanted', seq)").schema  # noqa: B018
-        assert other.sql("SELECT * FROM dynamic_user_filters()").count() == 0
-        with sdf.create_filter(other, "wanted", "int") as same_name:
-            same_name.update(sdf.isin([3]))
-            assert ids(table.where("dynamic_filter('wanted', seq)"), "seq") == [3]
-            assert ids(spark.table(t).where(f.matches("seq")), "seq") == [1, 2]
-    finally:
-        spark_application.close_session(other)
+    other = new_session()
+    table = other.read.parquet(str(all_types_path))
+    with pytest.raises(Exception, match="filter 'wanted' is unknown in this session"):
+        table.where("dynamic_filter('wanted', seq)").schema  # noqa: B018
+    assert other.sql("SELECT * FROM dynamic_user_filters()").count() == 0
+    with sdf.create_filter(other, "wanted", "int") as same_name:
+        same_name.update(sdf.isin([3]))
+        assert ids(table.where("dynamic_filter('wanted', seq)"), "seq") == [3]
+        assert ids(spark.table(t).where(f.matches("seq")), "seq") == [1, 2]

@@ -45,12 +45,13 @@ def test_types(spark: SparkSession, t: str, column: str) -> None:
         values = [r[0] for r in some]
     with sdf.create_filter(spark, f"of {column}'s type", kind) as f:
         plain = table.where(table[column].isin(values)) if kind != "binary" else None
-        for form in (sdf.isin(values), sdf.bloom(values, fpp=1e-9)):
-            f.update(form)
-            df = table.where(f.matches(column))
-            found = ids(df)
-            assert found
-            assert found == (ids(plain) if plain is not None else without_filters(spark, df))
+        f.update(sdf.isin(values))
+        df = table.where(f.matches(column))
+        found = ids(df)
+        assert found
+        assert found == (ids(plain) if plain is not None else without_filters(spark, df))
+        f.update(sdf.bloom(values, fpp=1e-9))
+        assert ids(df) == found
         # Two-valued: what does not match, NULL included, is the rest.
         assert len(found) + table.where(~f.matches(column)).count() == 4_000
         f.update(sdf.isin([*values, None]))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.checks import ORDERS, assert_rejected, cases
+from support.checks import ORDERS, Check, assert_rejected, cases
 from support.joins import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 
 @pytest.fixture(scope="module", autouse=True)

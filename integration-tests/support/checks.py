@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
@@ -11,6 +11,9 @@ import pytest
 from spark_dynamic_filters.testing import SameResult
 
 from . import tables
+
+#: The fixture `assert_same_result`.
+Check = Callable[..., SameResult]
 
 # Direction and place of nulls, as in ORDER BY.
 ORDERS = ("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST")

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-#: Defines tables `big` and `dim`, and `compare(query, reducers)`, which prints what was found. Arguments
-#: after the folder: settings as JSON, and the rows of `big`.
-CODE = """
+import json
+from pathlib import Path
+
+from .applications import run_application, value
+
+#: Else Spark computes all of a stage anew where checksums differ, and hides what is asked here.
+NO_FULL_RETRY = {"spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false"}
+
+#: Every 31st row of a reducer takes a while, so that some have ended when others have yet to begin. It is a
+#: part of the select list that filters do not pass, so it holds up the reducers only.
+SLOW = "CASE WHEN {id} % {each} = 0 THEN java_method('java.lang.Thread', 'sleep', 8L) END AS slept"
+
+# Defines tables `big` and `dim`, and `compare(query, reducers)`, which prints what was found. Arguments
+# after the folder: settings as JSON, and the rows of `big`.
+_CODE = """
 import time
 from collections import Counter
 from support.losses import lost_map
@@ -56,3 +68,38 @@ def compare(query, reducers, completed=2, tasks=1, before=lambda: None):
     print("TABLES", {s.table_name for s in scans if s.query_id == newest})
     return actual
 """
+
+
+def check(
+    code: str,
+    folder: Path,
+    settings: dict[str, str],
+    *arguments: str,
+    rows: int = 40_000,
+    pruned: bool = False,
+    seconds: float = 200,
+    own_process: bool = False,
+) -> str:
+    """Runs code that finds tables `big` and `dim` and calls `compare(query, reducers)`.
+
+    Asserts that files were lost and missed, and that the query has the rows it has without filters.
+
+    Args:
+        arguments: from `sys.argv[4]` on.
+        rows: of `big`.
+        pruned: whether a filter has to skip rows, too.
+
+    Returns:
+        What it printed.
+    """
+    given = (json.dumps(settings), str(rows), *arguments)
+    whole = f"{_CODE}{code}\nspark.stop()\n"
+    out = run_application(whole, folder, *given, seconds=seconds, own_process=own_process)
+    assert int(value(out, "LOST")) > 0, f"no files were lost:\n{out}"
+    assert int(value(out, "FETCHES")) > 0, f"nobody missed the files:\n{out}"
+    assert value(out, "ERROR") == "", out
+    assert value(out, "MISSING") == "0", out
+    assert value(out, "EXTRA").startswith("0 "), out
+    if pruned:
+        assert int(value(out, "PRUNED")) > 0, f"no filter skipped rows:\n{out}"
+    return out

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import assert_same_result, faults
 
-from .actions import LONG, SESSION, Case, K, sql, where, with_
+from .actions import LONG, Case, K, sql, where, with_
 
 CASES: dict[str, Case] = {
     "SQL: unknown filter": (
@@ -111,11 +110,6 @@ CASES: dict[str, Case] = {
         "faults: fetch_failures: with master local[2, 4] Spark does not recover from them: it "
         "keeps the broadcasts of all later queries; use local-cluster or a cluster",
     ),
-    "faults: no session": (
-        with_(lambda s: faults(SESSION)),
-        sdf.InvalidArgument,
-        "faults: expected a SparkSession, got None",
-    ),
     "SET of an unknown fault": (
         sql(f"SET {K}testing.faults.spec=burnt=1"),
         None,
@@ -130,32 +124,6 @@ CASES: dict[str, Case] = {
         "[DYNAMIC_FILTER_INVALID_SETTING] spark.dynamicFilters.testing.faults.spec: "
         + "x" * 19
         + "… is not of the form key=value. SQLSTATE: 22023",
-    ),
-    "assert_same_result: no query": (
-        lambda s, f, t: assert_same_result(s, 5),
-        sdf.InvalidArgument,
-        "assert_same_result: query must be SQL text, a DataFrame, or a function that returns "
-        "a DataFrame, not int",
-    ),  # type: ignore[arg-type]
-    "assert_same_result: no session": (
-        lambda s, f, t: assert_same_result(SESSION, "SELECT 1"),
-        sdf.InvalidArgument,
-        "assert_same_result: expected a SparkSession, got None",
-    ),
-    "assert_same_result: keys in one text": (
-        lambda s, f, t: assert_same_result(s, "SELECT 1", keys="seq"),
-        sdf.InvalidArgument,
-        "assert_same_result: keys is a list of names; pass keys=['seq']",
-    ),
-    "assert_same_result: tolerance": (
-        lambda s, f, t: assert_same_result(s, "SELECT 1", tolerance=-1),
-        ValueError,
-        "assert_same_result: tolerance is -1; valid are numbers from 0",
-    ),
-    "assert_same_result: fires": (
-        lambda s, f, t: assert_same_result(s, "SELECT 1", fires="topk"),  # type: ignore[arg-type]
-        sdf.InvalidArgument,
-        "assert_same_result: fires is topk; valid are True, False and None",
     ),
     "assert_same_result: keys": (
         lambda s, f, t: assert_same_result(s, f"SELECT * FROM {t} ORDER BY seq LIMIT 3", keys=["SEQ"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import spark_dynamic_filters as sdf
 
-from .actions import LONG, Case, K, set_, sql, with_
+from .actions import LONG, Case, K, set_, sql
 
 #: What SET is given, and what the error says of it.
 UNKNOWN = {
@@ -78,34 +78,6 @@ CASES: dict[str, Case] = {
         None,
         _invalid("topk.maxLimit", "-1", LIMITS),
     ),
-    "sdf.conf: unknown": (
-        lambda s, f, t: sdf.conf(s).get("topk.maxLimits"),
-        sdf.UnknownSetting,
-        "spark.dynamicFilters.topk.maxLimits: no such setting; did you mean "
-        "spark.dynamicFilters.topk.maxLimit?",
-    ),
-    "sdf.conf: attribute": (
-        lambda s, f, t: setattr(sdf.conf(s).join, "waitTimout", "1s"),
-        sdf.UnknownSetting,
-        "spark.dynamicFilters.join.waitTimout: no such setting; did you mean "
-        "spark.dynamicFilters.join.waitTimeout?",
-    ),
-    "sdf.conf: nothing like it": (
-        lambda s, f, t: sdf.conf(s).colour,
-        sdf.UnknownSetting,
-        "spark.dynamicFilters.colour: no such setting; SET -v lists the settings",
-    ),
-    "sdf.conf: no name": (
-        lambda s, f, t: sdf.conf(s).get(None),
-        sdf.InvalidArgument,
-        "conf: the name of a setting is a string, got NoneType",
-    ),
-    "sdf.conf: a group": (
-        lambda s, f, t: setattr(sdf.conf(s), "topk", True),
-        sdf.UnknownSetting,
-        "spark.dynamicFilters.topk: no such setting but a group of them: set one, as "
-        "spark.dynamicFilters.topk.enabled",
-    ),
     "sdf.conf: bad value": (
         lambda s, f, t: sdf.conf(s).set("topk.maxLimit", -1),
         ValueError,
@@ -120,11 +92,5 @@ CASES: dict[str, Case] = {
         lambda s, f, t: sdf.conf(s).set("enabled", LONG),
         ValueError,
         "spark.dynamicFilters.enabled: cannot be '" + "x" * 59 + "…'; it takes true or false",
-    ),
-    "sdf.conf: override": (
-        with_(lambda s: sdf.conf(s).override(join_waitTimeout="1s")),
-        sdf.UnknownSetting,
-        "spark.dynamicFilters.join_waitTimeout: no such setting; did you mean "
-        'spark.dynamicFilters.join.waitTimeout? Write override(**{"join.waitTimeout": ...})',
     ),
 }
