@@ -24,32 +24,35 @@ private[filter] object FilterBuilder {
   }
 
   private def fitting(parts: Seq[KeyPartial], limits: KeyLimits, range: Range): BuiltFilter = {
-    val outgrown = parts.map(_.keys).collect { case Outgrown(limit) => limit }
+    val outgrown = parts.map(_.keys).collect { case Outgrown(limit, _) => limit }
     val built =
-      if (outgrown.nonEmpty)
-        BuiltFilter(range.simplest, outgrown.max, Some(Reasons.ManyKeysInPartition(outgrown.max)))
-      else
-        range.domain match {
-          case d: LongDomain if parts.exists(_.isOfIntervals) =>
-            intervals(d, parts.map(_.keys).collect { case Distinct(i: LongIntervals) => i }, limits, range)
-          case d: LongDomain => longs(d, union(d, parts.map(_.keys)), limits, range)
-          case d: ObjectDomain => objects(d, parts.map(_.keys), limits, range)
-        }
+      range.domain match {
+        case d: LongDomain if parts.exists(_.isOfIntervals) => intervals(d, parts.map(_.keys), limits, range)
+        case _ if outgrown.nonEmpty =>
+          BuiltFilter(range.simplest, outgrown.max, Some(Reasons.ManyKeysInPartition(outgrown.max)))
+        case d: LongDomain => longs(d, union(d, parts.map(_.keys)), limits, range)
+        case d: ObjectDomain => objects(d, parts.map(_.keys), limits, range)
+      }
     // The ends of a range of strings may be long.
     if (FilterCodec.sizeOf(built.filter) <= limits.maxFilterBytes) built
     else BuiltFilter(All, built.values, Some(Reasons.LargeRange(limits.maxFilterBytes)))
   }
 
-  private def intervals(d: LongDomain, all: Seq[LongIntervals], limits: KeyLimits, range: Range): BuiltFilter = {
-    val each = Seq.newBuilder[(Long, Long)]
-    all.foreach(_.foreach((lo, hi) => each += ((lo, hi))))
-    val merged = LongIntervals.union(d, each.result())
+  private def intervals(d: LongDomain, keys: Seq[Keys], limits: KeyLimits, range: Range): BuiltFilter = {
+    val all = Seq.newBuilder[(Long, Long)]
+    keys.foreach {
+      case Distinct(i: LongIntervals) => i.foreach((lo, hi) => all += ((lo, hi)))
+      case _ => ()
+    }
+    val merged = LongIntervals.union(d, all.result())
     // An interval without an end was collected with that of its type.
     val open = range.copy(
       lower = range.lower.filter(_.key != Long.box(d.least)),
       upper = range.upper.filter(_.key != Long.box(d.greatest))
     )
-    if (merged.size > limits.inMaxValues) tooMany(merged.size, limits.copy(maxRows = limits.inMaxValues), open)
+    val most = limits.inMaxValues
+    if (merged.size > most || keys.exists(_.isInstanceOf[Outgrown]))
+      BuiltFilter(open.simplest, merged.size.max(most.toLong), Some(Reasons.ManyIntervals(most)))
     else if (merged.size == 1) BuiltFilter(open.simplest, 1, None)
     else BuiltFilter(members(merged, range), merged.size, None)
   }

@@ -12,7 +12,7 @@ sealed abstract class KeyCollector {
   private var hasNulls = false
 
   /** Adds the key of a row. Keeps no reference to the row. */
-  def add(row: SpecializedGetters, ordinal: Int): Unit =
+  final def add(row: SpecializedGetters, ordinal: Int): Unit =
     if (row.isNullAt(ordinal)) hasNulls = true else addKey(row, ordinal)
 
   protected def addKey(row: SpecializedGetters, ordinal: Int): Unit
@@ -145,8 +145,8 @@ private final class IntervalCollector(
   private val kept = scala.collection.mutable.ArrayBuffer.empty[(Long, Long)]
   private var isOutgrown = false
 
-  /** Adds the interval of a row, whose values begin at `ordinal`. */
-  override def add(row: SpecializedGetters, ordinal: Int): Unit = {
+  /** Adds the interval of a row, whose values begin at `ordinal`. If the first is NULL, nothing matches the row. */
+  override protected def addKey(row: SpecializedGetters, ordinal: Int): Unit = {
     val ofRow = operators.indices.map { i =>
       val value = domain.fromRow(row, ordinal + i)
       Comparison.filter(operators(i), domain, domain.toInternal(value))
@@ -170,13 +170,11 @@ private final class IntervalCollector(
     }
   }
 
-  override protected def addKey(row: SpecializedGetters, ordinal: Int): Unit = add(row, ordinal)
-
   override def outgrown: Boolean = isOutgrown
 
   override protected def found(): (AnyRef, AnyRef, KeyPartial.Keys) = {
     val keys =
-      if (isOutgrown) KeyPartial.Outgrown(most.toLong)
+      if (isOutgrown) KeyPartial.Outgrown(most.toLong, areIntervals = true)
       else KeyPartial.Distinct(LongIntervals.union(domain, kept.toSeq))
     if (min > max) (null, null, keys) else (Long.box(min), Long.box(max), keys)
   }

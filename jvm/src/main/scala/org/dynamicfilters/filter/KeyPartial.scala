@@ -5,7 +5,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 /** Limits of the keys that a join's build side collects and of the filter made of them.
   *
   * @param maxRows a build side with more distinct keys gives its range only
-  * @param inMaxValues with more keys the filter is a bitmap or a bloom filter
+  * @param inMaxValues with more keys the filter is a bitmap or a bloom filter; with more intervals, a range
   * @param bloomFpp target false positive rate, between 0 and 1
   * @param maxFilterBytes a larger encoded filter is reduced; also the memory of all collecting partitions together
   * @param maxSentBytes bytes that all partitions together may send
@@ -69,7 +69,7 @@ final case class KeyPartial(
   def outgrown: Boolean = keys.isInstanceOf[KeyPartial.Outgrown]
 
   def isOfIntervals: Boolean = keys match {
-    case KeyPartial.Distinct(_: LongIntervals) => true
+    case KeyPartial.Distinct(_: LongIntervals) | KeyPartial.Outgrown(_, true) => true
     case _ => false
   }
 
@@ -96,8 +96,8 @@ object KeyPartial {
   /** The codes ([[Bloom.code]]) of all keys of an [[ObjectDomain]], because the keys took too many bytes. */
   final case class Hashes(codes: LongSet) extends Keys
 
-  /** There were more than `limit` keys, so none is kept. */
-  final case class Outgrown(limit: Long) extends Keys
+  /** There were more than `limit` keys or intervals, so none is kept. */
+  final case class Outgrown(limit: Long, areIntervals: Boolean = false) extends Keys
 
   /** Sent in place of an encoded partial that is larger than [[KeyLimits.mostSent]]. */
   val tooLarge: Array[Byte] = Array.emptyByteArray

@@ -15,7 +15,7 @@ sealed trait KeySet extends Serializable {
 
   def domain: KeyDomain
 
-  /** Number of distinct keys that were added. */
+  /** Number of distinct keys that were added; for [[LongIntervals]], of intervals. */
   def size: Long
 
   /** The name of the form in reports: in, bitmap, bloom. */
@@ -145,8 +145,8 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
 
 /** A set of intervals of longs, for joins by ranges: `f.x BETWEEN r.lo AND r.hi`. Immutable.
   *
-  * @param ends the least and the greatest member of each interval, by turns, ascending; there is a gap between two
-  *   intervals. Never changed
+  * @param ends of each interval its least and its greatest member, in ascending order. Between two intervals there is at
+  *   least one number that is in neither. Never changed
   */
 final case class LongIntervals(domain: LongDomain, ends: Array[Long]) extends KeySet {
 
@@ -166,7 +166,7 @@ final case class LongIntervals(domain: LongDomain, ends: Array[Long]) extends Ke
 
   /** The parts of the intervals from lo to hi, both inclusive; None if there are none. */
   private[filter] def between(lo: Long, hi: Long): Option[LongIntervals] = {
-    // The first interval that does not end below lo, and the one after the last that does not begin above hi.
+    // The intervals from `first` until `after` have a member from lo to hi.
     val first = index(lo) / 2
     val after = (index(hi) + (if (containsLong(hi)) 2 else 0)) / 2
     Option.when(first < after) {

@@ -16,7 +16,8 @@ private[filter] object PartialCodec {
     p.keys match {
       case Distinct(set) => m.setKeys(keySet(set))
       case Hashes(codes) => m.setHashes(keySet(codes))
-      case Outgrown(limit) => m.setOutgrown(OutgrownKeys.newBuilder().setLimit(limit))
+      case Outgrown(limit, areIntervals) =>
+        m.setOutgrown(OutgrownKeys.newBuilder().setLimit(limit).setAreIntervals(areIntervals))
     }
     m.build().toByteArray
   }
@@ -34,7 +35,7 @@ private[filter] object PartialCodec {
   private def keys(domain: KeyDomain, m: PartialMessage): Keys = m.getFoundCase match {
     case PartialMessage.FoundCase.KEYS => Distinct(readKeySet(domain, m.getKeys))
     case PartialMessage.FoundCase.HASHES => Hashes(readKeySet(Bloom.hashes, m.getHashes).asInstanceOf[LongSet])
-    case PartialMessage.FoundCase.OUTGROWN => Outgrown(m.getOutgrown.getLimit)
+    case PartialMessage.FoundCase.OUTGROWN => Outgrown(m.getOutgrown.getLimit, m.getOutgrown.getAreIntervals)
     case other => throw new IllegalArgumentException(s"no keys: $other")
   }
 }

@@ -29,7 +29,7 @@ private[operators] final class KeyCollection(
     mostBytes: Long,
     accumulator: ResultItems[KeyContribution]
 ) {
-  // The key's column, or null if the key is computed.
+  // The position of the key's column; or for other keys 0, and a projection that computes them.
   private val (ordinal, projection) = key match {
     case b: BoundReference => (b.ordinal, null)
     case r: RangeKey => (0, UnsafeProjection.create(r.children))

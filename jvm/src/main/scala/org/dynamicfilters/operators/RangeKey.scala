@@ -4,11 +4,11 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Unevaluable}
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.Comparison
 
-/** The values of a build side's row that a join without equal keys compares one probe expression with:
-  * `f.x >= r.lo AND f.x < r.hi`. It takes the place of a key; a tap collects the interval of probe values that match.
+/** Stands for the build side's key in a join without equal keys: for `f.x >= r.lo AND f.x < r.hi` it is `>= r.lo AND < r.hi`. Spark
+  * never evaluates it. A tap evaluates the values, and collects for each row the interval of probe keys that match.
   *
-  * @param operators between the probe expression and each value. All comparisons must be true
-  * @param children the values, all of the probe expression's type
+  * @param operators between the probe key and each value. All comparisons must be true
+  * @param children the values, all of the probe key's type
   */
 case class RangeKey(operators: Seq[Comparison.Value], children: Seq[Expression]) extends Expression with Unevaluable {
   override def dataType: DataType = children.head.dataType

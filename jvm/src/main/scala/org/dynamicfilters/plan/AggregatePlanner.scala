@@ -12,9 +12,9 @@ import org.dynamicfilters.state.{Producer, TopKRef, TopKSpec}
 
 /** Makes aggregates without grouping (min, max, min_by, max_by) producers. [[DynamicFilterRule]] calls it.
   *
-  * A min is a TopK of one row. Every aggregate of the node must be one of these four, by a column or a monotone
-  * expression of one ([[MonotoneExpressions]]): a row is needed if
-  * any of them needs it, so the filters of several columns are joined by OR.
+  * A min is a TopK of one row. Every aggregate of the node must be one of these four, by a column, or all by the same
+  * monotone expression of a column ([[MonotoneExpressions]]). A row is needed if any of them needs it, so the filters of
+  * several columns are joined by OR.
   */
 object AggregatePlanner {
 

@@ -3,15 +3,13 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions._
 import org.dynamicfilters.filter.Comparison
 
-/** A comparison of a filtered side with values that are known before it is read. */
+/** A comparison in the form `side operator value`: a filter of `side` can be made once the value is known. */
 private[plan] final case class Compared(side: Expression, operator: Comparison.Value, value: Expression)
 
 private[plan] object Compared {
   import Comparison._
 
-  /** @param isSide whether an expression can be the filtered side
-    * @param isValue whether an expression can be the other one
-    */
+  /** The comparison, turned around if needed; None for all other expressions. */
   def of(e: Expression, isSide: Expression => Boolean, isValue: Expression => Boolean): Option[Compared] = {
     def either(a: Expression, b: Expression, operator: Value, flipped: Value): Option[Compared] =
       if (a.dataType != b.dataType) None

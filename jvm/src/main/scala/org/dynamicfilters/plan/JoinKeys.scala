@@ -39,8 +39,8 @@ object JoinKeys {
     }
   }
 
-  /** For a join without equal keys, the expressions of the probe side that its condition compares with numbers or times of the build
-    * side. (Spark allows no random numbers in a join's condition.)
+  /** The keys of a join without equal keys. Each is an expression of the probe side, with all that the condition compares it with on
+    * the build side. Only keys of types that are kept as longs. (Spark allows no random numbers in a join's condition.)
     */
   def ranges(condition: Option[Expression], probe: AttributeSet, build: AttributeSet): Seq[JoinKey] = {
     def isOf(side: AttributeSet)(e: Expression) = e.references.nonEmpty && e.references.subsetOf(side)

@@ -20,7 +20,7 @@ final case class FilteredSide(join: BaseJoinExec, isLeft: Boolean) {
     if (probeKeys.isEmpty) JoinKeys.ranges(join.condition, probe.outputSet, build.outputSet)
     else JoinKeys.pairs(probeKeys, if (isLeft) join.rightKeys else join.leftKeys)
 
-  /** What the join evaluates for each probe row, whether or not it has an equal key. */
+  /** The expressions that the join evaluates for every probe row, also for one without a match. */
   def evaluated: Seq[Expression] = if (probeKeys.isEmpty) join.condition.toSeq else probeKeys
 
   /** Whether the side may be filtered without changing the answer. */

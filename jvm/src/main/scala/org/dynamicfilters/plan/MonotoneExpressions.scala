@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
-import org.dynamicfilters.scan.{ComputedKey, NestedField}
+import org.dynamicfilters.scan.{DerivedKey, NestedField}
 
 /** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or never rise
   * (`-x`), clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the column.
@@ -58,7 +58,7 @@ object MonotoneExpressions {
     *
     * @param e as [[of]] returns it
     */
-  def key(e: Expression, column: DataType, text: String): Option[ComputedKey] = {
+  def key(e: Expression, column: DataType, text: String): Option[DerivedKey] = {
     val field = e.find(pathOf(_).exists(_.nonEmpty)).map(f => f -> NestedField(pathOf(f).get, f.dataType))
     val from = field.fold(column)(_._2.dataType)
     val ofField = field.fold(e) { case (f, _) =>
@@ -68,7 +68,7 @@ object MonotoneExpressions {
       _ <- KeyDomain.forType(from).toOption.filter(_.isInstanceOf[LongDomain] || ofField.isInstanceOf[BoundReference])
       to <- KeyDomain.forType(e.dataType).toOption
       slack <- slackOf(ofField, from)
-      key = new ComputedKey(field.map(_._2), ofField, from, to.dataType, slack, falls(ofField), text)
+      key = new DerivedKey(field.map(_._2), ofField, from, to.dataType, slack, falls(ofField), text)
       if key.isValid
     } yield key
   }

@@ -25,7 +25,7 @@ private[plan] final case class NewFilters(
     columns: Seq[Attribute],
     refs: Seq[FilterRef],
     place: ScanPlace,
-    key: Option[ComputedKey]
+    key: Option[DerivedKey]
 ) {
 
   /** The filters of a scan, with these added.
@@ -116,7 +116,7 @@ object ScanPlanner {
   private def isBatch(scan: SparkPlan): Either[Reason, Unit] =
     Either.cond(!scan.logicalLink.exists(_.isStreaming), (), Reasons.StreamSource)
 
-  private def keyOf(at: PushDown.Reached, producer: Producer.Value): Either[Reason, Option[ComputedKey]] =
+  private def keyOf(at: PushDown.Reached, producer: Producer.Value): Either[Reason, Option[DerivedKey]] =
     at.computed match {
       case None => Right(None)
       case Some(e) =>

@@ -130,6 +130,7 @@ object Reasons {
   // Filters that are less than they could be.
   private val maxRows = "raise `join.maxBuildRows`"
   def ManyKeys(n: Int) = Reason("form.keys", s"the build side has more than $n keys", maxRows)
+  def ManyIntervals(n: Int) = Reason("form.intervals", s"the build side has more than $n intervals", "raise `in.maxValues`")
   def ManyKeysInPartition(n: Long) = Reason("form.keysOfPartition", s"a partition of the build side has more than $n keys", "raise `join.maxBuildRows` and `maxFilterBytes`")
   private val maxBytes = "raise `maxFilterBytes`"
   def LargeValues(n: Long) = Reason("form.values", s"the values take more than $n bytes", maxBytes)

@@ -110,10 +110,10 @@ final class BatchSelector(
 /** A filter that tests the rows of batches.
   *
   * @param at position of its column in the spec
-  * @param field position of the column in the batch
+  * @param position of the column in the batch
   * @param nested the field of the column, if it is a struct
   */
-final case class RowFilter(at: Int, field: Int, filter: ValueFilter, nested: Option[NestedField] = None)
+final case class RowFilter(at: Int, position: Int, filter: ValueFilter, nested: Option[NestedField] = None)
 
 /** Filters that test the rows of batches.
   *
@@ -140,8 +140,8 @@ final class RowSelector(record: RowSelector.Record) {
     selection.all(rows)
     for (f <- filters.all if selection.count > 0) {
       val (before, from) = (selection.count.toLong, ThreadTime.nanos)
-      if (f.nested.isEmpty) f.filter.select(vector(f.field), selection)
-      else f.nested.get.select(f.filter, vector(f.field), selection)
+      if (f.nested.isEmpty) f.filter.select(vector(f.position), selection)
+      else f.nested.get.select(f.filter, vector(f.position), selection)
       record(f.at, before, selection.count.toLong, ThreadTime.nanos - from)
     }
     filters.either.foreach(_.select(vector, selection))

@@ -32,7 +32,7 @@ final case class ScanColumn(
     place: ScanPlace,
     either: Boolean = false,
     stored: String = "",
-    key: Option[ComputedKey] = None
+    key: Option[DerivedKey] = None
 ) extends FilteredColumn {
   override def converted(filter: ValueFilter): ValueFilter = key.fold(super.converted(filter))(_.inverse(filter))
   override def converted(generation: Generation): ValueFilter =
@@ -168,7 +168,7 @@ final class ScanSpec(
       giveUpSelectivity
     )
 
-  private def filters: Seq[(FilterRef, Int, Int, Option[ComputedKey])] =
+  private def filters: Seq[(FilterRef, Int, Int, Option[DerivedKey])] =
     columns.map(c => (c.ref, c.ordinal, c.partitionOrdinal, c.key))
 
   def filterIds: Seq[Long] = filterRefs.map(_.id)

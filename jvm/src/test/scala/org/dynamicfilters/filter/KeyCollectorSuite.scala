@@ -227,7 +227,7 @@ class KeyCollectorSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(tooMany.encode.length < 100)
     // Six: they are given up long before all are there.
     longs(16000, step = 1L << 40).keys match {
-      case KeyPartial.Outgrown(limit) => assert(limit > 3000 && limit < 8192)
+      case KeyPartial.Outgrown(limit, _) => assert(limit > 3000 && limit < 8192)
       case other => fail(s"$other")
     }
     assert(!longs(1024, step = 1L << 53).outgrown)

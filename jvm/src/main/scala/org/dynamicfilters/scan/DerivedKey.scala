@@ -6,16 +6,16 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Ge
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueFilter}
 
-/** The key of a filter that is not simply a column of the scan: a field of a struct, or what a producer computes from one column or
-  * field. It is sent with the scan's tasks.
+/** A filter's key that is derived from one column of a scan: a field of it, or what a producer computes from it or from a field. It
+  * turns filters of the key into filters of the column or field. It is sent with the scan's tasks.
   *
-  * @param field None if the column is no struct
-  * @param expression of the column or field, which is `BoundReference(0)`
+  * @param field the field, if the column is a struct
+  * @param expression computes the key from `BoundReference(0)`, which stands for the column or field
   * @param column type of the column or field
   * @param slack see [[MonotoneInverse]]
   * @param falls whether the key falls while the column rises
   */
-final class ComputedKey(
+final class DerivedKey(
     val field: Option[NestedField],
     private val expression: Expression,
     column: DataType,
@@ -54,7 +54,7 @@ final class ComputedKey(
   }
 
   override def equals(other: Any): Boolean = other match {
-    case that: ComputedKey => that.field == field && that.expression.canonicalized == expression.canonicalized
+    case that: DerivedKey => that.field == field && that.expression.canonicalized == expression.canonicalized
     case _ => false
   }
   override def hashCode: Int = expression.canonicalized.hashCode
