@@ -185,6 +185,10 @@ final case class LongIntervals(domain: LongDomain, ends: Array[Long]) extends Ke
 
   private[filter] def as(other: LongDomain): LongIntervals = LongIntervals(other, ends)
 
+  /** The ends of each interval, as keys. */
+  private[filter] def pairs: Seq[(AnyRef, AnyRef)] =
+    ends.toSeq.grouped(2).map(e => (Long.box(e.head), Long.box(e.last))).toSeq
+
   private[filter] def foreach(f: (Long, Long) => Unit): Unit =
     ends.grouped(2).foreach { case Array(lo, hi) => f(lo, hi) }
 

@@ -55,15 +55,17 @@ final class MonotoneInverse(
 
   private def members(m: ValueFilter.Members, nulls: Boolean): ValueFilter = {
     val parts = m.keys match {
-      case _ if m.keys.size > MonotoneInverse.MostParts => Nil
-      case s: LongSet => s.toArray.toSeq.map(code => (Long.box(code), Long.box(code)))
-      case i: LongIntervals => i.ends.toSeq.grouped(2).map(e => (Long.box(e.head), Long.box(e.last))).toSeq
+      case s: LongSet if s.size <= MonotoneInverse.MostKeys =>
+        LongIntervals.union(s.domain, s.toArray.toSeq.map(code => (code, code))).pairs
+      case i: LongIntervals => i.pairs
       case o: ObjectValues => o.sorted.toSeq.map(k => (k, k))
-      case _: Bloom => Nil
+      case _ => Nil
     }
-    val inverses = parts.map { case (lo, hi) => range(ValueFilter.closed(key, lo, hi, nulls = false), nulls = false) }
+    val inverses =
+      if (parts.size > MonotoneInverse.MostParts) Nil
+      else parts.map { case (lo, hi) => range(ValueFilter.closed(key, lo, hi, nulls = false), nulls = false) }
     val intervals = inverses.collect { case r: ValueFilter.Range => (r.longs.lo, r.longs.hi) }
-    if (parts.isEmpty || inverses.contains(ValueFilter.All)) range(m.range, nulls)
+    if (inverses.isEmpty || inverses.contains(ValueFilter.All)) range(m.range, nulls)
     else ValueFilter.members(LongIntervals.union(column, intervals), ValueFilter.Range(column, None, None, nulls))
   }
 
@@ -112,6 +114,11 @@ final class MonotoneInverse(
 
 object MonotoneInverse {
 
-  /** A filter of more values or intervals gets the inverse of its range: each of them takes some 130 evaluations. */
-  private val MostParts = 1000
+  /** More keys are not looked at one by one. */
+  private val MostKeys = 10000L
+
+  /** A filter of more values or intervals gets the inverse of its range. Each takes some 130 evaluations, and each task computes
+    * them again: a hundred take about 2 ms.
+    */
+  private val MostParts = 100
 }
