@@ -1,4 +1,4 @@
-"""What is special to Spark Connect: large commands come in pieces, sessions end by themselves."""
+"""What is special to Spark Connect: large commands are one message, sessions end by themselves."""
 
 from __future__ import annotations
 
@@ -38,37 +38,17 @@ def _random_bitmap(containers: int) -> tuple[bytes, np.ndarray]:
     return data + bits.astype("<u8").tobytes(), np.unpackbits(bits[0].view(np.uint8), bitorder="little")
 
 
-def test_a_bitmap_of_64_mebibytes(spark: SparkSession, t: str) -> None:
-    data, bits = _random_bitmap(8192)
-    assert len(data) > 64 << 20
+def test_the_largest_update_fits_one_message(spark: SparkSession, t: str) -> None:
+    containers = _commands.MAX_BYTES // 8200  # with the container's header
+    data, bits = _random_bitmap(containers)
+    larger, _ = _random_bitmap(containers + 1)
     with sdf.create_filter(spark, "huge", "bigint") as f:
         f.update(sdf.bitmap(data))
-        assert f.snapshot().size_bytes > 64 << 20
+        with pytest.raises(sdf.DynamicFiltersError, match="at most 104,857,600 can be sent"):
+            f.update(sdf.bitmap(larger))
+        assert f.generation == 1
+        assert f.snapshot().size_bytes > 0.99 * _commands.MAX_BYTES
         assert ids(spark.table(t).where(f.matches("seq")), "seq") == np.flatnonzero(bits[:4000]).tolist()
-
-
-def test_pieces_that_do_not_fit_together(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    with sdf.create_filter(spark, "pieces", "bigint") as f:
-        form = sdf.isin(range(0, 2_000_000, 2))
-        whole = _commands._pieces
-        spoilt = {
-            "missing": lambda pieces: pieces[:1] + pieces[2:],
-            "damaged": lambda pieces: [*pieces[:-1], pieces[-1][:-1] + bytes([pieces[-1][-1] ^ 1])],
-        }
-        for name, spoil in spoilt.items():
-            with monkeypatch.context() as patch:
-                patch.setattr(_commands, "PIECE_BYTES", 200_000)
-                patch.setattr(_commands, "_pieces", lambda e, s=spoil: iter(s(list(whole(e)))))
-                with pytest.raises(sdf.DynamicFiltersError, match="in pieces is refused"):
-                    f.update(form)
-            assert f.generation == 0, name
-        with monkeypatch.context() as patch:
-            patch.setattr(_commands, "PIECE_BYTES", 200_000)
-            # A piece may come twice.
-            patch.setattr(_commands, "_pieces", lambda e: (p for p in whole(e) for _ in range(2)))
-            f.update(form)
-            assert f.generation == 1
-        assert f.snapshot().values == 1_000_000
 
 
 def test_filters_end_with_their_session(spark_application: SparkApplication, t: str) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-import uuid
-import zlib
-from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ._errors import missing_protobuf, translated
+from ._errors import DynamicFiltersError, missing_protobuf, translated
 from ._forms import Form
 from ._session import is_connect
 
@@ -19,8 +16,8 @@ if TYPE_CHECKING:
 # Of the schema; the driver refuses any other.
 _VERSION = 1
 
-# Far below the 128 MiB that Spark Connect takes in a message, and below limits that proxies may have.
-PIECE_BYTES = 2 * 1024 * 1024
+# The largest command. Spark Connect takes messages of 128 MiB (spark.connect.grpc.maxInboundMessageSize).
+MAX_BYTES = 100 * 1024 * 1024
 
 # The message's full name in proto/.
 _TYPE = "org.dynamicfilters.proto.UserFilterCommand"
@@ -61,27 +58,17 @@ def _command() -> Any:
 
 def _send(spark: SparkSession, command: Any) -> None:
     encoded = command.SerializeToString()
-    for piece in _pieces(encoded):
-        try:
-            if is_connect(spark):
-                _by_connect(spark, piece)
-            else:
-                _by_gateway(spark, piece)
-        except Exception as error:
-            raise translated(error) or error from None
-
-
-def _pieces(encoded: bytes) -> Iterator[bytes]:
-    """The command, or parts of it that the driver puts together."""
-    if len(encoded) <= PIECE_BYTES:
-        yield encoded
-        return
-    upload, crc32 = uuid.uuid4().hex, zlib.crc32(encoded)
-    for offset in range(0, len(encoded), PIECE_BYTES):
-        part = _command()
-        part.part.upload, part.part.offset, part.part.total = upload, offset, len(encoded)
-        part.part.crc32, part.part.data = crc32, encoded[offset : offset + PIECE_BYTES]
-        yield part.SerializeToString()
+    if len(encoded) > MAX_BYTES:
+        raise DynamicFiltersError(
+            f"the command has {len(encoded):,} bytes; at most {MAX_BYTES:,} can be sent"
+        )
+    try:
+        if is_connect(spark):
+            _by_connect(spark, encoded)
+        else:
+            _by_gateway(spark, encoded)
+    except Exception as error:
+        raise translated(error) or error from None
 
 
 def is_command_result(df: Any) -> bool:

@@ -81,7 +81,7 @@ class UserFilter:
             InvalidFilterForm: the form itself is wrong, as bytes that are no bitmap.
             InvalidArgument: no form, a value of a type that no filter has, or the session was stopped (also a
                 TypeError).
-            DynamicFiltersError: the command does not arrive whole, or has more than 512 MiB.
+            DynamicFiltersError: the encoded update has more than 100 MiB.
         """
         if not isinstance(form, Form):
             raise InvalidArgument(

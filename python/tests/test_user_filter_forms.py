@@ -6,7 +6,6 @@ import datetime as dt
 import subprocess
 import sys
 import time
-import zlib
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -17,7 +16,6 @@ import pyarrow as pa
 import pytest
 
 import spark_dynamic_filters as sdf
-from spark_dynamic_filters import _commands
 from spark_dynamic_filters._errors import translated
 from spark_dynamic_filters._proto import dynamic_filter_commands_pb2 as pb
 
@@ -255,23 +253,6 @@ def test_text_of_forms() -> None:
     assert repr(sdf.isin(range(10)) & sdf.between(1, None)) == (
         "isin([0, 1, 2, 3, 4, ... 5 more]) & between(1, None)"
     )
-
-
-def test_long_commands_come_in_pieces() -> None:
-    size = 2 * _commands.PIECE_BYTES + 1
-    command = _commands._command()
-    sdf.bitmap(bytes(size))._write(command.update.form)
-    encoded = command.SerializeToString()
-    pieces = [pb.UserFilterCommand.FromString(p).part for p in _commands._pieces(encoded)]
-    assert len(pieces) == 3
-    assert b"".join(p.data for p in pieces) == encoded
-    offset = 0
-    for piece in pieces:
-        assert (piece.offset, piece.total, piece.crc32) == (offset, len(encoded), zlib.crc32(encoded))
-        offset += len(piece.data)
-    assert len({p.upload for p in pieces}) == 1
-    # A short one goes as it is.
-    assert list(_commands._pieces(b"short")) == [b"short"]
 
 
 def test_errors_of_the_driver_become_the_packages_own() -> None:

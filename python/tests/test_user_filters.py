@@ -73,14 +73,29 @@ def test_errors_of_the_body_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> N
 def test_errors_of_updates_name_the_filter_once(
     monkeypatch: pytest.MonkeyPatch, kind: type[sdf.DynamicFiltersError]
 ) -> None:
-    expected = "filter 'f' of type bigint: a command in pieces is refused"
-    errors = kind("a command in pieces is refused"), kind(expected)
+    expected = "filter 'f' of type bigint: a command is refused"
+    errors = kind("a command is refused"), kind(expected)
     monkeypatch.setattr(_commands, "update", _Calls(*errors))
     for _ in errors:
         with pytest.raises(kind) as caught:
             _filter().update(sdf.everything())
         assert str(caught.value) == expected
         assert type(caught.value) is kind
+
+
+def test_an_update_above_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(_commands, "_by_gateway", lambda spark, encoded: sent.append(len(encoded)))
+    monkeypatch.setattr(_commands, "MAX_BYTES", 2_000)
+    _filter().update(sdf.bitmap(bytes(1_900)))
+    assert len(sent) == 1
+    with pytest.raises(sdf.DynamicFiltersError) as caught:
+        _filter().update(sdf.bitmap(bytes(2_001)))
+    size = 2_001 + sent.pop() - 1_900
+    assert str(caught.value) == (
+        f"filter 'f' of type bigint: the command has {size:,} bytes; at most 2,000 can be sent"
+    )
+    assert not sent
 
 
 @pytest.mark.parametrize("given", ["bigint", LongType(), LongType])

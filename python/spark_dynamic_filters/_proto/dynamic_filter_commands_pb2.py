@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64ynamic_filter_commands.proto\x12\x18org.dynamicfilters.proto\"\x9e\x02\n\x11UserFilterCommand\x12\x0f\n\x07version\x18\x01 \x01(\r\x12<\n\x06\x63reate\x18\x02 \x01(\x0b\x32*.org.dynamicfilters.proto.CreateUserFilterH\x00\x12<\n\x06update\x18\x03 \x01(\x0b\x32*.org.dynamicfilters.proto.UpdateUserFilterH\x00\x12:\n\x05\x63lose\x18\x04 \x01(\x0b\x32).org.dynamicfilters.proto.CloseUserFilterH\x00\x12\x35\n\x04part\x18\x05 \x01(\x0b\x32%.org.dynamicfilters.proto.CommandPartH\x00\x42\t\n\x07\x63ommand\"B\n\x10\x43reateUserFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tdata_type\x18\x02 \x01(\t\x12\r\n\x05token\x18\x03 \x01(\t\"a\n\x10UpdateUserFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\x12\x30\n\x04\x66orm\x18\x03 \x01(\x0b\x32\".org.dynamicfilters.proto.UserForm\".\n\x0f\x43loseUserFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\"Y\n\x0b\x43ommandPart\x12\x0e\n\x06upload\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\r\n\x05total\x18\x03 \x01(\x04\x12\r\n\x05\x63rc32\x18\x04 \x01(\x07\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\"\xa1\x03\n\x08UserForm\x12>\n\neverything\x18\x01 \x01(\x0b\x32(.org.dynamicfilters.proto.UserEverythingH\x00\x12\x38\n\x07nothing\x18\x02 \x01(\x0b\x32%.org.dynamicfilters.proto.UserNothingH\x00\x12\x38\n\x07\x62\x65tween\x18\x03 \x01(\x0b\x32%.org.dynamicfilters.proto.UserBetweenH\x00\x12\x36\n\x06values\x18\x04 \x01(\x0b\x32$.org.dynamicfilters.proto.UserValuesH\x00\x12\x36\n\x06\x62itmap\x18\x05 \x01(\x0b\x32$.org.dynamicfilters.proto.UserBitmapH\x00\x12\x34\n\x05\x62loom\x18\x06 \x01(\x0b\x32#.org.dynamicfilters.proto.UserBloomH\x00\x12\x33\n\x06\x61ll_of\x18\x07 \x01(\x0b\x32!.org.dynamicfilters.proto.UserAndH\x00\x42\x06\n\x04\x66orm\"\x10\n\x0eUserEverything\"\r\n\x0bUserNothing\"u\n\x0bUserBetween\x12\x32\n\x05lower\x18\x01 \x01(\x0b\x32#.org.dynamicfilters.proto.UserValue\x12\x32\n\x05upper\x18\x02 \x01(\x0b\x32#.org.dynamicfilters.proto.UserValue\"b\n\nUserValues\x12\r\n\x05nulls\x18\x01 \x01(\x08\x12\x10\n\x08integers\x18\x02 \x03(\x12\x12\x33\n\x06others\x18\x03 \x03(\x0b\x32#.org.dynamicfilters.proto.UserValue\"(\n\nUserBitmap\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04\x62its\x18\x02 \x01(\r\"N\n\tUserBloom\x12\x34\n\x06values\x18\x01 \x01(\x0b\x32$.org.dynamicfilters.proto.UserValues\x12\x0b\n\x03\x66pp\x18\x02 \x01(\x01\"<\n\x07UserAnd\x12\x31\n\x05parts\x18\x01 \x03(\x0b\x32\".org.dynamicfilters.proto.UserForm\"\x96\x02\n\tUserValue\x12\x0e\n\x04\x66lag\x18\x01 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x02 \x01(\x12H\x00\x12\x10\n\x06number\x18\x03 \x01(\x01H\x00\x12\x11\n\x07\x64\x65\x63imal\x18\x04 \x01(\tH\x00\x12\x0e\n\x04text\x18\x05 \x01(\tH\x00\x12\x0e\n\x04\x64\x61ta\x18\x06 \x01(\x0cH\x00\x12\x13\n\tdate_days\x18\x07 \x01(\x11H\x00\x12\x18\n\x0einstant_micros\x18\x08 \x01(\x12H\x00\x12\x38\n\x05local\x18\t \x01(\x0b\x32\'.org.dynamicfilters.proto.UserLocalTimeH\x00\x12\x19\n\x0f\x64uration_micros\x18\n \x01(\x12H\x00\x12\x14\n\ntime_nanos\x18\x0b \x01(\x12H\x00\x42\x07\n\x05value\"<\n\rUserLocalTime\x12\x13\n\x0bwall_micros\x18\x01 \x01(\x12\x12\x16\n\x0einstant_micros\x18\x02 \x01(\x12\"\x1c\n\x08RunQuery\x12\x10\n\x08relation\x18\x01 \x01(\x0c\x42\x1c\n\x18org.dynamicfilters.protoP\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64ynamic_filter_commands.proto\x12\x18org.dynamicfilters.proto\"\xe7\x01\n\x11UserFilterCommand\x12\x0f\n\x07version\x18\x01 \x01(\r\x12<\n\x06\x63reate\x18\x02 \x01(\x0b\x32*.org.dynamicfilters.proto.CreateUserFilterH\x00\x12<\n\x06update\x18\x03 \x01(\x0b\x32*.org.dynamicfilters.proto.UpdateUserFilterH\x00\x12:\n\x05\x63lose\x18\x04 \x01(\x0b\x32).org.dynamicfilters.proto.CloseUserFilterH\x00\x42\t\n\x07\x63ommand\"B\n\x10\x43reateUserFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tdata_type\x18\x02 \x01(\t\x12\r\n\x05token\x18\x03 \x01(\t\"a\n\x10UpdateUserFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\x12\x30\n\x04\x66orm\x18\x03 \x01(\x0b\x32\".org.dynamicfilters.proto.UserForm\".\n\x0f\x43loseUserFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\"\xa1\x03\n\x08UserForm\x12>\n\neverything\x18\x01 \x01(\x0b\x32(.org.dynamicfilters.proto.UserEverythingH\x00\x12\x38\n\x07nothing\x18\x02 \x01(\x0b\x32%.org.dynamicfilters.proto.UserNothingH\x00\x12\x38\n\x07\x62\x65tween\x18\x03 \x01(\x0b\x32%.org.dynamicfilters.proto.UserBetweenH\x00\x12\x36\n\x06values\x18\x04 \x01(\x0b\x32$.org.dynamicfilters.proto.UserValuesH\x00\x12\x36\n\x06\x62itmap\x18\x05 \x01(\x0b\x32$.org.dynamicfilters.proto.UserBitmapH\x00\x12\x34\n\x05\x62loom\x18\x06 \x01(\x0b\x32#.org.dynamicfilters.proto.UserBloomH\x00\x12\x33\n\x06\x61ll_of\x18\x07 \x01(\x0b\x32!.org.dynamicfilters.proto.UserAndH\x00\x42\x06\n\x04\x66orm\"\x10\n\x0eUserEverything\"\r\n\x0bUserNothing\"u\n\x0bUserBetween\x12\x32\n\x05lower\x18\x01 \x01(\x0b\x32#.org.dynamicfilters.proto.UserValue\x12\x32\n\x05upper\x18\x02 \x01(\x0b\x32#.org.dynamicfilters.proto.UserValue\"b\n\nUserValues\x12\r\n\x05nulls\x18\x01 \x01(\x08\x12\x10\n\x08integers\x18\x02 \x03(\x12\x12\x33\n\x06others\x18\x03 \x03(\x0b\x32#.org.dynamicfilters.proto.UserValue\"(\n\nUserBitmap\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04\x62its\x18\x02 \x01(\r\"N\n\tUserBloom\x12\x34\n\x06values\x18\x01 \x01(\x0b\x32$.org.dynamicfilters.proto.UserValues\x12\x0b\n\x03\x66pp\x18\x02 \x01(\x01\"<\n\x07UserAnd\x12\x31\n\x05parts\x18\x01 \x03(\x0b\x32\".org.dynamicfilters.proto.UserForm\"\x96\x02\n\tUserValue\x12\x0e\n\x04\x66lag\x18\x01 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x02 \x01(\x12H\x00\x12\x10\n\x06number\x18\x03 \x01(\x01H\x00\x12\x11\n\x07\x64\x65\x63imal\x18\x04 \x01(\tH\x00\x12\x0e\n\x04text\x18\x05 \x01(\tH\x00\x12\x0e\n\x04\x64\x61ta\x18\x06 \x01(\x0cH\x00\x12\x13\n\tdate_days\x18\x07 \x01(\x11H\x00\x12\x18\n\x0einstant_micros\x18\x08 \x01(\x12H\x00\x12\x38\n\x05local\x18\t \x01(\x0b\x32\'.org.dynamicfilters.proto.UserLocalTimeH\x00\x12\x19\n\x0f\x64uration_micros\x18\n \x01(\x12H\x00\x12\x14\n\ntime_nanos\x18\x0b \x01(\x12H\x00\x42\x07\n\x05value\"<\n\rUserLocalTime\x12\x13\n\x0bwall_micros\x18\x01 \x01(\x12\x12\x16\n\x0einstant_micros\x18\x02 \x01(\x12\"\x1c\n\x08RunQuery\x12\x10\n\x08relation\x18\x01 \x01(\x0c\x42\x1c\n\x18org.dynamicfilters.protoP\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,35 +23,33 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['DESCRIPTOR']._options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\030org.dynamicfilters.protoP\001'
   _globals['_USERFILTERCOMMAND']._serialized_start=60
-  _globals['_USERFILTERCOMMAND']._serialized_end=346
-  _globals['_CREATEUSERFILTER']._serialized_start=348
-  _globals['_CREATEUSERFILTER']._serialized_end=414
-  _globals['_UPDATEUSERFILTER']._serialized_start=416
-  _globals['_UPDATEUSERFILTER']._serialized_end=513
-  _globals['_CLOSEUSERFILTER']._serialized_start=515
-  _globals['_CLOSEUSERFILTER']._serialized_end=561
-  _globals['_COMMANDPART']._serialized_start=563
-  _globals['_COMMANDPART']._serialized_end=652
-  _globals['_USERFORM']._serialized_start=655
-  _globals['_USERFORM']._serialized_end=1072
-  _globals['_USEREVERYTHING']._serialized_start=1074
-  _globals['_USEREVERYTHING']._serialized_end=1090
-  _globals['_USERNOTHING']._serialized_start=1092
-  _globals['_USERNOTHING']._serialized_end=1105
-  _globals['_USERBETWEEN']._serialized_start=1107
-  _globals['_USERBETWEEN']._serialized_end=1224
-  _globals['_USERVALUES']._serialized_start=1226
-  _globals['_USERVALUES']._serialized_end=1324
-  _globals['_USERBITMAP']._serialized_start=1326
-  _globals['_USERBITMAP']._serialized_end=1366
-  _globals['_USERBLOOM']._serialized_start=1368
-  _globals['_USERBLOOM']._serialized_end=1446
-  _globals['_USERAND']._serialized_start=1448
-  _globals['_USERAND']._serialized_end=1508
-  _globals['_USERVALUE']._serialized_start=1511
-  _globals['_USERVALUE']._serialized_end=1789
-  _globals['_USERLOCALTIME']._serialized_start=1791
-  _globals['_USERLOCALTIME']._serialized_end=1851
-  _globals['_RUNQUERY']._serialized_start=1853
-  _globals['_RUNQUERY']._serialized_end=1881
+  _globals['_USERFILTERCOMMAND']._serialized_end=291
+  _globals['_CREATEUSERFILTER']._serialized_start=293
+  _globals['_CREATEUSERFILTER']._serialized_end=359
+  _globals['_UPDATEUSERFILTER']._serialized_start=361
+  _globals['_UPDATEUSERFILTER']._serialized_end=458
+  _globals['_CLOSEUSERFILTER']._serialized_start=460
+  _globals['_CLOSEUSERFILTER']._serialized_end=506
+  _globals['_USERFORM']._serialized_start=509
+  _globals['_USERFORM']._serialized_end=926
+  _globals['_USEREVERYTHING']._serialized_start=928
+  _globals['_USEREVERYTHING']._serialized_end=944
+  _globals['_USERNOTHING']._serialized_start=946
+  _globals['_USERNOTHING']._serialized_end=959
+  _globals['_USERBETWEEN']._serialized_start=961
+  _globals['_USERBETWEEN']._serialized_end=1078
+  _globals['_USERVALUES']._serialized_start=1080
+  _globals['_USERVALUES']._serialized_end=1178
+  _globals['_USERBITMAP']._serialized_start=1180
+  _globals['_USERBITMAP']._serialized_end=1220
+  _globals['_USERBLOOM']._serialized_start=1222
+  _globals['_USERBLOOM']._serialized_end=1300
+  _globals['_USERAND']._serialized_start=1302
+  _globals['_USERAND']._serialized_end=1362
+  _globals['_USERVALUE']._serialized_start=1365
+  _globals['_USERVALUE']._serialized_end=1643
+  _globals['_USERLOCALTIME']._serialized_start=1645
+  _globals['_USERLOCALTIME']._serialized_end=1705
+  _globals['_RUNQUERY']._serialized_start=1707
+  _globals['_RUNQUERY']._serialized_end=1735
 # @@protoc_insertion_point(module_scope)

@@ -6,18 +6,16 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class UserFilterCommand(_message.Message):
-    __slots__ = ("version", "create", "update", "close", "part")
+    __slots__ = ("version", "create", "update", "close")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CREATE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
-    PART_FIELD_NUMBER: _ClassVar[int]
     version: int
     create: CreateUserFilter
     update: UpdateUserFilter
     close: CloseUserFilter
-    part: CommandPart
-    def __init__(self, version: _Optional[int] = ..., create: _Optional[_Union[CreateUserFilter, _Mapping]] = ..., update: _Optional[_Union[UpdateUserFilter, _Mapping]] = ..., close: _Optional[_Union[CloseUserFilter, _Mapping]] = ..., part: _Optional[_Union[CommandPart, _Mapping]] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., create: _Optional[_Union[CreateUserFilter, _Mapping]] = ..., update: _Optional[_Union[UpdateUserFilter, _Mapping]] = ..., close: _Optional[_Union[CloseUserFilter, _Mapping]] = ...) -> None: ...
 
 class CreateUserFilter(_message.Message):
     __slots__ = ("name", "data_type", "token")
@@ -46,20 +44,6 @@ class CloseUserFilter(_message.Message):
     name: str
     token: str
     def __init__(self, name: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
-
-class CommandPart(_message.Message):
-    __slots__ = ("upload", "offset", "total", "crc32", "data")
-    UPLOAD_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    TOTAL_FIELD_NUMBER: _ClassVar[int]
-    CRC32_FIELD_NUMBER: _ClassVar[int]
-    DATA_FIELD_NUMBER: _ClassVar[int]
-    upload: str
-    offset: int
-    total: int
-    crc32: int
-    data: bytes
-    def __init__(self, upload: _Optional[str] = ..., offset: _Optional[int] = ..., total: _Optional[int] = ..., crc32: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class UserForm(_message.Message):
     __slots__ = ("everything", "nothing", "between", "values", "bitmap", "bloom", "all_of")

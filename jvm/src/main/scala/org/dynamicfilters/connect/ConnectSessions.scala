@@ -6,7 +6,7 @@ import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner
 import org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.dynamicfilters.user.UserFilterCommands
+import org.dynamicfilters.user.UserFilters
 
 /** The Spark Connect sessions that have used user filters. Their filters are dropped when the session is closed. */
 object ConnectSessions {
@@ -27,7 +27,7 @@ object ConnectSessions {
   /** Takes an event for which [[isClosed]] holds. */
   def closed(event: SparkListenerEvent): Unit = event match {
     case e: SparkListenerConnectSessionClosed =>
-      Option(ids.remove((e.userId, e.sessionId))).foreach(UserFilterCommands.sessionEnded)
+      Option(ids.remove((e.userId, e.sessionId))).foreach(UserFilters.drop)
     case _ =>
   }
 }

@@ -22,7 +22,7 @@ class UserFilterCommandPlugin extends CommandPlugin {
     val extension = ProtoAny.parseFrom(command)
     if (extension.is(classOf[UserFilterCommand])) {
       ConnectSessions.used(planner)
-      UserFilterCommands.handle(planner.session, extension.getValue)
+      UserFilterCommands.handle(planner.session, extension.getValue.toByteArray)
       true
     } else if (extension.is(classOf[RunQuery])) {
       val query = CodedInputStream.newInstance(extension.unpack(classOf[RunQuery]).getRelation.toByteArray)

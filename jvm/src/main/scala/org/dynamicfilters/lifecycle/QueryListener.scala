@@ -20,7 +20,6 @@ import org.dynamicfilters.report.{JoinRun, NoFilter, QueryReport, QueryReports, 
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 import org.dynamicfilters.ui.DynamicFiltersTab
-import org.dynamicfilters.user.UserFilterCommands
 
 /** Opens the report of a query when it starts. Completes the report and closes the query's filters when it ends, fails or is
   * cancelled.
@@ -38,9 +37,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           report.callSite = s.details
           report.tags = s.jobTags.toSeq.sorted
           report.partOf = s.rootExecutionId.filter(_ != s.executionId)
-        case e: SparkListenerSQLExecutionEnd =>
-          ended(e)
-          UserFilterCommands.sweep()
+        case e: SparkListenerSQLExecutionEnd => ended(e)
         case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
         case _ =>
       }

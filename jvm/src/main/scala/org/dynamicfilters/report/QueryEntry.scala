@@ -23,7 +23,6 @@ final case class QueryEntry(
     leftOut: Long = 0,
     summary: String = ""
 ) {
-  def runs: Boolean = state == "running"
 
   /** Duration in milliseconds, until `now` for a running query. None if its start is unknown. */
   def duration(now: Long): Option[Long] =

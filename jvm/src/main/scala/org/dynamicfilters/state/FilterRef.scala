@@ -3,7 +3,7 @@ package org.dynamicfilters.state
 import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.execution.SparkPlan
-import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.filter.ValueFilter
 
 /** The filter that a producer and its scans share in a plan.
   *
@@ -11,13 +11,9 @@ import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
   * before. Subclasses compare the rows that their producers see. State is kept by (SQL execution, id), because a plan may be
   * executed twice (contract 4).
   *
-  *
   * @param id unique in the application, shown to users as `DynamicFilter#<id>`
   */
 abstract class FilterRef(val id: Long, val producer: Producer.Value) extends Serializable {
-
-  /** Type of the values that the producer collects. */
-  def domain: KeyDomain
 
   /** The rows that a TopK needs; None for other producers. */
   def topK: Option[TopKSpec] = None
@@ -124,7 +120,6 @@ final class TopKRef private (
   @transient private var runs = 0L
   @transient @volatile private var lastRun: PlanRun = _
 
-  override def domain: KeyDomain = spec.domain
   override def topK: Option[TopKSpec] = Some(spec)
 
   /** Starts a run of the plan. The producer calls this on the driver before the scans below it start.

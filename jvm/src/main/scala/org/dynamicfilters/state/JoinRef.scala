@@ -28,7 +28,7 @@ final class JoinRef private (
   import JoinRef._
 
   /** The key's type at the tap: between tap and join, an integer may be widened. */
-  override val domain: KeyDomain = KeyDomain.known(key.dataType)
+  val domain: KeyDomain = KeyDomain.known(key.dataType)
 
   /** What the driver knows of the build side; null on executors. */
   @transient val state: JoinState = new JoinState(id, nullsMatch, limits)

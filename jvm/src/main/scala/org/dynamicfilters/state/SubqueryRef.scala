@@ -16,7 +16,7 @@ import org.dynamicfilters.reasons.Reason
   */
 final class SubqueryRef private (
     id: Long,
-    override val domain: KeyDomain,
+    private val domain: KeyDomain,
     private val operators: Seq[Comparison.Value],
     @transient private val values: Seq[Expression]
 ) extends FilterRef(id, Producer.subquery) {

@@ -182,9 +182,6 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     val fromShared = bound.filterFor(partition, spec)
     own.fold(fromShared)(k => fromShared.and(spec.atLeastAsGoodAs(k, inclusive = !spec.tiesFree)))
   }
-
-  /** Generation of the shared bound that [[filter]] last used. */
-  final def generation: Long = seen.generation
 }
 
 object TaskTopK {

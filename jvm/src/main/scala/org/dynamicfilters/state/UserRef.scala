@@ -1,6 +1,5 @@
 package org.dynamicfilters.state
 
-import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.user.Generation
 
 /** A user filter in plans, with the generation that is pinned for the query.
@@ -11,7 +10,6 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
     extends FilterRef(id, Producer.user) {
   @transient @volatile private var lastRun: UserState = _
 
-  override def domain: KeyDomain = generation.domain
   override def marker: String = s"user-${generation.filterId}-${generation.number}-$follows"
 
   /** A scan starts, on the driver. */

@@ -2,7 +2,7 @@ package org.dynamicfilters.user
 
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
+import com.google.protobuf.InvalidProtocolBufferException
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
@@ -19,24 +19,8 @@ object UserFilterCommands {
 
   private val Version = 1
 
-  /** Large enough for bitmaps of billions of members. */
-  private val MaxBytes = 512L * 1024 * 1024
-  private val uploads =
-    new CommandUploads(
-      MaxBytes,
-      most = 4,
-      idleNanos = 10L * 60 * 1000 * 1000 * 1000,
-      () => System.nanoTime(),
-      mostOfAll = Runtime.getRuntime.maxMemory / 2
-    )
-
-  /** Drops unfinished uploads of clients that have gone. Called when a query ends. */
-  def sweep(): Unit = uploads.sweep()
-
   /** Executes one command. Throws [[UserFilterException]] and changes nothing if the command is refused. */
-  def handle(session: SparkSession, bytes: Array[Byte]): Unit = handle(session, ByteString.copyFrom(bytes))
-
-  private[dynamicfilters] def handle(session: SparkSession, bytes: ByteString): Unit = {
+  def handle(session: SparkSession, bytes: Array[Byte]): Unit = {
     val command =
       try UserFilterCommand.parseFrom(bytes)
       catch { case e: InvalidProtocolBufferException => throw refused(s"no command: ${e.getMessage}") }
@@ -51,15 +35,8 @@ object UserFilterCommands {
       case UserFilterCommand.CommandCase.UPDATE => update(session, sessionId, command.getUpdate)
       case UserFilterCommand.CommandCase.CLOSE =>
         UserFilters.close(sessionId, command.getClose.getName, command.getClose.getToken)
-      case UserFilterCommand.CommandCase.PART => uploads.add(sessionId, command.getPart).foreach(handle(session, _))
       case _ => throw refused("an unknown command")
     }
-  }
-
-  /** Drops the filters and uploads of a session that its client has closed. */
-  def sessionEnded(sessionId: String): Unit = {
-    uploads.drop(sessionId)
-    UserFilters.drop(sessionId)
   }
 
   private def create(session: SparkSession, c: CreateUserFilter): Unit = {

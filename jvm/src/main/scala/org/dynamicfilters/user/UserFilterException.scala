@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.dynamicfilters.UserError
   *
   * The Python package turns it into an exception of its own, by the code in the error class.
   */
-final class UserFilterException(val code: UserFilterException.Code, what: String)
+final class UserFilterException(code: UserFilterException.Code, what: String)
     extends UserError(s"DYNAMIC_FILTER_$code", what, code.sqlState)
 
 object UserFilterException {

@@ -97,8 +97,4 @@ object UserFilters {
     case s: SessionFilters => sessions.remove(s.id)
     case _ =>
   }
-
-  /** Number of open filters, for tests. */
-  def live: Int = synchronized { sweep(); sessions.values.map(_.open.size).sum }
-
 }
