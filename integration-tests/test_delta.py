@@ -315,6 +315,31 @@ def test_names_that_mean_other_columns_in_another_version(
     assert any(s["files_pruned"] for r in results for s in r.scans), results[-1].analysis
 
 
+def test_names_that_mean_other_fields_in_another_version(
+    spark: SparkSession, assert_same_result: Same
+) -> None:
+    """The same for fields of a struct: the names in the files are in the metadata of the fields."""
+    spark.sql("DROP TABLE IF EXISTS renamed_fields")
+    spark.sql(
+        "CREATE TABLE renamed_fields (id BIGINT, st STRUCT<a: BIGINT, b: BIGINT>) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    for i in range(4):
+        struct = f"named_struct('a', {i * 1000} + id, 'b', {3000 - i * 1000} - id)"
+        rows = f"SELECT /*+ COALESCE(1) */ {i * 1000} + id, {struct} FROM range(1000)"
+        spark.sql(f"INSERT INTO renamed_fields {rows}")
+    for old, new in (("a", "c"), ("b", "a"), ("c", "b")):
+        spark.sql(f"ALTER TABLE renamed_fields RENAME COLUMN st.{old} TO {new}")
+    # Younger files are not remembered.
+    time.sleep(3)
+    for version in (4, 7, 4):
+        for column in ("a", "b"):
+            source = f"renamed_fields VERSION AS OF {version}"
+            assert_same_result(
+                f"SELECT id FROM {source} WHERE st.{column} = (SELECT 500 + max(id) FROM range(3))"
+            )
+
+
 @pytest.mark.parametrize(
     ("zone", "time"), [("America/Los_Angeles", "1850-01-01"), ("Africa/Monrovia", "1970-06-01")]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -122,6 +123,50 @@ def test_files_with_other_structs(spark: SparkSession, compare: Comparer, tmp_pa
     assert_same_result(
         spark, "SELECT id, st FROM mixed ORDER BY st.k NULLS FIRST, id, st.t LIMIT 9", fires=None
     )
+
+
+def test_fields_with_the_same_text(spark: SparkSession, tmp_path: Path) -> None:
+    """What was learned of a field is not believed of another one that reports call the same."""
+    rows = range(4_000)
+    structs = pa.StructArray.from_arrays(
+        [pa.array([{"b": i} for i in rows]), pa.array([4_000 - i for i in rows], pa.int64())], ["a", "a.b"]
+    )
+    table = pa.table({"id": pa.array(rows, pa.int64()), "st": structs})
+    for i in range(4):
+        pq.write_table(table.slice(i * 1_000, 1_000), tmp_path / f"{i}.parquet", row_group_size=100)
+    spark.read.parquet(str(tmp_path)).createOrReplaceTempView("same_text")
+    # Younger files are not remembered.
+    time.sleep(3)
+    for key in ("s.st.a.b", "s.st.`a.b`", "s.st.a.b"):
+        assert_same_result(spark, f"SELECT s.id, s.st FROM same_text s JOIN b ON {key} = b.j")
+
+
+def test_column_with_the_path_of_a_field(spark: SparkSession, tmp_path: Path) -> None:
+    """Parquet takes the column's dictionary for that of the field, and writes one bloom filter for both."""
+    rows = range(2_000)
+    columns = {
+        "id": pa.array(rows, pa.int64()),
+        "st": pa.array([{"k": i} for i in rows]),
+        "st.k": pa.array([2_000 - i for i in rows], pa.int64()),
+    }
+    (tmp_path / "dictionaries").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "dictionaries" / "0.parquet", row_group_size=200)
+    frame = spark.read.parquet(str(tmp_path / "dictionaries"))
+    frame.coalesce(1).write.options(
+        **{
+            "parquet.enable.dictionary": "false",
+            "parquet.bloom.filter.enabled": "true",
+            "parquet.bloom.filter.max.bytes": 2_048,
+            "parquet.block.size": 4_096,
+        }
+    ).parquet(str(tmp_path / "blooms"))
+    # One value: dictionaries and bloom filters are not asked for a range.
+    one = "(SELECT max(j) AS j FROM b)"
+    for kind in ("dictionaries", "blooms"):
+        spark.read.parquet(str(tmp_path / kind)).createOrReplaceTempView("same_path")
+        for key in ("s.st.k", "s.`st.k`"):
+            query = f"SELECT s.id, s.st, s.`st.k` FROM same_path s JOIN {one} b ON {key} = b.j"
+            assert_same_result(spark, query, fires=None)
 
 
 def test_other_formats_are_not_filtered(spark: SparkSession, compare: Comparer, tmp_path: Path) -> None:

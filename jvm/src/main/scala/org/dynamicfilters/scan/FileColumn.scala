@@ -35,6 +35,12 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
   private val path: Option[ColumnPath] = descriptor.map(d => ColumnPath.get(d.getPath: _*))
   private val hasDefault = access.requestedSchema.fields(ordinal).metadata.contains("EXISTS_DEFAULT")
   private val inFile = descriptor.exists(d => reader.getFileMetaData.getSchema.containsPath(d.getPath))
+
+  /** Whether the file has no other column of the same dotted path: a column `st.k` beside a field `k` of a struct `st`.
+    * By these paths Parquet finds dictionaries, and writes bloom filters.
+    */
+  private lazy val hasOwnPath =
+    path.exists(p => reader.getFileMetaData.getSchema.getPaths.asScala.count(_.mkString(".") == p.toDotString) == 1)
   private val keys: Option[ParquetKeys] =
     if (!inFile) None
     else
@@ -119,6 +125,7 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
       c <- chunk(block)
       stats <- Option(c.getEncodingStats)
       if stats.hasDictionaryPages && stats.hasDictionaryEncodedPages && !stats.hasNonDictionaryEncodedPages
+      if hasOwnPath
       page <- Option((reader.getDictionaryReader(block): DictionaryPageReadStore).readDictionaryPage(descriptor.get))
     } yield {
       val dictionary = page.getEncoding.initDictionary(descriptor.get, page)
@@ -141,7 +148,7 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
       // their hashes.
       _ <- keys
       c <- chunk(block)
-      if c.getBloomFilterOffset >= 0
+      if c.getBloomFilterOffset >= 0 && hasOwnPath
       // Points are in the Gregorian calendar, stored values may be in the legacy one.
       if access.datetimeRebaseMode == "CORRECTED"
       bloom <- Option(reader.readBloomFilter(c))

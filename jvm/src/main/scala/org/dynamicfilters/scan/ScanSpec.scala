@@ -197,10 +197,11 @@ final class ScanSpec(
 
   /** Key of a column's learned statistics, besides the file. Contains everything that changes how values are found and
     * decoded: the field's metadata (a field id selects the file's column, a default fills a missing one), the table's
-    * column mapping, the type, the settings and the options.
+    * column mapping, the path in a struct (its text may be that of another field: `st.a.b`), the type, the settings and
+    * the options.
     */
   def statisticsKey(c: ScanColumn): String =
-    s"${if (c.ordinal >= 0) notes(c) else ""}${c.stored}|${c.name}|" +
+    s"${if (c.ordinal >= 0) notes(c) else ""}${c.stored}|${c.name}|${c.field.fold("")(_.path.mkString)}|" +
       s"${c.domain.dataType.sql}|${decoding.text};$options"
 
   private def notes(c: ScanColumn): String = {

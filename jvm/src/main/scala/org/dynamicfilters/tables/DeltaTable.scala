@@ -131,7 +131,7 @@ object DeltaTable {
       case other => other
     }
 
-  /** The metadata of a column in a Delta format, which has its name in the files.
+  /** The metadata of a column in a Delta format, which has its name in the files, and that of the fields of a struct.
     *
     * @return a random text if unknown, so that no learned statistics are found
     */
@@ -139,7 +139,7 @@ object DeltaTable {
     call(format, "referenceSchema")
       .collect { case s: StructType => s }
       .flatMap(fieldOf(_, column))
-      .fold(UUID.randomUUID.toString)(_.metadata.json)
+      .fold(UUID.randomUUID.toString)(f => StructType(Seq(f)).json)
 
   private def fieldOf(schema: StructType, name: String): Option[StructField] =
     schema.fields.find(_.name.equalsIgnoreCase(name))
