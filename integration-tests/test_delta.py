@@ -316,7 +316,7 @@ def test_names_that_mean_other_columns_in_another_version(
 
 
 def test_names_that_mean_other_fields_in_another_version(
-    spark: SparkSession, assert_same_result: Same
+    spark: SparkSession, assert_same_result: Check
 ) -> None:
     """The same for fields of a struct: the names in the files are in the metadata of the fields."""
     spark.sql("DROP TABLE IF EXISTS renamed_fields")
