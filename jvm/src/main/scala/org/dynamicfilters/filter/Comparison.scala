@@ -13,8 +13,11 @@ object Comparison extends Enumeration {
     *
     * @param value a Catalyst value of the domain's type. If it is NULL, only `<=>` can be true
     */
-  def filter(operator: Value, domain: KeyDomain, value: Any): ValueFilter = {
-    val key = domain.fromInternal(value)
+  def filter(operator: Value, domain: KeyDomain, value: Any): ValueFilter =
+    ofKey(operator, domain, domain.fromInternal(value))
+
+  /** The same for a key of the domain; null for NULL. */
+  def ofKey(operator: Value, domain: KeyDomain, key: AnyRef): ValueFilter = {
     def end(inclusive: Boolean) = Some(End(key, inclusive))
     def range(lower: Option[End], upper: Option[End]) = ValueFilter.range(domain, lower, upper, nulls = false)
     operator match {

@@ -39,12 +39,7 @@ private[filter] object FilterBuilder {
   }
 
   private def intervals(d: LongDomain, keys: Seq[Keys], limits: KeyLimits, range: Range): BuiltFilter = {
-    val all = Seq.newBuilder[(Long, Long)]
-    keys.foreach {
-      case Distinct(i: LongIntervals) => i.foreach((lo, hi) => all += ((lo, hi)))
-      case _ => ()
-    }
-    val merged = LongIntervals.union(d, all.result())
+    val merged = LongIntervals.union(d, keys.collect { case Distinct(i: LongIntervals) => i.each }.flatten)
     // An interval without an end was collected with that of its type.
     val open = range.copy(
       lower = range.lower.filter(_.key != Long.box(d.least)),

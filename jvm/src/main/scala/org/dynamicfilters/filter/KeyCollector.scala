@@ -148,8 +148,7 @@ private final class IntervalCollector(
   /** Adds the interval of a row, whose values begin at `ordinal`. If the first is NULL, nothing matches the row. */
   override protected def addKey(row: SpecializedGetters, ordinal: Int): Unit = {
     val ofRow = operators.indices.map { i =>
-      val value = domain.fromRow(row, ordinal + i)
-      Comparison.filter(operators(i), domain, domain.toInternal(value))
+      Comparison.ofKey(operators(i), domain, domain.fromRow(row, ordinal + i))
     }
     ofRow.reduce(_ and _) match {
       case r: ValueFilter.Range if !r.hasNoValues =>
@@ -166,7 +165,7 @@ private final class IntervalCollector(
     if (kept.size >= 2 * most) {
       val merged = LongIntervals.union(domain, kept.toSeq)
       kept.clear()
-      if (merged.size > most) isOutgrown = true else merged.foreach((a, b) => kept += ((a, b)))
+      if (merged.size > most) isOutgrown = true else kept ++= merged.each
     }
   }
 

@@ -185,12 +185,17 @@ final case class LongIntervals(domain: LongDomain, ends: Array[Long]) extends Ke
 
   private[filter] def as(other: LongDomain): LongIntervals = LongIntervals(other, ends)
 
-  /** The ends of each interval, as keys. */
-  private[filter] def pairs: Seq[(AnyRef, AnyRef)] =
-    ends.toSeq.grouped(2).map(e => (Long.box(e.head), Long.box(e.last))).toSeq
+  /** Whether there is a member from lo to hi, both inclusive. */
+  private[filter] def hasBetween(lo: Long, hi: Long): Boolean = {
+    val i = index(lo)
+    i < ends.length && ((i & 1) == 1 || ends(i) <= hi)
+  }
 
-  private[filter] def foreach(f: (Long, Long) => Unit): Unit =
-    ends.grouped(2).foreach { case Array(lo, hi) => f(lo, hi) }
+  /** Whether one interval has all numbers from lo to hi, both inclusive. */
+  private[filter] def hasAll(lo: Long, hi: Long): Boolean = containsLong(lo) && ends(index(lo) | 1) >= hi
+
+  /** The least and the greatest member of each interval. */
+  private[filter] def each: Iterator[(Long, Long)] = ends.grouped(2).map(e => (e(0), e(1)))
 
   override def equals(other: Any): Boolean = other match {
     case that: LongIntervals => that.domain == domain && Arrays.equals(that.ends, ends)
@@ -217,7 +222,6 @@ object LongIntervals {
     last.foreach { case (from, to) => ends += from += to }
     LongIntervals(domain, ends.result())
   }
-
 }
 
 /** A set of few keys that are objects, as a sorted array.

@@ -43,14 +43,8 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
 
   /** Whether there may be a member from min to max, either of which may be null for unknown. */
   private def hasMember(min: AnyRef, max: AnyRef): Boolean = keys match {
-    case s: LongSet =>
-      val lo = if (min == null) range.longs.lo else math.max(range.longs.lo, long(min))
-      val hi = if (max == null) range.longs.hi else math.min(range.longs.hi, long(max))
-      lo <= hi && s.ceiling(lo).exists(_ <= hi)
-    case i: LongIntervals =>
-      val lo = if (min == null) range.longs.lo else math.max(range.longs.lo, long(min))
-      val hi = if (max == null) range.longs.hi else math.min(range.longs.hi, long(max))
-      lo <= hi && i.between(lo, hi).isDefined
+    case s: LongSet => withinRange(min, max)((lo, hi) => s.ceiling(lo).exists(_ <= hi))
+    case i: LongIntervals => withinRange(min, max)(i.hasBetween)
     case o: ObjectValues =>
       val lo = if (min == null || domain.compare(min, least) < 0) least else min
       val hi = if (max == null || domain.compare(max, greatest) > 0) greatest else max
@@ -58,6 +52,12 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
     case _: Bloom =>
       if (isPoint(min, max)) passes(min)
       else range.couldPass(ColumnBounds(min, max, mayHaveNulls = false, mayHaveValues = true))
+  }
+
+  private def withinRange(min: AnyRef, max: AnyRef)(has: (Long, Long) => Boolean): Boolean = {
+    val lo = if (min == null) range.longs.lo else math.max(range.longs.lo, long(min))
+    val hi = if (max == null) range.longs.hi else math.min(range.longs.hi, long(max))
+    lo <= hi && has(lo, hi)
   }
 
   def allPass(b: ColumnBounds): Boolean =
@@ -157,7 +157,7 @@ private[filter] object MemberAlgebra {
   def hasAll(keys: KeySet, lo: Long, hi: Long): Boolean = keys match {
     // If the subtraction overflows, the difference is negative or, modulo 2^64, more than a set can have.
     case s: LongSet => s.countBetween(lo, hi) - 1 == hi - lo
-    case i: LongIntervals => i.between(lo, hi).exists(_.ends.sameElements(Array(lo, hi)))
+    case i: LongIntervals => i.hasAll(lo, hi)
     case _ => false
   }
 
@@ -233,7 +233,7 @@ private[filter] object MemberAlgebra {
     case (x: LongSet, y) if x.size <= mostCompared => inside(x, a.range).forall(code => y.contains(Long.box(code)))
     case (x: LongBitmap, y: LongBitmap) => x.isSubsetOf(y)
     case (x: LongIntervals, y) =>
-      x.between(a.range.longs.lo, a.range.longs.hi).forall(_.ends.grouped(2).forall(e => hasAll(y, e.head, e.last)))
+      x.between(a.range.longs.lo, a.range.longs.hi).forall(_.each.forall { case (lo, hi) => hasAll(y, lo, hi) })
     case (x: ObjectValues, y) => x.within(a.range).sorted.forall(y.contains)
     case _ => false
   }

@@ -18,7 +18,7 @@ final class MonotoneInverse(
     key: KeyDomain,
     slack: Long,
     falls: Boolean,
-    ofNull: => Option[AnyRef],
+    ofNull: Option[AnyRef],
     value: Long => Option[AnyRef]
 ) {
 
@@ -56,8 +56,8 @@ final class MonotoneInverse(
   private def members(m: ValueFilter.Members, nulls: Boolean): ValueFilter = {
     val parts = m.keys match {
       case s: LongSet if s.size <= MonotoneInverse.MostKeys =>
-        LongIntervals.union(s.domain, s.toArray.toSeq.map(code => (code, code))).pairs
-      case i: LongIntervals => i.pairs
+        boxed(LongIntervals.union(s.domain, s.toArray.toSeq.map(code => (code, code))))
+      case i: LongIntervals => boxed(i)
       case o: ObjectValues => o.sorted.toSeq.map(k => (k, k))
       case _ => Nil
     }
@@ -68,6 +68,9 @@ final class MonotoneInverse(
     if (inverses.isEmpty || inverses.contains(ValueFilter.All)) range(m.range, nulls)
     else ValueFilter.members(LongIntervals.union(column, intervals), ValueFilter.Range(column, None, None, nulls))
   }
+
+  private def boxed(i: LongIntervals): Seq[(AnyRef, AnyRef)] =
+    i.each.map { case (lo, hi) => (Long.box(lo), Long.box(hi)) }.toSeq
 
   private def range(r: ValueFilter.Range, nulls: Boolean): ValueFilter =
     if (r.hasNoValues) ValueFilter.none(column, nulls)

@@ -27,10 +27,10 @@ final class DerivedKey(
 
   @transient private lazy val computed: MonotoneInverse = {
     val (from, to) = (new LongDomain(column), KeyDomain.known(key))
-    def computed(value: Any): AnyRef = to.fromInternal(expression.eval(new GenericInternalRow(Array[Any](value))))
+    def keyOf(value: Any): AnyRef = to.fromInternal(expression.eval(new GenericInternalRow(Array[Any](value))))
     // ANSI arithmetic fails at the ends of its type.
-    def value(code: Long): Option[AnyRef] = Try(computed(from.toInternal(Long.box(code)))).toOption.flatMap(Option(_))
-    new MonotoneInverse(from, to, slack, falls, Try(computed(null)).toOption, value)
+    def value(code: Long): Option[AnyRef] = Try(keyOf(from.toInternal(Long.box(code)))).toOption.flatMap(Option(_))
+    new MonotoneInverse(from, to, slack, falls, Try(keyOf(null)).toOption, value)
   }
 
   // Whether the key is the field itself.
