@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .applications import run_application, value
 
-#: Else Spark computes all of a stage anew where checksums differ, and hides what is asked here.
+#: Without it Spark runs the whole stage again if checksums differ, which hides what is tested here.
 NO_FULL_RETRY = {"spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false"}
 
 #: Every 31st row of a reducer takes a while, so that some have ended when others have yet to begin. It is a
