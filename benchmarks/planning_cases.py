@@ -16,12 +16,10 @@ from datafiles import DATA
 
 FOLDER = DATA / "planning"
 SCANS, FILES, TABLES = 200, 20_000, 20
-#: Their plans take the longest beside stock's of all of TPC-DS.
-TPCDS = ("q36", "q41", "q68")
 
 
 def planning() -> Iterator[Case]:
-    """The generated ones, and three of TPC-DS at scale factor 1."""
+    """The generated ones, and all queries of TPC-DS at scale factor 1."""
     parts = {f"part{i}": partial(_tables, f"part{i}") for i in range(SCANS)}
     some = {name: parts[name] for name in list(parts)[:TABLES]}
     files = {"files": partial(_tables, "files"), "part0": parts["part0"]}
@@ -40,7 +38,7 @@ def planning() -> Iterator[Case]:
         yield Case("generated", name, twice(text), views=views, confs=confs)
     # Where `make bench-tpcds` has set up what their texts come from.
     if tpcds.VENV.exists():
-        yield from (case for case in tpc_cases.queries("tpcds", 1) if case.name in TPCDS)
+        yield from tpc_cases.queries("tpcds", 1)
 
 
 def _tables(name: str) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import event_cases
 import join_queries
 import layouts
 import planning_cases
@@ -142,6 +143,7 @@ SUITES = {
     "topk": Suite("TopK filters on a web log", _topk, (2, 8, 32), has_chart=True),
     "topk-useless": Suite("TopK filters of little use", _useless, (8,), rounds=11, is_compared=True),
     "joins": Suite("Join filters", _joins, (10, 100), has_chart=True),
+    "events": Suite("Other keys and producers", event_cases.events, (10, 100), rounds=3),
     "user": Suite("Filters of users", user_cases.users, (50,)),
     "cached": Suite("Cached tables", table_cases.cached, (10,), rounds=7),
     "cost": Suite("What filters cost where they are of no use", _cost, (10,), rounds=11, is_compared=True),
