@@ -33,7 +33,7 @@ PYTEST := .venv/bin/python -m pytest
 .DELETE_ON_ERROR:
 .PHONY: help demo bench bench-topk bench-topk-useless bench-joins bench-user bench-cached bench-cost bench-planning bench-tables \
   bench-tables-delta bench-tables-iceberg bench-tpch bench-tpcds bench-peers bench-versions bench-coordinator bench-latency soak fuzz jar wheel venv clean test test-all check format \
-  build-parts test-parts check-parts stubs texts lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
+  test-builds check-builds test-parts check-parts stubs texts lint lint-python lint-scala test-jvm test-unit test-classic test-classic-1 test-classic-2 \
   test-local-cluster test-connect test-docs test-docs-all docs docs-links chart publish-local release \
   check-classic check-local-cluster test-large test-tight-heap \
   test-browser linkage $(OLDER_SPARKS:%=linkage-%) linkage-$(SPARK) $(OLDER_SPARKS:%=test-core-%) test-delta test-iceberg test-avro test-spark
@@ -216,17 +216,17 @@ chart: $(VENV)
 SIDE_BY_SIDE := -j3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # Run every part, also after one has failed, and end with the sum of all.
-test: $(OLDER_VENVS)
-test check: $(VENV)
+test check:
 	rm -rf $(REPORTS) jvm/target/test-reports
 	mkdir -p $(REPORTS)
 	@start=$$(date +%s); status=0; \
-	  $(MAKE) --no-print-directory --keep-going build-parts || status=$$?; \
+	  $(MAKE) --no-print-directory --keep-going $(SIDE_BY_SIDE) $@-builds || status=$$?; \
 	  $(MAKE) --no-print-directory --keep-going $(SIDE_BY_SIDE) $@-parts || status=$$?; \
 	  $(PYTHON) tools/test_summary.py $$status $$start $(REPORTS) jvm/target/test-reports
 
-# What all others use is there before they start.
-build-parts: lint-python wheel $(SHARED_CLASSES)
+# What the parts use is there before they start.
+test-builds: wheel $(SHARED_CLASSES) $(OLDER_VENVS) lint-python
+check-builds: wheel $(SHARED_CLASSES) lint-python
 
 $(SHARED_CLASSES): tools/share_classes.py $(VENV)
 	.venv/bin/python $< $@
