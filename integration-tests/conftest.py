@@ -170,13 +170,6 @@ def t(spark: SparkSession, all_types_path: Path) -> str:
     return "t"
 
 
-@pytest.fixture(scope="module")
-def shuffled(spark: SparkSession, shuffled_path: Path) -> str:
-    """The name of a view of `shuffled_path`."""
-    spark.read.parquet(str(shuffled_path)).createOrReplaceTempView("shuffled")
-    return "shuffled"
-
-
 @pytest.fixture
 def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
     """A user filter for `seq` of `t`, which ascends from 0 to 3999."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,45 +124,6 @@ def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: P
                 break
         else:
             pytest.fail(f"no running scan was filtered: {executors}")
-
-
-@pytest.mark.large
-def test_bound_crosses_four_executors(tmp_path: Path) -> None:
-    """All good rows are one executor's; the other three skip row groups, and do not without the exchange."""
-    code = """
-from test_exchange import FILES, GROUPS, _run, _write
-spark = start("local-cluster[4,1,1024]", settings={
-    "spark.sql.files.maxPartitionBytes": "64m", "spark.sql.files.openCostInBytes": "64m",
-})
-def others(name, exchange, enough=0.0):
-    # What each executor but the best file's skipped; every one of them had whole files. On a busy machine
-    # the bound may come late: the best of all attempts, or the first that is enough.
-    best = None
-    for attempt in range(6):
-        path = _write(folder / f"{name}_{attempt}", best_file=0)
-        spark.read.parquet(path).createOrReplaceTempView("hits")
-        with sdf.conf(spark).override(**{"exchange.enabled": exchange}):
-            rows, executors, _ = _run(spark, spark.sql("SELECT * FROM hits ORDER BY k LIMIT 5000"))
-        assert len(rows) == 5000 and max(r.k for r in rows) < 100
-        rest = [e for e in executors if e.row_groups_total % GROUPS == 0 and e.row_groups_total]
-        if len(executors) == 4 and len(rest) == 3 and min(e.row_groups_total for e in rest) >= 2 * GROUPS:
-            found = [e.row_groups_pruned / e.row_groups_total for e in rest]
-            best = max(best or found, found, key=min)
-            if min(best) >= enough:
-                break
-    if best:
-        return best
-    raise AssertionError(f"the work is not spread: {executors}")
-# All processes are warm.
-others("warm", True)
-print("SHARED", json.dumps(others("shared", True, enough=0.21)))
-print("ALONE", json.dumps(others("alone", False)))
-spark.stop()
-"""
-    out = run_application(code, tmp_path, seconds=220)
-    shared, alone = (json.loads(value(out, name)) for name in ("SHARED", "ALONE"))
-    assert max(alone) < 0.1, (shared, alone)
-    assert min(shared) > 0.2, (shared, alone)
 
 
 @pytest.mark.large

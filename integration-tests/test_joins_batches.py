@@ -48,14 +48,9 @@ def _output(run: joins.Run, column: str = "k") -> tuple[int, int]:
 
 
 @pytest.mark.core
-def test_rows_that_do_not_match_are_not_shuffled(compare: Comparer) -> None:
-    run = compare(JOIN, joins.SHUFFLED, joins.FOREVER, PLAIN).on
-    joins.assert_ready(run, "k")
-    assert _output(run) == (len(run.rows), tables.ROWS), run
-
-
-def test_rows_that_do_not_match_do_not_reach_a_join_of_the_same_stage(compare: Comparer) -> None:
-    run = compare(JOIN, joins.BROADCAST, PLAIN).on
+@pytest.mark.parametrize("strategy", joins.STRATEGIES)
+def test_rows_that_do_not_match_reach_no_exchange_and_no_join(compare: Comparer, strategy: str) -> None:
+    run = compare(JOIN, joins.STRATEGIES[strategy], joins.FOREVER, PLAIN).on
     joins.assert_ready(run, "k")
     assert _output(run) == (len(run.rows), tables.ROWS), run
 
@@ -86,7 +81,6 @@ def test_all_types_and_nested_ones(
         "plain": {},
         "off-heap": {"spark.sql.columnVector.offheap.enabled": "true"},
         "nested not vectorized": {"spark.sql.parquet.enableNestedColumnVectorizedReader": "false"},
-        "rows": {"spark.sql.parquet.enableVectorizedReader": "false"},
         "no batches": {"spark.sql.codegen.maxFields": "10"},
     }.items():
         confs = (joins.STRATEGIES[strategy], joins.FOREVER, PLAIN, settings)

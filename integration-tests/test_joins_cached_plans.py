@@ -35,7 +35,6 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
     joins.view(spark, folder, "e", pa.table({"k": range(500), "w": [i * 37 % 1_000 for i in range(500)]}))
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize("cached_first", [True, False])
 def test_cached_plan_and_query_draw_other_keys(spark: SparkSession, cached_first: bool) -> None:
     """Equal plans, of which each draws its keys once: the cached one others than the query that reads it."""
@@ -50,19 +49,18 @@ def test_cached_plan_and_query_draw_other_keys(spark: SparkSession, cached_first
         groups = f"(SELECT /*+ DYNAMIC_FILTER(facts) */ x, count({column}) AS n FROM facts GROUP BY x)"
         return f"SELECT /*+ BROADCAST(drawn) */ q.x, q.n FROM {groups} q JOIN drawn ON q.x = drawn.k"
 
-    for enabled in (False, True):
-        with joins.settings(spark, BROADCAST, FOREVER), sdf.conf(spark).override(enabled=enabled):
-            spark.range(4, numPartitions=2).mapInArrow(draw, "k bigint").createOrReplaceTempView("drawn")
-            cached = spark.sql(joined("v")).cache()
-            cached.createOrReplaceTempView("kept")
-            parts = [
-                "SELECT 'kept' AS s, count(*) AS n FROM kept",
-                f"SELECT 'now' AS s, count(*) AS n FROM ({joined('w')})",
-            ]
-            run = joins.run(spark, " UNION ALL ".join(parts if cached_first else parts[::-1]))
-            assert sorted(map(tuple, run.rows)) == [("kept", _DRAWN), ("now", _DRAWN)], str(run)
-            assert cached.count() == _DRAWN
-            cached.unpersist(blocking=True)
+    with joins.settings(spark, BROADCAST, FOREVER):
+        spark.range(4, numPartitions=2).mapInArrow(draw, "k bigint").createOrReplaceTempView("drawn")
+        cached = spark.sql(joined("v")).cache()
+        cached.createOrReplaceTempView("kept")
+        parts = [
+            "SELECT 'kept' AS s, count(*) AS n FROM kept",
+            f"SELECT 'now' AS s, count(*) AS n FROM ({joined('w')})",
+        ]
+        run = joins.run(spark, " UNION ALL ".join(parts if cached_first else parts[::-1]))
+        assert sorted(map(tuple, run.rows)) == [("kept", _DRAWN), ("now", _DRAWN)], str(run)
+        assert cached.count() == _DRAWN
+        cached.unpersist(blocking=True)
     joins.assert_pruned(run, "x")
 
 
@@ -99,20 +97,14 @@ def test_filling_of_a_cached_table_goes_on_when_its_query_ends(
         "SELECT count(*) FROM (SELECT x FROM facts WHERE v > (SELECT max(v) - 100 FROM c)) a "
         "JOIN (SELECT k FROM e WHERE w * 3 = 7) b ON a.x = b.k"
     )
-    for enabled in (False, True):
-        (tmp_path / "calls").write_text("")
-        with joins.settings(spark, SHUFFLED, FOREVER), sdf.conf(spark).override(enabled=enabled):
-            cached = spark.sql(_FILLS[fill]).cache()
-            cached.createOrReplaceTempView("c")
-            start = time.perf_counter()
-            assert spark.sql(query).collect()[0][0] == 0
-            ended_early = time.perf_counter() - start < 1.8
-            time.sleep(3.0)
-            assert cached.count() == 400
-            cached.unpersist(blocking=True)
-        # Where the query ended late, it has waited for the cached rows.
-        if ended_early or enabled:
-            assert (tmp_path / "calls").read_text() == "x", enabled
+    with joins.settings(spark, SHUFFLED, FOREVER):
+        cached = spark.sql(_FILLS[fill]).cache()
+        cached.createOrReplaceTempView("c")
+        assert spark.sql(query).collect()[0][0] == 0
+        time.sleep(3.0)
+        assert cached.count() == 400
+        cached.unpersist(blocking=True)
+    assert Path(calls).read_text() == "x"
 
 
 def test_plan_under_the_id_of_another_query_waits_for_nothing(spark: SparkSession, tmp_path: Path) -> None:
@@ -191,13 +183,8 @@ def test_cached_plan_of_a_session_with_another_time_zone(
             f"SELECT '{t}' AS t, count(*) AS n, max(v) FROM ({part.format(t)})" for t in ("f1", "f2")
         )
         # Which of the build sides is the first differs from run to run.
-        for enabled in (False, True, True, True):
-            with (
-                joins.settings(cacher, SHUFFLED),
-                joins.settings(reader, SHUFFLED),
-                sdf.conf(cacher).override(enabled=enabled),
-                sdf.conf(reader).override(enabled=enabled),
-            ):
+        for _ in range(2):
+            with joins.settings(cacher, SHUFFLED), joins.settings(reader, SHUFFLED):
                 cached = cacher.sql(part.format("f1")).cache()
                 run = joins.run(reader, query)
                 cached.unpersist(blocking=True)

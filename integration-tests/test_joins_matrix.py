@@ -6,8 +6,7 @@ A query joins all build sides at once: its branches are one join each, of tables
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -32,18 +31,19 @@ BUILDS: dict[str, list[int | None]] = {
 }
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A join of probe `p` and build `b`.
+class Kind(NamedTuple):
+    """A join of probe p and build b.
 
     Attributes:
-        query: with {p}, {b} for the tables, {k} for the probe's key, {name} for the build, {hint}.
+        columns: of the result, beside the name of the build side.
+        tables: with {p}, {b}, {k} for the probe's key, and {hint} in a block that is not the first.
         broadcast: whether Spark can broadcast the build side.
         null_safe: whether null equals null.
         reason: where no filter is allowed: words of the reason, if one is due.
     """
 
-    query: str
+    columns: str
+    tables: str
     broadcast: bool = True
     null_safe: bool = False
     reason: str = ""
@@ -51,84 +51,38 @@ class Kind:
 
 # The probe's rows without a match do not matter.
 FILTERED = {
-    "inner": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, p.{k} AS k, b.n "
-        "FROM {p} p JOIN {b} b ON p.{k} = b.j"
-    ),
-    "inner_build_first": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.payload, b.w "
-        "FROM {b} b JOIN {p} p ON b.j = p.{k} AND p.v >= b.h - 5"
-    ),
-    "left_outer": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, p.payload, b.j, b.n "
-        "FROM {b} b LEFT JOIN {p} p ON p.{k} = b.j",
-        broadcast=False,
-    ),
+    "inner": Kind("p.id, p.{k} AS k, b.n", "{p} JOIN {b} ON p.{k} = b.j"),
+    "inner_build_first": Kind("p.payload, b.w", "{b} JOIN {p} ON b.j = p.{k} AND p.v >= b.h - 5"),
+    "left_outer": Kind("p.id, p.payload, b.j, b.n", "{b} LEFT JOIN {p} ON p.{k} = b.j", broadcast=False),
     "left_outer_with_condition": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, p.payload, b.j, b.n "
-        "FROM {b} b LEFT JOIN {p} p ON p.{k} = b.j AND p.v > b.h AND b.n % 3 = 0",
+        "p.id, p.payload, b.j",
+        "{b} LEFT JOIN {p} ON p.{k} = b.j AND p.v > b.h AND b.n % 3 = 0",
         broadcast=False,
     ),
-    "right_outer": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, p.payload, b.j, b.n "
-        "FROM {p} p RIGHT JOIN {b} b ON p.{k} = b.j",
-        broadcast=False,
-    ),
-    "left_semi": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, p.{k} AS k "
-        "FROM {p} p LEFT SEMI JOIN {b} b ON p.{k} = b.j"
-    ),
-    "left_semi_of_the_build": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, b.j, b.n FROM {b} b LEFT SEMI JOIN {p} p ON p.{k} = b.j",
-        broadcast=False,
-    ),
-    "left_anti_of_the_build": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, b.j, b.n FROM {b} b LEFT ANTI JOIN {p} p ON p.{k} = b.j",
-        broadcast=False,
-    ),
+    "right_outer": Kind("p.id, p.payload, b.j, b.n", "{p} RIGHT JOIN {b} ON p.{k} = b.j", broadcast=False),
+    "left_semi": Kind("p.id, p.{k} AS k", "{p} LEFT SEMI JOIN {b} ON p.{k} = b.j"),
+    "left_semi_of_the_build": Kind("b.j, b.n", "{b} LEFT SEMI JOIN {p} ON p.{k} = b.j", broadcast=False),
+    "left_anti_of_the_build": Kind("b.j, b.n", "{b} LEFT ANTI JOIN {p} ON p.{k} = b.j", broadcast=False),
     "existence_of_the_build": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, b.j, b.n FROM {b} b "
-        "WHERE b.n % 3 = 0 OR EXISTS (SELECT 1 FROM {p} p WHERE p.{k} = b.j)",
+        "b.j, b.n",
+        "{b} WHERE b.n % 3 = 0 OR EXISTS (SELECT 1 FROM {p} WHERE p.{k} = b.j)",
         broadcast=False,
     ),
-    "null_safe": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, p.{k} AS k, b.n "
-        "FROM {p} p JOIN {b} b ON p.{k} <=> b.j",
-        null_safe=True,
-    ),
+    "null_safe": Kind("p.id, p.{k} AS k, b.n", "{p} JOIN {b} ON p.{k} <=> b.j", null_safe=True),
     "null_safe_left_outer": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, p.payload, b.n "
-        "FROM {b} b LEFT JOIN {p} p ON p.{k} <=> b.j",
-        broadcast=False,
-        null_safe=True,
+        "p.id, p.payload, b.n", "{b} LEFT JOIN {p} ON p.{k} <=> b.j", broadcast=False, null_safe=True
     ),
 }
 # Each of the probe's rows matters.
 UNFILTERED = {
-    "left_outer_of_the_probe": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, b.n FROM {p} p LEFT JOIN {b} b ON p.{k} = b.j"
-    ),
-    "right_outer_of_the_probe": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, b.n FROM {b} b RIGHT JOIN {p} p ON p.{k} = b.j",
-    ),
-    "full_outer": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, b.n FROM {p} p FULL JOIN {b} b ON p.{k} = b.j",
-        reason="full outer",
-    ),
-    "left_anti": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id FROM {p} p LEFT ANTI JOIN {b} b ON p.{k} = b.j"
-    ),
-    "existence": Kind(
-        "SELECT '{name}' AS build, p.id FROM {p} p "
-        "WHERE p.v = 3 OR EXISTS (SELECT /*+ {hint}(b) */ 1 FROM {b} b WHERE p.{k} = b.j)"
-    ),
-    "not_in": Kind(
-        "SELECT '{name}' AS build, p.id FROM {p} p WHERE p.{k} NOT IN (SELECT /*+ {hint}(b) */ j FROM {b} b)",
-        reason="not in",
-    ),
+    "left_outer_of_the_probe": Kind("p.id, b.n", "{p} LEFT JOIN {b} ON p.{k} = b.j"),
+    "right_outer_of_the_probe": Kind("p.id, b.n", "{b} RIGHT JOIN {p} ON p.{k} = b.j"),
+    "full_outer": Kind("p.id, b.n", "{p} FULL JOIN {b} ON p.{k} = b.j", reason="full outer"),
+    "left_anti": Kind("p.id", "{p} LEFT ANTI JOIN {b} ON p.{k} = b.j"),
+    "existence": Kind("p.id", "{p} WHERE p.v = 3 OR EXISTS (SELECT {hint} 1 FROM {b} WHERE p.{k} = b.j)"),
+    "not_in": Kind("p.id", "{p} WHERE p.{k} NOT IN (SELECT {hint} j FROM {b})", reason="not in"),
     "null_safe_left_outer_of_the_probe": Kind(
-        "SELECT /*+ {hint}(b) */ '{name}' AS build, p.id, b.n FROM {p} p LEFT JOIN {b} b ON p.{k} <=> b.j",
-        null_safe=True,
+        "p.id, b.n", "{p} LEFT JOIN {b} ON p.{k} <=> b.j", null_safe=True
     ),
 }
 
@@ -149,25 +103,20 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
 
 
 def _compare(
-    compare: Comparer,
-    kinds: dict[str, Kind],
-    kind: str,
-    strategy: str,
-    adaptive: str,
-    fires: bool | None,
+    compare: Comparer, kind: str, strategy: str, adaptive: str, fires: bool | None
 ) -> joins.Comparison:
-    # An unknown hint is a warning, and nothing more.
-    hint = "MERGE" if strategy == REPLANNED else strategy
-    branches = [
-        kinds[kind].query.format(p=f"p_{name}", b=f"b_{name}", k=f"k_{name}", name=name, hint=hint)
-        for name in BUILDS
-    ]
-    query = " UNION ALL ".join(branches)
+    columns, tables = (FILTERED | UNFILTERED)[kind][:2]
+    hint = f"/*+ {strategy}(b) */"
     settings = joins.FEW_TASKS | joins.SHUFFLED | joins.ADAPTIVE[adaptive]
     if strategy == REPLANNED:
-        query = query.replace("/*+ MERGE(b) */ ", "")
+        hint = ""
         settings |= {"spark.sql.adaptive.autoBroadcastJoinThreshold": "10m"}
-    return compare(query, settings, expected=kind, fires=fires)
+    branch = f"SELECT {{hint}} '{{name}}' AS build, {columns} FROM {tables}"
+    branches = [
+        branch.format(p=f"p_{name} p", b=f"b_{name} b", k=f"k_{name}", name=name, hint=hint)
+        for name in BUILDS
+    ]
+    return compare(" UNION ALL ".join(branches), settings, expected=kind, fires=fires)
 
 
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
@@ -175,7 +124,7 @@ def _compare(
 def test_probe_is_filtered(compare: Comparer, kind: str, strategy: str, adaptive: str) -> None:
     how = "broadcast" if strategy == "BROADCAST" and FILTERED[kind].broadcast else "shuffled"
     fires = joins.in_time(how, adaptive)
-    run = _compare(compare, FILTERED, kind, strategy, adaptive, fires).on
+    run = _compare(compare, kind, strategy, adaptive, fires).on
     if not fires:
         assert not any(f["wait_ms"] for f in run.filters), str(run)
         assert any(f["generation"] > 0 for f in run.filters), str(run)
@@ -191,7 +140,7 @@ def test_probe_is_filtered(compare: Comparer, kind: str, strategy: str, adaptive
 @pytest.mark.parametrize(("strategy", "adaptive"), PLANS)
 @pytest.mark.parametrize("kind", UNFILTERED)
 def test_probe_is_not_filtered(compare: Comparer, kind: str, strategy: str, adaptive: str) -> None:
-    run = _compare(compare, UNFILTERED, kind, strategy, adaptive, fires=False).on
+    run = _compare(compare, kind, strategy, adaptive, fires=False).on
     joins.assert_not_pruned(run, *(f"k_{name}" for name in BUILDS))
     if UNFILTERED[kind].reason:
         joins.assert_reason(run, UNFILTERED[kind].reason)

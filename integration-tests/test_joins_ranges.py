@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_dynamic_filters.testing import assert_same_result
 from support import joins, tables
 from support.joins import Comparer
 
@@ -19,13 +18,11 @@ CONDITIONS = {
     "between": "p.id BETWEEN r.lo AND r.hi",
     "half_open": "p.id >= r.lo AND r.hi > p.id",
     "greater": "p.id > r.high",
-    "less_or_equal": "p.id <= r.low",
-    "integers": "p.i BETWEEN r.lo AND r.hi",
+    "less_or_equal": "p.i <= r.low",
     "times": "p.ts >= r.since AND p.ts < r.until",
     "days": "to_date(p.ts) BETWEEN r.day AND r.day",
     "computed_ends": "p.id BETWEEN r.lo - 5 AND r.lo + 5",
     "doubles": "CAST(p.id AS DOUBLE) BETWEEN r.lo + 0.5D AND r.hi - 0.5D",
-    "two_columns": "p.id BETWEEN r.lo AND r.hi AND p.i < r.hi",
     "more": "p.id BETWEEN r.lo AND r.hi AND (p.i % 2 = 0 OR r.lo > 3000)",
 }
 
@@ -45,11 +42,6 @@ def _views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Non
     spark.read.parquet(str(folder / "r")).createOrReplaceTempView("r")
 
 
-@pytest.fixture
-def compare(spark: SparkSession) -> Comparer:
-    return Comparer(spark)
-
-
 @pytest.mark.core
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -66,7 +58,6 @@ def test_conditions(compare: Comparer, condition: str, adaptive: str) -> None:
         ("RIGHT OUTER", True),
         ("LEFT OUTER", False),
         ("LEFT ANTI", False),
-        ("FULL OUTER", False),
     ],
 )
 def test_join_kinds(compare: Comparer, kind: str, fires: bool) -> None:
@@ -76,12 +67,6 @@ def test_join_kinds(compare: Comparer, kind: str, fires: bool) -> None:
         joins.BROADCAST,
         fires=fires,
     )
-
-
-def test_exists(compare: Comparer) -> None:
-    for exists, fires in (("EXISTS", True), ("NOT EXISTS", False)):
-        query = f"SELECT id FROM p WHERE {exists} (SELECT 1 FROM r WHERE {CONDITIONS['half_open']})"
-        compare(query, joins.BROADCAST, fires=fires)
 
 
 def test_gaps_between_intervals_are_left_out(compare: Comparer) -> None:
@@ -104,22 +89,16 @@ def test_no_interval_passes_no_row(compare: Comparer) -> None:
     compare(f"SELECT p.id FROM p JOIN {none} r ON {CONDITIONS['between']}", joins.BROADCAST)
 
 
-@pytest.mark.parametrize(
-    "condition",
-    ["p.payload > string(r.lo)", "p.id + r.lo < 5"],
-    ids=["strings", "both_sides"],
-)
+@pytest.mark.parametrize("condition", ["p.payload > string(r.lo)", "p.id + r.lo < 5"])
 def test_what_is_not_filtered(compare: Comparer, condition: str) -> None:
     run = compare(f"SELECT p.id FROM p JOIN r ON {condition}", joins.BROADCAST, fires=False)
     assert [f["reason"] for f in run.on.analysis.filters] == ["the join has no equal keys"]
 
 
-def test_below_other_operators(spark: SparkSession, compare: Comparer) -> None:
+def test_below_other_operators(compare: Comparer) -> None:
     """The ranges' filter goes below another join and below groups, whose rows are shuffled."""
-    ranges = f"SELECT v.* FROM {{}} v JOIN r ON {CONDITIONS['between'].replace('p.', 'v.')}"
     pair = "(SELECT x.*, y.payload AS other FROM p x JOIN p y ON x.id = y.id)"
     groups = "(SELECT id, count(*) AS c FROM p GROUP BY id)"
     for below in (pair, groups):
-        hint = ranges.format(below).replace("SELECT", "SELECT /*+ BROADCAST(r) */", 1)
-        compare(hint, joins.SHUFFLED)
-    assert_same_result(spark, f"SELECT /*+ BROADCAST(r) */ p.id FROM p JOIN r ON {CONDITIONS['greater']}")
+        query = f"SELECT /*+ BROADCAST(r) */ v.* FROM {below} v JOIN r ON v.id BETWEEN r.lo AND r.hi"
+        compare(query, joins.SHUFFLED)

@@ -30,49 +30,45 @@ def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
     return Comparer(spark)
 
 
-def test_no_filter_from_the_larger_side(compare: Comparer) -> None:
-    # The join kind allows one direction only, and it is from the larger side to the smaller one.
-    run = compare("SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j", joins.SHUFFLED, fires=False).on
-    joins.assert_not_pruned(run, "j", "k")
-    joins.assert_reason(run, "expected to have more rows than the probe side")
-
-
-def test_no_filter_from_a_table_without_a_condition(compare: Comparer) -> None:
-    query = "SELECT p.id FROM p JOIN often o ON p.k = o.j"
-    run = compare(query, joins.SHUFFLED, FEW, fires=False).on
-    joins.assert_not_pruned(run, "k")
-    joins.assert_reason(run, NOT_SELECTIVE)
-    joins.assert_pruned(compare(f"{query} WHERE o.h = 3", joins.SHUFFLED, FEW).on, "k")
-
-
 HAVING = "SELECT p.id FROM p JOIN (SELECT j FROM often {} GROUP BY j HAVING count(*) > 4) o ON p.k = o.j"
+# Shuffled joins without a filter, and words of the reason.
+NOT_MADE = {
+    # The join kind allows one direction only, and it is from the larger side to the smaller one.
+    "from_the_larger_side": (
+        "SELECT p.id, b.n FROM p LEFT JOIN b ON p.k = b.j",
+        "expected to have more rows than the probe side",
+    ),
+    "without_a_condition": ("SELECT p.id FROM p JOIN often o ON p.k = o.j", NOT_SELECTIVE),
+    # The keys are collected before it.
+    "having": (HAVING.format(""), NOT_SELECTIVE),
+    "having_on_the_other_side_of_a_join": (
+        "SELECT p.id FROM p JOIN (SELECT x.j FROM often x LEFT SEMI JOIN "
+        "(SELECT j FROM often GROUP BY j HAVING count(*) > 4) y ON x.j = y.j) o ON p.k = o.j",
+        NOT_SELECTIVE,
+    ),
+}
+MADE = {
+    "condition": ("SELECT p.id FROM p JOIN often o ON p.k = o.j WHERE o.h = 3", joins.SHUFFLED),
+    "condition_before_having": (HAVING.format("WHERE h = 3"), joins.SHUFFLED),
+    # The keys are collected after it.
+    "having_before_a_broadcast": (HAVING.format(""), joins.BROADCAST),
+}
 
 
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
-def test_having_leaves_no_key_out_that_was_collected_before_it(compare: Comparer, adaptive: str) -> None:
-    run = compare(HAVING.format(""), joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive], fires=False).on
+@pytest.mark.parametrize("case", NOT_MADE)
+def test_no_filter_of_keys_that_leave_nothing_out(compare: Comparer, case: str, adaptive: str) -> None:
+    query, reason = NOT_MADE[case]
+    run = compare(query, joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive], fires=False).on
     assert run.rows
-    joins.assert_not_pruned(run, "k")
-    joins.assert_reason(run, NOT_SELECTIVE)
-    settings = (joins.SHUFFLED, FEW, joins.ADAPTIVE[adaptive], joins.FOREVER)
-    where = compare(HAVING.format("WHERE h = 3"), *settings, fires=joins.in_time("shuffled", adaptive)).on
-    joins.assert_ready(where, "k")
+    joins.assert_not_pruned(run, "j", "k")
+    joins.assert_reason(run, reason)
 
 
-def test_having_before_a_broadcast(compare: Comparer) -> None:
-    # The keys are collected after it.
-    run = compare(HAVING.format(""), joins.BROADCAST, FEW).on
-    joins.assert_pruned(run, "k")
-
-
-def test_having_on_the_other_side_of_a_join_before(compare: Comparer) -> None:
-    query = (
-        "SELECT p.id FROM p JOIN (SELECT x.j FROM often x LEFT SEMI JOIN "
-        "(SELECT j FROM often GROUP BY j HAVING count(*) > 4) y ON x.j = y.j) o ON p.k = o.j"
-    )
-    run = compare(query, joins.SHUFFLED, FEW, fires=False).on
-    joins.assert_not_pruned(run, "k")
-    joins.assert_reason(run, NOT_SELECTIVE)
+@pytest.mark.parametrize("case", MADE)
+def test_filter_of_keys_that_a_condition_reduces(compare: Comparer, case: str) -> None:
+    query, strategy = MADE[case]
+    joins.assert_pruned(compare(query, strategy, FEW).on, "k")
 
 
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
@@ -88,12 +84,6 @@ def test_filters_of_joins_above_make_a_build_side_selective(compare: Comparer, s
     joins.assert_pruned(selective, "k")
 
 
-def test_a_hint_asks_for_it_all_the_same(compare: Comparer) -> None:
-    query = HAVING.format("").replace("SELECT p.id", "SELECT /*+ DYNAMIC_FILTER(p) */ p.id")
-    run = compare(query, joins.SHUFFLED, joins.FOREVER).on
-    joins.assert_pruned(run, "k")
-
-
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
 def test_where_statistics_say_that_all_rows_pass_nothing_is_read_first(
     spark: SparkSession, tmp_path: Path, compare: Comparer, strategy: str
@@ -107,44 +97,6 @@ def test_where_statistics_say_that_all_rows_pass_nothing_is_read_first(
         joins.assert_ready(run, "id")
         (scan,) = run.scans_with("id")
         assert scan["row_groups_late_materialized"] == late, f"{build}:\n{run}"
-
-
-#: Row groups of so many rows, of which the first part is looked at before the rest.
-LARGE_ROW_GROUP = 60_000
-
-
-@pytest.fixture(scope="module")
-def large(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
-    """Tables: probe l of four large row groups; of each the keys k are even in the first third only. Builds
-    most, few and even."""
-    folder = tmp_path_factory.mktemp("large")
-    rows = range(4 * LARGE_ROW_GROUP)
-    keys = [i * 7919 % 5_000 * 2 + (i % LARGE_ROW_GROUP > LARGE_ROW_GROUP // 3) for i in rows]
-    table = {
-        "k": pa.array(keys, pa.int64()),
-        "v": pa.array([i % 50 for i in rows], pa.int32()),
-        "payload": [format(i * 7919, "x").rjust(60, "abc"[i % 3]) for i in rows],
-    }
-    (folder / "l").mkdir()
-    pq.write_table(
-        pa.table(table), folder / "l" / "0.parquet", row_group_size=LARGE_ROW_GROUP, write_page_index=True
-    )
-    spark.read.parquet(str(folder / "l")).createOrReplaceTempView("l")
-    joins.view(spark, folder, "most", joins.build(k for k in range(10_000) if k % 10 != 3))
-    joins.view(spark, folder, "few", joins.build(range(0, 10_000, 1_000)))
-    joins.view(spark, folder, "even", joins.build(range(0, 10_000, 2)))
-    return Comparer(spark)
-
-
-@pytest.mark.parametrize("where", ["", "WHERE l.v = 3"], ids=["all", "own predicate"])
-def test_columns_of_a_filter_that_lets_most_rows_pass_are_not_read_first(large: Comparer, where: str) -> None:
-    for build, pays in (("most", False), ("even", False), ("few", True)):
-        query = f"SELECT l.k, l.payload FROM l JOIN {build} x ON l.k = x.j {where}"
-        # All rows of a row group's first third pass `most` and `even`: tests may end before they drop any.
-        run = large(query, joins.BROADCAST, fires=True if pays else None).on
-        joins.assert_ready(run, "k")
-        (scan,) = run.scans_with("k")
-        assert (scan["row_groups_late_materialized"] > 0) == pays, f"{build}:\n{run}"
 
 
 def test_few_nulls_are_not_worth_reading_a_column_first(
@@ -186,28 +138,21 @@ def test_is_not_null_makes_no_first_pass_for_joins(
     assert scan["bytes_read_again"] <= group.column(0).total_compressed_size, run
 
 
-PREDICATES = {
-    "few pages": ("x.day BETWEEN 500 AND 519", 0.03),
-    "two parts": ("(x.day < 10 OR x.day > 980)", 0.04),
-    "most": ("x.day > 100", 0.95),
-}
-QUERIES = {
-    "join": "SELECT x.a, x.payload FROM days x JOIN {build} y ON x.k = y.j WHERE {where}",
-    "two keys": "SELECT x.payload FROM days x JOIN {build} y ON x.k = y.j AND x.v = y.h WHERE {where}",
-    "topk": "SELECT * FROM days x WHERE {where} ORDER BY x.k, x.id LIMIT 5",
-    "min": "SELECT min(x.k), max(x.a) FROM days x WHERE {where}",
-}
+#: Row groups of so many rows, of which the first part is looked at before the rest.
+LARGE_ROW_GROUP = 60_000
 
 
 @pytest.fixture(scope="module")
 def days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
-    """Tables: probe days of four row groups with page indexes, each sorted by day; builds few and most."""
+    """Tables: probe days of two row groups with page indexes, each sorted by day; of each the keys e are even
+    in the first third only. Builds few, most and even."""
     folder = tmp_path_factory.mktemp("days")
-    rows = range(4 * LARGE_ROW_GROUP)
+    rows = range(2 * LARGE_ROW_GROUP)
     table = {
         "id": pa.array(rows, pa.int64()),
         "day": pa.array([i % LARGE_ROW_GROUP // 60 for i in rows], pa.int32()),
         "k": pa.array([None if i % 31 == 0 else i * 7919 % 10_000 for i in rows], pa.int64()),
+        "e": [i * 7919 % 5_000 * 2 + (i % LARGE_ROW_GROUP > LARGE_ROW_GROUP // 3) for i in rows],
         "v": pa.array([i * 7919 % 10 for i in rows], pa.int32()),
         "a": pa.array([i * 104_729 % 1_000_003 for i in rows], pa.int64()),
         "payload": [format(i * 7919, "x").rjust(60, "abc"[i % 3]) for i in rows],
@@ -224,8 +169,32 @@ def days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Compa
     )
     spark.read.parquet(str(folder / "days")).createOrReplaceTempView("days")
     joins.view(spark, folder, "few", joins.build(range(0, 10_000, 500)))
+    joins.view(spark, folder, "even", joins.build(range(0, 10_000, 2)))
     joins.view(spark, folder, "most", joins.build(k for k in range(10_000) if k % 10 != 3))
     return Comparer(spark)
+
+
+@pytest.mark.parametrize("where", ["", "WHERE x.v = 3"], ids=["all", "own predicate"])
+def test_columns_of_a_filter_that_lets_most_rows_pass_are_not_read_first(days: Comparer, where: str) -> None:
+    for build, pays in (("even", False), ("few", True)):
+        query = f"SELECT x.e, x.payload FROM days x JOIN {build} y ON x.e = y.j {where}"
+        # All rows of a row group's first third pass `even`: tests may end before they drop any.
+        run = days(query, joins.BROADCAST, fires=True if pays else None).on
+        joins.assert_ready(run, "e")
+        (scan,) = run.scans_with("e")
+        assert (scan["row_groups_late_materialized"] > 0) == pays, f"{build}:\n{run}"
+
+
+PREDICATES = {
+    "two parts": ("(x.day < 10 OR x.day > 980)", 0.04),
+    "most": ("x.day > 100", 0.95),
+}
+QUERIES = {
+    "join": "SELECT x.a, x.payload FROM days x JOIN few y ON x.k = y.j WHERE {where}",
+    "two keys": "SELECT x.payload FROM days x JOIN most y ON x.k = y.j AND x.v = y.h WHERE {where}",
+    "topk": "SELECT * FROM days x WHERE {where} ORDER BY x.k, x.id LIMIT 5",
+    "min": "SELECT min(x.k), max(x.a) FROM days x WHERE {where}",
+}
 
 
 @pytest.mark.parametrize("case", QUERIES)
@@ -234,15 +203,13 @@ def test_pages_that_the_querys_own_predicate_leaves_out_stay_unread(
     days: Comparer, case: str, where: str
 ) -> None:
     predicate, share = PREDICATES[where]
-    for build in ("few", "most"):
-        query = QUERIES[case].format(build=build, where=predicate)
-        run = days(query, joins.BROADCAST, joins.FOREVER).on
-        assert run.report is not None
-        assert any(f["generation"] > 0 for f in run.report.filters), run
-        scan = next(s for s in run.scans if s["row_groups_total"] == 4)
-        assert 0 <= scan["rows_output"] <= scan["rows_total"] < 4 * LARGE_ROW_GROUP, run
-        # The columns that are read first are read twice.
-        assert scan["bytes_read"] < scan["bytes_total"] * min(share * 2, 1), run
+    run = days(QUERIES[case].format(where=predicate), joins.BROADCAST, joins.FOREVER).on
+    assert run.report is not None
+    assert any(f["generation"] > 0 for f in run.report.filters), run
+    scan = next(s for s in run.scans if s["row_groups_total"] == 2)
+    assert 0 <= scan["rows_output"] <= scan["rows_total"] < 2 * LARGE_ROW_GROUP, run
+    # The columns that are read first are read twice.
+    assert scan["bytes_read"] < scan["bytes_total"] * min(share * 2, 1), run
 
 
 @pytest.mark.timeout(60)

@@ -21,11 +21,18 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.core, pytest.mark.timeout(300)]
 
-delta = pytest.mark.table_format("delta")
-iceberg = pytest.mark.table_format("iceberg")
-
 FILES = 8
 ROWS = 8_000
+_MODES = ", ".join(f"'write.{command}.mode'='merge-on-read'" for command in ("delete", "update", "merge"))
+#: Names of tables, and properties.
+TABLES = {
+    "delta": ("told", "'delta.enableDeletionVectors'='true'"),
+    "iceberg": ("ice.db.told", f"'format-version'='2', 'read.split.open-file-cost'='4096', {_MODES}"),
+}
+formats = pytest.mark.parametrize(
+    "using", [pytest.param(f, marks=pytest.mark.table_format(f)) for f in TABLES]
+)
+
 #: Conditions, and how many of the files have no such row.
 CONDITIONS = {
     "id = (SELECT max(last) FROM days)": FILES - 1,
@@ -41,18 +48,13 @@ def days(spark: SparkSession, tmp_path: Path) -> None:
     joins.view(spark, tmp_path, "days", pa.table(columns))
 
 
-def _table(spark: SparkSession, name: str, properties: str, using: str) -> None:
+def _table(spark: SparkSession, using: str) -> str:
+    name, properties = TABLES[using]
     spark.sql(f"DROP TABLE IF EXISTS {name}")
     spark.sql(f"CREATE TABLE {name} (id BIGINT, v BIGINT) USING {using} TBLPROPERTIES ({properties})")
     values = f"SELECT /*+ REPARTITION_BY_RANGE({FILES}, id) */ id, id v FROM range({ROWS})"
     spark.sql(f"INSERT INTO {name} {values}")
-
-
-def _assert_files(spark: SparkSession, table: str, condition: str) -> None:
-    result = assert_same_result(spark, f"SELECT * FROM {table} WHERE {condition}", alone=False)
-    assert [f["state"] for f in result.filters if f["producer"] == "subquery"] == ["ready"]
-    scan = next(s for s in result.scans if s["table_name"].endswith(table.split(".")[-1]))
-    assert scan["files_pruned"] == scan["files_unopened"] == CONDITIONS[condition], scan
+    return name
 
 
 def _left(spark: SparkSession, name: str, command: str) -> Any:
@@ -64,14 +66,15 @@ def _left(spark: SparkSession, name: str, command: str) -> Any:
     return sorted(tuple(row) for row in spark.table(name).collect())
 
 
-@delta
-@pytest.mark.parametrize("vectors", ["false", "true"])
+@formats
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_files_of_a_delta_table(spark: SparkSession, condition: str, vectors: str) -> None:
-    _table(spark, "told", f"'delta.enableDeletionVectors'='{vectors}'", "delta")
-    if vectors == "true":
-        spark.sql("DELETE FROM told WHERE id % 10 = 3")
-    _assert_files(spark, "told", condition)
+def test_files(spark: SparkSession, condition: str, using: str) -> None:
+    name = _table(spark, using)
+    spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
+    result = assert_same_result(spark, f"SELECT * FROM {name} WHERE {condition}", alone=False)
+    assert [f["state"] for f in result.filters if f["producer"] == "subquery"] == ["ready"]
+    scan = next(s for s in result.scans if s["table_name"].endswith("told"))
+    assert scan["files_pruned"] == scan["files_unopened"] == CONDITIONS[condition], scan
 
 
 MERGE = (
@@ -89,35 +92,13 @@ COMMANDS = {
 }
 
 
-def _assert_left(spark: SparkSession, name: str, properties: str, using: str, command: str) -> None:
+@formats
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(spark: SparkSession, command: str, using: str) -> None:
+    """Delta refuses subqueries in some of them."""
     left = []
     for enabled in (False, True):
-        _table(spark, name, properties, using)
+        name = _table(spark, using)
         with sdf.conf(spark).override(enabled=enabled):
             left.append(_left(spark, name, COMMANDS[command].format(name=name)))
     assert left[0] == left[1]
-
-
-@delta
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_of_delta(spark: SparkSession, command: str) -> None:
-    """Delta refuses subqueries in some of them."""
-    _assert_left(spark, "changed", "'delta.enableDeletionVectors'='true'", "delta", command)
-
-
-SPLITS = "'format-version'='2', 'read.split.open-file-cost'='4096'"
-
-
-@iceberg
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_files_of_an_iceberg_table(spark: SparkSession, condition: str) -> None:
-    _table(spark, "ice.db.told", SPLITS, "iceberg")
-    _assert_files(spark, "ice.db.told", condition)
-
-
-@iceberg
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_of_iceberg(spark: SparkSession, command: str, mode: str) -> None:
-    modes = ", ".join(f"'write.{c}.mode'='{mode}'" for c in ("delete", "update", "merge"))
-    _assert_left(spark, "ice.db.changed", f"{SPLITS}, {modes}", "iceberg", command)
