@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,50 +12,31 @@ import pytest
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._errors import EXTENSIONS_CLASS
 from support import joins, jvm
+from support.applications import LOG, run_application, value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-START_SECONDS = 120
+# Tests start Spark by themselves: the mode of the suite makes no difference.
+pytestmark = pytest.mark.exhaustive
 
-PREAMBLE = """
-import sys
-import spark_dynamic_filters as sdf
+# Of an application without faults: its settings, and what it prints at the end.
+BEGIN = """
 from pyspark.sql import SparkSession
-quiet = {
-    "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.warehouse.dir": sys.argv[2],
-}
+from spark_dynamic_filters._jar import FAULTS_ENABLED
+del quiet[FAULTS_ENABLED]
 """
-PREAMBLE += f"quiet |= {jvm.QUICK!r}\n"
 SHOW = """
-print("STATUS", sdf.status(spark).activation, sdf.status(spark).active, flush=True)
-print("FIRED", sdf.analyze(spark.read.parquet(sys.argv[1]).orderBy("id").limit(5)).fired(), flush=True)
+print("STATUS", sdf.status(spark).activation, sdf.status(spark).active)
+print("FIRED", sdf.analyze(spark.read.parquet(sys.argv[2]).orderBy("id").limit(5)).fired())
 spark.stop()
 """
 
 
-def _run(
-    code: str, data: Path, folder: Path, check: bool = True, errors: bool = False, **environment: str
-) -> str:
-    """Runs Python code in a process of its own; returns what it printed, `errors` its standard error too."""
-    done = subprocess.run(
-        [sys.executable, "-c", PREAMBLE + code, str(data), str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=START_SECONDS,
-        env=os.environ | environment,
-        cwd=folder,
-        check=False,
-    )
-    assert done.returncode == 0 or not check, done.stdout + done.stderr[-4000:]
-    return done.stdout + (done.stderr if errors else "")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _once(spark_mode: str) -> None:
-    if spark_mode != "classic":
-        pytest.skip("each test starts Spark by itself: the mode of the suite makes no difference")
+def _run(code: str, folder: Path, *arguments: str) -> tuple[str, str]:
+    """Runs an application in a process of its own; returns what it printed, and its log."""
+    printed = run_application(BEGIN + code, folder, *arguments, own_process=True)
+    return printed, (folder / LOG).read_text(encoding="utf-8", errors="replace")
 
 
 @pytest.mark.core
@@ -79,69 +57,75 @@ except Exception as error:
 """
 
 
-def _assert_refused(out: str) -> None:
+def _assert_refused(printed: str, log: str) -> None:
     """One error with its class and no stack: in what Python raises and in the log."""
-    (error,) = re.findall(r"ERROR<(.*?)>ERROR", out, re.DOTALL)
+    (error,) = re.findall(r"ERROR<(.*?)>ERROR", printed, re.DOTALL)
     assert "[DYNAMIC_FILTER_UNKNOWN_SETTING] spark.dynamicFilters.topk.maxLimits: no such setting" in error
-    assert "\tat " not in out
-
-
-def test_extension_alone(all_types_path: Path, tmp_path: Path) -> None:
-    builder = "SparkSession.builder.master('local[2]').config(map=quiet)"
-    code = f"""
-quiet |= {{"spark.jars": sdf.jar_path(), "spark.sql.extensions": "{EXTENSIONS_CLASS}"}}
-spark = {builder}.getOrCreate()
-"""
-    out = _run(code + SHOW + WRONG.format(builder=builder), all_types_path, tmp_path, errors=True)
-    assert "STATUS extensions True" in out
-    assert "FIRED True" in out
-    _assert_refused(out)
+    assert "\tat " not in printed + log
 
 
 @pytest.mark.core
 def test_connect_in_one_process(all_types_path: Path, tmp_path: Path) -> None:
     builder = "sdf.configure(SparkSession.builder.remote('local[2]').config(map=quiet))"
     code = f"""
+import os
+os.environ["SPARK_TESTING"] = "1"
 spark = {builder}.getOrCreate()
 print("CONNECT", sdf.status(spark).connect)
 """
-    wrong = WRONG.format(builder=builder)
-    out = _run(code + SHOW + wrong, all_types_path, tmp_path, errors=True, SPARK_TESTING="1")
-    _assert_refused(out)
-    assert "CONNECT True" in out
+    printed, log = _run(code + SHOW + WRONG.format(builder=builder), tmp_path, str(all_types_path))
+    _assert_refused(printed, log)
+    assert value(printed, "CONNECT") == "True"
     # PySpark sets in the session what the server was started with, and Spark refuses that.
-    assert not re.search(r"Failed to set spark\.(jars|sql\.extensions)", out), out
-    assert "STATUS extensions True" in out
-    assert "FIRED True" in out
+    assert not re.search(r"Failed to set spark\.(jars|sql\.extensions)", log), log
+    assert value(printed, "STATUS") == "extensions True"
+    assert value(printed, "FIRED") == "True"
 
 
 @pytest.fixture(scope="module")
-def two_sessions(all_types_path: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a process says that configures one session, with an extension of others, stops it, configures
-    another one, sets keys in it that are nobody's, stops it and configures one with wrong settings."""
+def sessions(all_types_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """What a process prints and logs that has a session with an extension of others, one in which wrong keys
+    are set, one with our extension alone, and one with wrong settings. It has the jar that injects faults.
+    """
     # The set stands for Delta's extension: it is a function of one argument, and does nothing when applied.
-    code = """
-others = {"spark.sql.extensions": "scala.collection.mutable.HashSet"}
-table = lambda: spark.read.parquet(sys.argv[1]).orderBy("id").limit(5)
-spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet | others)).getOrCreate()
+    code = f"""
+from spark_dynamic_filters._jar import faults_jar_path
+from spark_dynamic_filters.testing import FaultsNotEnabled, faults
+quiet |= {{"spark.jars": faults_jar_path()}}
+def begin(**more):
+    return sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet | more)).getOrCreate()
+table = lambda: spark.read.parquet(sys.argv[2]).orderBy("id").limit(5)
+spark = begin(**{{"spark.sql.extensions": "scala.collection.mutable.HashSet"}})
 print("EXTENSIONS", spark.conf.get("spark.sql.extensions"))
-print("FIRST", sdf.analyze(table()).fired(), flush=True)
+print("FIRST", sdf.analyze(table()).fired())
 spark.stop()
-spark = sdf.configure(SparkSession.builder.master("local[2]").config(map=quiet)).getOrCreate()
-print("SECOND", sdf.analyze(table()).fired(), flush=True)
+spark = begin()
+print("SECOND", sdf.analyze(table()).fired())
 for key in ("spark.dynamicFilters.enable", "spark.dynamicfilters.enabled", "spark.dynamicAllocation.enable"):
     spark.conf.set(key, "false")
 for _ in range(3):
     table().collect()
+try:
+    with faults(spark): pass
+except FaultsNotEnabled as e:
+    print("REFUSED", e)
+for key, value in {{"enabled": "true", "spec": "lost=1"}}.items():
+    try:
+        spark.sql(f"SET spark.dynamicFilters.testing.faults.{{key}}={{value}}")
+    except Exception as e:
+        print("SET", key, str(e).replace("\\n", " "))
+counters = [r.name for r in spark.sql("SELECT * FROM dynamic_filter_counters()").collect()]
+print("COUNTERS", [name for name in counters if name.startswith(("fault", "seen"))])
 spark.stop()
+alone = quiet | {{"spark.plugins": "", "spark.sql.extensions": "{EXTENSIONS_CLASS}"}}
+spark = SparkSession.builder.master("local[2]").config(map=alone).getOrCreate()
 """
-    builder = "sdf.configure(SparkSession.builder.master('local[2]').config(map=quiet))"
-    code += WRONG.format(builder=builder)
-    return _run(code, all_types_path, tmp_path_factory.mktemp("sessions"), errors=True)
+    wrong = WRONG.format(builder="sdf.configure(SparkSession.builder.master('local[2]').config(map=quiet))")
+    return _run(code + SHOW + wrong, tmp_path_factory.mktemp("sessions"), str(all_types_path))
 
 
-def test_keys_that_spark_takes_unasked(two_sessions: str) -> None:
-    told = re.findall(r"WARN \w+: Dynamic filters: (.*) It has no effect", two_sessions)
+def test_keys_that_spark_takes_unasked(sessions: tuple[str, str]) -> None:
+    told = re.findall(r"WARN \w+: Dynamic filters: (.*) It has no effect", sessions[1])
     meant = "no such setting; did you mean spark.dynamicFilters.enabled?"
     assert sorted(told) == [
         f"spark.dynamicFilters.enable: {meant}",
@@ -149,15 +133,23 @@ def test_keys_that_spark_takes_unasked(two_sessions: str) -> None:
     ]
 
 
-def test_plugin_keeps_other_extensions(two_sessions: str) -> None:
-    extensions = next(line for line in two_sessions.splitlines() if line.startswith("EXTENSIONS"))
-    assert "scala.collection.mutable.HashSet" in extensions
-    assert "FIRST True" in two_sessions
+def test_session_after_session(sessions: tuple[str, str]) -> None:
+    printed, _ = sessions
+    assert "scala.collection.mutable.HashSet" in value(printed, "EXTENSIONS")
+    assert value(printed, "FIRST") == value(printed, "SECOND") == "True"
+    # With the extension alone.
+    assert value(printed, "STATUS") == "extensions True"
+    assert value(printed, "FIRED") == "True"
+    _assert_refused(*sessions)
 
 
-def test_session_after_session(two_sessions: str) -> None:
-    assert "SECOND True" in two_sessions
-    _assert_refused(two_sessions)
+def test_nobody_can_inject_faults_into_a_normal_application(sessions: tuple[str, str]) -> None:
+    """The jar alone injects nothing."""
+    printed, _ = sessions
+    assert "--conf spark.dynamicFilters.testing.faults.enabled=true" in value(printed, "REFUSED")
+    assert "CANNOT_MODIFY" in value(printed, "SET enabled")
+    assert "testing.faults.spec: no such setting" in value(printed, "SET spec")
+    assert value(printed, "COUNTERS") == "[]"
 
 
 def test_missing_plugin_and_disabled_plan(
@@ -179,14 +171,13 @@ try:
     sdf.configure(SparkSession.builder)
 except sdf.PluginNotLoaded as error:
     print("LATE", "running JVM" in str(error))
-spark.read.parquet(sys.argv[1]).createOrReplaceTempView("t")
+spark.read.parquet(sys.argv[2]).createOrReplaceTempView("t")
 for query in {queries!r}:
-    print("PLAN<", spark.sql("EXPLAIN EXTENDED " + query).collect()[0][0], ">PLAN", flush=True)
+    print("PLAN<", spark.sql("EXPLAIN EXTENDED " + query).collect()[0][0], ">PLAN")
 """
-    out = _run(code, all_types_path, tmp_path)
-    assert "MISSING True" in out
-    assert "LATE True" in out
-    stock = re.findall(r"PLAN<(.*?)>PLAN", out, re.DOTALL)
+    printed, _ = _run(code, tmp_path, str(all_types_path))
+    assert value(printed, "MISSING") == value(printed, "LATE") == "True"
+    stock = re.findall(r"PLAN<(.*?)>PLAN", printed, re.DOTALL)
     # What is interpreted is explained without its stages of generated code.
     with sdf.conf(spark).override(enabled=False), joins.settings(spark, jvm.GENERATED):
         ours = [str(spark.sql("EXPLAIN EXTENDED " + query).collect()[0][0]) for query in queries]

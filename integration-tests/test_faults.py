@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +13,7 @@ import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import Faults, faults
 from spark_dynamic_filters.testing._rows import multiset_difference
 from support import joins
-from support.applications import run_application, standalone_cluster, value
+from support.applications import run_application, value
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -23,98 +22,66 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
 
 
-@dataclass
-class Query:
-    """A query and, once it has run without filters, its rows.
-
-    Attributes:
-        keys: columns to compare, where ties are free; empty for all.
-        settings: Spark settings that it runs under.
-    """
-
-    text: str
-    keys: list[str] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
-    expected: list[Row] | None = None
-
-    def rows(self, spark: SparkSession) -> list[object]:
-        rows = spark.sql(self.text).collect()
-        return [tuple(r[k] for k in self.keys) for r in rows] if self.keys else list(rows)
-
-    def check(self, spark: SparkSession) -> None:
-        """Runs it with filters, under whatever faults there are."""
-        with joins.settings(spark, self.settings):
-            if self.expected is None:
-                with sdf.conf(spark).override(enabled=False):
-                    self.expected = self.rows(spark)
-            missing, extra = multiset_difference(self.expected, self.rows(spark), 0.0)
-        assert not missing, f"{self.text}\nmissing ({len(missing)}): {missing[:5]}\nextra: {extra[:5]}"
-        assert not extra, f"{self.text}\nextra ({len(extra)}): {extra[:5]}"
-
-
 _JOIN = "SELECT /*+ {hint}(few) */ p.id, p.k, p.payload, few.n FROM p JOIN few ON p.k = few.j WHERE few.h < 8"
+_QUERIES = {
+    "topk": "SELECT * FROM shuffled ORDER BY c_bigint, id LIMIT 20",
+    "strings": "SELECT id, c_string FROM t WHERE grp < 7 ORDER BY c_string DESC, id LIMIT 100",
+    "merge": _JOIN.format(hint="MERGE"),
+    "broadcast": _JOIN.format(hint="BROADCAST"),
+    "both": f"SELECT id, n FROM ({_JOIN.format(hint='MERGE')}) ORDER BY id DESC LIMIT 15",
+}
+#: A query and the rows that it has without filters; all of them by name.
+Query = tuple[str, list["Row"]]
+Queries = dict[str, Query]
 
 
 @pytest.fixture(scope="module")
 def queries(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, t: str, shuffled: str
-) -> list[Query]:
+) -> Iterator[Queries]:
     folder = tmp_path_factory.mktemp("joined")
     joins.view(spark, folder, "p", joins.probe())
     joins.view(spark, folder, "few", joins.build([*joins.within_row_group(3), *joins.within_row_group(11)]))
-    few_tasks = {"spark.sql.shuffle.partitions": "2"}
-    return [
-        Query(f"SELECT * FROM {shuffled} ORDER BY c_bigint, id LIMIT 20"),
-        Query(f"SELECT id, c_string FROM {t} WHERE grp < 7 ORDER BY c_string DESC, id LIMIT 100"),
-        Query(_JOIN.format(hint="MERGE"), settings=few_tasks),
-        Query(_JOIN.format(hint="BROADCAST"), settings=few_tasks),
-        Query(
-            "SELECT p.id, few.n, p.s FROM p JOIN few ON p.k = few.j ORDER BY p.id DESC LIMIT 15",
-            settings=joins.SHUFFLED | few_tasks,
-        ),
-    ]
+    short = {"spark.sql.shuffle.partitions": "2", "spark.dynamicFilters.join.waitTimeout": "20s"}
+    with joins.settings(spark, short):
+        with sdf.conf(spark).override(enabled=False):
+            expected = {name: (text, spark.sql(text).collect()) for name, text in _QUERIES.items()}
+        yield expected
 
 
-@pytest.fixture(autouse=True)
-def _short_waits(spark: SparkSession) -> None:
-    spark.conf.set("spark.dynamicFilters.join.waitTimeout", "20s")
-
-
-def _check_all(spark: SparkSession, queries: list[Query], **kinds: float | None) -> Faults:
+def _check_all(spark: SparkSession, queries: Iterable[Query], **kinds: float | None) -> Faults:
     with faults(spark, **kinds) as happened:  # type: ignore[arg-type]
-        for query in queries:
-            query.check(spark)
+        for text, expected in queries:
+            missing, extra = multiset_difference(expected, spark.sql(text).collect(), 0.0)
+            assert not missing, f"{text}\nmissing ({len(missing)}): {missing[:5]}\nextra: {extra[:5]}"
+            assert not extra, f"{text}\nextra ({len(extra)}): {extra[:5]}"
         # The driver counts; what executors told it may still be on its way.
         spark.range(1).collect()
     return happened
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("kind", ["lost", "late", "duplicated", "reordered", "undecodable"])
-def test_updates_with_faults(spark: SparkSession, queries: list[Query], kind: str) -> None:
-    happened = _check_all(spark, queries, seed=1, **{kind: 0.7})
+@pytest.mark.parametrize("kind", ["lost", "duplicated", "reordered", "undecodable", "late"])
+def test_updates_with_faults(spark: SparkSession, queries: Queries, kind: str) -> None:
+    """Each kind does happen; `test_generated_statements_with_faults` has other queries."""
+    # Late ones, the last of these, come when their queries have ended.
+    share = {kind: 1.0, "delay": 3.0} if kind == "late" else {kind: 0.7}
+    happened = _check_all(spark, [queries["topk"], queries["both"]], seed=1, **share)
     assert happened.injected[kind] > 0, happened
     assert happened.total == happened.injected[kind], happened
 
 
-def test_updates_that_are_later_than_their_queries(spark: SparkSession, queries: list[Query]) -> None:
-    happened = _check_all(spark, queries, late=1.0, delay=3.0)
-    assert happened.injected["late"] > 0, happened
-
-
 @pytest.mark.core
-def test_every_task_fails_once_after_it_has_contributed(spark: SparkSession, queries: list[Query]) -> None:
-    happened = _check_all(spark, queries, failing_tasks=1.0)
+def test_every_task_fails_once_after_it_has_contributed(spark: SparkSession, queries: Queries) -> None:
+    happened = _check_all(spark, queries.values(), failing_tasks=1.0)
     assert happened.injected["task_failed"] > 10, happened
     assert happened.seen["task_failures"] >= happened.injected["task_failed"], happened
 
 
-def test_build_partition_that_never_reports_holds_nobody_back(
-    spark: SparkSession, queries: list[Query]
-) -> None:
+def test_build_partition_that_never_reports_holds_nobody_back(spark: SparkSession, queries: Queries) -> None:
     # The wait for the filter would take a minute.
     with joins.settings(spark, joins.FOREVER), faults(spark, lost=1.0) as happened:
-        run = joins.run(spark, queries[2].text)
+        run = joins.run(spark, _QUERIES["merge"])
     assert happened.injected["lost"] > 0, happened
     assert run.seconds < 30, run
     reasons = [f["reason"] for f in run.filters]
@@ -165,35 +132,6 @@ def test_same_seed_same_failures(spark: SparkSession, t: str) -> None:
     assert failures[0] == failures[1] > 0, failures
 
 
-def test_nobody_can_inject_faults_into_a_normal_application(tmp_path: Path, spark_mode: str) -> None:
-    if spark_mode != "classic":
-        pytest.skip("an application of its own: the mode of the suite makes no difference")
-    code = """
-from spark_dynamic_filters.testing import faults, FaultsNotEnabled
-from spark_dynamic_filters._jar import FAULTS_ENABLED, faults_jar_path
-# The jar alone injects nothing.
-quiet |= {FAULTS_ENABLED: "false", "spark.jars": faults_jar_path()}
-spark = start("local[2]")
-try:
-    with faults(spark): pass
-except FaultsNotEnabled as e:
-    print("REFUSED", e)
-for key, value in {"enabled": "true", "spec": "lost=1"}.items():
-    try:
-        spark.sql(f"SET spark.dynamicFilters.testing.faults.{key}={value}")
-    except Exception as e:
-        print("SET", key, str(e).replace("\\n", " "))
-print("COUNTERS", [n for n in counters(spark) if n.startswith(("fault", "seen"))])
-spark.stop()
-"""
-    # What injects faults stays in a JVM that had it once.
-    out = run_application(code, tmp_path, own_process=True)
-    assert "--conf spark.dynamicFilters.testing.faults.enabled=true" in value(out, "REFUSED")
-    assert "CANNOT_MODIFY" in value(out, "SET enabled")
-    assert "testing.faults.spec: no such setting" in value(out, "SET spec")
-    assert value(out, "COUNTERS") == "[]"
-
-
 # ---- what needs processes of its own
 
 
@@ -204,24 +142,32 @@ def _processes(spark_mode: str) -> None:
 
 
 @pytest.mark.usefixtures("_processes")
-def test_shuffle_files_that_are_gone(spark: SparkSession, queries: list[Query]) -> None:
-    happened = _check_all(spark, queries, fetch_failures=1.0)
-    assert happened.injected["shuffle_removed"] > 0, happened
-    assert happened.seen["fetch_failures"] > 0, happened
+@pytest.mark.parametrize(
+    ("kinds", "names", "injected", "seen"),
+    [
+        ({"fetch_failures": 1.0}, list(_QUERIES), "shuffle_removed", "fetch_failures"),
+        ({"slow_coordinator": 0.5}, list(_QUERIES), "coordinator_slow", None),
+        # The executor that held the best rows.
+        ({"killed_executors": 1, "kill_best": True}, ["topk"], "executor_killed", "executors_lost"),
+        ({"killed_executors": 1}, ["merge", "broadcast"], "executor_killed", "executors_lost"),
+    ],
+    ids=["shuffle files", "slow coordinator", "best executor", "executors of joins"],
+)
+def test_faults_of_processes(
+    spark: SparkSession, queries: Queries, kinds: dict[str, Any], names: list[str], injected: str, seen: str
+) -> None:
+    happened = _check_all(spark, [queries[name] for name in names], **kinds)
+    # An executor a query.
+    assert happened.injected[injected] >= (len(names) if "killed_executors" in kinds else 1), happened
+    assert not seen or happened.seen[seen] > 0, happened
 
 
 @pytest.mark.usefixtures("_processes")
-def test_slow_coordinator(spark: SparkSession, queries: list[Query]) -> None:
-    happened = _check_all(spark, queries, slow_coordinator=0.5)
-    assert happened.injected["coordinator_slow"] > 0, happened
-
-
-@pytest.mark.usefixtures("_processes")
-def test_undecodable_messages_are_counted_and_dropped(spark: SparkSession, queries: list[Query]) -> None:
+def test_undecodable_messages_are_counted_and_dropped(spark: SparkSession, queries: Queries) -> None:
     before = _refused(spark)
     # A query may end before it has sent any.
     for seed in range(5):
-        _check_all(spark, queries * 2, seed=seed, undecodable=1.0)
+        _check_all(spark, [*queries.values()] * 2, seed=seed, undecodable=1.0)
         after = _refused(spark)
         if any(after[name] > before[name] for name in after if name.startswith("refused")):
             break
@@ -236,48 +182,35 @@ def _refused(spark: SparkSession) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("_processes")
-def test_executor_that_held_the_best_rows_is_killed(spark: SparkSession, queries: list[Query]) -> None:
-    happened = _check_all(spark, queries[:1], killed_executors=1, kill_best=True)
-    assert happened.injected["executor_killed"] == 1, happened
-    assert happened.seen["executors_lost"] >= 1, happened
-
-
-@pytest.mark.usefixtures("_processes")
-def test_executors_are_killed_during_joins(spark: SparkSession, queries: list[Query]) -> None:
-    happened = _check_all(spark, queries[2:4], killed_executors=1)
-    assert happened.injected["executor_killed"] == 2, happened
-    assert happened.seen["executors_lost"] >= 2, happened
-
-
-@pytest.mark.usefixtures("_processes")
-def test_copies_of_slow_tasks_change_nothing(spark_mode: str, shuffled_path: Path, tmp_path: Path) -> None:
-    # Speculation is a setting of the application.
+def test_copies_of_slow_tasks_change_nothing(shuffled_path: Path, tmp_path: Path) -> None:
+    # Speculation is a setting of the application. Spark puts no copy of a task on the same host, and
+    # local-cluster has but one.
     code = """
 from spark_dynamic_filters.testing import faults
-spark = start(sys.argv[3], settings={
-    "spark.speculation": "true", "spark.speculation.interval": "50ms", "spark.speculation.quantile": "0.3",
-    "spark.executor.memory": "600m",
-    "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "50ms",
-    "spark.sql.files.maxPartitionBytes": "64k", "spark.sql.files.openCostInBytes": "64k",
-    "spark.sql.shuffle.partitions": "2",
-})
-spark.read.parquet(sys.argv[2]).createOrReplaceTempView("t")
+from support.applications import standalone_cluster
 queries = [
     "SELECT * FROM t ORDER BY c_bigint, id LIMIT 20",
     "SELECT /*+ MERGE(b) */ a.id, b.seq FROM t a JOIN (SELECT * FROM t WHERE id < 60) b ON a.id = b.id",
 ]
+settings = {
+    "spark.speculation": "true", "spark.speculation.interval": "50ms", "spark.speculation.quantile": "0.3",
+    "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "50ms",
+    "spark.sql.files.maxPartitionBytes": "64k", "spark.sql.files.openCostInBytes": "64k",
+    "spark.sql.shuffle.partitions": "2", "spark.executor.memory": "600m",
+}
 def rows(q): return sorted(map(str, spark.sql(q).collect()))
-with sdf.conf(spark).override(enabled=False):
-    expected = [rows(q) for q in queries]
-with faults(spark, seed=5, slow_tasks=0.4, slow=0.8) as happened:
-    print("SAME", [rows(q) for q in queries] == expected)
-    print("SLOW", happened.injected["task_slow"])
-    print("COPIES", happened.seen["speculative_tasks"])
-spark.stop()
+with standalone_cluster(folder) as master:
+    spark = start(master, settings)
+    spark.read.parquet(sys.argv[2]).createOrReplaceTempView("t")
+    with sdf.conf(spark).override(enabled=False):
+        expected = [rows(q) for q in queries]
+    with faults(spark, seed=5, slow_tasks=0.4, slow=0.8) as happened:
+        print("SAME", [rows(q) for q in queries] == expected)
+        print("SLOW", happened.injected["task_slow"])
+        print("COPIES", happened.seen["speculative_tasks"])
+    spark.stop()
 """
-    # Spark puts no copy of a task on the same host, and local-cluster has but one.
-    with standalone_cluster(tmp_path) as master:
-        out = run_application(code, tmp_path, str(shuffled_path), master)
+    out = run_application(code, tmp_path, str(shuffled_path))
     assert value(out, "SAME") == "True"
     assert int(value(out, "SLOW")) > 0
     assert int(value(out, "COPIES")) > 0

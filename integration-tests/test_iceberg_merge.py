@@ -29,7 +29,6 @@ BY_SOURCE = "WHEN NOT MATCHED BY SOURCE AND v = 7 THEN DELETE"
 #: By clauses, the files that are left out.
 CASES = {
     MATCHED: FILES - 1,
-    f"{MATCHED} {NOT_MATCHED}": FILES - 1,
     f"WHEN MATCHED AND n > 1 THEN DELETE {NOT_MATCHED}": FILES - 1,
     f"{MATCHED} {BY_SOURCE}": 0,
 }

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-import spark_dynamic_filters as sdf
 from support import joins
 from support.joins import Comparer
 
@@ -75,27 +74,3 @@ def test_keys_that_are_no_uuids(compare: Comparer, strategy: str) -> None:
         run = compare(query, joins.FOREVER, ALONE, fires=None).on
         assert [r.k for r in run.rows] == [3]
         joins.assert_ready(run, "u")
-
-
-def test_a_users_range(spark: SparkSession, compare: Comparer) -> None:
-    """Rows are lost if Iceberg is told the range, which holds all of these texts."""
-    query = "SELECT k FROM ice.db.uuids WHERE dynamic_filter('range', u)"
-    with sdf.create_filter(spark, "range", "string") as f:
-        f.update(sdf.between(_uuid(0), "ffffffff-ffff-ffff-ffff-ffffffffffff"))
-        assert len(compare(query, fires=None).on.rows) == FILES
-        f.update(sdf.isin([_uuid(9)]))
-        run = compare(query, fires=None).on
-        assert [r.k for r in run.rows] == [9]
-        assert [s["rows_total"] for s in run.scans] == [1], str(run)
-
-
-def test_a_range_of_strings_still_leaves_out_files(spark: SparkSession, compare: Comparer) -> None:
-    """Iceberg orders its own strings as Spark does."""
-    spark.sql("DROP TABLE IF EXISTS ice.db.texts")
-    spark.sql("CREATE TABLE ice.db.texts (u STRING, k BIGINT) USING iceberg PARTITIONED BY (u)")
-    spark.sql("INSERT INTO ice.db.texts SELECT d, g FROM d")
-    with sdf.create_filter(spark, "texts", "string") as f:
-        f.update(sdf.between(_uuid(3), _uuid(4)))
-        run = compare("SELECT k FROM ice.db.texts WHERE dynamic_filter('texts', u)").on
-        assert sorted(r.k for r in run.rows) == [3, 4]
-        assert [s["files_pruned"] for s in run.scans] == [FILES - 2], str(run)

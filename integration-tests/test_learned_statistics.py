@@ -5,12 +5,11 @@ written anew while a view or a table keeps its listing.
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,28 +31,12 @@ CHANGED = "a file was rewritten after its statistics were learned"
 _LEAST, _MOST = 10, 29
 
 
-def _key(number: int, kind: str) -> Any:
-    if kind == "INT64":
-        return number
-    return dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=number)
-
-
-def _literal(number: int, kind: str) -> str:
-    return str(number) if kind == "INT64" else f"timestamp_seconds({1704067200 + number})"
-
-
-def _write(file: Path, keys: Iterable[int], kind: str, age: float) -> None:
+def _write(file: Path, keys: Iterable[int], age: float) -> None:
     """Writes `k` and others; the file looks as if it was written `age` seconds ago."""
     keys = list(keys)
-    of = pa.int64() if kind == "INT64" else pa.timestamp("us", tz="UTC")
-    table = pa.table(
-        {
-            "k": pa.array([_key(k, kind) for k in keys], of),
-            "id": pa.array([k * 3 for k in keys], pa.int64()),
-            "payload": [format(k * 7919, "x").rjust(40, "x") for k in keys],
-        }
-    )
-    pq.write_table(table, file, row_group_size=500, use_deprecated_int96_timestamps=kind == "INT96")
+    payload = [format(k * 7919, "x").rjust(40, "x") for k in keys]
+    table = pa.table({"k": keys, "id": [k * 3 for k in keys], "payload": payload})
+    pq.write_table(table, file, row_group_size=500)
     when = time.time() - age
     os.utime(file, (when, when))
 
@@ -61,61 +44,44 @@ def _write(file: Path, keys: Iterable[int], kind: str, age: float) -> None:
 class Table:
     """Files of ascending keys, under a view or a table that keeps the listing of its first query."""
 
-    def __init__(self, spark: SparkSession, folder: Path, kind: str, catalog: bool) -> None:
-        self.kind = kind
+    def __init__(self, spark: SparkSession, folder: Path, catalog: bool) -> None:
         self.folder = folder / "kept"
         self.folder.mkdir()
         for i in range(FILES):
-            _write(self.folder / f"part-{i}.parquet", range(i * ROWS, (i + 1) * ROWS), kind, 900 - i)
+            _write(self.folder / f"part-{i}.parquet", range(i * ROWS, (i + 1) * ROWS), 900 - i)
         if catalog:
             spark.sql(f"CREATE TABLE kept USING parquet LOCATION '{self.folder}'")
         else:
             spark.read.parquet(str(self.folder)).createOrReplaceTempView("kept")
-        few = pa.table(
-            {
-                "j": pa.array(
-                    [_key(k, kind) for k in range(_LEAST, _MOST + 1)],
-                    pa.int64() if kind == "INT64" else pa.timestamp("us", tz="UTC"),
-                ),
-                "w": pa.array(range(_MOST - _LEAST + 1), pa.int32()),
-            }
-        )
-        joins.view(spark, folder, "few", few)
+        joins.view(spark, folder, "few", joins.build(range(_LEAST, _MOST + 1)))
 
     def rewrite(self, rows: int) -> None:
         """The last file gets keys like the first one's, and some that are less."""
-        _write(self.folder / f"part-{FILES - 1}.parquet", range(-100, rows - 100), self.kind, 300)
-
-
-@pytest.fixture(params=["INT64", "INT96"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+        _write(self.folder / f"part-{FILES - 1}.parquet", range(-100, rows - 100), 300)
 
 
 @pytest.fixture(params=["view", "catalog"])
-def kept(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, kind: str) -> Iterator[Table]:
+def kept(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Table]:
+    catalog = request.param == "catalog"
     # A split for each file, so that what is learned of one decides over a task.
     with joins.settings(spark, joins.FOREVER, {"spark.sql.files.openCostInBytes": "1m"}):
-        yield Table(spark, tmp_path, kind, request.param == "catalog")
-    spark.sql("DROP TABLE IF EXISTS kept") if request.param == "catalog" else spark.sql("DROP VIEW kept")
+        yield Table(spark, tmp_path, catalog)
+    spark.sql(f"DROP {'TABLE' if catalog else 'VIEW'} kept")
 
 
-def _queries(kind: str) -> dict[str, str]:
-    join = "* FROM kept JOIN (SELECT * FROM few WHERE w < 99) b ON k = j"
-    return {
-        "topk": "SELECT k FROM kept ORDER BY k LIMIT 7",
-        "broadcast": f"SELECT /*+ BROADCAST(b) */ {join}",
-        "shuffled": f"SELECT /*+ MERGE(b) */ {join}",
-        "user": "SELECT * FROM kept WHERE dynamic_filter('kept_keys', k)",
-        "min": "SELECT min(k) FROM kept",
-    }
+QUERIES = {
+    "topk": "SELECT k FROM kept ORDER BY k LIMIT 7",
+    "broadcast": "SELECT /*+ BROADCAST(b) */ * FROM kept JOIN (SELECT * FROM few WHERE n < 99) b ON k = j",
+    "shuffled": "SELECT /*+ MERGE(b) */ * FROM kept JOIN (SELECT * FROM few WHERE n < 99) b ON k = j",
+    "user": "SELECT * FROM kept WHERE dynamic_filter('kept_keys', k)",
+    "min": "SELECT min(k) FROM kept",
+}
 
 
 @pytest.fixture
-def user_filter(spark: SparkSession, kind: str) -> Iterator[None]:
-    of = "bigint" if kind == "INT64" else "timestamp"
-    with sdf.create_filter(spark, "kept_keys", of) as made:
-        made.update(sdf.between(_key(_LEAST, kind), _key(_MOST, kind)))
+def user_filter(spark: SparkSession) -> Iterator[None]:
+    with sdf.create_filter(spark, "kept_keys", "bigint") as made:
+        made.update(sdf.between(_LEAST, _MOST))
         yield
 
 
@@ -128,28 +94,23 @@ def _changed(run: joins.Run) -> int:
 
 
 @pytest.mark.usefixtures("user_filter")
-@pytest.mark.parametrize("query", list(_queries("INT64")))
+@pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("rows", [ROWS, 800])
 def test_a_rewritten_file_is_read(spark: SparkSession, kept: Table, query: str, rows: int) -> None:
-    text = _queries(kept.kind)[query]
-    # INT96 has no bounds, and with one column there is no first pass that would find them.
-    compare = functools.partial(joins.Comparer(spark), fires=(kept.kind, query) != ("INT96", "topk"))
-    first = compare(text)
-    again = compare(text)
+    compare, text = joins.Comparer(spark), QUERIES[query]
+    first, again = compare(text), compare(text)
     assert _changed(first.on) == _changed(again.on) == 0
-    # Bounds of INT96 are learned where a first pass read all keys. A TopK leaves out files once it has a
-    # bound, which two tasks at a time may get later than their first files.
+    # A TopK leaves out files once it has a bound, which two tasks at a time may get later than their first
+    # files.
     left_out = FILES - 3 if query in ("topk", "min") else FILES - 1
-    if kept.kind == "INT64":
-        assert _files_pruned(again.on) >= left_out, str(again.on)
+    assert _files_pruned(again.on) >= left_out, str(again.on)
     for _ in range(2):
         kept.rewrite(rows)
-        rewritten = compare(text)
-        assert sorted(map(str, rewritten.on.rows)) != sorted(map(str, first.on.rows))
-        if kept.kind == "INT64":
-            # The others are as they were.
-            assert _files_pruned(rewritten.on) >= left_out - 1, str(rewritten.on)
-            assert _changed(rewritten.on) == 1, str(rewritten.on)
+        rewritten = compare(text).on
+        assert sorted(map(str, rewritten.rows)) != sorted(map(str, first.on.rows))
+        # The others are as they were.
+        assert _files_pruned(rewritten) >= left_out - 1, str(rewritten)
+        assert _changed(rewritten) == 1, str(rewritten)
 
 
 @pytest.mark.usefixtures("user_filter")
@@ -158,46 +119,39 @@ def test_a_file_is_rewritten_between_two_runs_of_a_data_frame(
     spark: SparkSession, kept: Table, query: str
 ) -> None:
     # Spark keeps the scan of a DataFrame, and what was left out of it: this has to be looked at again.
-    text = _queries(kept.kind)[query]
+    text = QUERIES[query]
     learned = [joins.run(spark, text) for _ in range(2)][1]
-    if kept.kind == "INT64":
-        assert _files_pruned(learned) == FILES - 1, str(learned)
+    assert _files_pruned(learned) == FILES - 1, str(learned)
     frame = spark.sql(text)
-    before = frame.collect()
+    assert sorted(frame.collect()) == sorted(learned.rows)
     kept.rewrite(ROWS)
-    again = frame.collect()
+    again = sorted(frame.collect())
     with sdf.conf(spark).override(enabled=False):
-        expected = spark.sql(text).collect()
-    assert sorted(map(str, before)) == sorted(map(str, learned.rows))
-    assert len(again) > len(before)
-    assert sorted(map(str, again)) == sorted(map(str, expected))
+        assert again == sorted(spark.sql(text).collect())
+    assert len(again) > len(learned.rows)
 
 
-def test_no_file_is_left_until_one_is_rewritten(spark: SparkSession, tmp_path: Path) -> None:
-    kept = Table(spark, tmp_path, "INT64", catalog=False)
+def test_no_file_is_left_until_one_is_rewritten(spark: SparkSession, kept: Table) -> None:
     text = "SELECT /*+ BROADCAST(b) */ k FROM kept JOIN (SELECT j + 90000 AS j FROM few) b ON k = j"
-    with joins.settings(spark, joins.FOREVER, {"spark.sql.files.openCostInBytes": "1m"}):
-        learned = [joins.run(spark, text) for _ in range(2)][1]
-        assert (_files_pruned(learned), learned.rows) == (FILES, [])
-        frame = spark.sql(text)
-        assert frame.collect() == []
-        _write(kept.folder / "part-2.parquet", range(90_000, 91_000), "INT64", 300)
-        assert len(frame.collect()) == _MOST - _LEAST + 1
+    learned = [joins.run(spark, text) for _ in range(2)][1]
+    assert (_files_pruned(learned), learned.rows) == (FILES, [])
+    frame = spark.sql(text)
+    assert frame.collect() == []
+    _write(kept.folder / "part-2.parquet", range(90_000, 91_000), 300)
+    assert len(frame.collect()) == _MOST - _LEAST + 1
 
 
-def test_a_missing_file_is_missed(spark: SparkSession, tmp_path: Path) -> None:
-    kept = Table(spark, tmp_path, "INT64", catalog=False)
-    text = _queries("INT64")["broadcast"]
-    with joins.settings(spark, {"spark.sql.files.openCostInBytes": "1m"}):
-        found = [joins.run(spark, text) for _ in range(2)]
-        assert _files_pruned(found[1]) == FILES - 1
-        (kept.folder / "part-3.parquet").unlink()
-        with pytest.raises(Exception, match="part-3"):
-            joins.run(spark, text)
-        with joins.settings(spark, {"spark.sql.files.ignoreMissingFiles": "true"}):
-            after = joins.Comparer(spark)(text).on
-            assert sorted(after.rows) == sorted(found[0].rows)
-            assert _changed(after) == 1
+def test_a_missing_file_is_missed(spark: SparkSession, kept: Table) -> None:
+    text = QUERIES["broadcast"]
+    found = [joins.run(spark, text) for _ in range(2)]
+    assert _files_pruned(found[1]) == FILES - 1
+    (kept.folder / "part-3.parquet").unlink()
+    with pytest.raises(Exception, match="part-3"):
+        joins.run(spark, text)
+    with joins.settings(spark, {"spark.sql.files.ignoreMissingFiles": "true"}):
+        after = joins.Comparer(spark)(text).on
+    assert sorted(after.rows) == sorted(found[0].rows)
+    assert _changed(after) == 1
 
 
 def test_many_files_of_a_folder(spark: SparkSession, tmp_path: Path) -> None:
@@ -205,15 +159,14 @@ def test_many_files_of_a_folder(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
     for i in range(40):
-        _write(folder / f"part-{i:02}.parquet", range(i * 100, i * 100 + 100), "INT64", 900)
+        _write(folder / f"part-{i:02}.parquet", range(i * 100, i * 100 + 100), 900)
     spark.read.parquet(str(folder)).createOrReplaceTempView("kept")
     joins.view(spark, tmp_path, "few", joins.build(range(_LEAST, _MOST + 1)))
-    text = "SELECT /*+ BROADCAST(b) */ * FROM kept JOIN (SELECT * FROM few WHERE w < 9999) b ON k = j"
-    compare = joins.Comparer(spark)
+    compare, text = joins.Comparer(spark), QUERIES["broadcast"]
     compare(text)
     assert _files_pruned(compare(text).on) == 39
     for i in (7, 33):
-        _write(folder / f"part-{i:02}.parquet", range(100), "INT64", 300)
+        _write(folder / f"part-{i:02}.parquet", range(100), 300)
     rewritten = compare(text).on
     assert (_files_pruned(rewritten), _changed(rewritten)) == (37, 2), str(rewritten)
     assert len(rewritten.rows) == 3 * (_MOST - _LEAST + 1)

@@ -6,9 +6,9 @@ import contextlib
 import gc
 import random
 import re
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ import pytest
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import faults
 from support import joins
-from support.applications import run_application, value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,13 +31,13 @@ _LOST = 75.0  # a minute, and the next sweep
 _SLOW = 6.0
 
 
-def _held(spark: SparkSession, ignored: tuple[str, ...] = ("threads",)) -> dict[str, int]:
+def _held(spark: SparkSession, ignored: str = "threads") -> dict[str, int]:
     rows = spark.sql("SELECT * FROM dynamic_filter_live()").collect()
-    return {f"{r.executor_id}: {r.name}": r.value for r in rows if r.value and r.name not in ignored}
+    return {f"{r.executor_id}: {r.name}": r.value for r in rows if r.value and r.name != ignored}
 
 
 def _assert_nothing_left(
-    spark: SparkSession, *ignored: str, seconds: float = _SOON, every: float = 0.2
+    spark: SparkSession, ignored: str = "threads", seconds: float = _SOON, every: float = 0.2
 ) -> None:
     until = time.monotonic() + seconds
     while held := _held(spark, ignored):
@@ -53,25 +52,25 @@ def _threads_of_driver(spark: SparkSession) -> list[str]:
     return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
 
-def _collect_garbage(spark: SparkSession, spark_mode: str) -> None:
-    """Of the client, and of the driver: broadcasts that go with a plan go with it."""
-    gc.collect()
-    if spark_mode == "connect":
-        # In the server's own process.
-        spark.sql("SELECT reflect('java.lang.System', 'gc')").collect()
-    else:
-        spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
+def _forget_broadcasts(spark: SparkSession, spark_mode: str) -> None:
+    """Broadcasts go with their plan, and that with the garbage of the client and of the driver."""
+    until = time.monotonic() + 30
+    # Once is not enough: the client lets go of a plan when its own garbage is collected.
+    while _held(spark).get("driver: broadcast blocks") and time.monotonic() < until:
+        gc.collect()
+        if spark_mode == "connect":
+            # In the server's own process.
+            spark.sql("SELECT reflect('java.lang.System', 'gc')").collect()
+        else:
+            spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
+        time.sleep(0.5)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_from_before(spark: SparkSession, spark_mode: str) -> None:
     """Faults of other modules lose words that queries ended; executors drop those queries after a minute."""
-    until = time.monotonic() + 30
-    while _held(spark).get("driver: broadcast blocks") and time.monotonic() < until:
-        # Once is not enough: the client lets go of a plan when its own garbage is collected.
-        _collect_garbage(spark, spark_mode)
-        time.sleep(0.5)
-    _assert_nothing_left(spark, "threads", seconds=_LOST)
+    _forget_broadcasts(spark, spark_mode)
+    _assert_nothing_left(spark, seconds=_LOST)
 
 
 @pytest.fixture(scope="module")
@@ -92,42 +91,30 @@ def test_after_success(spark: SparkSession, t: str, joined: str, spark_mode: str
     names = {r.name for r in rows}
     assert {"executions", "tasks", "scans", "threads", "waits", "broadcast blocks"} <= names
     assert len({r.executor_id for r in rows}) == (3 if spark_mode == "local-cluster" else 1)
-    _assert_nothing_left(spark, "threads")
+    _assert_nothing_left(spark)
 
 
 def test_after_failure(spark: SparkSession, t: str, joined: str) -> None:
-    broken = "CAST(concat('x', id) AS INT) > 0"
-    for query in (f"SELECT * FROM {t} WHERE {broken} ORDER BY seq LIMIT 5", f"{joined} WHERE p.{broken}"):
-        query = query.replace("p.CAST(concat('x', id)", "CAST(concat('x', p.id)")
+    broken = "CAST(concat('x', {}) AS INT) > 0"
+    for query in (
+        f"SELECT * FROM {t} WHERE {broken.format('id')} ORDER BY seq LIMIT 5",
+        f"{joined} WHERE {broken.format('p.id')}",
+    ):
         with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
             spark.sql(query).collect()
-    _assert_nothing_left(spark, "threads")
+    _assert_nothing_left(spark)
 
 
 def test_after_cancellation(spark: SparkSession, t: str, joined: str, spark_mode: str) -> None:
+    cancel = spark.interruptAll if spark_mode == "connect" else spark.sparkContext.cancelAllJobs
     for query in (f"SELECT * FROM {t} ORDER BY c_int LIMIT 7", joined):
-        error: list[BaseException] = []
-        thread = threading.Thread(target=_run, args=(spark, query, error))
-        start = time.monotonic()
-        with faults(spark, slow_tasks=1.0, slow=_SLOW):
-            thread.start()
+        with ThreadPoolExecutor(1) as thread, faults(spark, slow_tasks=1.0, slow=_SLOW):
+            running = thread.submit(spark.sql(query).collect)
             # No question to the plugin meanwhile: that is a query, and slow tasks have all slots.
-            while thread.is_alive() and time.monotonic() < start + 60:
-                thread.join(1.0)
-                if spark_mode == "connect":
-                    spark.interruptAll()
-                else:
-                    spark.sparkContext.cancelAllJobs()
-        assert not thread.is_alive()
-        assert error, "the query was not cancelled"
-    _assert_nothing_left(spark, "threads")
-
-
-def _run(spark: SparkSession, query: str, error: list[BaseException]) -> None:
-    try:
-        spark.sql(query).collect()
-    except Exception as e:
-        error.append(e)
+            while not wait([running], 1.0).done:
+                cancel()
+        assert running.exception(), "the query was not cancelled"
+    _assert_nothing_left(spark)
 
 
 def test_after_faults(spark: SparkSession, t: str, joined: str, spark_mode: str) -> None:
@@ -140,18 +127,7 @@ def test_after_faults(spark: SparkSession, t: str, joined: str, spark_mode: str)
             spark.sql(f"SELECT * FROM {t} ORDER BY c_date LIMIT 7").collect()
         assert happened.injected["executor_killed"] == 1
     # Where the word that the query ended was late, the executor has been told again or has closed it already.
-    _assert_nothing_left(spark, "threads")
-
-
-def test_after_the_session_was_closed(
-    spark: SparkSession, all_types_path: Path, new_session: Callable[[], SparkSession], spark_mode: str
-) -> None:
-    session = new_session()
-    session.read.parquet(str(all_types_path)).orderBy("c_int").limit(5).collect()
-    if spark_mode == "connect":
-        session.stop()
-    _assert_nothing_left(spark, "threads")
-    assert sdf.status(spark).active
+    _assert_nothing_left(spark)
 
 
 def test_session_that_is_closed_during_a_query(
@@ -162,21 +138,21 @@ def test_session_that_is_closed_during_a_query(
     from pyspark.errors.exceptions.connect import SparkConnectException
 
     session = new_session()
-    session.read.parquet(str(all_types_path)).createOrReplaceTempView("t")
-    error: list[BaseException] = []
-    query = "SELECT * FROM t ORDER BY c_int LIMIT 7"
-    thread = threading.Thread(target=_run, args=(session, query, error))
+    best = session.read.parquet(str(all_types_path)).orderBy("c_int").limit(7)
     # What ends the faults asks the session, which has gone by then.
-    with contextlib.suppress(SparkConnectException), faults(session, slow_tasks=1.0, slow=_SLOW):
-        thread.start()
-        thread.join(2.0)
+    with (
+        ThreadPoolExecutor(1) as thread,
+        contextlib.suppress(SparkConnectException),
+        faults(session, slow_tasks=1.0, slow=_SLOW),
+    ):
+        running = thread.submit(best.collect)
+        wait([running], 2.0)
         # Not stop(), which waits: the server ends the session's queries.
         session.client.release_session()  # type: ignore[attr-defined]
-        thread.join(60)
+        assert running.exception(60), "the query was not cancelled"
     session.stop()
-    assert not thread.is_alive()
-    assert error, "the query was not cancelled"
-    _assert_nothing_left(spark, "threads")
+    _assert_nothing_left(spark)
+    assert sdf.status(spark).active
 
 
 def test_broadcast_filters_are_gone(spark: SparkSession, spark_mode: str, tmp_path: Path) -> None:
@@ -189,63 +165,24 @@ def test_broadcast_filters_are_gone(spark: SparkSession, spark_mode: str, tmp_pa
         run = joins.run(spark, "SELECT /*+ MERGE(big) */ p2.id FROM p2 JOIN big ON p2.k = big.j")
     assert max(f["size_bytes"] for f in run.filters) > 64 * 1024, run
     del run
-    # The driver's copy goes with the plan, when garbage is next collected.
-    until = time.monotonic() + 30
-    while _held(spark).get("driver: broadcast blocks"):
-        assert time.monotonic() < until, _held(spark)
-        _collect_garbage(spark, spark_mode)
-        time.sleep(0.5)
-    _assert_nothing_left(spark, "threads")
+    _forget_broadcasts(spark, spark_mode)
+    _assert_nothing_left(spark)
 
 
 def test_threads_end(spark: SparkSession, t: str, spark_mode: str) -> None:
-    if spark_mode == "connect":
-        pytest.skip("the server has the threads of the classic mode")
+    if spark_mode != "local-cluster":
+        pytest.skip("threads of the driver and of executors: once is enough")
     spark.sql(f"SELECT * FROM {t} ORDER BY c_bigint LIMIT 5").collect()
-    if spark_mode == "local-cluster":
-        executors = {k: n for k, n in _held(spark, ()).items() if re.fullmatch(r"\d+: threads", k)}
-        # One for the exchange, and one that holds messages back, where a test of faults ran just before.
-        assert executors, "no executor is connected"
-        assert all(n <= 2 for n in executors.values()), executors
-        # The other threads end within seconds: up to eight ask for files, one writes learned statistics, one
-        # looks for the stages of a query that waits.
-        brief = {"files", "statistics", "stages"}
-        driver = sorted(n for n in _threads_of_driver(spark) if n not in brief)
-        assert len(driver) == len(set(driver)), driver
-        assert set(driver) <= {"coordinator", "answers", "faults"}, driver
+    executors = {k: n for k, n in _held(spark, "").items() if re.fullmatch(r"\d+: threads", k)}
+    # One for the exchange, and one that holds messages back, where a test of faults ran just before.
+    assert executors, "no executor is connected"
+    assert all(n <= 2 for n in executors.values()), executors
+    # The other threads end within seconds: up to eight ask for files, one writes learned statistics, one
+    # looks for the stages of a query that waits.
+    brief = {"files", "statistics", "stages"}
+    driver = sorted(n for n in _threads_of_driver(spark) if n not in brief)
+    assert len(driver) == len(set(driver)), driver
+    assert set(driver) <= {"coordinator", "answers", "faults"}, driver
     # Each question is a query, of whose end the driver's thread is told. Broadcast blocks have a test of
     # their own: how long the driver keeps its copies is up to its garbage collector.
     _assert_nothing_left(spark, "broadcast blocks", seconds=_THREADS, every=_IDLE)
-
-
-def test_after_the_driver_has_stopped(spark_mode: str, all_types_path: Path, tmp_path: Path) -> None:
-    if spark_mode != "local-cluster":
-        pytest.skip("an application of its own: once is enough")
-    code = """
-import time
-from pyspark import SparkContext
-spark = start("local-cluster[2,1,1024]")
-df = spark.read.parquet(sys.argv[2])
-df.createOrReplaceTempView("t")
-for i in range(3):
-    df.orderBy("c_int").limit(5 + i).collect()
-    few = "(SELECT * FROM t WHERE id < 9)"
-    spark.sql(f"SELECT /*+ MERGE(b) */ a.id FROM t a JOIN {few} b ON a.id = b.id").collect()
-jvm = SparkContext._jvm
-loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-def module(name):
-    return loader.loadClass(name + "$").getField("MODULE$").get(None)
-executions = module("org.dynamicfilters.state.Executions").instance()
-spark.stop()
-def threads():
-    names = [t.getName() for t in jvm.java.lang.Thread.getAllStackTraces().keySet()]
-    return [n for n in names if n.startswith("dynamic-filters-")]
-until = time.monotonic() + 5
-while threads() and time.monotonic() < until:
-    time.sleep(0.1)
-print("THREADS", threads())
-print("ENTRIES", executions.live())
-"""
-    out = run_application(code, tmp_path, str(all_types_path))
-    assert value(out, "THREADS") == "[]"
-    assert value(out, "ENTRIES") == "0"

@@ -1,7 +1,10 @@
-"""What others may see: messages on the wire, one session's filters in another, values in reports and logs."""
+"""What others may see: ports, messages on the wire, one session's filters in another, values in reports and
+logs. And that an application leaves nothing behind.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +19,7 @@ from support.applications import LOG, run_application, value
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
 # Values that are in no query text: the tenth best key, and the keys of a join's build side.
 _TENTH = 4815162342
@@ -85,29 +88,43 @@ def test_sessions_do_not_see_each_other(
     assert sdf.conf(spark).enabled is True
 
 
-@pytest.fixture
-def _once(spark_mode: str) -> None:
-    if spark_mode != "local-cluster":
-        pytest.skip("an application of its own: once is enough")
-
-
-@pytest.mark.usefixtures("_once")
-def test_values_in_logs_and_ui(data: Path, tmp_path: Path) -> None:
-    code = """
-import os, time, urllib.request
+# One application for all tests below: the second of a process whose first is stock Spark.
+_APPLICATION = """
+import time, urllib.request
+from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
-spark = start("local-cluster[2,1,1024]", settings={
-    "spark.ui.enabled": "true", "spark.ui.port": "0", "spark.executor.syncLogLevel.enabled": "true",
-    "spark.dynamicFilters.report.showValues": sys.argv[3], "spark.sql.shuffle.partitions": "2",
-})
+from pyspark.sql import SparkSession
+from spark_dynamic_filters._jar import FAULTS_ENABLED
+from support.ports import listening
+cluster = "local-cluster[2,1,1024]"
+quiet |= {
+    FAULTS_ENABLED: "false", "spark.jars": sdf.jar_path(), "spark.ui.enabled": "true", "spark.ui.port": "0",
+    "spark.authenticate": "true", "spark.authenticate.secret": "for this test",
+    "spark.network.crypto.enabled": "true", "spark.executor.syncLogLevel.enabled": "true",
+    "spark.sql.shuffle.partitions": "2", "spark.sql.files.maxPartitionBytes": "16k",
+    "spark.sql.files.openCostInBytes": "16k", "spark.dynamicFilters.report.showValues": "false",
+}
+topk = "SELECT * FROM fact ORDER BY k LIMIT 10"
+join = "SELECT /*+ MERGE(few) */ * FROM fact JOIN few ON k = j"
+def run(spark):
+    for name in ("fact", "few"):
+        spark.read.parquet(str(Path(sys.argv[2]) / name)).createOrReplaceTempView(name)
+    return [sorted(spark.sql(query).collect()) for query in (topk, topk, topk, join)]
+stock = SparkSession.builder.master(cluster).config(map=quiet).getOrCreate()
+expected = run(stock)
+print("STOCK", listening())
+stock.stop()
+spark = start(cluster)
 # A shell's log shows warnings only until the level changes, and INFO is what Spark takes it for.
 for level in ("WARN", "INFO"):
     spark.sparkContext.setLogLevel(level)
-data = Path(sys.argv[2])
-for name in ("fact", "few"):
-    spark.read.parquet(str(data / name)).createOrReplaceTempView(name)
-spark.sql("SELECT * FROM fact ORDER BY k LIMIT 10").collect()
-spark.sql("SELECT /*+ MERGE(few) */ * FROM fact JOIN few ON k = j").collect()
+print("SAME", run(spark) == expected)
+print("PLUGIN", listening())
+counted = counters(spark)
+print("RECEIVED", counted["received"])
+print("SENT", counted["sent"])
+print("FAILED", counted["sendFailed"] + counted["failures"] + counted["refusedMalformed"])
+print("EXECUTORS", len({r.executor_id for r in spark.sql("SELECT * FROM dynamic_filter_live()").collect()}))
 filters = sdf.filters(spark).collect()
 print("BUILT", len([f for f in filters if f.generation]))
 app, ui = spark.sparkContext.applicationId, spark.sparkContext.uiWebUrl
@@ -120,45 +137,60 @@ print("PLANS", text.count("DynamicFilter#"))
 logs = sorted(Path(_find_spark_home(), "work", app).glob("*/stderr"))
 log = "".join(f.read_text(errors="replace") for f in logs)
 print("LOGS", len(logs), len(log) > 1000)
-for v in sys.argv[4:]:
+for v in sys.argv[3:]:
     print("VALUE", v, f"ui={v in text} logs={v in log}")
+jvm = SparkContext._jvm
+loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+executions = loader.loadClass("org.dynamicfilters.state.Executions$").getField("MODULE$").get(None).instance()
 spark.stop()
+def threads():
+    names = [t.getName() for t in jvm.java.lang.Thread.getAllStackTraces().keySet()]
+    return [n for n in names if n.startswith("dynamic-filters-")]
+until = time.monotonic() + 5
+while threads() and time.monotonic() < until:
+    time.sleep(0.1)
+print("LEFT", threads(), executions.live())
 """
-    hidden = [str(v) for v in (_TENTH, _LEAST, _GREATEST)]
+_HIDDEN = [str(v) for v in (_TENTH, _LEAST, _GREATEST)]
+
+
+@pytest.fixture(scope="module")
+def printed(spark_mode: str, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """What an application printed that has authentication, encryption and a UI; and the driver's log."""
+    if spark_mode != "local-cluster":
+        pytest.skip("an application of its own: once is enough")
+    folder = tmp_path_factory.mktemp("application")
     # A log level stays with the JVM.
-    out = run_application(code, tmp_path, str(data), "false", *hidden, own_process=True)
-    assert int(value(out, "BUILT")) >= 2
-    assert int(value(out, "PLANS")) > 0
-    assert value(out, "LOGS") == "2 True"
-    log = (tmp_path / LOG).read_text(encoding="utf-8", errors="replace")
-    assert "INFO" in log
-    for v in hidden:
-        assert value(out, f"VALUE {v}") == "ui=False logs=False"
-        assert v not in log, [line for line in log.splitlines() if v in line][:5]
+    out = run_application(_APPLICATION, folder, str(data), *_HIDDEN, seconds=270, own_process=True)
+    return out, (folder / LOG).read_text(encoding="utf-8", errors="replace")
 
 
-@pytest.mark.usefixtures("_once")
-def test_bounds_are_exchanged_with_authentication_and_encryption(data: Path, tmp_path: Path) -> None:
-    code = """
-spark = start("local-cluster[2,1,1024]", settings={
-    "spark.authenticate": "true", "spark.authenticate.secret": "for this test",
-    "spark.network.crypto.enabled": "true", "spark.sql.files.maxPartitionBytes": "16k",
-    "spark.sql.files.openCostInBytes": "16k",
-})
-fact = spark.read.parquet(str(Path(sys.argv[2]) / "fact"))
-with sdf.conf(spark).override(enabled=False):
-    expected = fact.orderBy("k").limit(10).collect()
-print("SAME", all(fact.orderBy("k").limit(10).collect() == expected for _ in range(5)))
-c = counters(spark)
-print("RECEIVED", c["received"])
-print("SENT", c["sent"])
-print("FAILED", c["sendFailed"] + c["failures"] + c["refusedMalformed"])
-print("EXECUTORS", len({r.executor_id for r in spark.sql("SELECT * FROM dynamic_filter_live()").collect()}))
-spark.stop()
-"""
-    out = run_application(code, tmp_path, str(data))
+def test_no_process_listens_on_more_ports_than_without_the_plugin(printed: tuple[str, str]) -> None:
+    out, _ = printed
+    # The driver's, and those of two executors.
+    assert len(json.loads(value(out, "STOCK"))) == 3, out
+    assert value(out, "PLUGIN") == value(out, "STOCK")
+
+
+def test_bounds_are_exchanged_with_authentication_and_encryption(printed: tuple[str, str]) -> None:
+    out, _ = printed
     assert value(out, "SAME") == "True"
     assert int(value(out, "RECEIVED")) > 0
     assert int(value(out, "SENT")) > 0
     assert value(out, "FAILED") == "0"
     assert value(out, "EXECUTORS") == "3"
+
+
+def test_values_in_logs_and_ui(printed: tuple[str, str]) -> None:
+    out, log = printed
+    assert int(value(out, "BUILT")) >= 2
+    assert int(value(out, "PLANS")) > 0
+    assert value(out, "LOGS") == "2 True"
+    assert "INFO" in log
+    for v in _HIDDEN:
+        assert value(out, f"VALUE {v}") == "ui=False logs=False"
+        assert v not in log, [line for line in log.splitlines() if v in line][:5]
+
+
+def test_nothing_is_left_when_the_driver_has_stopped(printed: tuple[str, str]) -> None:
+    assert value(printed[0], "LEFT") == "[] 0"

@@ -10,7 +10,6 @@ import spark_dynamic_filters as sdf
 from support import joins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -55,38 +54,26 @@ def _newest(spark: SparkSession) -> int:
     return spark.sql("SELECT coalesce(max(query_id), -1) FROM dynamic_filter_queries()").first()[0]
 
 
-def test_reports_of_batches_are_found_from_the_session_that_started_the_stream(
+def test_batches_belong_to_the_session_that_started_the_stream(
     spark: SparkSession, table: str, stream: DataFrame, tmp_path: Path
 ) -> None:
-    """Fails if reports belong to the clone of the session in which a stream runs its batches."""
-    counts = []
-
-    def each(batch: DataFrame, number: int) -> None:
-        counts.append(batch.join(batch.sparkSession.read.parquet(table), "id").count())
-
-    before = _newest(spark)
-    _run(stream.writeStream.foreachBatch(each), tmp_path / "checkpoint")
-    assert counts == [10, 10]
-    assert _scans(spark, before) == [(FILES, FILES - 1)] * 2
-
-
-def test_a_batch_can_use_a_filter_of_the_session_that_started_the_stream(
-    spark: SparkSession, table: str, stream: DataFrame, tmp_path: Path
-) -> None:
-    """Fails if the clone of the session has no user filters."""
+    """Fails if the clone of the session in which a stream runs its batches has reports of its own, or no user
+    filters.
+    """
     wanted = sdf.create_filter(spark, "wanted_by_stream", "bigint")
     counts = []
 
     def each(batch: DataFrame, number: int) -> None:
-        wanted.update(sdf.isin([row.id for row in batch.collect()]))
         rows = batch.sparkSession.read.parquet(table)
+        counts.append(batch.join(rows, "id").count())
+        wanted.update(sdf.isin([row.id for row in batch.collect()]))
         counts.append(rows.where("dynamic_filter('wanted_by_stream', id)").count())
 
     before = _newest(spark)
     _run(stream.writeStream.foreachBatch(each), tmp_path / "checkpoint")
     wanted.close()
-    assert counts == [10, 10]
-    assert _scans(spark, before) == [(FILES, FILES - 1)] * 2
+    assert counts == [10] * 4
+    assert _scans(spark, before) == [(FILES, FILES - 1)] * 4
 
 
 @pytest.mark.parametrize("broadcast", ["10m", "-1"], ids=["broadcast", "merge"])
@@ -129,19 +116,14 @@ def test_a_stream_without_sizes_filters_a_table_with_a_hint(
     assert _scans(spark, before) == [(FILES, FILES - 1)]
 
 
-def _stateful(kind: str) -> Callable[[DataFrame], DataFrame]:
-    if kind == "groups":
-        return lambda df: df.groupBy("v").count()
-    return lambda df: df.dropDuplicates(["v"])
-
-
 @pytest.mark.parametrize("kind", ["groups", "distinct"])
 def test_a_stream_with_a_state_has_no_filter(
     spark: SparkSession, table: str, stream: DataFrame, tmp_path: Path, kind: str
 ) -> None:
     """The state outlives the batch of which a filter would be made."""
     before = _newest(spark)
-    query = _stateful(kind)(stream.join(spark.read.parquet(table), "id"))
+    joined = stream.join(spark.read.parquet(table), "id")
+    query = joined.groupBy("v").count() if kind == "groups" else joined.dropDuplicates(["v"])
     mode = "complete" if kind == "groups" else "append"
     _run(query.writeStream.format("memory").queryName(kind).outputMode(mode), tmp_path / "checkpoint")
     assert spark.table(kind).count() == 7

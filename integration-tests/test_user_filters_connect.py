@@ -52,23 +52,13 @@ def test_the_largest_update_fits_one_message(spark: SparkSession, t: str) -> Non
 
 
 def test_filters_end_with_their_session(spark_application: SparkApplication, t: str) -> None:
-    other = spark_application.new_session()
-    sdf.create_filter(other, "mine", "bigint").update(sdf.isin([1]))
-    spark_application.close_session(other)
-    again = spark_application.new_session()
-    try:
-        assert again.sql("SELECT * FROM dynamic_user_filters()").count() == 0
-    finally:
-        spark_application.close_session(again)
-
-
-def test_closing_a_filter_after_its_session(spark_application: SparkApplication) -> None:
-    other = spark_application.new_session()
+    other, third = spark_application.new_session(), spark_application.new_session()
     f = sdf.create_filter(other, "mine", "bigint")
+    f.update(sdf.isin([1]))
     spark_application.close_session(other)
+    assert third.sql("SELECT * FROM dynamic_user_filters()").count() == 0
     f.close()
     f.close()
-    third = spark_application.new_session()
 
     def body() -> None:
         with sdf.create_filter(third, "mine", "bigint"):

@@ -8,11 +8,8 @@ import json
 import multiprocessing
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 import traceback
 import weakref
 from collections.abc import Iterator
@@ -23,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing._connect_server import CLIENT_VARIABLES
-from spark_dynamic_filters.testing._ports import free_port
 
 from . import jvm
 
@@ -199,63 +195,35 @@ def _counters(spark: SparkSession) -> dict[str, int]:
 
 
 @contextmanager
-def standalone_cluster(folder: Path, workers: int = 2, memory: str = "1g") -> Iterator[str]:
-    """A Spark cluster of processes on this machine: a master, and workers of one core.
+def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """A Spark cluster for an application in this process: a master and workers of one core, in its JVM.
 
     Unlike in local-cluster each worker has a host (127.0.0.2, 127.0.0.3, ...): Spark puts the copy of a slow
     task only where no other attempt of it runs.
 
     Yields:
         The master's URL.
-
-    Raises:
-        AssertionError: it did not start within a minute.
     """
-    from pyspark.find_spark_home import _find_spark_home
+    from pyspark import SparkContext
 
-    home = _find_spark_home()
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    deploy = "org.apache.spark.deploy"
-    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for i in range(workers):
-        own = ["--host", f"127.0.0.{i + 2}", "--work-dir", str(folder / f"work{i}"), "--webui-port", "0"]
-        commands.append([f"{deploy}.worker.Worker", *own, "--cores", "1", "--memory", memory, url])
-    environment = os.environ | {
-        "SPARK_HOME": home,
-        "SPARK_PUBLIC_DNS": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
-    processes = []
+    SparkContext._ensure_initialized()  # type: ignore[attr-defined]
+    jvm: Any = SparkContext._jvm
+    deploy, conf = jvm.org.apache.spark.deploy, jvm.org.apache.spark.SparkConf()
+    running = [deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)._1()]
+    url = f"spark://127.0.0.1:{running[0].address().port()}"
+    urls = SparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
+    urls[0] = url
+    for i in range(1, workers + 1):
+        at, work, number = (f"127.0.0.{i + 1}", 0, 0, 1, 1024), str(folder / "work"), jvm.scala.Some(i)
+        begin = deploy.worker.Worker.startRpcEnvAndEndpoint
+        running.append(begin(*at, urls, work, number, conf, jvm.scala.Option.empty()))
     try:
-        for i, command in enumerate(commands):
-            with (folder / f"process{i}.log").open("wb") as log:
-                processes.append(
-                    subprocess.Popen(
-                        [str(Path(home, "bin", "spark-class")), *command],
-                        stdout=log,
-                        stderr=subprocess.STDOUT,
-                        env=environment,
-                    )
-                )
-            if i == 0:
-                _wait_for(port)
         yield url
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(30)
-
-
-def _wait_for(port: int) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise AssertionError("the master did not start within a minute")
+        # Workers that lose their master end the JVM.
+        for environment in reversed(running):
+            environment.shutdown()
+            environment.awaitTermination()
 
 
 def value(output: str, name: str) -> str:
