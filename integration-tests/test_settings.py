@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.client
 
-# Those of support/errors/settings.py are others.
+# Those of support/errors.py are others.
 BAD_VALUES = [
     ("topk.enabled", "2"),
     ("join.waitTimeout", 5),
