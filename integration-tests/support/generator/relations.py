@@ -27,16 +27,9 @@ JOINS = (
 )
 _AGGREGATES = ("min({y})", "max({y})", "count({y})", "try_cast(avg({y}) AS BIGINT)", "try_sum({y})")
 SIDE_HINTS = ("BROADCAST", "MERGE", "SHUFFLE_HASH")
-_BLOCK_HINTS = (
-    "REPARTITION(8)",
-    "REPARTITION(3, {column})",
-    "REBALANCE",
-    "REBALANCE({column})",
-    "COALESCE(2)",
-    "REPARTITION_BY_RANGE(4, {column})",
-    "DYNAMIC_FILTER",
-    "NO_DYNAMIC_FILTER",
-)
+_HINTS = ("REPARTITION(8)", "REBALANCE", "COALESCE(2)", "DYNAMIC_FILTER", "NO_DYNAMIC_FILTER")
+# Of a column that the SELECT has.
+_COLUMN_HINTS = ("REPARTITION(3, {})", "REBALANCE({})", "REPARTITION_BY_RANGE(4, {})")
 
 
 @dataclass
@@ -211,7 +204,9 @@ class Relations(Maker):
 
     def _narrowed(self, large: bool | None) -> _Derived:
         select, v = self._kept(large, where=1.0)
-        select.hints = self.hints(v) if self.r.random() < 0.2 else []
+        if self.r.random() < 0.2:
+            hint = self.r.choice(_HINTS + _COLUMN_HINTS)
+            select.hints = [hint.format(self.r.choice(list(v.columns)))]
         return select, v.columns, ("id",), v.rows // 3
 
     def _joined(self, large: bool | None) -> _Derived:
@@ -243,7 +238,7 @@ class Relations(Maker):
             for _ in range(r.choice((0, 0, 1, 1, 2)) if joins else r.choice((0, 1, 1))):
                 block.where.append(self.condition(block.visible))
         if r.random() < 0.15:
-            block.hints += self.hints(block.visible[0])
+            block.hints.append(r.choice(_HINTS))
         if r.random() < 0.08:
             self.lateral(block)
         if depth > 0 and self.computes():
@@ -263,9 +258,6 @@ class Relations(Maker):
                 for w in block.visible
             ]
             block.total = block.total if set(block.total) <= set(block.columns()) else []
-
-    def hints(self, v: Visible) -> list[str]:
-        return [self.r.choice(_BLOCK_HINTS).format(column=self.r.choice(list(v.columns)))]
 
     def lateral(self, block: Block) -> None:
         v = self.r.choice(block.visible)
