@@ -18,7 +18,7 @@ from support.generator.campaign import Campaign
 if TYPE_CHECKING:
     from spark_dynamic_filters.testing import SparkApplication
 
-pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(300)]
 
 # By kind, numbers of statements by seed.
 _STATEMENTS = {
