@@ -145,9 +145,11 @@ class KeySetSuite extends AnyFunSuite with ScalaCheckPropertyChecks with TimeLim
       case 0 => Seq.fill(20)(random.nextInt(1 << 16)).to(BitSet)
       case 1 => (random.nextInt(2) until (1 << 16) by 2).to(BitSet)
       case 2 =>
-        (0 until 3).flatMap { _ =>
-          val at = random.nextInt(60000); at to at + random.nextInt(5000)
-        }.to(BitSet)
+        (0 until 3)
+          .flatMap { _ =>
+            val at = random.nextInt(60000); at to at + random.nextInt(5000)
+          }
+          .to(BitSet)
     }
     def bits(s: BitSet) = LongBitmap.build(long, s.iterator.map(_ + (1L << 31)).toArray)
     var parts = 0
