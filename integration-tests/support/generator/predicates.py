@@ -114,7 +114,8 @@ def pair(r: random.Random, a: Visible, b: Visible) -> tuple[str, str]:
         return r.choice(integers)
     if same:
         return r.choice(same)
-    return next(iter(a.columns)), next(iter(b.columns))
+    common = [c for c in ("id", "g") if c in a.columns and c in b.columns]
+    return (r.choice(common),) * 2 if common else (next(iter(a.columns)), next(iter(b.columns)))
 
 
 def _can_mix(a: str, b: str) -> bool:
