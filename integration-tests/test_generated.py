@@ -26,7 +26,7 @@ _STATEMENTS = {
     "subqueries": {2: range(3), 3: range(3)},
     "replanned": {400: range(3), 401: range(3)},
     "computed": {1: range(6), 2: range(6)},
-    "shared": {1: range(4), 2: range(4)},
+    "shared": {5200: range(8)},
     "failing": {6: range(8), 9: range(8)},
 }
 
