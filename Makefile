@@ -49,7 +49,7 @@ help:
 	@echo "make bench-latency       how long a bound takes from one executor to another"
 	@echo "make bench-versions OLD=a.jar NEW=b.jar   two versions of the jar side by side"
 	@echo "make soak                a thousand queries from eight threads, heaps measured"
-	@echo "make fuzz SECONDS=600 [SEED=n] [MODE=classic|local-cluster|connect] [KIND=joins|subqueries|replanned|chained|computed|rising|shared|failing] [LOSSES=1]"
+	@echo "make fuzz SECONDS=600 [SEED=n] [MODE=classic|local-cluster|connect] [KIND=joins|subqueries|replanned|computed|shared|failing] [LOSSES=1]"
 	@echo "             random queries, each with and without filters; ends at a fault, with its seed and the smallest query"
 	@echo "make test-large          tests that take minutes, apart from make test"
 	@echo "make test-delta test-iceberg test-avro   tables of formats whose jars Maven fetches, on a Spark they fit"

@@ -72,9 +72,8 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
     local = folder / "local"
     settings = _SETTINGS | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
     settings |= jvm.INTERPRETED if options.interpreted else {}
-    application = start_application(
-        options.mode, settings | (losses.settings(local) if options.losses else {})
-    )
+    settings |= losses.settings(local) if options.losses else {}
+    application = start_application(options.mode, settings)
     session = application.new_session()
     try:
         run = campaign.Campaign(
@@ -86,9 +85,7 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
             run.runner.losses = lambda: _lose(session, local, seed + len(happened), options.mode, happened)
             # What fails by chance does not fail again with one part less.
             run.shrinking = 0.0
-        only = None if options.statement is None else [options.statement]
-        kinds = campaign.KINDS if options.kind == "all" else (options.kind,)
-        _run(run, seed, time.monotonic() + options.seconds, only, options.keep_going, kinds)
+        _run(run, seed, options)
         if options.losses:
             files, executors = (sum(n) for n in zip(*((h.files, h.executors) for h in happened), strict=True))
             print(f"lost: files of {files} map tasks, {executors} executors")
@@ -110,15 +107,11 @@ def _lose(
         yield
 
 
-def _run(
-    run: campaign.Campaign,
-    seed: int,
-    until: float,
-    only: list[int] | None,
-    keep_going: bool,
-    kinds: tuple[str, ...],
-) -> None:
+def _run(run: campaign.Campaign, seed: int, options: argparse.Namespace) -> None:
     start = time.monotonic()
+    until = start + options.seconds
+    only = None if options.statement is None else [options.statement]
+    kinds = tuple(campaign.KINDS) if options.kind == "all" else (options.kind,)
     print(f"seed {seed}", flush=True)
     for run.kind in itertools.cycle(kinds):
         if time.monotonic() > until:
@@ -127,7 +120,7 @@ def _run(
         tally = run.run(seed, only or range(campaign.STATEMENTS), until)
         for fault in tally.faults[before:]:
             print(f"\n{fault}\n", flush=True)
-        if only or (tally.faults and not keep_going):
+        if only or (tally.faults and not options.keep_going):
             break
         if run.kind == kinds[-1]:
             seed += 1

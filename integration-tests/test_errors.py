@@ -11,7 +11,7 @@ import pytest
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._session import is_connect
-from support.errors import filters, queries, settings
+from support.errors import CASES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,17 +19,27 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 
 MAX_LENGTH = 300
-CASES = {**settings.CASES, **filters.CASES, **queries.CASES}
+STATES = {
+    "NOT_FOUND": "42704",
+    "TYPE_MISMATCH": "42804",
+    "INVALID_USE": "42601",
+    "HINT_PARAMETER": "42601",
+    "INVALID_SETTING": "22023",
+    "UNKNOWN_SETTING": "22023",
+}
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[:50])
 def test_errors(spark: SparkSession, t: str, case: str) -> None:
     action, kind, expected = CASES[case]
+    if isinstance(kind, str):
+        expected = f"[DYNAMIC_FILTER_{kind}] {expected} SQLSTATE: {STATES[kind]}"
+        kind = _analysis_exception(spark)
     with sdf.create_filter(spark, "wanted", "bigint") as f, pytest.raises(Exception) as caught:  # noqa: PT011
         action(spark, f, t)
     assert _text(caught.value) == expected
-    assert type(caught.value) is (kind or _analysis_exception(spark))
+    assert type(caught.value) is kind
     assert len(expected) <= MAX_LENGTH
 
 

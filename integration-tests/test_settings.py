@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.client
 
-#: Values as Python has them, and ends of ranges. Those of support/errors/settings.py are others.
+#: Values as Python has them, and ends of ranges. Those of support/errors.py are others.
 BAD_VALUES = {
     "topk.enabled": "2",
     "join.waitTimeout": 5,

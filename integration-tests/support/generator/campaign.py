@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import chained, computed, data, failing, queries, replanned, rising, shared, subqueries
+from . import data, failing, queries, replanned, shared, subqueries
 from . import settings as settings_
 from .data import Table
 from .model import Statement
@@ -25,8 +26,15 @@ if TYPE_CHECKING:
 #: Statements over the tables of one seed.
 STATEMENTS = 40
 
-#: Kinds of statements; `joins` are those of `queries`.
-KINDS = ("joins", "subqueries", "replanned", "chained", "computed", "rising", "shared", "failing")
+#: What makes a statement, by kind; `joins` and `computed` are those of `queries`.
+KINDS: dict[str, Callable[[random.Random, list[Table]], Statement]] = {
+    "joins": queries.statement,
+    "subqueries": subqueries.statement,
+    "replanned": replanned.statement,
+    "computed": partial(queries.statement, computed=True),
+    "shared": shared.statement,
+    "failing": failing.statement,
+}
 
 
 @dataclass
@@ -38,7 +46,6 @@ class Fault:
         seed: of its tables.
         number: of the statement within the seed.
         statement, settings: as small as could be found.
-        original: the statement as it was made.
     """
 
     kind: str
@@ -47,7 +54,6 @@ class Fault:
     outcome: Outcome
     statement: Statement
     settings: dict[str, str]
-    original: Statement
     tables: list[Table]
 
     def __str__(self) -> str:
@@ -99,27 +105,8 @@ def make(
 ) -> tuple[Statement, dict[str, str]]:
     """The statement of this number, and its settings."""
     r = random.Random(f"{seed}/{number}")
-    if kind == "joins":
-        statement = queries.statement(r, tables)
-        return statement, settings_.choose(r, statement.sql())
-    if kind in ("subqueries", "shared"):
-        statement = (subqueries if kind == "subqueries" else shared).statement(r, tables)
-        return statement, settings_.choose(r, statement.sql(), sharing=True)
-    if kind == "computed":
-        statement = computed.statement(r, tables)
-        settings = settings_.choose(r, statement.sql())
-        return statement, settings | (computed.SETTINGS if r.random() < 0.3 else {})
-    if kind == "rising":
-        statement = rising.statement(r, tables)
-        return statement, settings_.choose(r, statement.sql())
-    if kind == "failing":
-        statement = failing.statement(r, tables)
-        settings = settings_.choose(r, statement.sql(), sharing=True)
-        for more in failing.SETTINGS:
-            settings |= more if r.random() < 0.3 else {}
-        return statement, settings
-    module = replanned if kind == "replanned" else chained
-    return module.statement(r, tables), settings_.for_replanning(r)
+    statement = KINDS[kind](r, tables)
+    return statement, settings_.choose(r, statement.sql(), replanning=kind == "replanned")
 
 
 class Campaign:
@@ -129,12 +116,11 @@ class Campaign:
         folder: for tables; those of a seed are removed when the next begins.
         limit: seconds for a query.
         shrinking: seconds to look for a smaller statement that fails too.
-        losses: what happens while a query runs with filters.
         report: is told of a fault at once, before its statement is made small, which takes time.
         progress: is called after each statement.
-        kind: of its statements, one of `KINDS`.
 
     Attributes:
+        kind: of its statements, one of `KINDS`.
         expects_failures: whether filters may fail inside, as where faults are injected.
     """
 
@@ -144,19 +130,17 @@ class Campaign:
         folder: Path,
         limit: float = 40.0,
         shrinking: float = 120.0,
-        losses: Callable[[], AbstractContextManager[object]] = nullcontext,
         report: Callable[[str], object] = lambda text: None,
         progress: Callable[[Tally], object] = lambda tally: None,
-        kind: str = "joins",
     ) -> None:
-        self.runner = Runner(spark, limit, settings_.KEYS, losses)
+        self.runner = Runner(spark, limit, settings_.KEYS)
         self.folder = folder
-        self.kind = kind
+        self.kind = "joins"
         self.report = report
         self.progress = progress
         self.shrinking = shrinking
         self.tally = Tally()
-        self.expects_failures = losses is not nullcontext
+        self.expects_failures = False
 
     def run(
         self, seed: int, numbers: range | list[int] = range(STATEMENTS), until: float | None = None
@@ -180,18 +164,13 @@ class Campaign:
             self.tally.counted = self.tally.answered
             if not self.expects_failures:
                 for tag, reason in self.runner.broken(list(tags)).items():
-                    self._broken(seed, tags[tag], all_tables, reason)
+                    self.tally.statuses["broken"] += 1
+                    made = make(seed, tags[tag], all_tables, self.kind)
+                    fault = Fault(self.kind, seed, tags[tag], Outcome("broken", reason), *made, all_tables)
+                    self.tally.faults.append(fault)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self.tally
-
-    def _broken(self, seed: int, number: int, tables: list[Table], reason: str) -> None:
-        statement, values = make(seed, number, tables, self.kind)
-        outcome = Outcome("broken", reason)
-        self.tally.statuses[outcome.status] += 1
-        self.tally.faults.append(
-            Fault(self.kind, seed, number, outcome, statement, values, statement, tables)
-        )
 
     def _tables(self, folder: Path, seed: int) -> AbstractContextManager[list[Table]]:
         """The tables of a seed, and views of them that a kind asks for."""
@@ -201,7 +180,7 @@ class Campaign:
             tables = data.write(self.runner.spark, folder, seed)
         if self.kind == "subqueries":
             return data.cached(self.runner.spark, tables)
-        return data.older(self.runner.spark, tables) if self.kind == "chained" else nullcontext(tables)
+        return data.older(self.runner.spark, tables) if self.kind == "replanned" else nullcontext(tables)
 
     def _one(self, seed: int, number: int, tables: list[Table]) -> str:
         statement, values = make(seed, number, tables, self.kind)
@@ -215,27 +194,13 @@ class Campaign:
             self.report(
                 f"{outcome.status}: seed {seed}, statement {number}: {outcome.detail}\n{statement.script()}"
             )
-            small, fewer = self._shrink(statement, values, outcome)
+
+            def still_fails(candidate: Statement, settings: dict[str, str]) -> bool:
+                return self.runner.compare(candidate, settings).status == outcome.status
+
+            seconds = 0.0 if outcome.status in ("late", "slow") else self.shrinking
+            small, fewer = shrink(statement, values, still_fails, seconds)
             again = self.runner.compare(small, fewer)
-            self.tally.faults.append(
-                Fault(
-                    self.kind,
-                    seed,
-                    number,
-                    again if again.is_fault else outcome,
-                    small,
-                    fewer,
-                    statement,
-                    tables,
-                )
-            )
+            found = again if again.is_fault else outcome
+            self.tally.faults.append(Fault(self.kind, seed, number, found, small, fewer, tables))
         return outcome.tag
-
-    def _shrink(
-        self, statement: Statement, values: dict[str, str], outcome: Outcome
-    ) -> tuple[Statement, dict[str, str]]:
-        def still_fails(candidate: Statement, settings: dict[str, str]) -> bool:
-            return self.runner.compare(candidate, settings).status == outcome.status
-
-        seconds = 0.0 if outcome.status in ("late", "slow") else self.shrinking
-        return shrink(statement, values, still_fails, seconds)

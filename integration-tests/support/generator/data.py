@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -94,39 +94,42 @@ def write(spark: SparkSession, folder: Path, seed: int) -> list[Table]:
     return tables
 
 
-@contextmanager
-def cached(spark: SparkSession, tables: list[Table]) -> Iterator[list[Table]]:
+def cached(spark: SparkSession, tables: list[Table]) -> AbstractContextManager[list[Table]]:
     """The tables, and with them cached ones, of the same rows as a large and two short ones."""
     twins = [replace(t, name=f"cached_{t.name}", is_cached=True) for t in (tables[0], *tables[3:5])]
     for t in twins:
         # At once: stock Spark fails where the first query that reads it has other settings (code generation).
         spark.sql(f"CACHE TABLE {t.name} AS SELECT * FROM {t.name.removeprefix('cached_')}")
-    try:
-        yield tables + twins
-    finally:
-        for t in twins:
-            spark.sql(f"UNCACHE TABLE {t.name}")
-            spark.sql(f"DROP VIEW {t.name}")
+    return _with(spark, tables, twins)
 
 
-@contextmanager
-def older(spark: SparkSession, tables: list[Table]) -> Iterator[list[Table]]:
+def older(spark: SparkSession, tables: list[Table]) -> AbstractContextManager[list[Table]]:
     """The tables, and of those with several files views that do not know the last one."""
     twins = []
     for t in tables:
         files = sorted(t.path.glob("*.parquet"))
-        if len(files) < 2:
-            continue
-        # Spark does not list names that begin so.
-        hidden = files[-1].rename(files[-1].with_name(f"_{files[-1].name}"))
-        twins.append(replace(t, name=f"older_{t.name}", is_older=True))
-        spark.read.parquet(str(t.path)).createOrReplaceTempView(twins[-1].name)
-        hidden.rename(files[-1])
+        if len(files) > 1:
+            # Spark does not list names that begin so.
+            hidden = files[-1].rename(files[-1].with_name(f"_{files[-1].name}"))
+            twins.append(replace(t, name=f"older_{t.name}", is_older=True))
+            spark.read.parquet(str(t.path)).createOrReplaceTempView(twins[-1].name)
+            hidden.rename(files[-1])
+    return _with(spark, tables, twins)
+
+
+@contextmanager
+def _with(spark: SparkSession, tables: list[Table], twins: list[Table]) -> Iterator[list[Table]]:
     try:
         yield tables + twins
     finally:
-        for t in twins:
-            spark.sql(f"DROP VIEW {t.name}")
+        forget(spark, [t.name for t in twins])
+
+
+def forget(spark: SparkSession, views: Iterable[str]) -> None:
+    """Drops views, and what is cached of them."""
+    for name in views:
+        spark.sql(f"UNCACHE TABLE IF EXISTS {name}")
+        spark.sql(f"DROP VIEW IF EXISTS {name}")
 
 
 def _write_one(

@@ -20,22 +20,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .data import Table
+from .data import Table, forget
 from .model import AnyOf, Condition, Cte, Item, Join, Order, Select, SetOperation, Source, Statement, Subquery
+from .relations import SIDE_HINTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYS = 600
-
-#: Some of them for each statement.
-SETTINGS: tuple[dict[str, str], ...] = (
-    {"spark.dynamicFilters.lateMaterialization.enabled": "false"},
-    {"spark.dynamicFilters.join.waitTimeout": "60s"},
-    {"spark.sql.session.timeZone": "America/Los_Angeles"},
-    {"spark.sql.files.maxPartitionBytes": "64m"},
-    {"spark.sql.autoBroadcastJoinThreshold": "-1"},
-)
 
 # Values that fail in nothing, and those that fail in much.
 _COLUMNS: dict[str, tuple[pa.DataType, tuple[Any, ...], tuple[Any, ...]]] = {
@@ -109,7 +101,6 @@ _OVER = f"max(a.y) OVER (PARTITION BY a.k); first_value(a.y) {_WINDOW}; sum(a.y)
 _FEW = "d.n < 30; d.n IN (77, 99); d.n < 300; d.n >= 100; d.n BETWEEN 200 AND 240; d.n % 50 = 3; d.n > 40"
 _GUARDS = ("{z} > 0", "{z} <> 0", "{z} BETWEEN 1 AND 2", "NOT {z} = 0", "({z} = 1 OR {z} = 2)")
 _PARTS = ("fparts", "fboth")
-_HINTS = ("", "", "BROADCAST", "MERGE", "SHUFFLE_HASH")
 
 
 def statement(r: random.Random, tables: list[Table]) -> Statement:
@@ -153,8 +144,8 @@ def tables(spark: SparkSession, folder: Path, seed: int) -> Iterator[list[Table]
     try:
         yield [Table(name, n, {}, folder / name, layout == "partitions") for name, n in rows.items()]
     finally:
-        for name in (*rows, "fonly", "fboth"):
-            spark.sql(f"DROP VIEW {name}")
+        # What reads another view first.
+        forget(spark, ("fboth", "fonly", *rows))
 
 
 def _rows(r: random.Random, keys: list[int], kind: str, first: int) -> pa.Table:
@@ -345,6 +336,6 @@ class _Maker:
             select.joins = [Join("JOIN", d, ["s.k = d.j"])]
             if r.random() < 0.25:
                 select.joins[0].on.append("CAST(s.q AS STRING) <> d.t")
-        hint = r.choice(_HINTS)
-        select.hints = [f"{hint}(d)"] if hint else []
+        if hint := r.choice(("", "", *SIDE_HINTS)):
+            select.hints = [f"{hint}(d)"]
         return select

@@ -18,7 +18,6 @@ RANKS = 1_000
 
 # Ranks below this are the same number in all integers, and negative ones are among them.
 _ZERO = 100
-_UTC = dt.UTC
 _EPOCH = dt.datetime(2020, 1, 1)
 
 
@@ -79,13 +78,13 @@ def _text(rank: int) -> str:
     return f"{rank:05d}" + ("x" * 70 if rank % 7 == 3 else "")
 
 
-def _time(name: str, arrow: pa.DataType, unit: dt.timedelta, zone: dt.tzinfo | None) -> Kind:
+def _time(name: str, unit: str, zone: dt.tzinfo | None) -> Kind:
     ends = (dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30, 23, 59, 59, 999_000))
     return Kind(
         name,
         name,
-        arrow,
-        lambda r: (_EPOCH + unit * r).replace(tzinfo=zone),
+        pa.timestamp(unit, tz=zone and "UTC"),
+        lambda r: (_EPOCH + dt.timedelta(hours=r)).replace(tzinfo=zone),
         tuple(e.replace(tzinfo=zone) for e in ends),
         lambda v: f"{name} '{v:%Y-%m-%d %H:%M:%S.%f}'".replace(f"'{v.year}-", f"'{v.year:04d}-"),
         as_text=True,
@@ -100,7 +99,24 @@ INTEGERS = (
 )
 BIGINT = INTEGERS[3]
 INT = INTEGERS[2]
-_HOUR = dt.timedelta(hours=1)
+_STRINGS = ("", "\U0001f600", "z" * 200)
+_STRING = Kind("STRING", "string", pa.string(), _text, _STRINGS, lambda v: f"'{v}'")
+_BYTES = (b"", b"\xff\xff", b"\x00")
+_BINARY = Kind(
+    "BINARY", "binary", pa.binary(), lambda r: _text(r).encode(), _BYTES, lambda v: f"X'{v.hex()}'"
+)
+_BOOLEAN = Kind(
+    "BOOLEAN", "boolean", pa.bool_(), lambda r: r % 2 == 0, (True, False), lambda v: str(v).upper()
+)
+_DATE = Kind(
+    "DATE",
+    "date",
+    pa.date32(),
+    lambda r: _EPOCH.date() + dt.timedelta(days=r),
+    (dt.date(1, 1, 2), dt.date(9999, 12, 31), dt.date(1970, 1, 1)),
+    lambda v: f"DATE '{v.year:04d}-{v:%m-%d}'",
+    as_text=True,
+)
 
 #: Kinds by column: each table has one kind of each row as a column of this name.
 COLUMNS: dict[str, tuple[Kind, ...]] = {
@@ -111,39 +127,10 @@ COLUMNS: dict[str, tuple[Kind, ...]] = {
         _float("DOUBLE", pa.float64(), 1.7976931348623157e308),
     ),
     "k_decimal": (_decimal(7, 2), _decimal(18, 4), _decimal(30, 6)),
-    "k_string": (
-        Kind("STRING", "string", pa.string(), _text, ("", "\U0001f600", "z" * 200), lambda v: f"'{v}'"),
-    ),
-    "k_binary": (
-        Kind(
-            "BINARY",
-            "binary",
-            pa.binary(),
-            lambda r: _text(r).encode(),
-            (b"", b"\xff\xff", b"\x00"),
-            lambda v: f"X'{v.hex()}'",
-        ),
-    ),
-    "k_boolean": (
-        Kind("BOOLEAN", "boolean", pa.bool_(), lambda r: r % 2 == 0, (True, False), lambda v: str(v).upper()),
-    ),
-    "k_date": (
-        Kind(
-            "DATE",
-            "date",
-            pa.date32(),
-            lambda r: dt.date(2020, 1, 1) + dt.timedelta(days=r),
-            (dt.date(1, 1, 2), dt.date(9999, 12, 31), dt.date(1970, 1, 1)),
-            lambda v: f"DATE '{v.year:04d}-{v:%m-%d}'",
-            as_text=True,
-        ),
-    ),
-    "k_time": (
-        _time("TIMESTAMP", pa.timestamp("us", tz="UTC"), _HOUR, _UTC),
-        _time("TIMESTAMP", pa.timestamp("ms", tz="UTC"), _HOUR, _UTC),
-    ),
-    "k_ntz": (
-        _time("TIMESTAMP_NTZ", pa.timestamp("us"), _HOUR, None),
-        _time("TIMESTAMP_NTZ", pa.timestamp("ms"), _HOUR, None),
-    ),
+    "k_string": (_STRING,),
+    "k_binary": (_BINARY,),
+    "k_boolean": (_BOOLEAN,),
+    "k_date": (_DATE,),
+    "k_time": tuple(_time("TIMESTAMP", unit, dt.UTC) for unit in ("us", "ms")),
+    "k_ntz": tuple(_time("TIMESTAMP_NTZ", unit, None) for unit in ("us", "ms")),
 }

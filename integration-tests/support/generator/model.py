@@ -191,6 +191,11 @@ class Statement:
         return f"SELECT {', '.join(cast)} FROM ({text})"
 
 
+def shows(join: str) -> bool:
+    """Whether the result of a join of this kind has columns of what is joined."""
+    return "SEMI" not in join and "ANTI" not in join
+
+
 def write(condition: Condition) -> str:
     return condition if isinstance(condition, str) else condition.sql()
 

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 
 from .data import Table
+from .expressions import BOTH, NEAR, RISING
 from .kinds import COLUMNS, RANKS, Kind
 
 
@@ -17,20 +18,31 @@ class Visible:
         columns: kinds by name.
         unique: columns that no two rows agree in; empty where there are none.
         rows: about how many.
+        nested: whether fields of a struct have the keys once more.
     """
 
     alias: str
     columns: dict[str, Kind]
     unique: tuple[str, ...]
     rows: int
+    nested: bool = False
 
     @classmethod
     def of(cls, table: Table, alias: str) -> Visible:
         """A table by this name."""
-        return cls(alias, table.columns, ("id",), table.rows)
+        return cls(alias, table.columns, ("id",), table.rows, nested=True)
 
     def key_columns(self) -> list[str]:
         return [name for name in self.columns if name in COLUMNS]
+
+    def join_keys(self) -> list[str]:
+        """Columns by which joins leave few rows."""
+        return [name for name in self.key_columns() if name != "k_boolean"]
+
+    def key(self, r: random.Random, name: str) -> str:
+        """A key column, at times as the field of the struct."""
+        nested = self.nested and name in COLUMNS and r.random() < 0.1
+        return f"{self.alias}.{'st.inner.' if nested else ''}{name}"
 
 
 def where(r: random.Random, v: Visible, selective: bool) -> str:
@@ -43,7 +55,7 @@ def where(r: random.Random, v: Visible, selective: bool) -> str:
         width = max(v.rows // r.choice((3, 20, 100)), 1)
         start = r.randrange(max(v.rows - width, 1))
         return f"{v.alias}.id BETWEEN {start} AND {start + width}"
-    keys = [k for k in v.key_columns() if k != "k_boolean" or not selective]
+    keys = v.join_keys() if selective else v.key_columns()
     if not keys or r.random() < (0.2 if selective else 0.5):
         return _loose(r, v)
     name = r.choice(keys)
@@ -92,7 +104,7 @@ _MIXED = (
 
 def pair(r: random.Random, a: Visible, b: Visible) -> tuple[str, str]:
     """Two columns that can be compared, one of each relation, mostly of one family."""
-    keys = [(x, y) for x in a.key_columns() for y in b.key_columns() if "k_boolean" not in (x, y)]
+    keys = [(x, y) for x in a.join_keys() for y in b.join_keys()]
     same = [(x, y) for x, y in keys if a.columns[x].family == b.columns[y].family]
     mixed = [(x, y) for x, y in keys if _can_mix(a.columns[x].family, b.columns[y].family)]
     if mixed and (r.random() < 0.07 or not same):
@@ -102,52 +114,50 @@ def pair(r: random.Random, a: Visible, b: Visible) -> tuple[str, str]:
         return r.choice(integers)
     if same:
         return r.choice(same)
-    return next(iter(a.columns)), next(iter(b.columns))
+    common = [c for c in ("id", "g") if c in a.columns and c in b.columns]
+    return (r.choice(common),) * 2 if common else (next(iter(a.columns)), next(iter(b.columns)))
 
 
 def _can_mix(a: str, b: str) -> bool:
     return (a, b) in _MIXED or (b, a) in _MIXED
 
 
-def equal(r: random.Random, a: Visible, b: Visible) -> list[str]:
-    """Conditions that make most rows of one relation match few rows of the other."""
+def near(r: random.Random, v: Visible, name: str) -> str:
+    """A key column, or what is computed of it and of `g` beside it and stays near its values."""
+    made = NEAR.get(v.columns[name].family, ()) if "g" in v.columns else ()
+    return r.choice(made or ("{y}",)).format(y=f"{v.alias}.{name}", g=f"{v.alias}.g")
+
+
+def rising(r: random.Random, kind: Kind) -> str:
+    """What rises or falls with a column {y}, or the column."""
+    return r.choice(("{y}", *RISING.get(kind.family, ())))
+
+
+def equal(r: random.Random, a: Visible, b: Visible, computed: float = 0.1) -> list[str]:
+    """Conditions that make most rows of one relation match few rows of the other.
+
+    Args:
+        computed: how often a key is computed.
+    """
     x, y = pair(r, a, b)
     kind_x, kind_y = a.columns[x], b.columns[y]
-    left, right = f"{a.alias}.{x}", f"{b.alias}.{y}"
+    left, right = a.key(r, x), f"{b.alias}.{y}"
+    same = kind_x.family == kind_y.family
     how = r.random()
-    if how < 0.6:
-        return [f"{left} = {right}"]
+    if same and r.random() < computed:
+        if how < 0.3:
+            rises = rising(r, kind_x)
+            left, right = rises.format(y=left), rises.format(y=right)
+        elif how < 0.7:
+            right = near(r, b, y)
+        return [f"{left} {r.choice(('=', '=', '=', '<=>'))} {right}"]
+    if how < 0.6 or not same:
+        return [f"{left} {'<=>' if how < 0.1 else '='} {right}"]
     if how < 0.72:
         return [f"{left} <=> {right}"]
-    if kind_x.family != kind_y.family:
-        return [f"{left} = {right}"]
-    if how < 0.84:
+    if how < 0.86:
         return null_safe(r, a, b, x, y)
-    if kind_x.family == "integer":
-        return [
-            r.choice(
-                (
-                    f"CAST({left} AS BIGINT) = CAST({right} AS BIGINT)",
-                    f"CAST({left} AS BIGINT) = {right}",
-                    f"CAST({left} AS BIGINT) + 1 = {right}",
-                    f"abs(CAST({left} AS DECIMAL(20,0))) = {right}",
-                    f"-CAST({left} AS DECIMAL(20,0)) = {right}",
-                    f"{left} = coalesce({right}, 7)",
-                )
-            )
-        ]
-    if kind_x.family == "string":
-        return [
-            r.choice(
-                (
-                    f"upper({left}) = upper({right})",
-                    f"{left} COLLATE UTF8_LCASE = {right} COLLATE UTF8_LCASE",
-                    f"concat({left}, 'x') = concat({right}, 'x')",
-                    f"substr({left}, 1, 5) = {right}",
-                )
-            )
-        ]
-    return [f"{left} = {right}"]
+    return [r.choice(BOTH.get(kind_x.family, ("{x} = {y}",))).format(x=left, y=right)]
 
 
 def null_safe(r: random.Random, a: Visible, b: Visible, x: str, y: str) -> list[str]:
@@ -168,6 +178,14 @@ def null_safe(r: random.Random, a: Visible, b: Visible, x: str, y: str) -> list[
             ([(left, w), (u, right)], [(left, w)], [(u, right)], [(u, w)], [(left, w), (left, right)])
         )
     return [first, *(f"isnull({p}) = isnull({q})" for p, q in tests)]
+
+
+def between(r: random.Random, a: Visible, b: Visible) -> list[str]:
+    """Conditions that a key of one relation is in a range that the other has."""
+    x, y = pair(r, a, b)
+    rises = rising(r, a.columns[x]) if a.columns[x].family == b.columns[y].family else "{y}"
+    ends = r.choice(((">=", "<="), (">", "<"), (">=",), ("<",)))
+    return [f"{rises.format(y=a.key(r, x))} {end} {rises.format(y=f'{b.alias}.{y}')}" for end in ends]
 
 
 def unequal(r: random.Random, a: Visible, b: Visible) -> str:

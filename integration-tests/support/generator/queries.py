@@ -3,60 +3,54 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from .data import Table
 from .kinds import BIGINT, INT, Kind
 from .model import Cte, Item, Order, Select, SetOperation, Source, Statement
-from .predicates import Visible
 from .relations import Block, Relations
 
-_DIRECTIONS = ("", "DESC", "ASC NULLS LAST", "DESC NULLS FIRST")
-_LIMITS = (1, 3, 10, 50, 400, 3_000)
+DIRECTIONS = ("", "DESC", "ASC NULLS LAST", "DESC NULLS FIRST")
+LIMITS = (1, 3, 10, 50, 400, 3_000)
 
 
-def statement(r: random.Random, tables: list[Table]) -> Statement:
-    """A random statement whose rows SQL fixes, but for ties at a LIMIT."""
-    relations = Relations(r, tables)
+def statement(r: random.Random, tables: list[Table], computed: bool = False) -> Statement:
+    """A random statement whose rows SQL fixes, but for ties at a LIMIT.
+
+    Args:
+        computed: whether most keys are to be computed: by casts and arithmetic, above and below an exchange,
+            by groups, in branches of a union, and by what rises or falls with a column. What a filter has of
+            a key must be what the join has of it: of its type there, of NULL, and of negative, extreme and
+            special values.
+    """
+    relations = Relations(r, tables, computed)
     ctes = []
     if r.random() < 0.12:
-        ctes.append(_cte(relations))
-    block = relations.block(joins=r.choice((0, 0, 1, 1, 1, 1, 2, 2, 3, 4)))
-    makes = (
-        (_plain, 8),
-        (_topk, 8 if len(block.visible) > 1 else 20),
-        (_grouped, 5),
-        (_grouped_topk, 3),
-        (_extremes, 4),
-        (_window, 3),
-        (_set_operation, 2),
-        (_distinct, 2),
-    )
-    make = r.choices([m for m, _ in makes], [w for _, w in makes])[0]
-    result = make(r, block)
+        # A named subquery, read more than once.
+        source, v = relations.subquery(large=r.random() < 0.5)
+        assert source.select is not None
+        ctes.append(Cte("c", source.select))
+        relations.named.append(replace(v, alias="c"))
+    block = relations.block(joins=r.choice((0, 1, 1, 1, 2) if computed else (0, 0, 1, 1, 1, 1, 2, 2, 3, 4)))
+    result = made_of(r, block)
     result.ctes = ctes
     return result
 
 
-def _cte(relations: Relations) -> Cte:
-    """A named subquery, read more than once."""
-    r = relations.r
-    if r.random() < 0.5:
-        source, v = relations.subquery(large=r.random() < 0.5)
-        assert source.select is not None
-        select: Select | SetOperation = source.select
-    else:
-        block = relations.block(joins=1, depth=0)
-        chosen: dict[str, Kind] = {}
-        items = []
-        for name, kind in block.columns().items():
-            column = name.split(".")[-1]
-            if column not in chosen and (column in ("id", "g") or r.random() < 0.5):
-                chosen[column] = kind
-                items.append(Item(name, column))
-        select = block.select(items)
-        v = Visible("", chosen, (), block.visible[0].rows)
-    relations.named.append(Visible("c", v.columns, v.unique, v.rows))
-    return Cte("c", select)
+def made_of(r: random.Random, block: Block) -> Statement:
+    """A statement of the block's columns: some rows, the best ones, groups, extremes and so on."""
+    makes = (_plain, _topk, _grouped, _grouped_topk, _extremes, _window, _set_operation, _distinct)
+    weights = (8, 8 if block.joins else 20, 5, 3, 4, 3, 2, 2)
+    return r.choices(makes, weights)[0](r, block)
+
+
+def limited(
+    r: random.Random, result: Statement, keys: list[Item], limits: tuple[int, ...] = LIMITS
+) -> Statement:
+    """The best rows of a statement by these of its columns."""
+    result.order = [Order(i.alias, r.choice(DIRECTIONS)) for i in keys]
+    result.limit = r.choice(limits)
+    return result
 
 
 def _items(r: random.Random, block: Block, most: int = 5) -> list[Item]:
@@ -73,31 +67,22 @@ def _plain(r: random.Random, block: Block) -> Statement:
     result = Statement(block.select(_items(r, block)))
     if r.random() < 0.08:
         # Any rows will do, but there must be so many.
-        result.limit = r.choice(_LIMITS)
+        result.limit = r.choice(LIMITS)
     return result
 
 
 def _topk(r: random.Random, block: Block) -> Statement:
     items = _items(r, block)
     keys = r.sample(items, min(r.choice((1, 1, 2, 3)), len(items)))
-    order = [Order(i.alias, r.choice(_DIRECTIONS)) for i in keys]
     if block.total and r.random() < 0.4:
         # No ties.
-        for unique in block.total:
-            items.append(Item(unique, f"c{len(items)}"))
-            order.append(Order(items[-1].alias, r.choice(_DIRECTIONS)))
-    return Statement(
-        block.select(_spread(items, block)),
-        order=order,
-        limit=r.choice(_LIMITS),
-        offset=r.randrange(30) if r.random() < 0.15 else 0,
-    )
-
-
-def _spread(items: list[Item], block: Block) -> list[Item]:
-    """Says of each column of a key anew whether it is compared as text."""
-    columns = block.columns()
-    return [Item(i.text, i.alias, columns[i.text].as_text) for i in items]
+        more = [
+            _item(block.columns()[unique], unique, len(items) + i) for i, unique in enumerate(block.total)
+        ]
+        items, keys = items + more, keys + more
+    result = limited(r, Statement(block.select(items)), keys)
+    result.offset = r.randrange(30) if r.random() < 0.15 else 0
+    return result
 
 
 def _aggregates(r: random.Random, block: Block, first: int) -> list[Item]:
@@ -132,18 +117,16 @@ def _grouped(r: random.Random, block: Block) -> Statement:
 def _grouped_topk(r: random.Random, block: Block) -> Statement:
     result = _grouped(r, block)
     assert isinstance(result.body, Select)
-    keys = result.body.items[: len(result.body.group)]
-    result.order = [Order(i.alias, r.choice(_DIRECTIONS)) for i in keys]
+    limited(r, result, result.body.items[: len(result.body.group)], LIMITS[:4])
     if r.random() < 0.2:
         result.order.insert(0, Order(result.body.items[-1].alias, "DESC"))
-    result.limit = r.choice(_LIMITS[:4])
     return result
 
 
 def _extremes(r: random.Random, block: Block) -> Statement:
     columns = block.columns()
     names = r.sample(sorted(columns), min(r.choice((1, 1, 2)), len(columns)))
-    items = []
+    items: list[Item] = []
     for name in names:
         for function in r.sample(("min", "max"), r.choice((1, 1, 2))):
             items.append(_item(columns[name], f"{function}({name})", len(items)))
@@ -154,16 +137,14 @@ def _extremes(r: random.Random, block: Block) -> Statement:
 
 def _window(r: random.Random, block: Block) -> Statement:
     """The best rows of each group, or of all."""
-    items = _spread(_items(r, block, most=4), block)
+    items = _items(r, block, most=4)
     columns = sorted(block.columns())
     partition = f"PARTITION BY {r.choice(columns)} " if r.random() < 0.75 else ""
-    order = f"{r.choice(columns)} {r.choice(_DIRECTIONS)}"
-    function = r.choice(("rank()", "rank()", "dense_rank()", "max({})", "count(*)"))
+    order = f"{r.choice(columns)} {r.choice(DIRECTIONS)}"
+    function = r.choice(("rank()", "rank()", "dense_rank()", f"count({r.choice(columns)})", "count(*)"))
     if block.total and r.random() < 0.5:
         function = "row_number()"
         order += "".join(f", {u}" for u in block.total)
-    if function == "max({})":
-        function = f"count({r.choice(columns)})"
     over = f"{function} OVER ({partition}ORDER BY {order})"
     inner = block.select([*items, Item(over, "rn")])
     outer = [Item(f"w.{i.alias}", i.alias, i.as_text) for i in items] + [Item("w.rn", "rn")]
@@ -173,9 +154,8 @@ def _window(r: random.Random, block: Block) -> Statement:
 
 def _set_operation(r: random.Random, block: Block) -> Statement:
     """The block with itself, narrowed in another way on the other side."""
-    items = _spread(_items(r, block, most=3), block)
-    first = block.select(items)
-    second = block.select(items)
+    items = _items(r, block, most=3)
+    first, second = block.select(items), block.select(items)
     v = r.choice(block.visible)
     second.where = [*second.where, f"{v.alias}.{r.choice(sorted(v.columns))} IS NOT NULL"]
     if "id" in v.columns:
@@ -183,17 +163,11 @@ def _set_operation(r: random.Random, block: Block) -> Statement:
     first.hints = second.hints = []
     kind = r.choice(("UNION ALL", "UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL", "INTERSECT ALL"))
     result = Statement(SetOperation(kind, [first, second]))
-    if r.random() < 0.4:
-        result.order = [Order(i.alias, r.choice(_DIRECTIONS)) for i in items[:2]]
-        result.limit = r.choice(_LIMITS)
-    return result
+    return limited(r, result, items[:2]) if r.random() < 0.4 else result
 
 
 def _distinct(r: random.Random, block: Block) -> Statement:
-    select = block.select(_spread(_items(r, block, most=2), block))
+    items = _items(r, block, most=2)
+    select = block.select(items)
     select.distinct = True
-    result = Statement(select)
-    if r.random() < 0.5:
-        result.order = [Order(i.alias, r.choice(_DIRECTIONS)) for i in select.items]
-        result.limit = r.choice(_LIMITS)
-    return result
+    return limited(r, Statement(select), items) if r.random() < 0.5 else Statement(select)

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from .. import joins
 from . import comparison
 from .comparison import Rows
+from .data import forget
 from .model import Statement
 
 if TYPE_CHECKING:
@@ -72,19 +73,15 @@ class Runner:
         limit: seconds that a query may take with filters; without, half of it.
         keys: settings that statements may come with; outside a statement they are as Spark and the plugin
             ship them.
+
+    Attributes:
         losses: what happens while a query runs with filters.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        limit: float = 60.0,
-        keys: tuple[str, ...] = (),
-        losses: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
+    def __init__(self, spark: SparkSession, limit: float, keys: tuple[str, ...]) -> None:
         self.spark = spark
         self.limit = limit
-        self.losses = losses
+        self.losses: Callable[[], AbstractContextManager[object]] = nullcontext
         for key in keys:
             spark.conf.unset(key)
         for key, value in _ALWAYS.items():
@@ -193,9 +190,7 @@ class Runner:
         finally:
             timer.cancel()
             self.spark.removeTag(tag)
-            for part in statement.kept:
-                self.spark.sql(f"UNCACHE TABLE IF EXISTS {part.name}")
-                self.spark.sql(f"DROP VIEW IF EXISTS {part.name}")
+            forget(self.spark, [part.name for part in statement.kept])
 
     def fired(self, tags: list[str]) -> set[str]:
         """Which of the runs had a filter because of which rows were skipped."""
@@ -218,12 +213,13 @@ class Runner:
         """By tag, one of the reasons that reports with columns `query_id` and `reason` have."""
         if not tags:
             return {}
-        wanted = ", ".join(f"'{t}'" for t in tags)
         self.spark.conf.set(_ENABLED, "false")
         until = time.monotonic() + _REPORT_SECONDS
-        running = f"SELECT 1 FROM dynamic_filter_queries() WHERE state = 'running' AND {_tagged(tags)}"
+        last = f"exists(tags, x -> contains(x, '{tags[-1]}'))"
+        running = f"SELECT 1 FROM dynamic_filter_queries() WHERE state = 'running' AND {last}"
         while time.monotonic() < until and self.spark.sql(running).collect():
             time.sleep(0.05)
+        wanted = ", ".join(f"'{t}'" for t in tags)
         found = self.spark.sql(
             "SELECT t, max(reason) AS reason FROM "
             "(SELECT query_id, explode(tags) AS tag FROM dynamic_filter_queries()) "
@@ -240,10 +236,9 @@ class Runner:
             yield
         finally:
             for key in values:
+                self.spark.conf.unset(key)
                 if key in _ALWAYS:
                     self.spark.conf.set(key, _ALWAYS[key])
-                else:
-                    self.spark.conf.unset(key)
 
 
 def _twice(frame: DataFrame) -> Rows:
@@ -252,10 +247,6 @@ def _twice(frame: DataFrame) -> Rows:
         return [*frame.collect(), *frame.collect()]
     finally:
         frame.unpersist(blocking=True)
-
-
-def _tagged(tags: list[str]) -> str:
-    return "(" + " OR ".join(f"exists(tags, x -> contains(x, '{t}'))" for t in tags[-1:]) + ")"
 
 
 def _by_losses(error: Exception) -> bool:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from itertools import count
 
 from . import predicates
 from .data import Table
 from .kinds import PLAIN_KEYS
 from .model import Cte, Item, Join, Select, SetOperation, Source, Statement, Subquery
 from .predicates import Visible
+from .relations import SIDE_HINTS, Maker
 
-_SIDE_HINTS = ("BROADCAST", "MERGE", "SHUFFLE_HASH")
 # What all results and all uses of them have: keys, a number, and a column of few values.
 _NAMES = ("x", "y", "v", "g")
 
@@ -36,19 +35,13 @@ def statement(r: random.Random, tables: list[Table]) -> Statement:
     return _Maker(r, [t for t in tables if not t.is_cached]).statement()
 
 
-class _Maker:
+class _Maker(Maker):
     def __init__(self, r: random.Random, tables: list[Table]) -> None:
-        self.r = r
-        self._number = count()
-        self.large = [t for t in tables if t.is_large]
-        self.small = [t for t in tables if not t.is_large]
+        super().__init__(r, tables)
         self.x, self.y = r.sample(PLAIN_KEYS, 2)
         # The same few again and again: equal build sides are what places have in common.
         self.dimensions = [self._dimension() for _ in range(r.choice((1, 2, 2, 3)))]
         self.hinted = r.random() < 0.6
-
-    def alias(self) -> str:
-        return f"a{next(self._number)}"
 
     def _dimension(self) -> _Small:
         r = self.r
@@ -68,62 +61,50 @@ class _Maker:
     # ---- results that are read in several places
 
     def _rows(self) -> Select:
-        r, alias, table = self.r, self.alias(), self.r.choice(self.large)
-        v = Visible.of(table, alias)
-        names = (self.x, self.y, "id", "g")
-        select = Select(
-            [Item(f"{alias}.{n}", to) for n, to in zip(names, _NAMES, strict=True)], Source(alias, table.name)
-        )
+        r = self.r
+        table = r.choice(self.large)
+        v = Visible.of(table, self.alias())
+        names = zip((self.x, self.y, "id", "g"), _NAMES, strict=True)
+        select = Select([Item(f"{v.alias}.{n}", to) for n, to in names], Source(v.alias, table.name))
         if r.random() < 0.4:
             select.where = [predicates.where(r, v, selective=False)]
         if self.hinted:
-            select.hints = [f"DYNAMIC_FILTER({alias})"]
+            select.hints = [f"DYNAMIC_FILTER({v.alias})"]
         return select
 
     def _result(self, before: list[str]) -> Select | SetOperation:
         """Of a large table, or of a result that has a name already."""
         r, alias = self.r, self.alias()
-        if before and r.random() < 0.7:
-            source = Source(alias, r.choice(before))
-        else:
-            source = Source(alias, select=self._rows())
-        select = Select([Item(f"{alias}.{n}", n) for n in _NAMES], source)
+        again = before and r.random() < 0.7
+        source = Source(alias, r.choice(before)) if again else Source(alias, select=self._rows())
+        x, y, v, g = (f"{alias}.{n}" for n in _NAMES)
+        made = {"x": x, "y": y, "v": v, "g": g}
+        select = Select([], source)
         how = r.choice(
             ("plain", "plain", "sums", "counts", "distinct", "moved", "joined", "window", "union", "rollup")
         )
-        x, y, v, g = (f"{alias}.{n}" for n in _NAMES)
         if how in ("sums", "rollup"):
-            select.items = [Item(x, "x"), Item(y, "y"), Item(f"sum({v})", "v"), Item(f"max({g})", "g")]
+            made |= {"v": f"sum({v})", "g": f"max({g})"}
             select.group, select.rollup = [x, y], how == "rollup"
         elif how == "counts":
-            select.items = [
-                Item(x, "x"),
-                Item(f"max({y})", "y"),
-                Item("count(*)", "v"),
-                Item(f"min({g})", "g"),
-            ]
+            made |= {"y": f"max({y})", "v": "count(*)", "g": f"min({g})"}
             select.group = [x]
         elif how == "distinct":
-            select.items[2] = Item(f"{v} % 5", "v")
+            made["v"] = f"{v} % 5"
             select.distinct = True
         elif how == "moved":
-            select.hints = [r.choice((f"REPARTITION(3, {alias}.x)", "REBALANCE", "REPARTITION(4)"))]
+            select.hints = [r.choice((f"REPARTITION(3, {x})", "REBALANCE", "REPARTITION(4)"))]
         elif how == "window":
-            select.items[2] = Item(f"sum({v}) OVER (PARTITION BY {x})", "v")
+            made["v"] = f"sum({v}) OVER (PARTITION BY {x})"
         elif how == "joined":
-            select.joins = [self._join(alias, r.choice(("JOIN", "LEFT OUTER JOIN")), select)]
-        elif how == "union":
-            return SetOperation("UNION ALL", [select, self._rows()])
-        return select
+            self._join(alias, r.choice(("JOIN", "LEFT OUTER JOIN")), select)
+        select.items = [Item(text, name) for name, text in made.items()]
+        return SetOperation("UNION ALL", [select, self._rows()]) if how == "union" else select
 
     # ---- uses of a result
 
-    def _join(self, alias: str, kind: str, select: Select) -> Join:
-        """With one of the small tables; its condition holds where the kind of join lets it.
-
-        Args:
-            select: gets conditions and hints.
-        """
+    def _join(self, alias: str, kind: str, select: Select) -> None:
+        """With one of the small tables; its condition holds where the kind of join lets it."""
         r, small, other = self.r, self.r.choice(self.dimensions), self.alias()
         source = Source(other, small.table.name)
         where = small.where.replace("{}", other)
@@ -143,22 +124,19 @@ class _Maker:
         if not small.grouped:
             (select.where if kind == "JOIN" else join.on).append(where)
         if r.random() < 0.2:
-            select.hints.append(f"{r.choice(_SIDE_HINTS)}({other})")
-        return join
+            select.hints.append(f"{r.choice(SIDE_HINTS)}({other})")
+        select.joins.append(join)
 
     def _use(self, name: str) -> Select:
         """One place where a result is read: its columns `x` and `v`."""
         r, alias = self.r, self.alias()
         select = Select([Item(f"{alias}.x", "x"), Item(f"{alias}.v", "v")], Source(alias, name))
         how = r.choice(("join",) * 8 + ("twice", "semi", "anti", "left", "in", "groups", "itself", "whole"))
-        if how in ("join", "twice", "groups", "itself"):
-            select.joins = [self._join(alias, "JOIN", select)]
+        kinds = {"semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN", "left": "LEFT OUTER JOIN"}
+        if how not in ("in", "whole"):
+            self._join(alias, kinds.get(how, "JOIN"), select)
         if how == "twice":
-            select.joins.append(self._join(alias, "JOIN", select))
-        elif how in ("semi", "anti"):
-            select.joins = [self._join(alias, f"LEFT {how.upper()} JOIN", select)]
-        elif how == "left":
-            select.joins = [self._join(alias, "LEFT OUTER JOIN", select)]
+            self._join(alias, "JOIN", select)
         elif how == "in":
             small, other = r.choice(self.dimensions), self.alias()
             inner = Select([Item(f"{other}.{self.x}", "x")], Source(other, small.table.name))
@@ -182,7 +160,7 @@ class _Maker:
         def use() -> Select:
             return self._use(name if r.random() < 0.9 else r.choice(names))
 
-        how = r.choice(("union",) * 4 + ("joined", "least", "in", "set", "exists", "around"))
+        how = r.choice(("union",) * 4 + ("joined", "extreme", "in", "set", "exists", "around"))
         if how == "union":
             return SetOperation("UNION ALL", [use() for _ in range(r.choice((2, 2, 3, 4)))])
         if how == "set":
@@ -196,17 +174,11 @@ class _Maker:
             if how == "around":
                 select.base = Source(alias, name)
         else:
-            inner = use()
-            if how == "least":
-                wanted = Select([Item(f"min({other}.v)", "v")], Source(other, select=inner))
-                select.where = [Subquery(f"{alias}.v >=", wanted)]
-            elif how == "in":
-                wanted = Select([Item(f"{other}.x", "x")], Source(other, select=inner))
-                select.where = [Subquery(f"{alias}.x {r.choice(('IN', 'IN', 'NOT IN'))}", wanted)]
-            else:
-                wanted = Select([Item("1", "one")], Source(other, select=inner))
+            wanted = Select([], Source(other, select=use()))
+            column = "v" if how == "extreme" else "x"
+            select.where = [self.compared(f"{alias}.{column}", wanted, f"{other}.{column}", how)]
+            if how == "exists":
                 wanted.where = [f"{other}.x = {alias}.x"]
-                select.where = [Subquery(r.choice(("EXISTS", "NOT EXISTS")), wanted)]
         return select
 
     def statement(self) -> Statement:
@@ -216,15 +188,9 @@ class _Maker:
             ctes.append(Cte(f"c{i}", self._result([c.name for c in ctes])))
         body = self._body([c.name for c in ctes])
         alias, text = self.alias(), any(t.columns[self.x].as_text for t in self.large)
-        items = [Item(f"{alias}.x", "x", text), Item(f"{alias}.v", "v")]
+        x, v = f"{alias}.x", f"{alias}.v"
+        whole = Select([Item(x, "x", text), Item(v, "v")], Source(alias, select=body))
         if r.random() < 0.7:
-            items = [
-                items[0],
-                Item("count(*)", "n"),
-                Item(f"sum({alias}.v)", "v"),
-                Item(f"max({alias}.v)", "m"),
-            ]
-        whole = Select(items, Source(alias, select=body))
-        if len(items) == 4:
-            whole.group = [f"{alias}.x"]
+            whole.items[1:] = [Item("count(*)", "n"), Item(f"sum({v})", "v"), Item(f"max({v})", "m")]
+            whole.group = [x]
         return Statement(whole, ctes)

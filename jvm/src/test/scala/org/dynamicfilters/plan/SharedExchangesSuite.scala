@@ -25,7 +25,7 @@ class SharedExchangesSuite extends AnyFunSuite with SparkTests {
       }
     }
 
-  for (adaptive <- Seq("true", "false"); value <- values)
+  for ((adaptive, value) <- Seq("true", "false").zip(values))
     test(s"equal exchanges are filtered if Spark may not reuse them: $value, adaptive execution: $adaptive") {
       withConf(Adaptive -> adaptive, Reuse -> "false") {
         checkSame { val one = best(value); one.union(one) }

@@ -26,6 +26,8 @@ object SparkTests {
       .config("spark.sql.shuffle.partitions", "3")
       .config("spark.sql.warehouse.dir", scratch.resolve("warehouse").toString)
       .config("spark.sql.session.timeZone", "UTC")
+      // Interpreted queries spare a third of the time; tests of generated code set `compiled`.
+      .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
       .config("spark.driver.host", "localhost")
       .config("spark.driver.bindAddress", "127.0.0.1")
       .getOrCreate()
@@ -85,6 +87,8 @@ trait SparkTests extends BeforeAndAfterAll with TimeLimits with Eventually { sel
     try body
     finally before.foreach { case (k, v) => v.fold(spark.conf.unset(k))(spark.conf.set(k, _)) }
   }
+
+  protected val compiled: (String, String) = "spark.sql.codegen.factoryMode" -> "FALLBACK"
 
   protected def without[A](body: => A): A = withConf("spark.dynamicFilters.enabled" -> "false")(body)
 

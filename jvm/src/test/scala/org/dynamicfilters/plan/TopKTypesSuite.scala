@@ -69,18 +69,22 @@ class TopKTypesSuite extends AnyFunSuite with SparkTests {
     nothingIsLeft()
   }
 
+  private def byTurns(column: String) = orders.filter(_.length % 2 == column.length % 2)
+
   types.map(_._1).foreach { column =>
-    test(s"the best rows by a column of $column are the same, plain pages")(check(plain, column))
+    test(s"the best rows by a column of $column are the same, plain pages")(withConf(compiled)(check(plain, column)))
     test(s"the best rows by a column of $column are the same, dictionaries") {
-      check(dictionaries, column, orders.filter(_.length % 2 == column.length % 2))
+      check(dictionaries, column, byTurns(column))
     }
   }
   Seq("timestamp", "old_timestamp").foreach { column =>
-    test(s"the best rows by a column of $column are the same, INT96")(check(int96, column))
-    test(s"the best rows by a column of $column are the same, milliseconds")(check(millis, column))
+    test(s"the best rows by a column of $column are the same, INT96")(check(int96, column, byTurns(column)))
+    test(s"the best rows by a column of $column are the same, milliseconds")(check(millis, column, byTurns(column)))
   }
   Seq("date", "old_date", "timestamp", "old_timestamp", "decimal_9", "decimal_18", "decimal_38", "int").foreach {
     column =>
-      test(s"the best rows by a column of $column are the same, legacy format and calendar")(check(legacy, column))
+      test(s"the best rows by a column of $column are the same, legacy format and calendar") {
+        check(legacy, column, byTurns(column))
+      }
   }
 }

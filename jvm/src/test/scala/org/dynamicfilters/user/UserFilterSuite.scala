@@ -62,6 +62,11 @@ class UserFilterSuite extends AnyFunSuite {
     assert(UserRef(f.current, follows = true) != first)
   }
 
+  private lazy val steps = {
+    val some = between(0, 900000)
+    Seq(between(0, 1000000), bitmap(1).and(some), bitmap(2).and(some))
+  }
+
   // An execution that has ended does not come back.
   private var execution = -10L
 
@@ -82,7 +87,6 @@ class UserFilterSuite extends AnyFunSuite {
     ask(0)
     c.settle()
     assert(ask(0).isEmpty)
-    val steps = Seq(between(0, 1000000), bitmap(1).and(between(0, 900000)), bitmap(2).and(between(0, 900000)))
     val random = new Random(seed)
     steps.foreach { s =>
       f.update(s)

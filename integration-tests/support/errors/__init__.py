@@ -1,1 +1,0 @@
-"""Errors that users can cause, each with its text."""
