@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import java.util.Arrays
 
-import org.apache.spark.sql.execution.dynamicfilters.BatchAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarBatch, ColumnarMap}
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
@@ -19,7 +19,7 @@ object SelectedBatch {
     if (vectors.forall(v => isForwarded(v.dataType)))
       new ColumnarBatch(vectors.map(new SelectedVector(_, rows): ColumnVector), rows.length)
     else {
-      val copy = BatchAccess.copied(batch, rows)
+      val copy = SparkAccess.copied(batch, rows)
       // The copy replaces the batch: frees the batch's Arrow vectors, as `ColumnarToRowExec` does.
       batch.closeIfFreeable()
       copy

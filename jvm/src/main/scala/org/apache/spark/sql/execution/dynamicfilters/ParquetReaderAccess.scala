@@ -1,7 +1,7 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
 import java.io.Closeable
-import java.lang.reflect.{Field, InvocationHandler, Method, Proxy}
+import java.lang.reflect.{InvocationHandler, Method, Proxy}
 import java.time.ZoneId
 
 import scala.util.Try
@@ -154,11 +154,8 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
 }
 
 object ParquetReaderAccess {
-  private def field(c: Class[_], name: String): Field = {
-    val f = c.getDeclaredField(name)
-    f.setAccessible(true)
-    f
-  }
+  import SparkAccess.field
+
   private val base = classOf[SpecificParquetRecordReaderBase[_]]
   private val vectorized = classOf[VectorizedParquetRecordReader]
   private def nested(name: String): Class[_] = Class.forName(s"${base.getName}$$$name", true, base.getClassLoader)

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
-import java.lang.reflect.Field
-
 import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{Dataset, SparkSession}
@@ -13,14 +11,8 @@ import org.apache.spark.util.LazyTry
 
 /** What Spark keeps of a query that it has planned. */
 object QueryAccess {
-  private val planRdd = field(classOf[SparkPlan], "executeRDD")
-  private val queryRdd = field(classOf[QueryExecution], "lazyToRdd")
-
-  private def field(c: Class[_], name: String): Field = {
-    val f = c.getDeclaredField(name)
-    f.setAccessible(true)
-    f
-  }
+  private val planRdd = SparkAccess.field(classOf[SparkPlan], "executeRDD")
+  private val queryRdd = SparkAccess.field(classOf[QueryExecution], "lazyToRdd")
 
   /** Puts other RDDs in the place of those that Spark keeps; evaluated when they are asked for. */
   def replaceRdds(plan: SparkPlan, ofPlan: => RDD[InternalRow], query: QueryExecution)(
