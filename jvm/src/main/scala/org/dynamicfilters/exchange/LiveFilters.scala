@@ -19,8 +19,7 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
   // The generation that each subscriber has.
   private val sentTo = mutable.LinkedHashMap.empty[String, Long]
   private var lastMessage: Option[(Long, Outgoing)] = None
-  private var isScheduled = false
-  private var notBefore = outbox.clock()
+  private val pace = new ExchangePace(schedule, outbox.clock)
 
   /** The newest generation; `first` if there is nothing to send. */
   protected def generation: Long
@@ -45,13 +44,9 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
   final def push(): Unit = sendTo(sentTo.keys.toSeq)
 
   /** Pushes as soon as the pace allows. Several calls before that make one push. */
-  final def pushSoon(): Unit = if (!isScheduled) {
-    val wait = math.max(0L, (notBefore - outbox.clock()) / 1000000)
-    isScheduled = schedule.later(wait) {
-      isScheduled = false
-      notBefore = outbox.clock() + ExchangePace.EveryMillis * 1000000
-      push()
-    }
+  final def pushSoon(): Unit = pace.soon {
+    push()
+    0L
   }
 
   private def sendTo(peers: Seq[String]): Unit = {
