@@ -16,7 +16,7 @@ import org.dynamicfilters.state.{Contribution, FilterName, TopKBound, TopKSpec}
 object MessageCodec {
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val Version = 5
+  val Version = 6
 
   /** Longer messages are neither sent nor read. Larger filters go as Spark broadcasts. */
   val MaxBytes: Int = 4 * 1024 * 1024
@@ -38,17 +38,18 @@ object MessageCodec {
 
   def ended(executionId: Long): ExchangeMessage = of(executionId)(_.setEnded(ExecutionEndedMessage.getDefaultInstance))
 
-  def bound(executionId: Long, filter: FilterName, domain: KeyDomain, b: TopKBound): ExchangeMessage = {
-    val update =
-      TopKBoundUpdate.newBuilder().setFilter(name(filter)).setGeneration(b.generation).setPartition(b.partition)
+  def bound(executionId: Long, filter: FilterName, domain: KeyDomain, b: TopKBound): ExchangeMessage =
+    of(executionId)(_.setBound(bound(domain, b).setFilter(name(filter))))
+
+  /** A bound in a message of its own or in a snapshot. */
+  def bound(domain: KeyDomain, b: TopKBound): TopKBoundUpdate.Builder = {
+    val update = TopKBoundUpdate.newBuilder().setGeneration(b.generation).setPartition(b.partition)
     if (b.key != null) update.setKey(KeyCodec.key(domain, b.key))
-    of(executionId)(_.setBound(update))
+    update
   }
 
   def bound(m: TopKBoundUpdate, domain: KeyDomain): TopKBound =
-    TopKBound(m.getGeneration, if (m.hasKey) key(domain, m.getKey) else null, m.getPartition)
-
-  def key(domain: KeyDomain, k: FilterKey): AnyRef = KeyCodec.readKey(domain, k)
+    TopKBound(m.getGeneration, if (m.hasKey) KeyCodec.readKey(domain, m.getKey) else null, m.getPartition)
 
   /** @param encoded None if it comes as a broadcast beside the message
     */

@@ -3,7 +3,7 @@ package org.dynamicfilters.exchange
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
-import org.dynamicfilters.filter.{KeyCodec, ValueFilter}
+import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.proto._
 import org.dynamicfilters.proto.SnapshotFilterMessage.FormCase
 import org.dynamicfilters.state._
@@ -25,10 +25,7 @@ object SnapshotCodec {
       case SnapshotFilter.Unknown =>
       case SnapshotFilter.Travelled => m.setTravelled(SnapshotTravelled.getDefaultInstance)
       case SnapshotFilter.Values(name) => m.setValues(SnapshotValues.newBuilder().setName(MessageCodec.name(name)))
-      case SnapshotFilter.Bound(b) =>
-        val bound = SnapshotBound.newBuilder().setGeneration(b.generation).setPartition(b.partition)
-        Option(b.key).foreach(k => bound.setKey(KeyCodec.key(topK.get.domain, k)))
-        m.setBound(bound)
+      case SnapshotFilter.Bound(b) => m.setBound(MessageCodec.bound(topK.get.domain, b))
     }
     m.build()
   }
@@ -57,10 +54,7 @@ object SnapshotCodec {
       val name = MessageCodec.name(m.getValues.getName)
       SnapshotFilter.Values(name)(contents(name).get)
     case FormCase.TRAVELLED => SnapshotFilter.Travelled
-    case FormCase.BOUND =>
-      val b = m.getBound
-      val key = if (b.hasKey) MessageCodec.key(topK.get.domain, b.getKey) else null
-      SnapshotFilter.Bound(TopKBound(b.getGeneration, key, b.getPartition))
+    case FormCase.BOUND => SnapshotFilter.Bound(MessageCodec.bound(m.getBound, topK.get.domain))
     case _ => SnapshotFilter.Unknown
   }
 }
