@@ -74,8 +74,8 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
       if (peer.executorId == executorId && connected.remove(name, peer)) worker.later(0)(coordinator.peerLost(name))
     }
 
-  /** The live counts of each executor as text, by executor id. Leaves out executors that do not answer. Blocks. */
-  def live(): Seq[(String, String)] = connected.values.asScala.toSeq.flatMap { peer =>
+  /** The live counts of each executor, by executor id. Leaves out executors that do not answer. Blocks. */
+  def live(): Seq[(String, Seq[(String, Long)])] = connected.values.asScala.toSeq.flatMap { peer =>
     try Some(peer.executorId -> peer.wire.live())
     catch { case NonFatal(_) => None }
   }

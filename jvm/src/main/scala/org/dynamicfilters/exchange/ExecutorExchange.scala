@@ -73,7 +73,7 @@ object ExecutorExchange extends Logging {
           override def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
             worker.later(0)(link.received(bytes, payload))
           override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
-          override def live(): String = LiveCounts.encode(LiveCounts.ofProcess ++ LiveCounts.ofMessages(counters))
+          override def live(): Seq[(String, Long)] = LiveCounts.ofProcess ++ LiveCounts.ofMessages(counters)
         }
       )
       if (!state.compareAndSet(State.Connecting, State.Connected(wire))) wire.stop()

@@ -34,12 +34,4 @@ object LiveCounts {
 
   /** Prefix of an executor's counters. */
   val Messages = "executors."
-
-  /** Counts as one line, which executors send to the driver. */
-  def encode(counts: Seq[(String, Long)]): String = counts.map { case (name, n) => s"$name=$n" }.mkString(",")
-  def decode(text: String): Seq[(String, Long)] = text
-    .split(",")
-    .toSeq
-    .map(_.split("=", 2))
-    .collect { case Array(name, n) if n.toLongOption.isDefined => name -> n.toLong }
 }

@@ -30,8 +30,8 @@ object RpcAccess {
     def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit
     def refused(): Unit
 
-    /** The live counts of this process as text. */
-    def live(): String
+    /** The live counts of this process by name. */
+    def live(): Seq[(String, Long)]
   }
 
   /** Sends to one executor. */
@@ -40,7 +40,8 @@ object RpcAccess {
       if (payload == null) ref.send(bytes) else ref.send((bytes, payload))
 
     /** Asks for the live counts. Blocks for at most five seconds; throws if there is no answer. */
-    def live(): String = ref.askSync[String](LiveQuestion, new RpcTimeout(5.seconds, "five seconds"))
+    def live(): Seq[(String, Long)] =
+      ref.askSync[Seq[(String, Long)]](LiveQuestion, new RpcTimeout(5.seconds, "five seconds"))
   }
 
   private val LiveQuestion = "live"
