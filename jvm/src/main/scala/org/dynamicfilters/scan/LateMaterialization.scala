@@ -52,12 +52,8 @@ final class LateMaterialization(
   lazy val tests: BatchSelector = {
     // SnapshotSelector tests the filters of the partition's snapshot.
     val tested = columns.filter(c => c.isRead && !c.filtered.either && !task.isInSnapshot(c.index))
-    new BatchSelector(
-      () => task.filters(),
-      tested.map(c => (c.index, c.ordinal)),
-      task.rowTests,
-      report
-    )
+    val positions = tested.map(c => (c.index, c.ordinal))
+    new BatchSelector(() => task.rowTests.active(task.filters(), positions), task.rowTests, report)
   }
 
   // By their predicates.

@@ -3,13 +3,14 @@ package org.dynamicfilters.scan
 import java.lang.management.ManagementFactory
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.dynamicfilters.filter.{PluginFailure, Selection, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
 
-/** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
-  * each filter says whether its tests pay. By the filters of a partition's snapshot every row is tested.
+/** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]]
+  * for each filter says whether its tests pay. The filters of a partition's snapshot test every row.
   *
   * @param isInSnapshot see [[TaskScan.isInSnapshot]]
   */
@@ -24,6 +25,20 @@ private[scan] final class RowTests(
 
   /** Whether a filter tests the next rows. */
   def isTaken(filter: Int): Boolean = isInSnapshot(filter) || trackers(filter).isTaken()
+
+  /** The filters that test the next rows.
+    *
+    * @param now the current filters, by column of the spec
+    * @param columns position in the spec, and in the rows
+    * @param field by position in the spec, the field of a struct column
+    */
+  def active(
+      now: IndexedSeq[ValueFilter],
+      columns: IndexedSeq[(Int, Int)],
+      field: Int => Option[NestedField] = _ => None
+  ): IndexedSeq[RowFilter] = columns.collect {
+    case (i, at) if now(i) != ValueFilter.All && isTaken(i) => RowFilter(i, at, now(i), field(i))
+  }
 
   override def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit =
     if (!isInSnapshot(filter)) {
@@ -55,17 +70,9 @@ private[scan] final class RowTests(
   * So a plain read may be chosen if it is cheaper than late materialization, and filters that arrive while a row group
   * is read apply to its next batch.
   *
-  * @param filters the current filters, by column of the spec
-  * @param columns the filtered columns that the file has: position in the spec, and in the batch
-  * @param field by position in the spec, the field of a struct column
+  * @param active the filters that test the next batch
   */
-final class BatchSelector(
-    filters: () => IndexedSeq[ValueFilter],
-    columns: IndexedSeq[(Int, Int)],
-    tests: RowTests,
-    report: ScanReport,
-    field: Int => Option[NestedField] = _ => None
-) extends Logging {
+final class BatchSelector(active: () => Seq[RowFilter], tests: RowTests, report: ScanReport) extends Logging {
   import ScanCounter._
 
   private val selector = new RowSelector(tests)
@@ -86,34 +93,35 @@ final class BatchSelector(
       }
 
   private def test(batch: ColumnarBatch): ColumnarBatch = {
-    val now = filters()
-    val active = columns.collect {
-      case (i, at) if now(i) != ValueFilter.All && tests.isTaken(i) => RowFilter(i, at, now(i), field(i))
-    }
-    if (active.isEmpty) batch
+    val filters = active()
+    if (filters.isEmpty) batch
     else {
-      val n = batch.numRows
-      val selection = selector.select(n, batch.column, RowFilters(active))
-      if (selection.count == n) batch else selected(batch, selection)
+      val selection = selector.select(batch.numRows, batch.column, RowFilters(filters))
+      val dropped = (batch.numRows - selection.count).toLong
+      if (dropped == 0) batch
+      else {
+        val passing = SelectedBatch(batch, selection)
+        report.add(RowsDropped, dropped)
+        report.add(RowsOutput, -dropped)
+        passing
+      }
     }
-  }
-
-  private def selected(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
-    val passing = SelectedBatch(batch, selection)
-    val dropped = (batch.numRows - selection.count).toLong
-    report.add(RowsDropped, dropped)
-    report.add(RowsOutput, -dropped)
-    passing
   }
 }
 
-/** A filter that tests the rows of batches.
+/** A filter that tests rows.
   *
   * @param at position of its column in the spec
-  * @param position of the column in the batch
+  * @param position of the column in the batch or row
   * @param nested the field of the column, if it is a struct
   */
-final case class RowFilter(at: Int, position: Int, filter: ValueFilter, nested: Option[NestedField] = None)
+final case class RowFilter(at: Int, position: Int, filter: ValueFilter, nested: Option[NestedField] = None) {
+  def passes(row: InternalRow): Boolean =
+    if (nested.isEmpty) filter.passesRow(row, position) else nested.get.passes(filter, row, position)
+
+  def select(column: ColumnVector, s: Selection): Unit =
+    if (nested.isEmpty) filter.select(column, s) else nested.get.select(filter, column, s)
+}
 
 /** Filters that test the rows of batches.
   *
@@ -140,8 +148,7 @@ final class RowSelector(record: RowSelector.Record) {
     selection.all(rows)
     for (f <- filters.all if selection.count > 0) {
       val (before, from) = (selection.count.toLong, ThreadTime.nanos)
-      if (f.nested.isEmpty) f.filter.select(vector(f.position), selection)
-      else f.nested.get.select(f.filter, vector(f.position), selection)
+      f.select(vector(f.position), selection)
       record(f.at, before, selection.count.toLong, ThreadTime.nanos - from)
     }
     filters.either.foreach(_.select(vector, selection))

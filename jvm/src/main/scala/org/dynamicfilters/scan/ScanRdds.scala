@@ -28,8 +28,6 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
 final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: Boolean, make: TaskContext => TaskScan)
     extends AnnouncingRDD[T](prev) {
 
-  import ScanTaskRDD.hasRows
-
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     val task = TaskScan.begin(spec.scanId, context)(make(context))
     task.startPartition(split.index)
@@ -38,9 +36,6 @@ final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: B
       if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(all) else all
     if (classTag[T] == classTag[ColumnarBatch]) rows.filter(hasRows) else rows
   }
-}
-
-private object ScanTaskRDD {
 
   /** Filters may leave batches without rows, which Spark's readers never return. Functions of whole batches may fail on
     * them, for example a pandas function with `x.iloc[0]`.
