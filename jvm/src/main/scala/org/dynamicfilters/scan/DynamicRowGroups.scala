@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
+import org.dynamicfilters.state.StepTracker
 
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by
   * [[DynamicFileIterator]].
@@ -228,10 +228,10 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
       val spent = ThreadTime.nanos - from
       // Reading the row group would have taken many times as long.
       val saved = if (answer.contains(false)) spent * StepTracker.FirstPause else 0L
+      val isCostly = tracker.recordCost(spent, saved, work = 0)
       // Without a lookup nothing was decided.
-      val decided = if (answer.isDefined) group.rowCount else 0L
-      if (tracker.add(StepResult(decided, if (answer.contains(true)) group.rowCount else 0, Cost(spent, saved, 0))))
-        report.addReason(Reasons.SeldomLookedUp)
+      val isUseless = answer.exists(passes => tracker.recordRows(group.rowCount, if (passes) group.rowCount else 0L))
+      if (isCostly || isUseless) report.addReason(Reasons.SeldomLookedUp)
       answer.contains(false)
     }
   }

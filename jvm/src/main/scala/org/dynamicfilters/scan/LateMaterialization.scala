@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Is
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepResult, StepTracker, TopKSpec}
+import org.dynamicfilters.state.{StepTracker, TopKSpec}
 
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
   * [[DynamicRowGroups]].
@@ -103,7 +103,7 @@ final class LateMaterialization(
     // A pass before the first bound of a TopK does not predict the cost of the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
       choice.tracker.recordBytesLeft(bytes)
-      if (choice.tracker.add(StepResult(candidates, passed, Cost.none))) report.addReason(Reasons.ReadAtOnce)
+      if (choice.tracker.recordRows(candidates, passed)) report.addReason(Reasons.ReadAtOnce)
     }
     if (found.isEmpty) {
       record(candidates, 1)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.dynamicfilters.filter.{PluginFailure, Selection, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
+import org.dynamicfilters.state.StepTracker
 
 /** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]]
   * for each filter says whether its tests pay. The filters of a partition's snapshot test every row.
@@ -45,18 +45,15 @@ private[scan] final class RowTests(
       tested(filter) += before
       dropped(filter) += before - after
       spent(filter) += nanos
-      record(filter, StepResult(before, after, Cost.none))
+      if (trackers(filter).recordRows(before, after)) report.addReason(Reasons.RowsNotTested)
     }
-
-  private def record(filter: Int, did: StepResult): Unit =
-    if (trackers(filter).add(did)) report.addReason(Reasons.RowsNotTested)
 
   /** Records the time of a row group: reading, tests and all further work on its rows. Assumes that a dropped row saves
     * the average time of a row.
     */
   def recordRowGroupTime(nanos: Long): Unit = trackers.indices.filterNot(isInSnapshot).foreach { i =>
     val saved = if (tested(i) == 0) 0L else (nanos.toDouble * dropped(i) / tested(i)).toLong
-    record(i, StepResult(0, 0, Cost(spent(i), saved, nanos)))
+    if (trackers(i).recordCost(spent(i), saved, nanos)) report.addReason(Reasons.RowsNotTested)
     tested(i) = 0
     dropped(i) = 0
     spent(i) = 0

@@ -2,25 +2,6 @@ package org.dynamicfilters.state
 
 import java.util.{LinkedHashMap, Map => JMap}
 
-/** What a step cost, and what it was good for. All in nanoseconds.
-  *
-  * @param spent on the step itself
-  * @param saved estimate of what would have been spent without it
-  * @param work of the scan and all that runs above it in the same tasks, the step included
-  */
-final case class Cost(spent: Long, saved: Long, work: Long)
-
-object Cost {
-  val none: Cost = Cost(0, 0, 0)
-}
-
-/** What a step did.
-  *
-  * @param rows that it decided about
-  * @param passed how many of these it let through
-  */
-final case class StepResult(rows: Long, passed: Long, cost: Cost)
-
 /** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass over the
   * filter's columns, or a test of rows that were read.
   *
@@ -65,15 +46,25 @@ final class StepTracker(giveUp: Double) {
     }
   }
 
-  /** Records what the step did, or work that went on without it. Returns whether that disabled the step. */
-  def add(more: StepResult): Boolean = changing {
+  /** Records what the step cost, and work that went on with or without it, in nanoseconds. Returns whether that disabled
+    * the step.
+    *
+    * @param spent on the step itself
+    * @param saved estimate of what would have been spent without it
+    * @param work of the scan and all that runs above it in the same tasks, the step included
+    */
+  def recordCost(spent: Long, saved: Long, work: Long): Boolean = changing {
     // Recent figures count most: a table may be clustered.
-    if (work > MuchWork) { spent /= 2; saved /= 2; work /= 2 }
-    spent += more.cost.spent
-    saved += more.cost.saved
-    work += more.cost.work
-    rows += more.rows
-    passed += more.passed
+    if (this.work > MuchWork) { this.spent /= 2; this.saved /= 2; this.work /= 2 }
+    this.spent += spent
+    this.saved += saved
+    this.work += work
+  }
+
+  /** Records about how many rows the step decided, and how many of these passed. Returns whether that disabled the step. */
+  def recordRows(decided: Long, passing: Long): Boolean = changing {
+    rows += decided
+    passed += passing
     // Results of small partitions add up to one, so that so many rows may disable the step.
     if (rows >= FewRows / Misses) {
       misses = if (passed > rows * giveUp) misses + 1 else 0
