@@ -103,23 +103,22 @@ final class DynamicFileReader(
     } else {
       task.report.opened(file.urlEncodedPath)
       val rows = plain(file)
+      def readAll(a: ParquetReaderAccess, reason: Reason) = {
+        guarded(task, "counting rows")(countAll(task, a))
+        fallBack(task, file, reason, rows)
+      }
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
-          case a if countsRows => Left((a, Reasons.CountsRows))
-          case None => Left((None, Reasons.RowReader))
+          case None =>
+            val reason = if (countsRows) Reasons.CountsRows else Reasons.RowReader
+            fallBack(task, file, reason, SeenRows(rows, task))
+          case Some(a) if countsRows => readAll(a, Reasons.CountsRows)
           // Encrypted footers may lack statistics, so encrypted files are read as in stock Spark.
-          case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
-            Left((Some(a), Reasons.Encrypted))
-          case Some(a) => Right(new DynamicFileIterator(rows, a, scan))
+          case Some(a) if isEncrypted(a) => readAll(a, Reasons.Encrypted)
+          case Some(a) => new DynamicFileIterator(rows, a, scan).asInstanceOf[Iterator[InternalRow]]
         }
       }
-      hooked match {
-        case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
-        case Some(Left((a, reason))) =>
-          a.foreach(access => guarded(task, "counting rows")(countAll(task, access)))
-          fallBack(task, file, reason, if (a.isEmpty) SeenRows(rows, task) else rows)
-        case None => fallBack(task, file, Reasons.NoReader, rows)
-      }
+      hooked.getOrElse(fallBack(task, file, Reasons.NoReader, rows))
     }
   }
 
@@ -135,8 +134,10 @@ final class DynamicFileReader(
     ).foreach { case (counter, n) => task.report.add(counter, n) }
   }
 
-  private def isEncrypted(a: ParquetReaderAccess): Boolean =
-    a.fileReader.getFileMetaData.getEncryptionType.name != "UNENCRYPTED"
+  private def isEncrypted(a: ParquetReaderAccess): Boolean = {
+    val file = a.fileReader.getFileMetaData
+    file.getFileDecryptor != null && file.getEncryptionType.name != "UNENCRYPTED"
+  }
 
   private def fallBack(task: TaskScan, file: PartitionedFile, reason: Reason, rows: Iterator[InternalRow]) = {
     task.report.add(Fallbacks, 1)
