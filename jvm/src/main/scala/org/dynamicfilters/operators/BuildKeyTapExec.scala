@@ -72,10 +72,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       // Before the state starts, because without partitions it is complete at once.
       t.ref.state.record.setMetrics(new TapMetrics(sparkContext, execution, metrics))
       QueryReports.instance.note(session)(_.add(JoinRun(t.ref.state)))
-      execution.foreach { id =>
-        Executions.instance.open(id).foreach(_.announce(t.ref.state))
-        JoinWaits.buildStarted(id, t.ref)
-      }
+      execution.foreach(JoinWaits.buildStarted(_, t.ref))
     }
     if (execution.isEmpty) {
       taps.foreach(_.ref.state.disable(Reasons.NoExecution))

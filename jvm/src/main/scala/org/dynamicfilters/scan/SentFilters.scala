@@ -27,12 +27,12 @@ final class SentFilters private (
     * @return None if it was not complete when the scan was started, and this process has not heard of it since
     */
   def find(context: TaskContext, ref: JoinRef, at: Int): Option[ValueFilter] =
-    TaskFilters.executionId(context).flatMap { execution =>
+    if (TaskFilters.executionId(context).isEmpty) None
+    else
       travelled(context, at)
         // In the driver's own process a late filter is seen as it is.
-        .orElse(Executions.instance.joinFilter(execution, ref.id).flatMap(_.current))
+        .orElse(FilterRef.join(ref.id).flatMap(_.current))
         .orElse(TaskFilters.late(context, ref.id))
-    }
 
   /** The filter if it was complete when the scan was started. Also for tasks without an execution, by the rule of
     * [[org.dynamicfilters.state.Snapshots]].
@@ -40,7 +40,7 @@ final class SentFilters private (
   def travelled(context: TaskContext, at: Int): Option[ValueFilter] = Option(filters(at)).flatMap { encoded =>
     val execution = TaskFilters.executionId(context)
     // In the driver's own process the same filter, with nothing to decode.
-    val here = execution.flatMap(Executions.instance.joinFilter(_, encoded.name.filterId)).flatMap(_.named)
+    val here = FilterRef.join(encoded.name.filterId).flatMap(_.named)
     here
       .filter(_.name == encoded.name)
       .map(_.filter)

@@ -28,14 +28,10 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
     if (isNew) l.subscribe(id, FilterName(filterId, 0))
     late.flatMap(_.filter)
   }
-
-  /** Makes a join's filter known to tasks in this process. */
-  def announce(state: JoinState): Unit = attach(Announced(state.filterId))(state)
 }
 
 private[state] object Execution {
   final case class AskedFor(filterId: Long)
-  final case class Announced(filterId: Long)
   final case class Contents(name: FilterName)
 }
 

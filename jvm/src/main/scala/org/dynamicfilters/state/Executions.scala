@@ -57,9 +57,6 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
   /** The object that the execution holds under the key, if any. */
   def find[A <: AnyRef](id: Long, key: AnyRef): Option[A] = find(id).flatMap(_.find[A](key))
 
-  /** The state of a join filter, on the driver; None in other processes, and before the build side has started. */
-  def joinFilter(id: Long, filterId: Long): Option[JoinState] = find[JoinState](id, Announced(filterId))
-
   /** The contents of a filter, made once in an execution, whichever way they come.
     *
     * @param id None where there is no execution: then nothing keeps them

@@ -184,7 +184,7 @@ object JoinWaits extends Logging {
       refs.foreach { ref =>
         // Before the look at `started`, as buildStarted does in reverse: one of the two sees the other.
         waits.scanned.put(ref.id, ref)
-        Option(waits.started.get(ref)).foreach(follow(executionId, ref, _))
+        Option(waits.started.get(ref)).foreach(follow(ref, _))
       }
     }
   }
@@ -193,7 +193,7 @@ object JoinWaits extends Logging {
   def buildStarted(executionId: Long, ref: JoinRef): Unit = guarded {
     waitsOf(executionId).foreach { waits =>
       val first = waits.started.computeIfAbsent(ref, r => r)
-      waits.scanned.values.asScala.filter(_ == first).foreach(follow(executionId, _, first))
+      waits.scanned.values.asScala.filter(_ == first).foreach(follow(_, first))
     }
   }
 
@@ -205,13 +205,8 @@ object JoinWaits extends Logging {
         logWarning("Dynamic filters: equal build sides are not looked for", e)
     }
 
-  // Announces the filter to executors, because its own tap, which does that otherwise, may never run.
-  private def follow(executionId: Long, ref: JoinRef, other: JoinRef): Unit = if (
-    (ref ne other) && !other.state.isDisabled
-  ) {
-    ref.state.follow(other.state)
-    Executions.instance.open(executionId).foreach(_.announce(ref.state))
-  }
+  private def follow(ref: JoinRef, other: JoinRef): Unit =
+    if ((ref ne other) && !other.state.isDisabled) ref.state.follow(other.state)
 
   /** A job of the execution failed, and with it perhaps a build side: releases all waits. */
   def jobFailed(executionId: Long): Unit =
