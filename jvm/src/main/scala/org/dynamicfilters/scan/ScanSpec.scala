@@ -75,11 +75,6 @@ final case class ScanColumn(
   * @param waits how long the scan's stage waits for the filter
   */
 final case class ScanPlace(crossesExchange: Boolean, waits: Wait)
-object ScanPlace {
-
-  /** In the same task as the producer. */
-  val near: ScanPlace = ScanPlace(crossesExchange = false, Wait.No)
-}
 
 /** A filtered scan as planned: its filters, columns and settings. The same for every execution of the plan. Equal if
   * the same filters act on the same columns.

@@ -19,7 +19,7 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
     val ref = joinFilter()
     completes = () => complete(ref)
     val sent = SentFilters(sc, IndexedSeq(ref), IndexedSeq(None), isShown = true)
-    val column = ScanColumn(ref, domain, "k", 0, -1, ScanPlace.near)
+    val column = ScanColumn(ref, domain, "k", 0, -1, ScanPlace(crossesExchange = false, Wait.No))
     val passAll = sc
       .parallelize(Seq(1), 1)
       .map { _ =>

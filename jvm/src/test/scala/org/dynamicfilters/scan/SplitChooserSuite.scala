@@ -22,8 +22,8 @@ class SplitChooserSuite extends AnyFunSuite {
       nullsMatch = false,
       KeyLimits(100, 1000, 0.01, 1 << 20)
     )
-  private val inFiles = ScanColumn(ref, int, "k", 0, -1, ScanPlace.near)
-  private val ofPartitions = ScanColumn(ref, int, "p", -1, 0, ScanPlace.near)
+  private val inFiles = ScanColumn(ref, int, "k", 0, -1, ScanPlace(crossesExchange = false, Wait.No))
+  private val ofPartitions = ScanColumn(ref, int, "p", -1, 0, ScanPlace(crossesExchange = false, Wait.No))
 
   private def specOf(column: ScanColumn) = new ScanSpec(
     ScanSpec.nextId(),

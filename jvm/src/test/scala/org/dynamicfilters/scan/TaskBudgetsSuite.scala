@@ -93,7 +93,7 @@ object TaskBudgetsSuite {
   private def specOf(ref: JoinRef, giveUp: Double) = new ScanSpec(
     ScanSpec.nextId(),
     new StructType().add("k", LongType),
-    IndexedSeq(ScanColumn(ref, domain, "k", 0, -1, ScanPlace.near)),
+    IndexedSeq(ScanColumn(ref, domain, "k", 0, -1, ScanPlace(crossesExchange = false, Wait.No))),
     Nil,
     "",
     true,
