@@ -124,8 +124,8 @@ final class LateMaterialization(
       readLate(GroupRead.Prune(ByRows))
     } else
       survivors.best.filter(b =>
-        !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math
-          .max(b.size * MinRowsPerBest, StepTracker.FewRows) && tightens(b, filters.head))
+        !survivors.complete ||
+          (b.isFull && rows.count > math.max(b.size * MinRowsPerBest, StepTracker.FewRows) && tightens(b, filters.head))
       ) match {
         case Some(best) =>
           val key = best.worstKey
@@ -241,7 +241,8 @@ final class LateMaterialization(
 
   /** Bytes to read for these rows, as a share of the bytes to read for `pages`. */
   private def byteShare(group: RowGroup, pages: Option[RowRanges], rows: RowRanges): Double =
-    if (!group.hasPageIndex) rows.windowShare(KeyWindows.Rows, group.rowCount)
+    // Without a page index, a page is read for each range, beside the range's own rows.
+    if (!group.hasPageIndex) math.min(1, (rows.count + rows.ranges * KeyWindows.Rows).toDouble / group.rowCount)
     else {
       def read(rows: Option[RowRanges]) = bytes.read(access.fileReader, group.index, None, rows)
       read(Some(rows)).toDouble / math.max(read(pages), 1L)
