@@ -90,15 +90,14 @@ object ExecutorExchange extends Logging {
     }
   }
 
-  private sealed trait Answer[+A]
-  private object Answer {
-    final case class Given[A](answer: A) extends Answer[A]
+  /** Why a request has no answer of use. */
+  private object NoAnswer extends Enumeration {
 
     /** The driver does not know the table any more, or has too much to do. */
-    case object Empty extends Answer[Nothing]
+    val Empty = Value
 
-    /** No answer, or one that cannot be decoded. */
-    case object Lost extends Answer[Nothing]
+    /** No answer came, or one that cannot be decoded. */
+    val Lost = Value
   }
 
   /** Asks the driver for the snapshot of a partition, and blocks the task until there is an answer or the time is over.
@@ -118,28 +117,26 @@ object ExecutorExchange extends Logging {
       val deadline = System.nanoTime() + (if (isOptional) OptionalMillis else RequiredMillis) * 1000000
       // Spark kills some tasks without an interrupt.
       def isKilled = Option(TaskContext.get()).exists(_.isInterrupted())
-      @tailrec def askAgain(pause: Long): Answer[IndexedSeq[SnapshotFilter]] = askOnce(request, table, deadline) match {
-        case answer @ Answer.Given(_) => answer
-        case answer if System.nanoTime() >= deadline || isKilled || !mayAskAgain(answer, isOptional) => answer
-        case answer =>
-          Thread.sleep(pause)
-          // Thousands of tasks may ask a driver that has too much to do.
-          askAgain(if (answer == Answer.Empty) math.min(2 * pause, LongestPauseMillis) else pause)
+      @tailrec def ask(pause: Long): Either[NoAnswer.Value, IndexedSeq[SnapshotFilter]] =
+        askOnce(request, table, deadline) match {
+          case Left(why) if System.nanoTime() < deadline && !isKilled && mayAskAgain(why, isOptional) =>
+            Thread.sleep(pause)
+            // Thousands of tasks may ask a driver that has too much to do.
+            ask(if (why == NoAnswer.Empty) math.min(2 * pause, LongestPauseMillis) else pause)
+          case answer => answer
+        }
+      val answer = ask(FirstPauseMillis)
+      answer.left.foreach { why =>
+        counters.add(ExchangeCounter.snapshotsUnanswered)
+        if (isOptional && why == NoAnswer.Lost) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
       }
-      askAgain(FirstPauseMillis) match {
-        case Answer.Given(snapshot) => Some(snapshot)
-        case answer =>
-          counters.add(ExchangeCounter.snapshotsUnanswered)
-          if (isOptional && answer == Answer.Lost) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
-          None
-      }
+      answer.toOption
     }
   }
 
-  private def mayAskAgain(answer: Answer[_], isOptional: Boolean): Boolean = answer match {
-    case Answer.Given(_) => false
-    case Answer.Empty => !isOptional
-    case Answer.Lost =>
+  private def mayAskAgain(why: NoAnswer.Value, isOptional: Boolean): Boolean = why match {
+    case NoAnswer.Empty => !isOptional
+    case NoAnswer.Lost =>
       state.get match {
         case State.Ended => false
         case State.Failed if isOptional => false
@@ -156,14 +153,10 @@ object ExecutorExchange extends Logging {
       request: ExchangeMessage,
       table: SnapshotsRef,
       deadline: Long
-  ): Answer[IndexedSeq[SnapshotFilter]] =
-    send(request, deadline) match {
-      case Answer.Given((m, _)) =>
-        SnapshotCodec
-          .decode(m.getSnapshotReply, table, contents(request, _, deadline))
-          .fold(_ => Answer.Lost, Answer.Given(_))
-      case Answer.Empty => Answer.Empty
-      case _ => Answer.Lost
+  ): Either[NoAnswer.Value, IndexedSeq[SnapshotFilter]] =
+    send(request, deadline).flatMap { case (m, _) =>
+      val decoded = SnapshotCodec.decode(m.getSnapshotReply, table, contents(request, _, deadline))
+      decoded.toOption.toRight(NoAnswer.Lost)
     }
 
   /** The contents of a filter that a snapshot names. Asks the driver if they are not in this process. */
@@ -171,7 +164,7 @@ object ExecutorExchange extends Logging {
     Executions.instance.contents(MessageCodec.execution(request), name) {
       val ask = MessageCodec.filterRequest(request.getExecutionId, request.getSnapshotRequest.getTable, name)
       send(ask, deadline) match {
-        case Answer.Given((m, payload)) if m.hasJoinFilter && MessageCodec.name(m.getJoinFilter.getFilter) == name =>
+        case Right((m, payload)) if m.hasJoinFilter && MessageCodec.name(m.getJoinFilter.getFilter) == name =>
           link.contents(m.getJoinFilter, payload)
         case _ => None
       }
@@ -181,25 +174,28 @@ object ExecutorExchange extends Logging {
     *
     * @return the answer, and what fetches the broadcast beside it
     */
-  private def send(request: ExchangeMessage, deadline: Long): Answer[(ExchangeMessage, Option[() => Array[Byte]])] =
+  private def send(
+      request: ExchangeMessage,
+      deadline: Long
+  ): Either[NoAnswer.Value, (ExchangeMessage, Option[() => Array[Byte]])] =
     try
       connection(deadline) match {
-        case None => Answer.Lost
+        case None => Left(NoAnswer.Lost)
         case Some(wire) =>
           val bytes = request.toByteArray
           counters.add(ExchangeCounter.sent)
           counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
           val millis = math.min(OptionalMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
           val (answer, payload) = TestHooks.current.asks(bytes)(wire.ask(_, millis))
-          if (answer.isEmpty) Answer.Empty
+          if (answer.isEmpty) Left(NoAnswer.Empty)
           else
             // Bounds of several TopKs by long texts may exceed the limit of other messages.
             MessageCodec.decode(answer, maxBytes = Int.MaxValue) match {
-              case Right(m) => Answer.Given((m, payload))
-              case Left(refusal) => counters.add(refusal); Answer.Lost
+              case Right(m) => Right((m, payload))
+              case Left(refusal) => counters.add(refusal); Left(NoAnswer.Lost)
             }
       }
-    catch { case NonFatal(_) => counters.add(ExchangeCounter.sendFailed); Answer.Lost }
+    catch { case NonFatal(_) => counters.add(ExchangeCounter.sendFailed); Left(NoAnswer.Lost) }
 
   /** The connection to the driver. Waits for it, because a task's first request may come earlier. */
   private def connection(deadline: Long): Option[RpcAccess.DriverWire] = {
