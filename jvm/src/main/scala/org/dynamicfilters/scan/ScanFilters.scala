@@ -63,23 +63,25 @@ private[scan] final class ScanFilters(
     Option(converted(i)).getOrElse(ValueFilter.All)
   }
 
-  private def convert(i: Int, filter: ValueFilter): ValueFilter = {
+  private def convert(i: Int, filter: ValueFilter): ValueFilter = convertOnce(i, filter)(columns(i).converted(filter))
+  private def convert(i: Int, g: Generation): ValueFilter = convertOnce(i, g.filter)(columns(i).converted(g))
+
+  // Scans ask again for each batch.
+  private def convertOnce(i: Int, filter: ValueFilter)(conversion: => ValueFilter): ValueFilter = {
     if (filter ne found(i)) {
-      if (filter != found(i)) converted(i) = columns(i).converted(filter)
+      if (filter != found(i)) converted(i) = conversion
       found(i) = filter
     }
     converted(i)
   }
 
   /** The generation at the query's start, or a tighter one if the filter follows updates. */
-  private def ofUser(i: Int, ref: UserRef): ValueFilter = {
-    def pinned = columns(i).converted(ref.generation)
-    TaskFilters.executionId(context).filter(_ => ref.follows).fold(pinned) { execution =>
+  private def ofUser(i: Int, ref: UserRef): ValueFilter =
+    TaskFilters.executionId(context).filter(_ => ref.follows).fold(convert(i, ref.generation)) { execution =>
       FilterRef.user(execution, ref.id) match {
         // In the driver's process.
-        case Some(state) => columns(i).converted(state.newest)
-        case None => TaskFilters.late(context, ref.id).fold(pinned)(convert(i, _))
+        case Some(state) => convert(i, state.newest)
+        case None => TaskFilters.late(context, ref.id).fold(convert(i, ref.generation))(convert(i, _))
       }
     }
-  }
 }
