@@ -32,15 +32,17 @@ object TaskSnapshots {
     context.attemptNumber() == 0 && context.stageAttemptNumber() == 0 && !table.wasUsed
 
   /** The snapshot of a partition, fixed by the attempt that asks first. */
-  def ofPartition(context: TaskContext, table: SnapshotsRef, partition: Int): IndexedSeq[SnapshotFilter] = {
-    val first = isFirst(context, table)
-    ask(context, table, partition, first).getOrElse {
-      if (table.isShared && !first)
-        throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")
-      table.usedFirst.add(partition)
-      table.first
+  def ofPartition(context: TaskContext, table: SnapshotsRef, partition: Int): IndexedSeq[SnapshotFilter] =
+    if (!table.mayChange) table.first
+    else {
+      val first = isFirst(context, table)
+      ask(context, table, partition, first).getOrElse {
+        if (table.isShared && !first)
+          throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")
+        table.usedFirst.add(partition)
+        table.first
+      }
     }
-  }
 
   private def ask(
       context: TaskContext,

@@ -11,7 +11,7 @@ import org.dynamicfilters.state._
 private[scan] final class FixedFilters(
     columns: IndexedSeq[FilteredColumn],
     sent: SentFilters,
-    snapshots: ScanSnapshots,
+    snapshots: SnapshotsRef,
     context: TaskContext
 ) {
   private var partition = -1
@@ -32,8 +32,7 @@ private[scan] final class FixedFilters(
 
   private def fixed(): IndexedSeq[ValueFilter] =
     try {
-      val table = snapshots.table
-      val snapshot = if (snapshots.change) TaskSnapshots.ofPartition(context, table, partition) else table.first
+      val snapshot = TaskSnapshots.ofPartition(context, snapshots, partition)
       columns.indices.map(i => filter(snapshot(i), i))
     } catch { case NonFatal(e) => throw new SnapshotUnavailable(s"filters that travelled with a task are gone: $e") }
 

@@ -129,8 +129,10 @@ object Snapshots {
 /** A table as an RDD holds it. Executors have only its id and the filters sent with the tasks.
   *
   * @param isShared whether executors ask the driver; the same for all attempts
+  * @param mayChange whether filters may come or change while the RDD is computed. If not, all snapshots are `first`
   */
-final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean) extends Serializable {
+final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean, val mayChange: Boolean)
+    extends Serializable {
   val id: Long = table.id
   val first: IndexedSeq[SnapshotFilter] = table.first
 
@@ -156,8 +158,8 @@ final class SnapshotsRef(@transient private val table: Snapshots, val isShared: 
 object SnapshotsRef {
 
   /** On the driver, when an RDD is made. */
-  def apply(sc: SparkContext, table: Snapshots): SnapshotsRef = {
-    val ref = new SnapshotsRef(table, TaskFilters.shares(sc))
+  def apply(sc: SparkContext, table: Snapshots, mayChange: Boolean = true): SnapshotsRef = {
+    val ref = new SnapshotsRef(table, TaskFilters.shares(sc), mayChange)
     sc.register(ref.usedFirst)
     ref
   }
