@@ -136,7 +136,7 @@ object JoinRef {
       key: Expression,
       nullsMatch: Boolean,
       limits: KeyLimits,
-      facts: BuildSideFacts = BuildSideFacts.WithoutTables
+      facts: BuildSideFacts
   ): JoinRef =
     FilterRef.register(new JoinRef(FilterRef.nextId(), origin, build, key, nullsMatch, limits, facts))
 }
@@ -153,17 +153,8 @@ trait BuildSideFacts {
   def repeats: Boolean
 
   /** Estimated share of probe rows that pass, from 0 to 1. */
-  def expectedShare: Double = 1
+  def expectedShare: Double
 
   /** Operators between the join and the tap that drop rows after their keys were collected, from above: "filter", "join". */
-  def passed: Seq[String] = Nil
-}
-
-object BuildSideFacts {
-
-  /** Facts of a build side without tables. */
-  object WithoutTables extends BuildSideFacts {
-    override def listed: Seq[Any] = Nil
-    override def repeats: Boolean = true
-  }
+  def passed: Seq[String]
 }

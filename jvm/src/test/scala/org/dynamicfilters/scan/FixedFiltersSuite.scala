@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.state.JoinRef
+import org.dynamicfilters.state.{JoinRef, NoTables}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The filters of partitions whose rows go into an exchange, in one task. */
@@ -50,7 +50,7 @@ object FixedFiltersSuite {
   private def joinFilter(): JoinRef = {
     val build = LocalTableScanExec(Seq(AttributeReference("j", LongType)(ExprId(0))), Nil, None)
     val key = BoundReference(0, LongType, nullable = true)
-    JoinRef("k=j", build, key, nullsMatch = false, limits)
+    JoinRef("k=j", build, key, nullsMatch = false, limits, new NoTables)
   }
 
   private def complete(ref: JoinRef): Unit = {

@@ -28,7 +28,7 @@ object SettingsRegistry {
   private val Since = "0.1.0"
   private val keys = java.util.concurrent.ConcurrentHashMap.newKeySet[String]()
 
-  private def build(key: String): ConfigBuilder = {
+  private[dynamicfilters] def build(key: String): ConfigBuilder = {
     keys.add(key)
     SQLConf.buildConf(key).version(Since)
   }
@@ -70,11 +70,6 @@ object SettingsRegistry {
   /** Of the application: Spark refuses to change it in a session. */
   def staticBoolean(key: String, default: Boolean, doc: String): Setting[Boolean] =
     setting(static(key).doc(doc).internal(), "true or false", default.toString)(_.toBooleanOption)
-
-  /** @param check returns the text, or throws with what is wrong with it
-    */
-  def string(key: String, default: String, doc: String)(check: String => String): Setting[String] =
-    new Setting(build(key).doc(doc).internal().stringConf.transform(check).createWithDefault(default), "text")
 
   def int(key: String, default: Int, doc: String, takes: String)(valid: Int => Boolean): Setting[Int] =
     setting(build(key).doc(doc), takes, default.toString)(_.toIntOption.filter(valid))
