@@ -144,11 +144,7 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
         left -= batch.numRows
       }
       wantsMore || left == 0
-    } finally
-      store match {
-        case c: AutoCloseable => c.close()
-        case _ =>
-      }
+    } finally Closing(store)
   }
 
   override def close(): Unit = access.reader.close()

@@ -1,6 +1,5 @@
 package org.dynamicfilters.scan
 
-import java.io.Closeable
 import java.security.PrivilegedExceptionAction
 import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
 
@@ -131,11 +130,7 @@ final class DriverReader(relation: HadoopFsRelation, schema: StructType, filters
   def apply(file: PartitionedFile)(f: ParquetReaderAccess => Unit): Unit = {
     val rows = read(file)
     try ParquetReaderAccess.of(rows).foreach(f)
-    finally
-      rows match {
-        case c: Closeable => c.close()
-        case _ =>
-      }
+    finally Closing(rows)
   }
 }
 
