@@ -83,7 +83,7 @@ private[exchange] final class LiveTopK(
     merged.putAll(parts.map(MessageCodec.contribution(spec, _))) match {
       case TopKState.Outcome.Tightened => pushSoon()
       case TopKState.Outcome.Superseded => outbox.counters.add(superseded)
-      case TopKState.Outcome.NotTighter | TopKState.Outcome.NotFull =>
+      case TopKState.Outcome.NotTighter =>
     }
   }
 

@@ -46,7 +46,7 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
   }
 
   private def excludes(stats: InternalRow, task: TaskScan): Boolean = {
-    val pruner = task.pruner(task.filters())
+    val pruner = task.pruner()
     pruner.excludes(i => boundsOf(stats, columns(i), spec.columns(i).domain, pruner.filters(i)))
   }
 }

@@ -20,7 +20,7 @@ private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFil
     * format, or by learned statistics if the file is unchanged.
     */
   def isExcluded: Boolean =
-    try excludes(task.pruner(task.filters()))
+    try excludes(task.pruner())
     catch {
       case PluginFailure(e) =>
         task.report.addReason(Reasons.Failed(e, "checking a file"))

@@ -91,7 +91,8 @@ final class TaskScan(
     finish(report)
   }
 
-  def pruner(filters: IndexedSeq[ValueFilter]): Pruner = new Pruner(spec.columns, filters)
+  /** A pruner with the current filters. */
+  def pruner(): Pruner = new Pruner(spec.columns, filters())
 }
 
 object TaskScan {

@@ -27,13 +27,12 @@ final class UserState(val executionId: Long, val ref: UserRef)
   def newest: Generation = adopted
   override def shown(column: String): String = newest.filter.shown(column, showsValues)
 
-  override def offer(g: Generation): Unit = adopting.synchronized {
+  override def offer(g: Generation): Unit = synchronized {
     if (ref.follows && !ended && g.number > adopted.number && tightens(g)) {
       adopted = g
       listeners.forEach(_())
     }
   }
-  private val adopting = new Object
   @volatile private var ended = false
 
   private def tightens(g: Generation): Boolean =
