@@ -179,7 +179,7 @@ final class LateMaterialization(
       p.run(group, rows, rowFilters, best, observe, stop)
     }
     val second = costly.nonEmpty
-    val bound = !rowFilters.passAll
+    val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
     val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
     // Whether the pass over predicates is the first pass.
     val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)

@@ -124,11 +124,7 @@ final case class RowFilter(at: Int, position: Int, filter: ValueFilter, nested: 
   *
   * @param either filters of which a row needs to pass one, evaluated after the others
   */
-final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest] = None) {
-
-  /** Whether every row passes. */
-  def passAll: Boolean = all.forall(_.filter == ValueFilter.All) && either.isEmpty
-}
+final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest] = None)
 
 /** Finds the rows of batches that pass. Used by one task. The result is valid until the next call.
   *

@@ -4,12 +4,11 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
+import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopKSpec, UserRef}
 import org.dynamicfilters.user.Generation
 
@@ -42,9 +41,6 @@ final case class ScanColumn(
   def field: Option[NestedField] = key.flatMap(_.field)
 
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
-
-  /** Bounds of a partition column in a file with these partition values. */
-  def partitionBounds(values: InternalRow): ColumnBounds = ColumnBounds.exact(domain.fromRow(values, partitionOrdinal))
 
   /** Whether a user may tighten the filter while the scan runs. */
   def followsUpdates: Boolean = ref match {
