@@ -9,11 +9,11 @@ import org.dynamicfilters.proto.ExchangeMessage.BodyCase
 import org.dynamicfilters.proto.FilterNameMessage
 import org.dynamicfilters.state._
 
-/** The driver's part of the exchange: merges the contributions of executors to a TopK into one bound, and sends filters that
-  * become complete while their scans run.
+/** The driver's part of the exchange: merges the contributions of executors to a TopK into one bound, and sends filters
+  * that become complete while their scans run.
   *
-  * Sends a filter only to executors that asked for it, and not more often than [[ExchangePace]] allows. Never waits for an executor. If a
-  * message is lost, a filter stays looser than it could be.
+  * Sends a filter only to executors that asked for it, and not more often than [[ExchangePace]] allows. Never waits for
+  * an executor. If a message is lost, a filter stays looser than it could be.
   *
   * Thread-safe.
   *

@@ -13,8 +13,8 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.proto.ExchangeMessage
 import org.dynamicfilters.state.{Executions, FilterName, SnapshotFilter, SnapshotsRef, TestHooks}
 
-/** An executor's end of the exchange, one in a process. Started by the plugin, or by the first task with a filter if only the
-  * session extension is configured.
+/** An executor's end of the exchange, one in a process. Started by the plugin, or by the first task with a filter if
+  * only the session extension is configured.
   */
 object ExecutorExchange extends Logging {
   private sealed trait State
@@ -36,8 +36,8 @@ object ExecutorExchange extends Logging {
   private lazy val worker = new Worker("executor", MaxWaiting, counters)
   private val MaxWaiting = 10000
 
-  /** Starts to connect, and returns at once. Idempotent. Does nothing in the driver's process, whose tasks share memory with
-    * the driver.
+  /** Starts to connect, and returns at once. Idempotent. Does nothing in the driver's process, whose tasks share memory
+    * with the driver.
     */
   def start(): Unit =
     if (state.get == State.Stopped && !RpcAccess.isDriver) connectFrom(State.Stopped)
@@ -84,7 +84,7 @@ object ExecutorExchange extends Logging {
         Executions.instance.connect(None)
         if (!hasWarned.getAndSet(true))
           logWarning(
-            "Dynamic filters: this executor shares no filters with others, because the driver's endpoint does not answer",
+            "Dynamic filters: this executor shares no filters with others, the driver's endpoint does not answer",
             e
           )
     }
@@ -102,8 +102,8 @@ object ExecutorExchange extends Logging {
 
   /** Asks the driver for the snapshot of a partition, and blocks the task until there is an answer or the time is over.
     *
-    * An attempt that may go on without an answer asks for at most [[OptionalMillis]]. If its request was lost, such attempts do
-    * not ask for [[SilentMillis]]. They do not repeat a request with an empty answer.
+    * An attempt that may go on without an answer asks for at most [[OptionalMillis]]. If its request was lost, such
+    * attempts do not ask for [[SilentMillis]]. They do not repeat a request with an empty answer.
     *
     * @return None if there is no answer
     */

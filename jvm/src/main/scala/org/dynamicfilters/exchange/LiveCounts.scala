@@ -4,8 +4,8 @@ import scala.jdk.CollectionConverters._
 
 import org.dynamicfilters.state.{Executions, JoinWaits, RunningBuild, RunningScan, RunningTasks}
 
-/** Counts of what a process holds for running queries, shown by `dynamic_filter_live()`. All are zero when no query runs, the
-  * number of threads after ten more seconds.
+/** Counts of what a process holds for running queries, shown by `dynamic_filter_live()`. All are zero when no query
+  * runs, the number of threads after ten more seconds.
   */
 object LiveCounts {
 

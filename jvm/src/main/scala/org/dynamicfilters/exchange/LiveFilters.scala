@@ -7,10 +7,10 @@ import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.proto.TopKContribution
 import org.dynamicfilters.state._
 
-/** A filter of one execution that the driver sends to executors while their scans run. Guarded by the coordinator's lock.
+/** A filter of one execution that the driver sends to running scans of executors. Guarded by the coordinator's lock.
   *
-  * Each subscriber gets the newest generation once. A lost message is not repeated (contract 3): a later generation replaces
-  * it.
+  * Each subscriber gets the newest generation once. A lost message is not repeated (contract 3): a later generation
+  * replaces it.
   *
   * @param first the generation that executors have before the first message
   * @param schedule runs work under the coordinator's lock, unless the execution has ended

@@ -102,7 +102,7 @@ object FirstPass {
     */
   private[scan] val Sample = 16384L
 
-  /** When a pass stops: if more than this share of the first rows passes the filters, or the predicates too; 1 for never. */
+  /** A pass stops if more than this share of the first rows passes the filters, or the predicates too; 1 for never. */
   final case class Stop(aboveFilters: Double = 1, aboveAll: Double = 1)
 
   type BatchObserver = (Int => ColumnVector, Int, Array[Long]) => Unit

@@ -30,8 +30,8 @@ private[scan] object Guards {
   def apply(notZero: Seq[Expression]): Guards = new Guards(notZero.map(_.canonicalized).toSet)
 
   /** The expressions that are NULL or not zero if a condition is true, or else if it is false or NULL: those that are
-    * compared with a literal, if the comparison would have another result for zero. Such a comparison is NULL only if the
-    * expression is NULL.
+    * compared with a literal, if the comparison would have another result for zero. Such a comparison is NULL only if
+    * the expression is NULL.
     */
   private def notZero(condition: Expression, isTrue: Boolean): Set[Expression] = condition match {
     case And(l, r) if isTrue => notZero(l, isTrue) ++ notZero(r, isTrue)

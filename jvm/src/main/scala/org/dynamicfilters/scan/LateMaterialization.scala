@@ -254,7 +254,8 @@ final class LateMaterialization(
   private def savesEnough(group: RowGroup): Boolean = {
     val requested = bytes.requested(group.block)
     val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.columnBytes(group.block, _)).sum
-    spec.crossesExchange || spec.isForAggregate || spec.followsUpdates || requested - first >= first * StepTracker.HalfOfBytes
+    spec.crossesExchange || spec.isForAggregate || spec.followsUpdates ||
+    requested - first >= first * StepTracker.HalfOfBytes
   }
 
   override def close(): Unit = passes.values.foreach(_.close())

@@ -7,8 +7,8 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
 
 /** A field of a struct column, or of a struct in one. If a struct is NULL, so are its fields.
   *
-  * Parquet files have statistics and page indexes for fields, so its filters leave out row groups and pages. First passes do not
-  * read it. Below an exchange rows are tested by it one by one.
+  * Parquet files have statistics and page indexes for fields, so its filters leave out row groups and pages. First
+  * passes do not read it. Below an exchange rows are tested by it one by one.
   *
   * @param path from the column downwards: position of the field in its struct, and number of the struct's fields
   */

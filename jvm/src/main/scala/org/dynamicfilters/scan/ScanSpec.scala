@@ -110,8 +110,8 @@ final class ScanSpec(
     if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get)).filterNot(_._2.keepsOrder)
     else either.flatMap(i => columns(i).topK.map((i, _)))
 
-  /** Whether the query's own predicates may exclude row groups. Those on values of subqueries are not among `predicates`, but Spark's
-    * reader gets them.
+  /** Whether the query's own predicates may exclude row groups. Those on values of subqueries are not among
+    * `predicates`, but Spark's reader gets them.
     */
   val isNarrowed: Boolean =
     predicates.exists(!_.isInstanceOf[IsNotNull]) || columns.exists(_.ref.producer == Producer.subquery)

@@ -34,8 +34,8 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   /** Tests of rows that were read. */
   val rows: IndexedSeq[StepTracker] = trackers("rows")
 
-  /** First passes over the columns of these filters. Filters of joins are recognized by their text. The bound of a TopK changes with
-    * each row group, so all its first passes have one tracker.
+  /** First passes over the columns of these filters. Filters of joins are recognized by their text. The bound of a TopK
+    * changes with each row group, so all its first passes have one tracker.
     */
   def firstPass(filters: => IndexedSeq[ValueFilter]): StepTracker =
     if (!spec.isForJoinsOnly) anyFirstPass

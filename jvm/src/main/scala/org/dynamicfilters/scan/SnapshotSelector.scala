@@ -5,12 +5,12 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.reasons.Reasons
 
-/** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]. However
-  * the scan reads, by statistics, pages, first passes or stock Spark's reader, only rows that pass the snapshot go on.
+/** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]: only
+  * rows that pass the snapshot go on, whether the scan has read them by statistics, first passes or as stock Spark.
   *
-  * Tests every batch or row that the scan's RDD returns. Filters of TopKs are skipped here, because their taps are exact.
-  * Filters of joins in the same stage are skipped too: the join drops the same rows, and the reader tests by these
-  * filters.
+  * Tests every batch or row that the scan's RDD returns. Filters of TopKs are skipped here, because their taps are
+  * exact. Filters of joins in the same stage are skipped too: the join drops the same rows, and the reader tests by
+  * these filters.
   *
   * @param countsRows whether no reader of ours counts the rows, so that this class does. Then only filters from beyond
   *   an exchange, or those that users tighten, are used

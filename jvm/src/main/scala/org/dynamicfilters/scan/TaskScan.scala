@@ -11,8 +11,8 @@ import org.dynamicfilters.state._
 
 /** One filtered scan in one task: the current filters, the counters, and the statistics of files.
   *
-  * Spark keeps the closure that reads files between executions of a plan. So the closure refers to no execution: it finds this
-  * object through the running task.
+  * Spark keeps the closure that reads files between executions of a plan. So the closure refers to no execution: it
+  * finds this object through the running task.
   */
 final class TaskScan(
     val spec: ScanSpec,

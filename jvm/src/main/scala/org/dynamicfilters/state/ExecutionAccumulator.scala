@@ -15,8 +15,8 @@ abstract class ExecutionAccumulator[A] extends AccumulatorV2[A, Seq[A]] {
   // Null for a moment while a task is deserialized. The heartbeat thread may read it then, and must not fail.
   protected final def kept: Map[(Long, String), A] = Option(entries).getOrElse(Map.empty)
 
-  // As an array, because the classes of a map take more bytes than its contents. Synchronized, because heartbeats send it while
-  // the task adds to it.
+  // As an array, because the classes of a map take more bytes than its contents. Synchronized, because heartbeats send
+  // it while the task adds to it.
   private def writeObject(out: ObjectOutputStream): Unit = synchronized {
     out.defaultWriteObject()
     out.writeObject(kept.values.toArray[Any])
@@ -48,7 +48,7 @@ abstract class ExecutionAccumulator[A] extends AccumulatorV2[A, Seq[A]] {
     executions = null
   }
 
-  // Fast, because Spark's scheduler merges each task's accumulator: looks for old executions only if there is a new one.
+  // Looks for old executions only if there is a new one, because Spark's scheduler merges each task's accumulator.
   override def add(a: A): Unit = synchronized {
     val key = keyOf(a)
     entries = kept + (key -> merged(kept.get(key), a))

@@ -12,8 +12,8 @@ import org.dynamicfilters.filter.{SoftCached, ValueFilter}
 
 /** The executions of this process (contract 6). Remembers the ids of ended ones, so that nothing opens them again.
   *
-  * The driver closes an execution at Spark's end event, and tells executors. Both may miss that (Spark drops events when
-  * listeners are slow), so executions without use for `idleNanos` are swept.
+  * The driver closes an execution at Spark's end event, and tells executors. Both may miss that (Spark drops events
+  * when listeners are slow), so executions without use for `idleNanos` are swept.
   *
   * @param isRunning whether an execution is known to run, and must not be swept
   */
@@ -85,7 +85,7 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
     if (e.tasks.decrementAndGet() <= 0 && !e.isOpen) drop(e)
   }
 
-  /** The execution ended, with or without success: frees all that it holds. Tasks that still run see no filter. Idempotent. */
+  /** Frees all that an execution holds, because it ended. Tasks that still run see no filter. Idempotent. */
   def close(id: Long): Unit = {
     ended.synchronized(ended.add(id))
     find(id).foreach { e =>
@@ -117,8 +117,8 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
 
 object Executions {
 
-  /** The executions of this process. Executors keep idle ones for a minute, long enough for the next wave of tasks; the driver
-    * knows which ones run.
+  /** The executions of this process. Executors keep idle ones for a minute, long enough for the next wave of tasks; the
+    * driver knows which ones run.
     */
   val instance: Executions =
     new Executions(60L * 1000 * 1000 * 1000, () => System.nanoTime(), SQLExecution.getQueryExecution(_) != null)

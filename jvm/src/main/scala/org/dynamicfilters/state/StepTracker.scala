@@ -2,20 +2,20 @@ package org.dynamicfilters.state
 
 import java.util.{LinkedHashMap, Map => JMap}
 
-/** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass over the
-  * filter's columns, or a test of rows that were read.
+/** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass
+  * over the filter's columns, or a test of rows that were read.
   *
   * A step is disabled while one of these holds:
   *   - The step let more than `giveUp` of the rows through, twice in a row.
-  *   - The step took more time than it saved plus a small share of the scan's work ([[StepTracker.ShareOfWork]]). The scan goes on
-  *     working, so such a step is taken again later.
+  *   - The step took more time than it saved plus a small share of the scan's work ([[StepTracker.ShareOfWork]]). The
+  *     scan goes on working, so such a step is taken again later.
   *   - Rows took longer with the step than without it. Only callers that measure both ways have this rule.
   *
-  * A disabled step is tried again after 16 chances to take it. Each try in vain doubles that number. If both ways are measured,
-  * an active step is left out as often.
+  * A disabled step is tried again after 16 chances to take it. Each try in vain doubles that number. If both ways are
+  * measured, an active step is left out as often.
   *
-  * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are; see [[Snapshots]].
-  * The tasks of a process share a tracker. Thread-safe.
+  * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are; see
+  * [[Snapshots]]. The tasks of a process share a tracker. Thread-safe.
   *
   * @param giveUp the largest share of rows that may pass; at 1 the step is taken at any cost
   */
@@ -46,8 +46,8 @@ final class StepTracker(giveUp: Double) {
     }
   }
 
-  /** Records what the step cost, and work that went on with or without it, in nanoseconds. Returns whether that disabled
-    * the step.
+  /** Records what the step cost, and work that went on with or without it, in nanoseconds. Returns whether that
+    * disabled the step.
     *
     * @param spent on the step itself
     * @param saved estimate of what would have been spent without it
@@ -61,7 +61,7 @@ final class StepTracker(giveUp: Double) {
     this.work += work
   }
 
-  /** Records about how many rows the step decided, and how many of these passed. Returns whether that disabled the step. */
+  /** Records the rows that the step decided about, and those that passed. Returns whether that disabled the step. */
   def recordRows(decided: Long, passing: Long): Boolean = changing {
     rows += decided
     passed += passing
@@ -117,13 +117,13 @@ object StepTracker {
   val Grace = 10L * 1000 * 1000
   private val MuchWork = 200 * Grace
 
-  /** A step must be faster by this factor, because two measurements of one step differ by up to it. In TPC-DS q03 it is 0.8. */
+  /** A step must be faster by this factor. Two measurements of one step differ by up to it. TPC-DS q03 has 0.8. */
   private val Margin = 0.93
 
   /** If a first pass leaves less than this share of the bytes, there is no doubt that it pays. */
   val HalfOfBytes = 0.5
 
-  /** The fastest of the last measurements. Slower ones include code that is not compiled yet, or other tasks on the core. */
+  /** The fastest of the last measurements. Slower ones include code that is not compiled yet, or other tasks. */
   private final class Fastest {
     private val recent = Array.fill(2 * Misses)(Double.MaxValue)
     private var samples = 0L

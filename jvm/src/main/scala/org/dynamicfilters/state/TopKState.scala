@@ -18,19 +18,19 @@ trait ContributionSink {
   def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit
 }
 
-/** The bound of one TopK that all tasks of a process share. The driver of a cluster merges the executors' contributions in one.
+/** The bound of one TopK that all tasks of a process share. The driver of a cluster merges those of executors in one.
   *
   * Invariants:
-  *   - a partition contributes through its newest attempt only: a contribution replaces the previous one (contract 5). So every
-  *     row is counted once;
+  *   - a partition contributes through its newest attempt only: a contribution replaces the previous one (contract 5).
+  *     So every row is counted once;
   *   - the bound only tightens. It stays after a replacement that knows fewer rows, because the counted rows exist;
   *   - contributions are cut to the best `limit` rows of all. That can make later bounds looser, never wrong.
   *
-  * For distinct keys, all partitions and attempts share one set, because a key exists if any of them has seen it. With one list
-  * for each partition, a thousand tasks with the same thousand keys would hold a million.
+  * For distinct keys, all partitions and attempts share one set, because a key exists if any of them has seen it. With
+  * one list for each partition, a thousand tasks with the same thousand keys would hold a million.
   *
-  * Memory: at most `limit` keys for each running partition, and `limit` for all ended ones. Thread-safe; readers of `bound` take
-  * no lock.
+  * Memory: at most `limit` keys for each running partition, and `limit` for all ended ones. Thread-safe; readers of
+  * `bound` take no lock.
   *
   * @param onChange called after each contribution, by its thread, to send news to the rest of the cluster
   */

@@ -74,7 +74,7 @@ class ScanReportSuite extends AnyFunSuite {
 
   test("a report comes as it was sent") {
     val r = report
-    r.addReason(Reasons.FileChanged, 3)
+    (1 to 3).foreach(_ => r.addReason(Reasons.FileChanged))
     r.learned += LearnedSplit(
       "f",
       FileIdentity(1, 2),

@@ -24,10 +24,10 @@ object QueryAccess {
 
   /** Plans a query anew, runs it as one SQL execution and drops its rows.
     *
-    * Not by a write to nowhere: that is another plan, which table formats may refuse, and another query for the optimizer.
-    * A query of few rows is collected. Spark then plans a TopK without the exchange that other actions put into
-    * `TakeOrderedAndProjectExec`; below that exchange a running scan would not follow its filter. TPC-H's orders by price,
-    * LIMIT 10, took 280 ms with the exchange and 227 ms by `collect()`.
+    * Not by a write to nowhere: that is another plan, which table formats may refuse, and another query for the
+    * optimizer. A query of few rows is collected. Spark then plans a TopK without the exchange that other actions put
+    * into `TakeOrderedAndProjectExec`; below that exchange a running scan would not follow its filter. TPC-H's orders
+    * by price, LIMIT 10, took 280 ms with the exchange and 227 ms by `collect()`.
     */
   def run(session: SparkSession, query: LogicalPlan): Unit = {
     val execution = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.executePlan(query)

@@ -9,8 +9,8 @@ import org.apache.spark.util.SerializableConfiguration
 
 /** The Hadoop configuration that the function of a file reader takes along to its tasks, as a broadcast.
   *
-  * To make another one takes some 2 ms a scan. The function is a lambda that has the broadcast among its captured values, in
-  * Spark 4.1 to 4.3; these are seen as `ClosureCleaner` sees them, by what the lambda writes of itself.
+  * To make another one takes some 2 ms a scan. The function is a lambda that has the broadcast among its captured
+  * values, in Spark 4.1 to 4.3; these are seen as `ClosureCleaner` sees them, by what the lambda writes of itself.
   */
 object ReaderConfAccess {
 

@@ -9,9 +9,9 @@ import org.apache.spark.util.RpcUtils
 
 /** Access to Spark's RPC, which is private to Spark's packages: sends bytes between executors and the driver.
   *
-  * An executor has no address. So it sends the driver a reference to its endpoint, and the driver answers on the connection that
-  * the executor opened. Messages have classes of the JDK, of Scala and of Spark only: with `--jars`, the thread that reads a
-  * message does not know our classes, and the message would be lost without an error.
+  * An executor has no address. So it sends the driver a reference to its endpoint, and the driver answers on the
+  * connection that the executor opened. Messages have classes of the JDK, of Scala and of Spark only: with `--jars`,
+  * the thread that reads a message does not know our classes, and the message would be lost without an error.
   */
 object RpcAccess {
 
@@ -79,7 +79,7 @@ object RpcAccess {
     () => env.stop(ref)
   }
 
-  /** Opens this executor's endpoint and registers it with the driver. Blocks until the driver answers; throws if it does not.
+  /** Opens this executor's endpoint and registers it with the driver. Blocks; throws if the driver does not answer.
     *
     * @param peer unique in the application
     */

@@ -77,8 +77,8 @@ object SettingsRegistry {
   def double(key: String, default: Double, doc: String, takes: String)(valid: Double => Boolean): Setting[Double] =
     setting(build(key).doc(doc), takes, default.toString)(_.toDoubleOption.filter(valid))
 
-  /** Milliseconds of at least 0; set as "10s", "500ms". A number without a unit is refused: Spark has settings that take it for
-    * seconds and settings that take it for milliseconds.
+  /** Milliseconds of at least 0; set as "10s", "500ms". A number without a unit is refused: Spark has settings that
+    * take it for seconds and settings that take it for milliseconds.
     */
   def millis(key: String, default: String, doc: String): Setting[Long] = {
     val takes = "a time with its unit, such as '10s' or '500ms'; '0s' is none"

@@ -37,11 +37,11 @@ object SparkAccess {
     f
   }
 
-  /** Tells one session from another; the same for all threads of a session. A stream's clone has the id of its [[owner]]. */
+  /** The id of a session, the same for all of its threads. A stream's clone has the id of its [[owner]]. */
   def sessionId(session: SparkSession): String = owner(session).sessionUUID
 
-  /** The session itself, or the session that started the stream whose batches run in this one. A stream runs its batches in a clone
-    * (`StreamExecution.sparkSessionForStream`), which is found while the stream is active.
+  /** The session itself, or the session that started the stream whose batches run in this one. A stream runs its
+    * batches in a clone (`StreamExecution.sparkSessionForStream`), which is found while the stream is active.
     */
   @tailrec
   def owner(session: SparkSession): org.apache.spark.sql.classic.SparkSession = {
@@ -114,8 +114,8 @@ object SparkAccess {
     }
   }
 
-  /** A copy of some rows of a batch, which shares no memory with the batch. Made by Spark's `RowToColumnConverter`, which
-    * supports all types of the running Spark.
+  /** A copy of some rows of a batch, which shares no memory with the batch. Made by Spark's `RowToColumnConverter`,
+    * which supports all types of the running Spark.
     */
   def copied(batch: ColumnarBatch, rows: Array[Int]): ColumnarBatch = {
     val schema = StructType((0 until batch.numCols).map(i => StructField(s"_$i", batch.column(i).dataType)))
