@@ -106,12 +106,11 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
     totalRowCount = 0
   }
 
-  /** A second reader of the same split that reads only `fields` of the requested schema, on the same stream: a file
-    * that was replaced meanwhile would be another one on a stream of its own. Both readers seek before they read, and
-    * have read what they want before they return; not for two threads.
+  /** A second reader of the same split that reads only `fields` of the requested schema. It shares the stream, because
+    * the file may have been replaced meanwhile. Each reader seeks before it reads. Not for two threads.
     *
-    * It has the same row groups by index, the query's static predicates are not applied again, and it returns batches
-    * without partition columns. The caller closes it.
+    * The reader has the same row groups by index, does not apply the query's static predicates again, and returns
+    * batches without partition columns. The caller closes it.
     */
   def openNarrow(fields: StructType, start: Long, length: Long): ParquetReaderAccess = {
     val conf = new JobConf(configuration)
@@ -178,7 +177,7 @@ object ParquetReaderAccess {
   private val streamField = field(classOf[ParquetFileReader], "f")
   private val inputFileField = field(classOf[ParquetFileReader], "file")
   private val statusField = Try(field(classOf[HadoopInputFile], "stat")).toOption
-  // Private, and the public ways lack the reader's options; it keeps what Spark has already had it compute.
+  // Private. Public methods lack the reader's options, and would compute the ranges again.
   private val rangesMethod = Try {
     val m = classOf[ParquetFileReader].getDeclaredMethod("getRowRanges", classOf[Int])
     m.setAccessible(true)

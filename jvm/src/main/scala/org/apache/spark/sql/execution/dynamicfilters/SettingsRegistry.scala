@@ -22,7 +22,7 @@ final class Setting[T] private[dynamicfilters] (entry: ConfigEntry[T], val takes
 
 /** Registers settings with Spark, which then checks them when they are set and lists them in `SET -v`.
   *
-  * Values are read here and not by Spark, so that a bad one is a [[UserError]] of one text wherever it is set.
+  * Values are read here and not by Spark, so that a bad one is the same [[UserError]] wherever it is set.
   */
 object SettingsRegistry {
   private val Since = "0.1.0"
@@ -48,7 +48,7 @@ object SettingsRegistry {
   def invalid(key: String, value: String, takes: String): UserError =
     new UserError("DYNAMIC_FILTER_INVALID_SETTING", s"$key: cannot be '${UserError.shown(value)}'; it takes $takes")
 
-  /** @param read None for a text that is no value; so is one at which it fails
+  /** @param read returns None, or fails, for a text that is no value
     */
   private def setting[T](
       builder: ConfigBuilder,

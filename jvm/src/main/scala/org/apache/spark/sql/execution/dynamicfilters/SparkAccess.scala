@@ -54,7 +54,7 @@ object SparkAccess {
 
   def determinism(rdd: RDD[_]): DeterministicLevel.Value = rdd.outputDeterministicLevel
 
-  /** The query that ended; null where the event was read from a log. */
+  /** The query that ended; null if the event was read from a log. */
   def queryOf(end: SparkListenerSQLExecutionEnd): QueryExecution = end.qe
 
   /** The running context's own configuration: `SparkContext.getConf` is a copy. */
