@@ -25,13 +25,10 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
   }
 
   private def mayMatter(batch: CachedBatch, task: TaskScan): Boolean = {
-    val kept = batch match {
-      case b: SimpleMetricsCachedBatch => !excludes(b.stats, task)
-      case _ => true
-    }
-    val bytes = batch match {
-      case b: SimpleMetricsCachedBatch => read.map(i => b.stats.getLong(i * PerColumn + Bytes)).sum
-      case b => b.sizeInBytes
+    val (kept, bytes) = batch match {
+      case b: SimpleMetricsCachedBatch =>
+        (!excludes(b.stats, task), read.map(i => b.stats.getLong(i * PerColumn + Bytes)).sum)
+      case b => (true, b.sizeInBytes)
     }
     val report = task.report
     report.add(BytesTotal, bytes)

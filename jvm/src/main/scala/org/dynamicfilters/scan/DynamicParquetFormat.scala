@@ -91,7 +91,7 @@ final class DynamicFileReader(
       case Some(task) if skipsCorrupt =>
         task.report.opened(file.urlEncodedPath)
         fallBack(task, file, Reasons.CorruptFilesIgnored, new SeenRows(plain(file), task))
-      case Some(task) => open(task.open(file))
+      case Some(task) => open(new SplitRead(task, file))
       case _ => plain(file)
     }
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
 
-/** One split of a file in a task's scan, from [[TaskScan.open]] until the next one. */
+/** One split of a file in a task's scan. Made when the task starts with it. */
 private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFile) extends Logging {
 
   /** A time before the file was opened, in milliseconds since 1970. */

@@ -3,7 +3,6 @@ package org.dynamicfilters.scan
 import java.util.concurrent.ConcurrentLinkedQueue
 
 import org.apache.spark.{SparkEnv, TaskContext}
-import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.exchange.ExecutorExchange
 import org.dynamicfilters.filter.ValueFilter
@@ -35,24 +34,20 @@ final class TaskScan(
   def isInSnapshot(filter: Int): Boolean =
     isFixed && !spec.forOwnStage(filter) && spec.columns(filter).ref.topK.isEmpty
 
-  // A TopK takes the first of equal rows, so the order of rows must not depend on measured times either.
-  private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
-
-  /** Whether measured times may decide how row groups are read. */
-  def comparesTimes: Boolean = !isOrderFixed
+  /** Whether measured times may decide how row groups are read. A TopK takes the first of equal rows, so the order of
+    * rows must not depend on times if the rows are fixed.
+    */
+  val comparesTimes: Boolean = !(isFixed && spec.columns.exists(_.ref.topK.isDefined))
 
   /** Whether the steps of the scan pay. */
   val steps: ScanSteps = new ScanSteps(
     spec,
-    if (isOrderFixed) None else TaskFilters.executionId(context),
-    if (isOrderFixed) 1.0 else spec.giveUpSelectivity
+    if (comparesTimes) TaskFilters.executionId(context) else None,
+    if (comparesTimes) spec.giveUpSelectivity else 1.0
   )
 
   /** Facts about files before they are opened. */
   val files: KnownFiles = new KnownFiles(report, steps.shared("files")(new FileChecks))
-
-  /** The tracker of first passes with the current filters. */
-  def firstPass(): StepTracker = steps.firstPass(filters())
 
   /** The task starts with a partition of the scan's RDD. */
   def startPartition(partition: Int): Unit = {
@@ -65,9 +60,6 @@ final class TaskScan(
   /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
   def hasFewKeys: Boolean = fewKeys
   def foundFewKeys(): Unit = fewKeys = true
-
-  /** The task starts with the partition's next file. */
-  def open(next: PartitionedFile): SplitRead = new SplitRead(this, next)
 
   /** The current filters by column of the spec. */
   def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))

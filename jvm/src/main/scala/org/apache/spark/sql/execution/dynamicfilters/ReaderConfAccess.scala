@@ -9,8 +9,8 @@ import org.apache.spark.util.SerializableConfiguration
 
 /** The Hadoop configuration that the function of a file reader takes along to its tasks, as a broadcast.
   *
-  * Another broadcast would take some 2 ms for each scan. The function is a lambda that captures the broadcast (Spark 4.1
-  * to 4.3). Captured values are read from the lambda's serialized form, as `ClosureCleaner` does.
+  * Another broadcast would take some 2 ms for each scan. The function is a lambda that captures the broadcast in Spark
+  * 4.1 to 4.3. Captured values are read from the lambda's serialized form, as `ClosureCleaner` does.
   */
 object ReaderConfAccess {
 
