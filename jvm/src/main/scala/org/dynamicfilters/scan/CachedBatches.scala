@@ -3,8 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
-import org.apache.spark.sql.types.{DoubleType, FloatType}
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, LongDomain, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
 
 /** Skips cached batches without a row that passes the scan's filters, by the statistics that Spark keeps for each
   * batch.
@@ -73,12 +72,7 @@ object CachedBatches {
       // The initial values: all values are NaN.
       if (min != null && max != null && domain.compare(min, max) > 0)
         ColumnBounds(null, null, nulls > 0, mayHaveValues = true)
-      else ColumnBounds(min, if (passesNaN(filter, domain)) null else max, nulls > 0, mayHaveValues = true)
+      else ColumnBounds(min, if (NaN.passes(filter, domain)) null else max, nulls > 0, mayHaveValues = true)
     }
-  }
-
-  private def passesNaN(filter: ValueFilter, domain: KeyDomain): Boolean = (domain.dataType, domain) match {
-    case (FloatType | DoubleType, d: LongDomain) => filter.passes(Long.box(d.greatest))
-    case _ => false
   }
 }

@@ -80,17 +80,11 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
           case Some(k) if s.hasNonNullValue =>
             val (min, max) = (s.genericGetMin.asInstanceOf[AnyRef], s.genericGetMax.asInstanceOf[AnyRef])
             // Some writers do not leave NaN out; then neither bound is reliable.
-            if (isNaN(min) || isNaN(max)) ColumnBounds(null, null, nulls, mayHaveValues = true)
+            if (NaN.is(min) || NaN.is(max)) ColumnBounds(null, null, nulls, mayHaveValues = true)
             else ColumnBounds(k.key(min), if (k.upperReliable) k.key(max) else null, nulls, mayHaveValues = true)
           case _ => ColumnBounds(null, null, nulls, mayHaveValues = true)
         }
     }
-  }
-
-  private def isNaN(v: AnyRef): Boolean = v match {
-    case d: java.lang.Double => d.isNaN
-    case f: java.lang.Float => f.isNaN
-    case _ => false
   }
 
   /** Bounds of the column's pages; None without a page index. */

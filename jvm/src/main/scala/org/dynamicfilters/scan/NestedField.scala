@@ -15,15 +15,8 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
 final case class NestedField(path: Seq[(Int, Int)], dataType: DataType) {
 
   /** Narrows a selection of the column's rows to those whose field passes. */
-  def select(filter: ValueFilter, column: ColumnVector, s: Selection): Unit = {
-    var i, kept = 0
-    while (i < s.count) {
-      val r = s.rows(i)
-      s.rows(kept) = r
-      if (if (column.isNullAt(r)) filter.passes(null) else passesIn(filter, column.getStruct(r), path)) kept += 1
-      i += 1
-    }
-    s.count = kept
+  def select(filter: ValueFilter, column: ColumnVector, s: Selection): Unit = RowSelector.narrow(s) { r =>
+    if (column.isNullAt(r)) filter.passes(null) else passesIn(filter, column.getStruct(r), path)
   }
 
   /** Whether the field of a row passes.

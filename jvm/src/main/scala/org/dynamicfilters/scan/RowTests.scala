@@ -1,6 +1,7 @@
 package org.dynamicfilters.scan
 
 import java.lang.management.ManagementFactory
+import java.util.function.IntPredicate
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
@@ -158,6 +159,18 @@ object RowSelector {
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }
   val NoRecord: Record = (_, _, _, _) => ()
+
+  /** Narrows a selection to the rows that pass a test. */
+  def narrow(s: Selection)(passes: IntPredicate): Unit = {
+    var i, kept = 0
+    while (i < s.count) {
+      val r = s.rows(i)
+      s.rows(kept) = r
+      if (passes.test(r)) kept += 1
+      i += 1
+    }
+    s.count = kept
+  }
 }
 
 /** Processor time of the current thread, which other tasks on the core do not affect. Reading it takes at most a
