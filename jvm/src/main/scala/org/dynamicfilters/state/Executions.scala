@@ -57,14 +57,14 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
   /** The object that the execution holds under the key, if any. */
   def find[A <: AnyRef](id: Long, key: AnyRef): Option[A] = find(id).flatMap(_.find[A](key))
 
-  /** The contents of a filter, made once in an execution, whichever way they come.
+  /** The contents of a filter, decoded once in an execution, whether they come with a task or from the driver.
     *
-    * @param id None where there is no execution: then nothing keeps them
+    * @param id None if there is no execution: then they are not kept
     */
   def contents(id: Option[Long], name: FilterName)(make: => Option[ValueFilter]): Option[ValueFilter] =
     id.flatMap(attach(_, Contents(name))(new SoftCached[ValueFilter])).fold(make)(_.value(make))
 
-  /** See [[Execution.lateFilter]]; those that tasks here have asked for. */
+  /** The subscription of tasks here to a filter, see [[Execution.lateFilter]]. */
   def late(id: Long, filterId: Long): Option[SubscribedFilter] = find[SubscribedFilter](id, AskedFor(filterId))
 
   /** A TopK that tasks here have asked for. */

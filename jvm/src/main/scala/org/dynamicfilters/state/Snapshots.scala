@@ -142,8 +142,8 @@ final class SnapshotsRef(@transient private val table: Snapshots, val isShared: 
   /** By filter, for bounds. */
   val topKs: IndexedSeq[TopKSpec] = table.topKs
 
-  /** Whether attempts of this stage may not be the first ones of their partitions: as of the stage's submission, when
-    * Spark serializes its RDDs.
+  /** Whether some partition may have had an attempt before this stage. Set when the stage is submitted: Spark then
+    * serializes its RDDs.
     */
   var wasUsed = false
 

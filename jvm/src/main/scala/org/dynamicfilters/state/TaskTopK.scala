@@ -15,8 +15,10 @@ import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain, ValueFilt
   * One thread counts. Another thread gets the filter as of the last sort of the buffer: Spark 4.3 may read the input of
   * a Python function in another thread (`spark.python.udf.pipelined.enabled`). NULLs are counted only if they sort
   * first; otherwise they are the worst rows, and leaving them out only makes the bound looser.
+  *
+  * @param send receives the attempt's best keys whenever they are shared, see [[Contribution.keys]]
   */
-abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: Long, sink: ContributionSink) {
+abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[AnyRef] => Unit) {
   protected val spec: TopKSpec = shared.spec
   protected val limit: Int = spec.limit
   protected val capacity: Int = math.max(TaskTopK.BufferRows, limit)
@@ -110,7 +112,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     val start = System.nanoTime()
     val count = nulls + math.min(limit - nulls, bestCount)
     val keys = Array.tabulate[AnyRef](count)(i => if (i < nulls) null else bestKey(i - nulls))
-    sink.contribute(partition, attempt, keys)
+    send(keys)
     changed = false
     published = System.nanoTime()
     // Limits sharing to a small part of the task's time, for any limit.
@@ -211,19 +213,14 @@ object TaskTopK {
     */
   def apply(shared: TopKState, partition: Int, attempt: Long, sink: ContributionSink): TaskTopK =
     shared.spec.domain match {
-      case d: LongDomain => new LongTaskTopK(shared, d, partition, attempt, sink)
-      case d: ObjectDomain => new ObjectTaskTopK(shared, d, partition, attempt, sink)
+      case d: LongDomain => new LongTaskTopK(shared, d, partition, sink.contribute(partition, attempt, _))
+      case d: ObjectDomain => new ObjectTaskTopK(shared, d, partition, sink.contribute(partition, attempt, _))
     }
 }
 
 /** For keys of at most eight bytes, compared as longs. Smaller is better: descending order flips the bits. */
-final class LongTaskTopK(
-    shared: TopKState,
-    val domain: LongDomain,
-    partition: Int,
-    attempt: Long,
-    sink: ContributionSink
-) extends TaskTopK(shared, partition, attempt, sink) {
+final class LongTaskTopK(shared: TopKState, val domain: LongDomain, partition: Int, send: Array[AnyRef] => Unit)
+    extends TaskTopK(shared, partition, send) {
   private val flip = if (spec.ascending) 0L else -1L
   private val buffer = new Array[Long](capacity)
   private var buffered = 0
@@ -286,13 +283,8 @@ final class LongTaskTopK(
 }
 
 /** For strings, binaries and wide decimals. */
-final class ObjectTaskTopK(
-    shared: TopKState,
-    val domain: ObjectDomain,
-    partition: Int,
-    attempt: Long,
-    sink: ContributionSink
-) extends TaskTopK(shared, partition, attempt, sink) {
+final class ObjectTaskTopK(shared: TopKState, val domain: ObjectDomain, partition: Int, send: Array[AnyRef] => Unit)
+    extends TaskTopK(shared, partition, send) {
   private val order = spec.order
   private val buffer = new Array[AnyRef](capacity)
   private var buffered = 0
