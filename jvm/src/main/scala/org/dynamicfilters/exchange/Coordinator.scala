@@ -132,8 +132,8 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
       case BodyCase.SNAPSHOT_REQUEST =>
         val r = m.getSnapshotRequest
         table(r.getTable).map { t =>
-          val reply = SnapshotCodec.encode(t.id, t.ofPartition(r.getPartition, r.getIsFirst, execution), t.topKs)
-          Outgoing(MessageCodec.snapshotReply(m.getExecutionId, reply).toByteArray)
+          val snapshot = t.ofPartition(r.getPartition, r.getIsFirst, execution)
+          Outgoing(MessageCodec.snapshot(m.getExecutionId, t.id, snapshot, t.topKs).toByteArray)
         }
       case BodyCase.FILTER_REQUEST =>
         val name = MessageCodec.name(m.getFilterRequest.getFilter)

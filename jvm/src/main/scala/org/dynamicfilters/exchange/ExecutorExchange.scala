@@ -155,7 +155,7 @@ object ExecutorExchange extends Logging {
       deadline: Long
   ): Either[NoAnswer.Value, IndexedSeq[SnapshotFilter]] =
     send(request, deadline).flatMap { case (m, _) =>
-      val decoded = SnapshotCodec.decode(m.getSnapshotReply, table, contents(request, _, deadline))
+      val decoded = MessageCodec.snapshot(m.getSnapshotReply, table, contents(request, _, deadline))
       decoded.toOption.toRight(NoAnswer.Lost)
     }
 
