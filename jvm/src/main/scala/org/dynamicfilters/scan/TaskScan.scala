@@ -28,7 +28,7 @@ final class TaskScan(
   private val inForce = new ScanFilters(spec.columns, sent, context)
 
   /** Whether the filters of joins and users hold for whole partitions, by the rule of [[Snapshots]]. */
-  def isFixed: Boolean = inForce.fixed.isDefined
+  def isFixed: Boolean = inForce.isFixed
 
   /** Whether a filter belongs to the partition's snapshot, so that [[SnapshotSelector]] tests every row by it. */
   def isInSnapshot(filter: Int): Boolean =
@@ -51,7 +51,7 @@ final class TaskScan(
 
   /** The task starts with a partition of the scan's RDD. */
   def startPartition(partition: Int): Unit = {
-    inForce.fixed.foreach(_.startPartition(partition))
+    inForce.startPartition(partition)
     fewKeys = false
   }
 

@@ -23,7 +23,7 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
     val passAll = sc
       .parallelize(Seq(1), 1)
       .map { _ =>
-        val f = new FixedFilters(Vector(column), sent, sent.snapshots.get, TaskContext.get())
+        val f = new ScanFilters(Vector(column), sent, TaskContext.get())
         def passesAll = f(0) == ValueFilter.All
         f.startPartition(0)
         val before = passesAll
@@ -34,6 +34,7 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
         f.startPartition(0)
         Seq(before, after, next, passesAll)
       }
+      .repartition(1)
       .collect()
       .head
     assert(passAll == Seq(true, true, false, true))
