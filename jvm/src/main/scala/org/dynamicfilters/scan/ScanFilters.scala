@@ -81,7 +81,7 @@ private[scan] final class ScanFilters(
   }
 
   /** The newest filter that this process knows, though another one may be in force. */
-  def newest(i: Int): ValueFilter = columns(i).ref match {
+  private def newest(i: Int): ValueFilter = columns(i).ref match {
     case t: TopKRef => TaskFilters.filter(context, t, sent.runs(i)).fold[ValueFilter](ValueFilter.All)(convert(i, _))
     case j: JoinRef => once(i)(sent.find(context, j, i))
     case _: SubqueryRef => once(i)(sent.travelled(context, i))
