@@ -96,7 +96,8 @@ final class LateMaterialization(
     if (!bound && spec.isForJoinsOnly) return readPlainly
     if (!savesEnough(group)) return readPlainly
     // The second part of a row group is found in the same way as the first.
-    val choice = firstPart.fold(new Choice(task.steps.firstPass(task.filters())))(p => Choice(p.firstPass, isTaken = true))
+    val choice =
+      firstPart.fold(new Choice(task.steps.firstPass(task.filters())))(p => Choice(p.firstPass, isTaken = true))
     if (!choice.isTaken) return Decision(plain, Some(choice))
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, either, pages, splittable, learner)
